@@ -1,0 +1,120 @@
+//! Saving and rebuilding any operator.
+//!
+//! An operator becomes its [`OpSpec`] (JSON) and named tensors: parameters in the precision asked
+//! for, integer buffers as `u32`. Names are relative; a model prefixes them with the site.
+
+use crate::{Op, OpError, OpSpec, Shape};
+use linwright_tensor::{RngKey, Scalar};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What identifies an operator in a file: kind, options and shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Kind and options.
+    #[serde(flatten)]
+    pub spec: OpSpec,
+    /// Features out and in.
+    pub shape: Shape,
+}
+
+/// A tensor in an archive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tensor<T> {
+    /// A parameter: shape and numbers.
+    Values(Vec<usize>, Vec<T>),
+    /// A buffer.
+    Indices(Vec<u32>),
+}
+
+/// Named tensors in a fixed order.
+pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
+
+/// Header and tensors of an operator.
+#[must_use]
+pub fn save<T: Scalar>(op: &Op<T>) -> (Header, Tensors<T>) {
+    let map = op.map();
+    let values = map
+        .params()
+        .into_iter()
+        .map(|p| (p.name, Tensor::Values(p.shape, p.values.to_vec())));
+    let mut tensors: Tensors<T> = values.collect();
+    tensors.extend(
+        map.buffers()
+            .into_iter()
+            .map(|b| (b.name, Tensor::Indices(b.values.to_vec()))),
+    );
+    (
+        Header {
+            spec: map.spec(),
+            shape: map.shape(),
+        },
+        tensors,
+    )
+}
+
+/// Rebuilds an operator.
+///
+/// # Errors
+/// If the header describes no operator, or the tensors are not exactly its tensors.
+pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>, OpError> {
+    let kind = header.spec.kind();
+    let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
+    let mut op = header.spec.random::<T>(header.shape, RngKey::new(0))?;
+    let mut take = |name: &str| {
+        let missing = || OpError::MissingTensor {
+            kind,
+            name: name.into(),
+            present: present.clone(),
+        };
+        tensors.remove(name).ok_or_else(missing)
+    };
+    let wrong_shape =
+        |name: String, expected: Vec<usize>, found: Vec<usize>| OpError::TensorShape {
+            kind,
+            name,
+            expected,
+            found,
+        };
+    for param in op.map_mut().params_mut() {
+        match take(&param.name)? {
+            Tensor::Values(shape, values)
+                if shape == param.shape && values.len() == param.values.len() =>
+            {
+                param.values.copy_from_slice(&values);
+            }
+            Tensor::Values(shape, _) => return Err(wrong_shape(param.name, param.shape, shape)),
+            Tensor::Indices(found) => {
+                return Err(wrong_shape(param.name, param.shape, vec![found.len()]));
+            }
+        }
+    }
+    for buffer in op.map_mut().buffers_mut() {
+        match take(&buffer.name)? {
+            Tensor::Indices(values) if values.len() == buffer.values.len() => {
+                buffer.values.copy_from_slice(&values);
+            }
+            Tensor::Indices(found) => {
+                return Err(wrong_shape(
+                    buffer.name,
+                    vec![buffer.values.len()],
+                    vec![found.len()],
+                ));
+            }
+            Tensor::Values(shape, _) => {
+                return Err(wrong_shape(buffer.name, vec![buffer.values.len()], shape));
+            }
+        }
+    }
+    if let Some(name) = tensors.into_keys().next() {
+        let mut names: Vec<String> = op.map().params().into_iter().map(|p| p.name).collect();
+        names.extend(op.map().buffers().into_iter().map(|b| b.name));
+        return Err(OpError::UnknownTensor {
+            kind,
+            name,
+            expected: names.join(", "),
+        });
+    }
+    op.map().check()?;
+    Ok(op)
+}

@@ -1,0 +1,27 @@
+//! Structured linear operators with explicit gradients.
+//!
+//! A weight matrix `W` of shape (out, inp) maps rows, `Y = X Wᵀ`. An **operator** is any cheaper or
+//! more telling form of such a map: low rank, blocks and Hadamard transforms, rotors of a Clifford
+//! algebra. Every operator names its parameters, counts its multiply-adds, computes forward and
+//! backward on row-major views, and can be rebuilt from its [`OpSpec`] and an archive. Networks
+//! with a nonlinearity inside are [`Map`]s: the same, without the linear laws.
+//!
+//! A new operator is one file in `structured/` and one line of its list; the conformance suite,
+//! the archive and the command line then know it.
+
+pub mod archive;
+mod error;
+mod op;
+mod params;
+mod probe;
+mod slot;
+mod structured;
+mod tape;
+
+pub use error::OpError;
+pub use op::{Backward, LinearOp, Map, Op, Shape, Structured};
+pub use params::{Buffer, BufferMut, Grads, Param, ParamMut, parameter_count};
+pub use probe::{NoProbe, Probe};
+pub use slot::{LinearSlot, Role, SiteId, Sites};
+pub use structured::*;
+pub use tape::{Tape, Workspace};

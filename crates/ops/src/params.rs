@@ -1,0 +1,111 @@
+//! Named views of parameters, and their gradients.
+
+use linwright_tensor::Scalar;
+
+/// One named parameter tensor.
+#[derive(Clone, Debug)]
+pub struct Param<'a, T> {
+    /// Unique within the operator and stable across versions: the name in archives.
+    pub name: String,
+    /// Extents, row-major.
+    pub shape: Vec<usize>,
+    /// The numbers.
+    pub values: &'a [T],
+}
+
+/// One named parameter tensor, mutable.
+#[derive(Debug)]
+pub struct ParamMut<'a, T> {
+    /// Unique within the operator and stable across versions: the name in archives.
+    pub name: String,
+    /// Extents, row-major.
+    pub shape: Vec<usize>,
+    /// The numbers.
+    pub values: &'a mut [T],
+}
+
+/// Fixed integer data of an operator.
+#[derive(Clone, Debug)]
+pub struct Buffer<'a> {
+    /// The name in archives.
+    pub name: String,
+    /// The numbers.
+    pub values: &'a [u32],
+}
+
+/// Fixed integer data of an operator, mutable.
+#[derive(Debug)]
+pub struct BufferMut<'a> {
+    /// The name in archives.
+    pub name: String,
+    /// The numbers.
+    pub values: &'a mut [u32],
+}
+
+/// Number of trainable numbers.
+#[must_use]
+pub fn parameter_count<T>(params: &[Param<'_, T>]) -> usize {
+    params.iter().map(|p| p.values.len()).sum()
+}
+
+/// Gradients in the order of an operator's parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grads<T>(Vec<Vec<T>>);
+
+impl<T: Scalar> Grads<T> {
+    /// Zeros for each of `params`.
+    #[must_use]
+    pub fn zeros(params: &[Param<'_, T>]) -> Self {
+        Self(
+            params
+                .iter()
+                .map(|p| vec![T::ZERO; p.values.len()])
+                .collect(),
+        )
+    }
+
+    /// Sets all to zero, keeping the memory.
+    pub fn clear(&mut self) {
+        self.0.iter_mut().for_each(|g| g.fill(T::ZERO));
+    }
+
+    /// Gradient of the `index`-th parameter.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &[T] {
+        &self.0[index]
+    }
+
+    /// Gradient of the `index`-th parameter, mutable.
+    pub fn get_mut(&mut self, index: usize) -> &mut [T] {
+        &mut self.0[index]
+    }
+
+    /// All gradients, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[T]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    /// Splits off the first `count` gradients, for an operator made of operators.
+    #[must_use]
+    pub fn take(&mut self, count: usize) -> Self {
+        let rest = self.0.split_off(count);
+        Self(std::mem::replace(&mut self.0, rest))
+    }
+
+    /// Puts gradients taken by [`Self::take`] back behind the ones here.
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Number of parameters.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no parameters.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

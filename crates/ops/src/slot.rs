@@ -1,0 +1,203 @@
+//! Named places of linear layers in a model.
+
+use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
+use linwright_tensor::{MatMut, MatRef};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The name of a linear layer, as in the checkpoint without `.weight`:
+/// `model.layers.3.self_attn.q_proj`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SiteId(pub String);
+
+impl fmt::Display for SiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a slot does in its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Query projection.
+    Query,
+    /// Key projection.
+    Key,
+    /// Value projection.
+    Value,
+    /// Output projection of attention.
+    Output,
+    /// Gate of a gated MLP.
+    Gate,
+    /// Up projection of a gated MLP.
+    Up,
+    /// Down projection of a gated MLP.
+    Down,
+    /// Output matrix over the vocabulary.
+    Head,
+}
+
+/// The place of one linear layer: an operator and a bias.
+#[derive(Clone, Debug)]
+pub struct LinearSlot {
+    id: SiteId,
+    role: Role,
+    layer: Option<usize>,
+    op: Op<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+impl LinearSlot {
+    /// A slot; `layer` counts from zero, and is absent outside the layers.
+    ///
+    /// # Panics
+    /// If the bias has another length than the operator has outputs.
+    #[must_use]
+    #[track_caller]
+    pub fn new(
+        id: SiteId,
+        role: Role,
+        layer: Option<usize>,
+        op: Op<f32>,
+        bias: Option<Vec<f32>>,
+    ) -> Self {
+        if let Some(bias) = &bias {
+            assert_eq!(bias.len(), op.map().shape().out, "bias of {id}");
+        }
+        Self {
+            id,
+            role,
+            layer,
+            op,
+            bias,
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn id(&self) -> &SiteId {
+        &self.id
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Index of its layer, from zero.
+    #[must_use]
+    pub fn layer(&self) -> Option<usize> {
+        self.layer
+    }
+
+    /// The operator.
+    #[must_use]
+    pub fn op(&self) -> &Op<f32> {
+        &self.op
+    }
+
+    /// The operator, mutable: for training its parameters in place.
+    pub fn op_mut(&mut self) -> &mut Op<f32> {
+        &mut self.op
+    }
+
+    /// The bias (out).
+    #[must_use]
+    pub fn bias(&self) -> Option<&[f32]> {
+        self.bias.as_deref()
+    }
+
+    /// The bias (out), mutable.
+    pub fn bias_mut(&mut self) -> Option<&mut [f32]> {
+        self.bias.as_deref_mut()
+    }
+
+    /// Features out and in.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.op.map().shape()
+    }
+
+    /// Parameters of the operator, the bias not counted.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        parameter_count(&self.op.map().params())
+    }
+
+    /// Puts another operator in and returns the old one.
+    ///
+    /// # Errors
+    /// [`OpError::Unsupported`] if the shapes differ.
+    pub fn replace(&mut self, op: Op<f32>) -> Result<Op<f32>, OpError> {
+        let (have, want) = (op.map().shape(), self.shape());
+        if have != want {
+            return Err(OpError::Unsupported {
+                kind: op.map().spec().kind(),
+                shape: have,
+                reason: format!("slot {} maps {} to {}", self.id, want.inp, want.out),
+            });
+        }
+        Ok(std::mem::replace(&mut self.op, op))
+    }
+
+    /// `y = op(x) + bias`.
+    pub fn forward(
+        &self,
+        x: MatRef<'_, f32>,
+        mut y: MatMut<'_, f32>,
+        tape: Option<&mut Tape<f32>>,
+        ws: &mut Workspace<f32>,
+    ) {
+        self.op.map().forward(x, y.reborrow(), tape, ws);
+        if let Some(bias) = &self.bias {
+            for i in 0..y.rows() {
+                y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+            }
+        }
+    }
+
+    /// Gradients of operator, input and, into `bias_grad`, bias.
+    pub fn backward(
+        &self,
+        args: Backward<'_, '_, f32>,
+        bias_grad: Option<&mut [f32]>,
+        ws: &mut Workspace<f32>,
+    ) {
+        if let Some(grad) = bias_grad {
+            for i in 0..args.dy.rows() {
+                grad.iter_mut()
+                    .zip(args.dy.row(i))
+                    .for_each(|(g, d)| *g += d);
+            }
+        }
+        self.op.map().backward(args, ws);
+    }
+
+    /// Zero gradients for the operator.
+    #[must_use]
+    pub fn zero_grads(&self) -> Grads<f32> {
+        Grads::zeros(&self.op.map().params())
+    }
+}
+
+/// Whatever has linear slots: language models, flows, molecular networks, classifiers.
+pub trait Sites {
+    /// All slots, in the order of computation.
+    fn slots(&self) -> Vec<&LinearSlot>;
+
+    /// All slots, in the order of computation, mutable.
+    fn slots_mut(&mut self) -> Vec<&mut LinearSlot>;
+
+    /// The slot of this name.
+    fn slot(&self, id: &SiteId) -> Option<&LinearSlot> {
+        self.slots().into_iter().find(|slot| slot.id() == id)
+    }
+
+    /// The slot of this name, mutable.
+    fn slot_mut(&mut self, id: &SiteId) -> Option<&mut LinearSlot> {
+        self.slots_mut().into_iter().find(|slot| slot.id() == id)
+    }
+}

@@ -1,0 +1,71 @@
+//! The list of operators. A new one is a file here and a line of the list below.
+
+use crate::{LinearOp, Map, Op, OpError, Shape, Structured};
+use linwright_tensor::{RngKey, Scalar};
+use serde::{Deserialize, Serialize};
+
+/// Wraps a linear operator.
+fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
+    Op::Linear(Box::new(op))
+}
+
+/// Wraps a map with a nonlinearity.
+fn map<T: Scalar>(op: impl Map<T> + 'static) -> Op<T> {
+    Op::Map(Box::new(op))
+}
+
+macro_rules! operators {
+    ($($module:ident => $name:ident, $class:ident;)*) => {
+        $(mod $module; pub use $module::*;)*
+
+        /// All that is needed to rebuild an operator, its parameters apart.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind", rename_all = "snake_case")]
+        pub enum OpSpec {
+            $(#[doc = concat!("See [`", stringify!($name), "`].")]
+            $name(<$name<f32> as Structured<f32>>::Spec),)*
+        }
+
+        impl OpSpec {
+            /// Every kind, in the order of the list.
+            pub const KINDS: &'static [&'static str] = &[$(<$name<f32> as Structured<f32>>::KIND),*];
+
+            /// The tag of this kind.
+            #[must_use]
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => <$name<f32> as Structured<f32>>::KIND,)*
+                }
+            }
+
+            /// An operator with random parameters, drawn as its source draws them.
+            ///
+            /// # Errors
+            /// [`OpError::Unsupported`] if the kind does not exist for this shape and options.
+            pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
+                match self {
+                    $(Self::$name(spec) => {
+                        <$name<T> as Structured<T>>::random(spec, shape, key).map($class)
+                    })*
+                }
+            }
+
+            /// Small cases of every kind, for the conformance suite.
+            #[must_use]
+            pub fn examples() -> Vec<(Self, Shape)> {
+                let mut all = Vec::new();
+                $(all.extend(
+                    <$name<f32> as Structured<f32>>::examples()
+                        .into_iter()
+                        .map(|(spec, shape)| (Self::$name(spec), shape)),
+                );)*
+                all
+            }
+        }
+    };
+}
+
+operators! {
+    dense => Dense, linear;
+    low_rank => LowRank, linear;
+}

@@ -1,0 +1,93 @@
+//! What a forward pass leaves for the backward pass, and memory that calls share.
+
+use linwright_tensor::{Mat, Scalar};
+
+/// Intermediate results of one forward call, in the order the operator saved them. The memory is
+/// kept between calls.
+#[derive(Debug, Default)]
+pub struct Tape<T> {
+    saved: Vec<Mat<T>>,
+    used: usize,
+    children: Vec<Tape<T>>,
+    children_used: usize,
+}
+
+impl<T: Scalar> Tape<T> {
+    /// Forgets what was saved, keeping the memory. Each forward call starts with this.
+    pub fn clear(&mut self) {
+        (self.used, self.children_used) = (0, 0);
+    }
+
+    /// A new matrix on the tape, of unspecified contents.
+    pub fn save(&mut self, rows: usize, cols: usize) -> &mut Mat<T> {
+        if self.used == self.saved.len() {
+            self.saved.push(Mat::default());
+        }
+        self.used += 1;
+        let mat = &mut self.saved[self.used - 1];
+        mat.resize(rows, cols);
+        mat
+    }
+
+    /// A new empty tape for an operator inside this one.
+    pub fn child(&mut self) -> &mut Self {
+        if self.children_used == self.children.len() {
+            self.children.push(Self::default());
+        }
+        self.children_used += 1;
+        let child = &mut self.children[self.children_used - 1];
+        child.clear();
+        child
+    }
+
+    /// The `index`-th matrix saved.
+    ///
+    /// # Panics
+    /// If there is none: the tape is empty or another operator's.
+    #[must_use]
+    #[track_caller]
+    pub fn saved(&self, index: usize) -> &Mat<T> {
+        assert!(
+            index < self.used,
+            "matrix {index} of a tape that holds {}",
+            self.used
+        );
+        &self.saved[index]
+    }
+
+    /// The tape of the `index`-th operator inside.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    #[track_caller]
+    pub fn child_at(&self, index: usize) -> &Self {
+        assert!(
+            index < self.children_used,
+            "child {index} of {}",
+            self.children_used
+        );
+        &self.children[index]
+    }
+}
+
+/// Scratch memory that a caller keeps between calls so that hot loops do not allocate.
+#[derive(Debug, Default)]
+pub struct Workspace<T> {
+    spare: Vec<Mat<T>>,
+}
+
+impl<T: Scalar> Workspace<T> {
+    /// Takes a matrix of unspecified contents. Give it back when done.
+    #[must_use]
+    pub fn take(&mut self, rows: usize, cols: usize) -> Mat<T> {
+        let mut mat = self.spare.pop().unwrap_or_default();
+        mat.resize(rows, cols);
+        mat
+    }
+
+    /// Returns memory taken by [`Self::take`].
+    pub fn give(&mut self, mat: Mat<T>) {
+        self.spare.push(mat);
+    }
+}

@@ -1,0 +1,313 @@
+//! Dense matrix products, through the `gemm` crate.
+//!
+//! Bits do not depend on the number of threads: the product is split into fixed blocks of rows of
+//! the result, and each block is computed by one thread.
+#![allow(
+    unsafe_code,
+    reason = "the matrix product library takes raw pointers; bounds are checked here"
+)]
+
+use crate::parallel;
+use crate::{MatMut, MatRef, Scalar};
+
+/// Rows of the result computed as one piece. Large enough that packing the right-hand side again
+/// for each piece costs little, small enough that two cores share a batch of 512.
+const ROWS_PER_PIECE: usize = 256;
+/// Below this many multiply-adds a product stays on the calling thread.
+const SERIAL_LIMIT: usize = 1 << 20;
+
+/// Whether the result is overwritten or added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// `c = product`.
+    Set,
+    /// `c += product`.
+    Add,
+}
+
+/// A matrix argument: as stored, or transposed.
+#[derive(Clone, Copy, Debug)]
+pub enum Arg<'a, T> {
+    /// The view as it is.
+    Plain(MatRef<'a, T>),
+    /// The transpose of the view.
+    Transposed(MatRef<'a, T>),
+}
+
+impl<T: Scalar> Arg<'_, T> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Plain(m) => m.rows(),
+            Self::Transposed(m) => m.cols(),
+        }
+    }
+
+    fn cols(&self) -> usize {
+        match self {
+            Self::Plain(m) => m.cols(),
+            Self::Transposed(m) => m.rows(),
+        }
+    }
+
+    /// Pointer, column stride, row stride.
+    fn raw(&self) -> (*const T, isize, isize) {
+        match self {
+            Self::Plain(m) => (m.data().as_ptr(), 1, m.stride() as isize),
+            Self::Transposed(m) => (m.data().as_ptr(), m.stride() as isize, 1),
+        }
+    }
+
+    fn check(&self) {
+        let (Self::Plain(m) | Self::Transposed(m)) = self;
+        if m.rows() > 0 {
+            assert!(
+                m.data().len() >= (m.rows() - 1) * m.stride() + m.cols(),
+                "view out of bounds"
+            );
+        }
+    }
+}
+
+impl<'a, T> From<MatRef<'a, T>> for Arg<'a, T> {
+    fn from(view: MatRef<'a, T>) -> Self {
+        Self::Plain(view)
+    }
+}
+
+/// `y = x Wᵀ`: the forward product of a linear layer. `x`: (rows, inp), `w`: (out, inp),
+/// `y`: (rows, out).
+#[track_caller]
+pub fn linear<T: Scalar>(x: MatRef<'_, T>, w: MatRef<'_, T>, y: MatMut<'_, T>, write: Write) {
+    product(T::ONE, Arg::Plain(x), Arg::Transposed(w), y, write);
+}
+
+/// `c = alpha a b` or `c += alpha a b`.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn product<T: Scalar>(alpha: T, a: Arg<'_, T>, b: Arg<'_, T>, c: MatMut<'_, T>, write: Write) {
+    let (m, k, n) = (a.rows(), a.cols(), b.cols());
+    assert_eq!(
+        (k, m, n),
+        (b.rows(), c.rows(), c.cols()),
+        "product of {m} x {k} and {} x {n} into {} x {}",
+        b.rows(),
+        c.rows(),
+        c.cols()
+    );
+    a.check();
+    b.check();
+    if m * n == 0 {
+        return;
+    }
+    if m <= ROWS_PER_PIECE {
+        // A short and wide product (few tokens, many outputs) is split over columns instead.
+        return split_columns(alpha, a, b, c, write);
+    }
+    let pieces = c.row_blocks(ROWS_PER_PIECE);
+    if m * n * k <= SERIAL_LIMIT {
+        for (index, piece) in pieces.into_iter().enumerate() {
+            piece_of_product(alpha, a, b, piece, (index * ROWS_PER_PIECE, 0), write);
+        }
+        return;
+    }
+    let (a, b) = (Shared(a), Shared(b));
+    parallel::for_each(pieces, |index, piece| {
+        let (a, b) = (&a, &b);
+        piece_of_product(alpha, a.0, b.0, piece, (index * ROWS_PER_PIECE, 0), write);
+    });
+}
+
+/// Views hold slices of plain numbers, which threads may share.
+struct Shared<'a, T>(Arg<'a, T>);
+
+fn split_columns<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    mut c: MatMut<'_, T>,
+    write: Write,
+) {
+    let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
+    let width = 512;
+    if cols <= width || rows * cols * a.cols() <= SERIAL_LIMIT {
+        return piece_of_product(alpha, a, b, c, (0, 0), write);
+    }
+    assert!(
+        c.data_mut().len() >= (rows - 1) * stride + cols,
+        "view out of bounds"
+    );
+    let base = Pointer(c.data_mut().as_mut_ptr());
+    let (a, b) = (Shared(a), Shared(b));
+    let starts: Vec<usize> = (0..cols).step_by(width).collect();
+    parallel::for_each(starts, |_, start| {
+        let (a, b, base) = (&a, &b, &base);
+        let count = width.min(cols - start);
+        let (b_ptr, b_cs, b_rs) = b.0.raw();
+        // SAFETY: the pieces write disjoint columns of `c`, whose bounds were checked above, and
+        // read `b` from column `start` on, within the view checked by `product`.
+        unsafe {
+            raw_product(
+                (rows, count, a.0.cols()),
+                (base.0.add(start), 1, stride as isize),
+                (alpha, write),
+                a.0.raw(),
+                (b_ptr.offset(start as isize * b_cs), b_cs, b_rs),
+            );
+        }
+    });
+}
+
+/// A pointer that threads may share, since each writes its own part.
+struct Pointer<T>(*mut T);
+// SAFETY: used only in `split_columns`, where every thread writes disjoint elements.
+unsafe impl<T: Send> Send for Pointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Pointer<T> {}
+
+fn piece_of_product<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    mut c: MatMut<'_, T>,
+    from: (usize, usize),
+    write: Write,
+) {
+    let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
+    assert!(
+        c.data_mut().len() >= (rows - 1) * stride + cols,
+        "view out of bounds"
+    );
+    let (a_ptr, a_cs, a_rs) = a.raw();
+    let c_raw = (c.data_mut().as_mut_ptr(), 1, stride as isize);
+    // SAFETY: `a` from row `from.0` on holds `rows` rows, `product` checked the views of `a` and
+    // `b`, and `c` is a checked exclusive view.
+    unsafe {
+        let a_raw = (a_ptr.offset(from.0 as isize * a_rs), a_cs, a_rs);
+        raw_product(
+            (rows, cols, a.cols()),
+            c_raw,
+            (alpha, write),
+            a_raw,
+            b.raw(),
+        );
+    }
+}
+
+/// `(pointer, column stride, row stride)` of each matrix.
+///
+/// # Safety
+/// All pointers must be valid for the given shape and strides, `c` exclusively.
+unsafe fn raw_product<T: Scalar>(
+    (m, n, k): (usize, usize, usize),
+    c: (*mut T, isize, isize),
+    (alpha, write): (T, Write),
+    a: (*const T, isize, isize),
+    b: (*const T, isize, isize),
+) {
+    let add = write == Write::Add;
+    // SAFETY: the caller's contract. The library computes `dst = alpha dst + beta lhs rhs`.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c.0,
+            c.1,
+            c.2,
+            add,
+            a.0,
+            a.1,
+            a.2,
+            b.0,
+            b.1,
+            b.2,
+            if add { T::ONE } else { T::ZERO },
+            alpha,
+            false,
+            false,
+            false,
+            gemm::Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mat, RngKey};
+
+    fn random(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
+        Mat::from_vec(
+            rows,
+            cols,
+            RngKey::new(seed).stream().normals(rows * cols, 1.0),
+        )
+    }
+
+    fn naive(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+        Mat::from_fn(a.rows(), b.cols(), |i, j| {
+            (0..a.cols()).map(|k| a.at(i, k) * b.at(k, j)).sum()
+        })
+    }
+
+    #[test]
+    fn product_equals_its_naive_twin_in_every_orientation() {
+        for (m, k, n) in [
+            (1, 1, 1),
+            (3, 5, 7),
+            (300, 40, 33),
+            (5, 64, 1100),
+            (0, 4, 3),
+            (4, 0, 3),
+        ] {
+            let (a, b) = (random(m, k, 1), random(k, n, 2));
+            let expected = naive(&a, &b);
+            let (at, bt) = (a.transpose(), b.transpose());
+            let args: [(Arg<'_, f64>, Arg<'_, f64>); 4] = [
+                (a.view().into(), b.view().into()),
+                (Arg::Transposed(at.view()), b.view().into()),
+                (a.view().into(), Arg::Transposed(bt.view())),
+                (Arg::Transposed(at.view()), Arg::Transposed(bt.view())),
+            ];
+            for (a, b) in args {
+                let mut c = Mat::from_fn(m, n, |_, _| 1.0);
+                product(2.0, a, b, c.view_mut(), Write::Add);
+                for (c, e) in c.data().iter().zip(expected.data()) {
+                    assert!(
+                        (c - (2.0 * e + 1.0)).abs() < 1e-10,
+                        "{m} x {k} x {n}: {c} is not 2 * {e} + 1"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn product_reads_and_writes_strided_views() {
+        let (a, b) = (random(6, 10, 3), random(9, 4, 4));
+        let mut c = Mat::zeros(6, 12);
+        product(
+            1.0,
+            a.view().columns(2, 5).into(),
+            b.view().rows_range(1, 5).into(),
+            c.view_mut().columns(3, 4),
+            Write::Set,
+        );
+        let expected = naive(
+            &a.view().columns(2, 5).to_mat(),
+            &b.view().rows_range(1, 5).to_mat(),
+        );
+        for i in 0..6 {
+            for j in 0..12 {
+                let want = if (3..7).contains(&j) {
+                    expected.at(i, j - 3)
+                } else {
+                    0.0
+                };
+                assert!((c.at(i, j) - want).abs() < 1e-12);
+            }
+        }
+    }
+}

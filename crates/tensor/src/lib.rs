@@ -1,0 +1,21 @@
+//! Numbers for Linwright: row-major views, kernels with naive twins, dense decompositions,
+//! counter-based random numbers and read-only file maps.
+//!
+//! This is the only crate that holds `unsafe` code or talks to a foreign numeric library; it does
+//! not know what a layer is. A **kernel** is a plain function on slices or views: the caller owns
+//! output and workspace, the result does not depend on the number of threads, and each fast kernel
+//! has a naive twin in its tests as oracle.
+
+pub mod dtype;
+pub mod kernels;
+pub mod linalg;
+mod mapped_file;
+mod mat;
+pub mod parallel;
+mod rng;
+mod scalar;
+
+pub use mapped_file::MappedFile;
+pub use mat::{Mat, MatMut, MatRef};
+pub use rng::{RngKey, RngStream};
+pub use scalar::Scalar;

@@ -1,0 +1,28 @@
+//! Dense decompositions, through faer.
+//!
+//! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
+//! many matrices side by side.
+
+mod eigh;
+mod least_squares;
+mod svd;
+
+pub use eigh::{Eigh, eigh};
+pub use least_squares::{NotPositiveDefinite, solve_spd};
+pub use svd::{Svd, svd};
+
+/// A decomposition that did not converge: the input was not finite, or beyond the algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoConvergence;
+
+impl std::fmt::Display for NoConvergence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the decomposition did not converge: is the matrix finite?")
+    }
+}
+
+impl std::error::Error for NoConvergence {}
+
+fn to_faer<T: crate::Scalar + faer::traits::ComplexField>(m: crate::MatRef<'_, T>) -> faer::Mat<T> {
+    faer::Mat::from_fn(m.rows(), m.cols(), |i, j| m.at(i, j))
+}

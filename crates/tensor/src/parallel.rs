@@ -1,0 +1,68 @@
+//! Work split over threads in pieces whose borders do not depend on the number of threads, so that
+//! one seed gives the same bits on one core and on sixty-four.
+
+use rayon::prelude::*;
+
+/// Rows handled as one piece by row-wise kernels.
+pub const ROW_BLOCK: usize = 64;
+
+/// Sets the number of threads for all kernels; `0` means all cores. Only the first call counts.
+///
+/// # Errors
+/// If the pool was already started with another size.
+pub fn set_threads(threads: usize) -> Result<(), rayon::ThreadPoolBuildError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build_global()
+}
+
+/// Number of threads that kernels use.
+#[must_use]
+pub fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Runs `work` on every item, in parallel, in no particular order.
+pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
+    if threads() == 1 || items.len() < 2 {
+        items
+            .into_iter()
+            .enumerate()
+            .for_each(|(index, item)| work(index, item));
+    } else {
+        items
+            .into_par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .for_each(|(index, item)| work(index, item));
+    }
+}
+
+/// Maps every item in parallel; results come in the order of the items.
+pub fn map<I: Send, O: Send>(items: Vec<I>, work: impl Fn(usize, I) -> O + Sync + Send) -> Vec<O> {
+    if threads() == 1 || items.len() < 2 {
+        items
+            .into_iter()
+            .enumerate()
+            .map(|(index, item)| work(index, item))
+            .collect()
+    } else {
+        items
+            .into_par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .map(|(index, item)| work(index, item))
+            .collect()
+    }
+}
+
+/// Runs `work(block_index, chunk)` over consecutive chunks of `len` numbers.
+pub fn for_each_chunk<T: Send>(
+    data: &mut [T],
+    len: usize,
+    work: impl Fn(usize, &mut [T]) + Sync + Send,
+) {
+    for_each(data.chunks_mut(len.max(1)).collect(), |index, chunk| {
+        work(index, chunk)
+    });
+}

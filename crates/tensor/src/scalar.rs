@@ -1,0 +1,95 @@
+//! The two scalar types that computation runs in.
+
+use std::fmt::{Debug, Display};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// `f32` or `f64`: everything an operator computes in. Half precisions exist in storage only, see
+/// [`crate::dtype`].
+pub trait Scalar:
+    Copy
+    + Debug
+    + Default
+    + Display
+    + PartialOrd
+    + Send
+    + Sync
+    + Sum
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + bytemuck::Pod
+    + 'static
+{
+    /// Additive identity.
+    const ZERO: Self;
+    /// Multiplicative identity.
+    const ONE: Self;
+    /// The name used in archives and messages: `f32` or `f64`.
+    const NAME: &'static str;
+    /// Distance from one to the next larger number.
+    const EPSILON: Self;
+
+    /// Rounds from double precision.
+    fn from_f64(value: f64) -> Self;
+    /// Widens to double precision.
+    fn to_f64(self) -> f64;
+    /// Square root.
+    fn sqrt(self) -> Self;
+    /// Exponential.
+    fn exp(self) -> Self;
+    /// Absolute value.
+    fn abs(self) -> Self;
+    /// Whether the value is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
+    /// `self * a + b`, fused where the machine can.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+}
+
+macro_rules! scalar {
+    ($type:ident) => {
+        impl Scalar for $type {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const NAME: &'static str = stringify!($type);
+            const EPSILON: Self = $type::EPSILON;
+
+            #[inline]
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+            #[inline]
+            fn to_f64(self) -> f64 {
+                f64::from(self)
+            }
+            #[inline]
+            fn sqrt(self) -> Self {
+                self.sqrt()
+            }
+            #[inline]
+            fn exp(self) -> Self {
+                self.exp()
+            }
+            #[inline]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            #[inline]
+            fn is_finite(self) -> bool {
+                self.is_finite()
+            }
+            #[inline]
+            fn mul_add(self, a: Self, b: Self) -> Self {
+                self.mul_add(a, b)
+            }
+        }
+    };
+}
+
+scalar!(f32);
+scalar!(f64);
