@@ -6,6 +6,7 @@
 //! output and workspace, the result does not depend on the number of threads, and each fast kernel
 //! has a naive twin in its tests as oracle.
 
+mod atomic_file;
 pub mod dtype;
 pub mod kernels;
 pub mod linalg;
@@ -15,6 +16,7 @@ pub mod parallel;
 mod rng;
 mod scalar;
 
+pub use atomic_file::{little_endian_bytes, write_atomic};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};
 pub use rng::{RngKey, RngStream};

@@ -1,1 +1,17 @@
-//! placeholder
+//! The one training loop of Linwright.
+//!
+//! It sees parameters with their gradients and a closure that computes a step; it knows nothing of
+//! models, methods or tasks. Schedules, clipping, best-on-validation, early detection of
+//! divergence, checkpoints and resumption live here and nowhere else.
+
+mod checkpoint;
+mod error;
+mod optimizer;
+mod run;
+mod schedule;
+
+pub use checkpoint::Checkpoint;
+pub use error::TrainError;
+pub use optimizer::{Optimizer, OptimizerSettings};
+pub use run::{Control, Curve, CurvePoint, Outcome, Problem, Progress, Settings, Slice, train};
+pub use schedule::Schedule;

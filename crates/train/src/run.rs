@@ -1,0 +1,225 @@
+//! The loop.
+
+use crate::{Checkpoint, Optimizer, OptimizerSettings, Schedule, TrainError};
+use serde::{Deserialize, Serialize};
+
+/// One parameter tensor with its gradient.
+#[derive(Debug)]
+pub struct Slice<'a> {
+    /// Unique and stable name.
+    pub name: String,
+    /// The numbers.
+    pub values: &'a mut [f32],
+    /// Their gradient, as the last step left it.
+    pub gradient: &'a mut [f32],
+    /// Whether weight decay applies.
+    pub decay: bool,
+}
+
+/// What is trained: parameters, and closures for a step and for validation.
+pub trait Problem {
+    /// All parameters with their gradients, in a fixed order.
+    fn slices(&mut self) -> Vec<Slice<'_>>;
+
+    /// Computes loss and gradients (overwriting old ones) on the batch of this step, which depends
+    /// on the number of the step alone, so that an interrupted run can go on.
+    ///
+    /// # Errors
+    /// Whatever stands in the way.
+    fn step(&mut self, step: u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// The loss on held-out data.
+    ///
+    /// # Errors
+    /// Whatever stands in the way.
+    fn validate(&mut self) -> Result<f64, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// How a run goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What messages and errors call the run.
+    pub name: String,
+    /// Number of updates.
+    pub steps: u64,
+    /// Step size over time.
+    pub schedule: Schedule,
+    /// Constants of Adam.
+    pub optimizer: OptimizerSettings,
+    /// Validate before the first step, after every so many, and after the last.
+    pub validate_every: u64,
+    /// Return the parameters with the least validation loss instead of the last ones.
+    pub keep_best: bool,
+    /// Stop with an error when the validation loss exceeds this multiple of the first one.
+    pub divergence_factor: f64,
+}
+
+/// What the caller wants to know and may ask while a run goes on.
+pub trait Control {
+    /// Called after every step.
+    fn progress(&mut self, progress: &Progress<'_>);
+
+    /// Whether to stop at the next occasion.
+    fn interrupted(&self) -> bool;
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The run.
+    pub name: &'a str,
+    /// Steps done.
+    pub step: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// Training loss of the last step.
+    pub loss: f64,
+}
+
+/// One point of a training curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Steps done.
+    pub step: u64,
+    /// Mean training loss since the last point.
+    pub train: f64,
+    /// Validation loss.
+    pub validation: f64,
+}
+
+/// A training curve: one point a validation.
+pub type Curve = Vec<CurvePoint>;
+
+/// What a run ended with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Validation losses over the run.
+    pub curve: Curve,
+    /// Step of the parameters returned.
+    pub best_step: u64,
+    /// Their validation loss.
+    pub best_loss: f64,
+    /// The step at which the run went on from a checkpoint, if it did.
+    pub resumed_at: Option<u64>,
+}
+
+/// The state of a run between two steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
+    pub(crate) step: u64,
+    pub(crate) optimizer: Optimizer,
+    pub(crate) curve: Curve,
+    pub(crate) train_sum: f64,
+    pub(crate) train_count: u64,
+    pub(crate) best: Option<Best>,
+}
+
+/// The best parameters so far.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Best {
+    pub(crate) step: u64,
+    pub(crate) loss: f64,
+    pub(crate) values: Vec<Vec<f32>>,
+}
+
+/// Trains `problem` in place.
+///
+/// With a checkpoint plan, an interrupted run goes on from its last checkpoint when called again
+/// with the same settings, and ends with the same bits as one that was never interrupted.
+///
+/// # Errors
+/// [`TrainError`]: interruption, divergence, a number that is not finite, a foreign checkpoint.
+pub fn train(
+    problem: &mut dyn Problem,
+    settings: &Settings,
+    checkpoint: Option<&Checkpoint>,
+    control: &mut dyn Control,
+) -> Result<Outcome, TrainError> {
+    let mut state = State::default();
+    let mut resumed_at = None;
+    if let Some(checkpoint) = checkpoint
+        && checkpoint.restore(problem, &mut state)?
+    {
+        resumed_at = Some(state.step);
+    }
+    if state.curve.is_empty() {
+        validate(problem, settings, &mut state)?;
+    }
+    while state.step < settings.steps {
+        if control.interrupted() {
+            if let Some(checkpoint) = checkpoint {
+                checkpoint.write(problem, &state)?;
+            }
+            return Err(TrainError::Interrupted { name: settings.name.clone(), step: state.step });
+        }
+        let loss = one_step(problem, settings, &mut state)?;
+        if state.step.is_multiple_of(settings.validate_every.max(1)) || state.step == settings.steps {
+            validate(problem, settings, &mut state)?;
+        }
+        if let Some(checkpoint) = checkpoint
+            && (state.step.is_multiple_of(checkpoint.every.max(1)) || state.step == settings.steps)
+        {
+            checkpoint.write(problem, &state)?;
+        }
+        let (name, step, steps) = (settings.name.as_str(), state.step, settings.steps);
+        control.progress(&Progress { name, step, steps, loss });
+    }
+    Ok(finish(problem, settings, state, resumed_at))
+}
+
+fn one_step(problem: &mut dyn Problem, settings: &Settings, state: &mut State) -> Result<f64, TrainError> {
+    let (name, step) = (&settings.name, state.step);
+    let non_finite = |what| TrainError::NonFinite { name: name.clone(), what, step };
+    let loss = problem
+        .step(step)
+        .map_err(|source| TrainError::Step { name: name.clone(), step, source })?;
+    if !loss.is_finite() {
+        return Err(non_finite("the loss"));
+    }
+    let rate = settings.schedule.rate(step, settings.steps);
+    let norm = state.optimizer.update(&settings.optimizer, rate, step + 1, problem.slices());
+    if !norm.is_finite() {
+        return Err(non_finite("the gradient"));
+    }
+    state.step += 1;
+    state.train_sum += loss;
+    state.train_count += 1;
+    Ok(loss)
+}
+
+fn validate(problem: &mut dyn Problem, settings: &Settings, state: &mut State) -> Result<(), TrainError> {
+    let (name, step) = (&settings.name, state.step);
+    let validation = problem
+        .validate()
+        .map_err(|source| TrainError::Step { name: name.clone(), step, source })?;
+    if !validation.is_finite() {
+        return Err(TrainError::NonFinite { name: name.clone(), what: "the validation loss", step });
+    }
+    let train = if state.train_count == 0 { validation } else { state.train_sum / state.train_count as f64 };
+    (state.train_sum, state.train_count) = (0.0, 0);
+    state.curve.push(CurvePoint { step, train, validation });
+    let first = state.curve[0].validation;
+    if validation > settings.divergence_factor * first.max(f64::MIN_POSITIVE) {
+        return Err(TrainError::Diverged { name: name.clone(), step, loss: validation, first });
+    }
+    if settings.keep_best && state.best.as_ref().is_none_or(|best| validation < best.loss) {
+        let values = problem.slices().into_iter().map(|slice| slice.values.to_vec()).collect();
+        state.best = Some(Best { step, loss: validation, values });
+    }
+    Ok(())
+}
+
+fn finish(problem: &mut dyn Problem, settings: &Settings, state: State, resumed_at: Option<u64>) -> Outcome {
+    let last = state.curve.last().map_or(f64::NAN, |point| point.validation);
+    let (mut best_step, mut best_loss) = (state.step, last);
+    if settings.keep_best
+        && let Some(best) = state.best
+    {
+        (best_step, best_loss) = (best.step, best.loss);
+        for (slice, values) in problem.slices().into_iter().zip(&best.values) {
+            slice.values.copy_from_slice(values);
+        }
+    }
+    Outcome { curve: state.curve, best_step, best_loss, resumed_at }
+}
