@@ -1,1 +1,41 @@
-fn main() {}
+//! The `linwright` command: parse, call the library, render.
+
+mod args;
+mod commands;
+mod console;
+mod failure;
+mod interrupt;
+mod provenance;
+mod source;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    interrupt::install();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    cli.shared.apply()?;
+    match cli.command {
+        None => commands::main_job::run(&cli.shared),
+        Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
+        Some(Command::Compress(args)) => commands::compress::run(&args, &cli.shared),
+        Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
+        Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
+        Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
+        Some(Command::Import(args)) => commands::import::run(&args, &cli.shared),
+        Some(Command::TrainLm(args)) => commands::train_lm::run(&args, &cli.shared),
+        Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),
+    }
+}

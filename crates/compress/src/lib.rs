@@ -1,1 +1,24 @@
-//! placeholder
+//! Changing a model: capture, fit, apply, heal. The only crate that does.
+//!
+//! A [`Method`] turns statistics or samples of a site into an operator and never sees a model. The
+//! [`pipeline`] walks over layers in the order given, captures what the *edited* model feeds a site
+//! and what the *original* model made of it, fits, and puts the operator into its slot.
+
+mod budget;
+pub mod calibration;
+pub mod capture;
+mod error;
+mod estimate;
+pub mod fit_store;
+pub mod methods;
+mod monitor;
+pub mod pipeline;
+pub mod recipe;
+pub mod samples;
+pub mod study;
+
+pub use budget::{Budget, low_rank_for};
+pub use estimate::{Estimate, SiteEstimate, estimate};
+pub use error::{CompressError, FitError};
+pub use methods::{Fit, FitProblem, Method, MethodSpec, Needs};
+pub use monitor::{Monitor, Silent};

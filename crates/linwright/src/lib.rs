@@ -1,1 +1,23 @@
-//! placeholder
+//! Linwright: a toolkit for the linear layers of neural networks, above all of language models.
+//!
+//! Load a checkpoint, look at its linear layers, capture what goes through them, replace them by
+//! structured operators on one budget axis, evaluate before and after in the same run, and save a
+//! model that other runtimes load.
+//!
+//! | crate | what |
+//! | --- | --- |
+//! | [`tensor`] | views, kernels, decompositions, random keys |
+//! | [`ops`] | structured operators, slots, probes |
+//! | [`train`] | the training loop |
+//! | [`model`] | decoders, tokenizers, checkpoints |
+//! | [`measure`] | corpora, statistics, evaluation, reports |
+//! | [`compress`] | capture, fits, edits, studies |
+
+pub use linwright_compress as compress;
+pub use linwright_measure as measure;
+pub use linwright_model as model;
+pub use linwright_ops as ops;
+pub use linwright_tensor as tensor;
+pub use linwright_train as train;
+
+pub mod pocket;

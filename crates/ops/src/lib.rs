@@ -10,6 +10,7 @@
 //! the archive and the command line then know it.
 
 pub mod archive;
+pub mod conformance;
 mod error;
 mod op;
 mod params;

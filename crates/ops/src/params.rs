@@ -85,6 +85,11 @@ impl<T: Scalar> Grads<T> {
         self.0.iter().map(Vec::as_slice)
     }
 
+    /// All gradients, in order, mutable.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        self.0.iter_mut().map(Vec::as_mut_slice)
+    }
+
     /// Splits off the first `count` gradients, for an operator made of operators.
     #[must_use]
     pub fn take(&mut self, count: usize) -> Self {

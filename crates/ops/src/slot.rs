@@ -39,6 +39,35 @@ pub enum Role {
     Head,
 }
 
+impl Role {
+    /// Every role, in the order of computation.
+    pub const ALL: [Self; 8] = [
+        Self::Query,
+        Self::Key,
+        Self::Value,
+        Self::Output,
+        Self::Gate,
+        Self::Up,
+        Self::Down,
+        Self::Head,
+    ];
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Query => "query",
+            Self::Key => "key",
+            Self::Value => "value",
+            Self::Output => "output",
+            Self::Gate => "gate",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Head => "head",
+        })
+    }
+}
+
 /// The place of one linear layer: an operator and a bias.
 #[derive(Clone, Debug)]
 pub struct LinearSlot {
@@ -113,6 +142,11 @@ impl LinearSlot {
     /// The bias (out), mutable.
     pub fn bias_mut(&mut self) -> Option<&mut [f32]> {
         self.bias.as_deref_mut()
+    }
+
+    /// Operator and bias at once, mutable: for optimisers that hold all parameters together.
+    pub fn parts_mut(&mut self) -> (&mut Op<f32>, Option<&mut [f32]>) {
+        (&mut self.op, self.bias.as_deref_mut())
     }
 
     /// Features out and in.

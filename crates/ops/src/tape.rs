@@ -8,7 +8,7 @@ use linwright_tensor::{Mat, Scalar};
 pub struct Tape<T> {
     saved: Vec<Mat<T>>,
     used: usize,
-    children: Vec<Tape<T>>,
+    children: Vec<Self>,
     children_used: usize,
 }
 

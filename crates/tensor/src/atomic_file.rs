@@ -27,16 +27,6 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The bytes of numbers as files hold them.
-///
-/// # Panics
-/// On a big-endian machine, which no file format here supports.
-#[must_use]
-pub fn little_endian_bytes(values: &[f32]) -> &[u8] {
-    assert!(cfg!(target_endian = "little"), "files hold little-endian numbers");
-    bytemuck::cast_slice(values)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

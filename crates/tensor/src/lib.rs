@@ -16,7 +16,8 @@ pub mod parallel;
 mod rng;
 mod scalar;
 
-pub use atomic_file::{little_endian_bytes, write_atomic};
+pub use atomic_file::write_atomic;
+pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};
 pub use rng::{RngKey, RngStream};

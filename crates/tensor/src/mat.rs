@@ -141,6 +141,12 @@ impl<T: Scalar> Mat<T> {
         (self.rows, self.cols) = (rows, cols);
     }
 
+    /// [`Self::resize`], then a mutable view of the whole.
+    pub fn view_mut_of(&mut self, rows: usize, cols: usize) -> MatMut<'_, T> {
+        self.resize(rows, cols);
+        self.view_mut()
+    }
+
     /// A transposed copy.
     #[must_use]
     pub fn transpose(&self) -> Self {
@@ -421,6 +427,21 @@ impl<'a, T: Scalar> MatMut<'a, T> {
         for i in 0..self.rows {
             self.row_mut(i).copy_from_slice(other.row(i));
         }
+    }
+
+    /// Splits into the first `count` rows and the others.
+    ///
+    /// # Panics
+    /// If there are fewer rows.
+    #[must_use]
+    #[track_caller]
+    pub fn split_rows(self, count: usize) -> (Self, Self) {
+        let Self { data, rows, cols, stride } = self;
+        assert!(count <= rows, "{count} of {rows} rows");
+        let cut = if count == rows { data.len() } else { count * stride };
+        let (head, tail) = data.split_at_mut(cut);
+        let part = |data, rows| MatMut { data, rows, cols, stride };
+        (part(head, count), part(tail, rows - count))
     }
 
     /// Splits into blocks of `block` rows (the last may be shorter), for parallel work.

@@ -66,3 +66,18 @@ pub fn for_each_chunk<T: Send>(
         work(index, chunk)
     });
 }
+
+/// The instructions that kernels use on this machine. Bits may differ between sets.
+#[must_use]
+pub fn instruction_set() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::is_x86_feature_detected!("avx512f") {
+            return "x86-64, AVX-512";
+        }
+        if std::is_x86_feature_detected!("avx2") {
+            return "x86-64, AVX2";
+        }
+    }
+    std::env::consts::ARCH
+}

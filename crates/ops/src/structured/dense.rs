@@ -11,23 +11,25 @@ use crate::{Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Struct
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Options of [`Dense`]: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseSpec {}
 
-/// A dense weight W (out, inp): `y = x Wᵀ`.
+/// A dense weight W (out, inp): `y = x Wᵀ`. Copies share the numbers until one of them is changed,
+/// so that an edited model costs what its edits cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dense<T> {
-    weight: Mat<T>,
+    weight: Arc<Mat<T>>,
 }
 
 impl<T: Scalar> Dense<T> {
     /// From a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
-        Self { weight }
+        Self { weight: Arc::new(weight) }
     }
 
     /// The weight (out, inp).
@@ -57,7 +59,7 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
         let Shape { out, inp } = self.shape();
-        vec![ParamMut { name: "weight".into(), shape: vec![out, inp], values: self.weight.data_mut() }]
+        vec![ParamMut { name: "weight".into(), shape: vec![out, inp], values: Arc::make_mut(&mut self.weight).data_mut() }]
     }
 
 
@@ -82,7 +84,7 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
 impl<T: Scalar> LinearOp<T> for Dense<T> {
     fn to_dense(&self) -> Mat<T> {
-        self.weight.clone()
+        self.weight.as_ref().clone()
     }
 }
 
@@ -94,7 +96,7 @@ impl<T: Scalar> Structured<T> for Dense<T> {
         let bound = 1.0 / (shape.inp.max(1) as f64).sqrt();
         let mut stream = key.stream();
         let draw = |_, _| T::from_f64(bound * (2.0 * stream.uniform() - 1.0));
-        Ok(Self { weight: Mat::from_fn(shape.out, shape.inp, draw) })
+        Ok(Self::new(Mat::from_fn(shape.out, shape.inp, draw)))
     }
 
     fn examples() -> Vec<(DenseSpec, Shape)> {

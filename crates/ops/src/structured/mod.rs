@@ -65,7 +65,18 @@ macro_rules! operators {
     };
 }
 
+mod rotor_chunks;
+mod rotor_layer;
+#[cfg(test)]
+mod rotor_oracle;
+mod rotor_planes;
+
+pub use rotor_planes::{RotorPlane, rotor_planes};
+
 operators! {
     dense => Dense, linear;
     low_rank => LowRank, linear;
+    block_hadamard => BlockHadamard, linear;
+    rotor => Rotor, linear;
+    rotor_network => RotorNetwork, map;
 }

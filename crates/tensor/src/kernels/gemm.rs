@@ -13,6 +13,12 @@ use crate::{MatMut, MatRef, Scalar};
 /// Rows of the result computed as one piece. Large enough that packing the right-hand side again
 /// for each piece costs little, small enough that two cores share a batch of 512.
 const ROWS_PER_PIECE: usize = 256;
+/// Columns computed as one piece where a result is short and wide.
+const COLS_PER_PIECE: usize = 512;
+/// Results with fewer rows are split over columns.
+const FEW_ROWS: usize = 64;
+/// Pieces end where the registers of the inner loop do.
+const PIECE_MULTIPLE: usize = 16;
 /// Below this many multiply-adds a product stays on the calling thread.
 const SERIAL_LIMIT: usize = 1 << 20;
 
@@ -87,42 +93,77 @@ pub fn linear<T: Scalar>(x: MatRef<'_, T>, w: MatRef<'_, T>, y: MatMut<'_, T>, w
 /// If the shapes do not match.
 #[track_caller]
 pub fn product<T: Scalar>(alpha: T, a: Arg<'_, T>, b: Arg<'_, T>, c: MatMut<'_, T>, write: Write) {
+    check_shapes(&a, &b, &c);
     let (m, k, n) = (a.rows(), a.cols(), b.cols());
+    if m * n == 0 {
+        return;
+    }
+    if m * n * k <= SERIAL_LIMIT {
+        return piece_of_product(alpha, a, b, c, write);
+    }
+    product_in_pieces(alpha, a, b, c, write);
+}
+
+/// [`product`] for callers that are a piece of parallel work themselves: computed by the calling
+/// thread alone.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn product_on_this_thread<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    c: MatMut<'_, T>,
+    write: Write,
+) {
+    check_shapes(&a, &b, &c);
+    if c.rows() * c.cols() > 0 {
+        piece_of_product(alpha, a, b, c, write);
+    }
+}
+
+#[track_caller]
+fn check_shapes<T: Scalar>(a: &Arg<'_, T>, b: &Arg<'_, T>, c: &MatMut<'_, T>) {
     assert_eq!(
-        (k, m, n),
+        (a.cols(), a.rows(), b.cols()),
         (b.rows(), c.rows(), c.cols()),
-        "product of {m} x {k} and {} x {n} into {} x {}",
+        "product of {} x {} and {} x {} into {} x {}",
+        a.rows(),
+        a.cols(),
         b.rows(),
+        b.cols(),
         c.rows(),
         c.cols()
     );
     a.check();
     b.check();
-    if m * n == 0 {
-        return;
-    }
-    if m <= ROWS_PER_PIECE {
-        // A short and wide product (few tokens, many outputs) is split over columns instead.
-        return split_columns(alpha, a, b, c, write);
-    }
-    let pieces = c.row_blocks(ROWS_PER_PIECE);
-    if m * n * k <= SERIAL_LIMIT {
-        for (index, piece) in pieces.into_iter().enumerate() {
-            piece_of_product(alpha, a, b, piece, (index * ROWS_PER_PIECE, 0), write);
-        }
-        return;
-    }
-    let (a, b) = (Shared(a), Shared(b));
-    parallel::for_each(pieces, |index, piece| {
-        let (a, b) = (&a, &b);
-        piece_of_product(alpha, a.0, b.0, piece, (index * ROWS_PER_PIECE, 0), write);
-    });
 }
 
 /// Views hold slices of plain numbers, which threads may share.
 struct Shared<'a, T>(Arg<'a, T>);
 
-fn split_columns<T: Scalar>(
+/// Rows and columns of a piece of the result; a function of the shape alone.
+fn piece_extents(rows: usize, cols: usize) -> (usize, usize) {
+    if rows < 2 * ROWS_PER_PIECE && cols >= 4 * COLS_PER_PIECE {
+        // Short and wide, as logits: the wide side has enough pieces.
+        (rows, COLS_PER_PIECE)
+    } else if rows < FEW_ROWS {
+        (rows, cols.div_ceil(2).next_multiple_of(PIECE_MULTIPLE))
+    } else if rows < 2 * ROWS_PER_PIECE {
+        // Square and small, as the gradient of a weight: two pieces, or four of the larger ones.
+        let step = if rows <= ROWS_PER_PIECE {
+            rows.div_ceil(2)
+        } else {
+            ROWS_PER_PIECE / 2
+        };
+        (step.next_multiple_of(PIECE_MULTIPLE), cols)
+    } else {
+        (ROWS_PER_PIECE, cols)
+    }
+}
+
+fn product_in_pieces<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
     b: Arg<'_, T>,
@@ -130,30 +171,31 @@ fn split_columns<T: Scalar>(
     write: Write,
 ) {
     let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
-    let width = 512;
-    if cols <= width || rows * cols * a.cols() <= SERIAL_LIMIT {
-        return piece_of_product(alpha, a, b, c, (0, 0), write);
-    }
     assert!(
         c.data_mut().len() >= (rows - 1) * stride + cols,
         "view out of bounds"
     );
     let base = Pointer(c.data_mut().as_mut_ptr());
     let (a, b) = (Shared(a), Shared(b));
-    let starts: Vec<usize> = (0..cols).step_by(width).collect();
-    parallel::for_each(starts, |_, start| {
+    let (high, wide) = piece_extents(rows, cols);
+    let corners: Vec<(usize, usize)> = (0..rows)
+        .step_by(high)
+        .flat_map(|row| (0..cols).step_by(wide).map(move |col| (row, col)))
+        .collect();
+    parallel::for_each(corners, |_, (row, col)| {
         let (a, b, base) = (&a, &b, &base);
-        let count = width.min(cols - start);
+        let extents = (high.min(rows - row), wide.min(cols - col), a.0.cols());
+        let (a_ptr, a_cs, a_rs) = a.0.raw();
         let (b_ptr, b_cs, b_rs) = b.0.raw();
-        // SAFETY: the pieces write disjoint columns of `c`, whose bounds were checked above, and
-        // read `b` from column `start` on, within the view checked by `product`.
+        // SAFETY: the pieces write disjoint parts of `c`, whose bounds were checked above, and read
+        // `a` from row `row` and `b` from column `col` on, within views that `product` checked.
         unsafe {
             raw_product(
-                (rows, count, a.0.cols()),
-                (base.0.add(start), 1, stride as isize),
+                extents,
+                (base.0.add(row * stride + col), 1, stride as isize),
                 (alpha, write),
-                a.0.raw(),
-                (b_ptr.offset(start as isize * b_cs), b_cs, b_rs),
+                (a_ptr.offset(row as isize * a_rs), a_cs, a_rs),
+                (b_ptr.offset(col as isize * b_cs), b_cs, b_rs),
             );
         }
     });
@@ -161,7 +203,7 @@ fn split_columns<T: Scalar>(
 
 /// A pointer that threads may share, since each writes its own part.
 struct Pointer<T>(*mut T);
-// SAFETY: used only in `split_columns`, where every thread writes disjoint elements.
+// SAFETY: used only in `product_in_pieces`, where every thread writes disjoint elements.
 unsafe impl<T: Send> Send for Pointer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Pointer<T> {}
@@ -171,7 +213,6 @@ fn piece_of_product<T: Scalar>(
     a: Arg<'_, T>,
     b: Arg<'_, T>,
     mut c: MatMut<'_, T>,
-    from: (usize, usize),
     write: Write,
 ) {
     let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
@@ -179,19 +220,16 @@ fn piece_of_product<T: Scalar>(
         c.data_mut().len() >= (rows - 1) * stride + cols,
         "view out of bounds"
     );
-    let (a_ptr, a_cs, a_rs) = a.raw();
     let c_raw = (c.data_mut().as_mut_ptr(), 1, stride as isize);
-    // SAFETY: `a` from row `from.0` on holds `rows` rows, `product` checked the views of `a` and
-    // `b`, and `c` is a checked exclusive view.
+    // SAFETY: callers checked the views of `a` and `b`, and `c` is a checked exclusive view.
     unsafe {
-        let a_raw = (a_ptr.offset(from.0 as isize * a_rs), a_cs, a_rs);
         raw_product(
             (rows, cols, a.cols()),
             c_raw,
             (alpha, write),
-            a_raw,
+            a.raw(),
             b.raw(),
-        );
+        )
     }
 }
 
@@ -259,6 +297,11 @@ mod tests {
             (3, 5, 7),
             (300, 40, 33),
             (5, 64, 1100),
+            (40, 80, 2500),
+            (600, 50, 40),
+            (200, 300, 100),
+            (30, 500, 150),
+            (300, 200, 61),
             (0, 4, 3),
             (4, 0, 3),
         ] {

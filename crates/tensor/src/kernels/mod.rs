@@ -1,5 +1,18 @@
 //! Loops over numbers. Each kernel is a plain function on slices or views; the caller owns output
 //! and workspace.
 
+mod lanes;
+pub mod activation;
 pub mod adam;
+pub mod attention;
+pub mod cross_entropy;
+pub mod elementwise;
 pub mod gemm;
+pub mod hadamard;
+pub mod layer_norm;
+pub mod permute;
+pub mod rms_norm;
+pub mod rope;
+pub mod spin;
+pub mod swiglu;
+pub mod transpose;

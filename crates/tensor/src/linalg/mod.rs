@@ -5,10 +5,12 @@
 
 mod eigh;
 mod least_squares;
+mod skew;
 mod svd;
 
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
+pub use skew::{SkewEigen, SkewPlane, skew_eigen};
 pub use svd::{Svd, svd};
 
 /// A decomposition that did not converge: the input was not finite, or beyond the algorithm.

@@ -1,0 +1,56 @@
+//! The command line.
+
+use crate::commands::{compress, eval, import, inspect, ls, report, run, train_lm};
+use crate::failure::Failure;
+use clap::{Args, Parser, Subcommand};
+
+/// Study, replace and compress the linear layers of neural networks.
+///
+/// Without a command: the main job on the built-in model, about two minutes on two cores.
+///
+/// Exit codes: 0 success, 1 failure, 2 usage, 3 invalid recipe or config, 4 quality gate missed,
+/// 5 out of memory or disk, 6 another run's files, 75 interrupted but resumable, 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "linwright", version, verbatim_doc_comment)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Inspect(inspect::InspectArgs),
+    Compress(compress::CompressArgs),
+    Eval(eval::EvalArgs),
+    Run(run::RunArgs),
+    Report(report::ReportArgs),
+    Import(import::ImportArgs),
+    TrainLm(train_lm::TrainLmArgs),
+    Ls(ls::LsArgs),
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Shared {
+    /// Threads to use; 0 means all cores. Results do not depend on it.
+    #[arg(long, global = true, default_value_t = 0, env = "RAYON_NUM_THREADS")]
+    pub(crate) threads: usize,
+    /// Print the result as JSON on stdout, and nothing else there.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no notes on stderr.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Plain lines instead of a progress bar.
+    #[arg(long, global = true, alias = "no_progress")]
+    pub(crate) no_progress: bool,
+}
+
+impl Shared {
+    pub(crate) fn apply(&self) -> Result<(), Failure> {
+        linwright::tensor::parallel::set_threads(self.threads)
+            .map_err(|error| Failure::general(format!("cannot start {} threads: {error}", self.threads)))
+    }
+}

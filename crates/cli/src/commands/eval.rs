@@ -1,0 +1,181 @@
+//! `linwright eval`: perplexity and accuracy of a model.
+
+use super::{print, print_json};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::{Failure, Kind};
+use crate::provenance;
+use crate::source::{data_file, open_model};
+use clap::{Args, ValueEnum};
+use linwright::compress::Monitor;
+use linwright::compress::study::{self, Inputs};
+use linwright::measure::evaluate::{Bos, Join, Task, TaskOptions, TaskResult, open_task};
+use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
+use linwright::model::checkpoint::LoadedModel;
+use linwright::ops::Sites;
+use std::path::PathBuf;
+
+/// Measure perplexity on text and accuracy on questions.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// A checkpoint directory, or `pocket` for the built-in model.
+    model: String,
+    /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
+    #[arg(long)]
+    text: Option<String>,
+    /// Questions with choices: JSONL, or `pocket`.
+    #[arg(long)]
+    questions: Option<String>,
+    /// Tokens in a window.
+    #[arg(long, default_value_t = 512)]
+    window: usize,
+    /// Tokens from one window to the next [default: the window].
+    #[arg(long)]
+    stride: Option<usize>,
+    /// Whether documents start with the beginning-of-sequence token.
+    #[arg(long, value_enum, default_value_t = BosArg::Auto)]
+    bos: BosArg,
+    /// Only this many documents and questions, from the start.
+    #[arg(short = 'L', long)]
+    limit: Option<usize>,
+    /// Measure this model too, as the dense baseline.
+    #[arg(long)]
+    baseline: Option<String>,
+    /// Fail with exit code 4 if the perplexity is above this.
+    #[arg(long, alias = "max_ppl")]
+    max_ppl: Option<f64>,
+    /// Write the result JSON to this file too.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BosArg {
+    /// As the tokenizer does by itself.
+    Auto,
+    /// Yes.
+    Always,
+    /// No.
+    Never,
+}
+
+impl From<BosArg> for Bos {
+    fn from(bos: BosArg) -> Self {
+        match bos {
+            BosArg::Auto => Self::Auto,
+            BosArg::Always => Self::Always,
+            BosArg::Never => Self::Never,
+        }
+    }
+}
+
+pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let tasks = open_tasks(args)?;
+    let loaded = open_model(&args.model, &mut console)?;
+    let began = console.seconds();
+    let results = measure(&loaded, &args.model, &tasks, &mut console)?;
+    let seconds = console.seconds() - began;
+    let baseline = match &args.baseline {
+        None => None,
+        Some(model) => {
+            let dense = open_model(model, &mut console)?;
+            Some(measure(&dense, model, &tasks, &mut console)?)
+        }
+    };
+    console.finish();
+    let provenance = provenance::of_evaluation(&loaded, &results, shared);
+    let record = EvaluationRecord {
+        model: &args.model,
+        results: &results,
+        baseline: baseline.as_deref(),
+        parameters: parameters(&loaded),
+        provenance: &provenance,
+        seconds,
+    };
+    let json = result_json(&record);
+    if let Some(path) = &args.output {
+        let text = format!("{json:#}\n");
+        linwright::model::checkpoint::atomic::write_atomic(path, text.as_bytes())?;
+    }
+    if shared.json {
+        print_json(&json)?;
+    } else {
+        print(&render(&results, baseline.as_deref()))?;
+    }
+    gate(args, &results)
+}
+
+fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let options = TaskOptions {
+        window: args.window,
+        stride: args.stride.unwrap_or(args.window),
+        bos: args.bos.into(),
+        join: Join::Separate,
+        limit: args.limit,
+    };
+    let mut tasks = Vec::new();
+    if let Some(text) = &args.text {
+        tasks.push(open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?);
+    }
+    if let Some(questions) = &args.questions {
+        let path = data_file(questions, "facts.jsonl")?;
+        for name in ["multiple_choice", "completion"] {
+            tasks.push(open_task(name, &path, &options)?);
+        }
+    }
+    if tasks.is_empty() {
+        return Err(Failure::usage("nothing to measure").hint("give --text FILE, --questions FILE or both"));
+    }
+    Ok(tasks)
+}
+
+fn measure(
+    loaded: &LoadedModel,
+    name: &str,
+    tasks: &[Box<dyn Task>],
+    console: &mut Console,
+) -> Result<Vec<TaskResult>, Failure> {
+    let tokenizer = loaded.tokenizer.as_ref().ok_or_else(|| {
+        Failure::general(format!("{name} has no tokenizer.json")).hint("text can only be scored with the model's tokenizer")
+    })?;
+    console.stage(&format!("evaluating {name}"));
+    study::measure(&loaded.decoder, tokenizer, tasks, console).map_err(|error| Failure::from(error).not_resumable())
+}
+
+fn parameters(loaded: &LoadedModel) -> ParameterCounts {
+    let slots = loaded.decoder.slots();
+    let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
+    let targeted_dense = slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
+    let model_dense = loaded.decoder.config().parameters();
+    ParameterCounts { targeted, targeted_dense, model: model_dense + targeted - targeted_dense, model_dense }
+}
+
+fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) -> String {
+    let mut rows = Vec::new();
+    for result in results {
+        for metric in &result.metrics {
+            let dense = baseline.and_then(|b| b.iter().find(|b| b.task == result.task)).and_then(|b| b.metric(&metric.name));
+            let number = |value: f64| format!("{value:.4}");
+            rows.push(vec![
+                result.task.clone(),
+                metric.name.clone(),
+                number(metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                dense.map_or_else(String::new, |m| number(m.value)),
+                result.protocol.clone(),
+            ]);
+        }
+    }
+    super::table(&["task", "metric", "value", "error", "dense", "protocol"], &rows)
+}
+
+fn gate(args: &EvalArgs, results: &[TaskResult]) -> Result<(), Failure> {
+    let Some(limit) = args.max_ppl else { return Ok(()) };
+    let perplexity = results.iter().find_map(|result| result.metric("token_perplexity"));
+    match perplexity {
+        Some(metric) if metric.value <= limit => Ok(()),
+        Some(metric) => Err(Failure::new(Kind::Gate, format!("perplexity {:.4} is above {limit}", metric.value))),
+        None => Err(Failure::usage("--max-ppl needs --text")),
+    }
+}

@@ -1,0 +1,87 @@
+//! One file a verb.
+
+pub(crate) mod compress;
+pub(crate) mod eval;
+pub(crate) mod import;
+pub(crate) mod inspect;
+pub(crate) mod ls;
+pub(crate) mod main_job;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod train_lm;
+
+use crate::failure::Failure;
+use std::io::Write;
+
+/// Prints a result to stdout, which scripts read.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    match written {
+        // The reader went away, as `head` does; that is its business.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::io("standard output", &error)),
+    }
+}
+
+/// Prints a value as JSON to stdout.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
+    print(&text)
+}
+
+/// A table with aligned columns: text to the left, numbers to the right.
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let numeric: Vec<bool> = (0..header.len())
+        .map(|column| !rows.is_empty() && rows.iter().all(|row| is_number(&row[column])))
+        .collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(widths.iter().zip(&numeric)).map(|(cell, (&width, &right))| {
+            if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let mut lines = vec![line(&header)];
+    lines.extend(rows.iter().map(|row| line(row)));
+    lines.join("\n")
+}
+
+fn is_number(cell: &str) -> bool {
+    cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.')
+}
+
+/// A count with thousands apart: `2,097,152`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_text_left_and_numbers_right() {
+        let rows = vec![vec!["a".to_owned(), "7".to_owned()], vec!["long".to_owned(), "1,234".to_owned()]];
+        assert_eq!(table(&["site", "count"], &rows), "site  count\na         7\nlong  1,234");
+    }
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        assert_eq!([0, 12, 999, 1000, 1_234_567].map(grouped), ["0", "12", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,229 @@
+//! `linwright run`: every stage of a recipe, from capture to report.
+
+use super::{grouped, print, print_json, table};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::provenance;
+use crate::source::{data_file, open_model};
+use clap::Args;
+use linwright::compress::Monitor;
+use linwright::compress::recipe::{self, Recipe};
+use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
+use linwright::measure::data::Corpus;
+use linwright::measure::evaluate::{Join, Task, TaskOptions, TaskResult, open_task};
+use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::checkpoint::atomic::write_atomic;
+use std::path::{Path, PathBuf};
+
+/// A recipe that is built in.
+#[derive(Debug)]
+pub(crate) struct Preset {
+    /// The name that `-r` takes.
+    pub(crate) name: &'static str,
+    /// One sentence.
+    pub(crate) summary: &'static str,
+    /// The recipe.
+    pub(crate) text: &'static str,
+}
+
+/// The recipes that are built in.
+pub(crate) const PRESETS: &[Preset] = &[
+    Preset {
+        name: "main-job",
+        summary: "rotor, low-rank and block-Hadamard maps on one layer of the built-in model",
+        text: include_str!("../../../../recipes/main-job.yaml"),
+    },
+    Preset {
+        name: "rotor-paper-pocket",
+        summary: "the rotor paper's comparison on one, two and three layers of the built-in model",
+        text: include_str!("../../../../recipes/rotor-paper-pocket.yaml"),
+    },
+];
+
+/// Run a recipe: capture, fit, evaluate, report. The same command again goes on where it stopped.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// A recipe file, or the name of a built-in one (`linwright ls presets`).
+    #[arg(short, long)]
+    recipe: PathBuf,
+    /// Directory of the run [default: runs/ and the recipe's name].
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Use this model instead of the recipe's.
+    #[arg(short, long)]
+    model: Option<String>,
+    /// Check the recipe against the model, show what each row will cost, and stop.
+    #[arg(long, alias = "dry_run")]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
+    let (name, mut recipe) = open_recipe(&args.recipe)?;
+    if let Some(model) = &args.model {
+        recipe.model.clone_from(model);
+    }
+    let output = args.output.clone().unwrap_or_else(|| Path::new("runs").join(&name));
+    study(&name, &recipe, &output, args.dry_run, shared)
+}
+
+fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
+    let preset = PRESETS.iter().find(|preset| Path::new(preset.name) == path);
+    if let Some(preset) = preset
+        && !path.exists()
+    {
+        return Ok((preset.name.to_owned(), recipe::parse(Path::new(preset.name), preset.text)?));
+    }
+    let name = path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
+    Ok((name, recipe::read(path)?))
+}
+
+/// Runs a recipe and prints its table.
+pub(crate) fn study(name: &str, recipe: &Recipe, output: &Path, dry_run: bool, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let loaded = open_model(&recipe.model, &mut console)?;
+    study::check(recipe, &loaded.decoder)?;
+    let tasks = open_tasks(recipe)?;
+    let path = data_file(&recipe.calibration.dataset, "calibration.jsonl")?;
+    let calibration = Corpus::open(&path)?;
+    let tokenizer = loaded
+        .tokenizer
+        .as_ref()
+        .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
+    let inputs = Inputs { model: &loaded, tokenizer, calibration: &calibration, tasks: &tasks };
+    if dry_run {
+        console.finish();
+        return show_costs(recipe, &inputs, shared);
+    }
+    let data = data_hashes(recipe)?;
+    let directory = RunDirectory::open(output, &study::fingerprint(recipe, &inputs, &data))?;
+    let findings = study::run(recipe, &inputs, &directory, &mut console)?;
+    console.finish();
+    let report = report(name, recipe, &inputs, findings, shared)?;
+    let html = write_report(&report, output)?;
+    if shared.json {
+        let json = report.to_json()?;
+        return print(&json);
+    }
+    print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
+}
+
+fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
+    let eval = &recipe.eval;
+    let options = TaskOptions {
+        window: eval.window,
+        stride: eval.stride.unwrap_or(eval.window),
+        bos: eval.bos,
+        join: Join::Separate,
+        limit: eval.limit,
+    };
+    let mut tasks = vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl")?, &options)?];
+    if let Some(questions) = &eval.questions {
+        tasks.push(open_task("multiple_choice", &data_file(questions, "facts.jsonl")?, &options)?);
+    }
+    Ok(tasks)
+}
+
+fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
+    let mut files = vec![data_file(&recipe.eval.text, "stories-test.jsonl")?];
+    if let Some(questions) = &recipe.eval.questions {
+        files.push(data_file(questions, "facts.jsonl")?);
+    }
+    files
+        .iter()
+        .map(|path| {
+            let bytes = std::fs::read(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+            Ok(linwright::measure::data::sha256_hex(&bytes))
+        })
+        .collect()
+}
+
+fn report(
+    name: &str,
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    findings: Findings,
+    shared: &Shared,
+) -> Result<Report, Failure> {
+    let Findings { baseline, rows, curves, layer_errors } = findings;
+    let config = inputs.model.decoder.config();
+    Ok(Report {
+        schema: linwright::measure::report::SCHEMA,
+        title: recipe.title.clone(),
+        model: ModelSummary {
+            name: recipe.model.clone(),
+            family: config.family.model_type.to_owned(),
+            parameters: config.parameters(),
+            layers: config.layers,
+            hidden: config.hidden,
+        },
+        provenance: provenance(name, recipe, inputs, &baseline, shared)?,
+        baseline,
+        rows,
+        curves,
+        layer_errors,
+        notes: inputs.model.notes.clone(),
+    })
+}
+
+fn provenance(
+    name: &str,
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    baseline: &[TaskResult],
+    shared: &Shared,
+) -> Result<Provenance, Failure> {
+    let text = serde_json::to_vec(recipe)
+        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))?;
+    let mut provenance = provenance::base(inputs.model, baseline, shared);
+    provenance.recipe = name.to_owned();
+    provenance.recipe_sha256 = linwright::measure::data::sha256_hex(&text);
+    provenance.seed = recipe.seeds[0];
+    provenance.data.push(DataSource {
+        purpose: "calibration".into(),
+        path: recipe.calibration.dataset.clone(),
+        sha256: inputs.calibration.sha256.clone(),
+    });
+    Ok(provenance)
+}
+
+/// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
+pub(crate) fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
+    write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
+    write_atomic(&directory.join("report.md"), render::markdown(report).as_bytes())?;
+    let html = directory.join("report.html");
+    write_atomic(&html, render::html(report)?.as_bytes())?;
+    Ok(html)
+}
+
+fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(), Failure> {
+    let calibration = study::calibrate(recipe, inputs, recipe.seeds[0])?;
+    let mut lines = Vec::new();
+    let mut costs = Vec::new();
+    let mut seconds = 0.0;
+    for table in &recipe.tables {
+        for layers in &table.layers {
+            for row in &table.methods {
+                let plan = table.plan(row, layers, recipe.seeds[0]);
+                let cost = study::estimate(&plan, &inputs.model.decoder, &calibration)?;
+                seconds += cost.seconds * recipe.seeds.len() as f64;
+                lines.push(vec![
+                    table.title.clone(),
+                    row.label(),
+                    format!("{layers:?}"),
+                    grouped(cost.targeted),
+                    grouped(cost.targeted_dense),
+                    grouped(cost.memory_bytes >> 20),
+                    format!("{:.1}", cost.seconds),
+                ]);
+                costs.push(serde_json::json!({"table": table.title, "method": row.label(), "layers": layers, "estimate": cost}));
+            }
+        }
+    }
+    if shared.json {
+        return print_json(&serde_json::json!({"recipe": recipe, "cells": costs, "seconds": seconds}));
+    }
+    let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
+    print(&format!("{}\n\nfits of all seeds: about {seconds:.0} s, evaluation apart", table(&header, &lines)))
+}

@@ -1,0 +1,90 @@
+//! `linwright train-lm`: makes the built-in model from its seed.
+
+use super::{print, print_json};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::Failure;
+use clap::Args;
+use linwright::compress::Monitor;
+use linwright::pocket::{PocketRecipe, Prepared};
+use linwright::train::{Control, Progress};
+use std::path::PathBuf;
+
+/// Make the built-in model anew: world, tokenizer, training, questions.
+///
+/// The same seed gives the same text and tokenizer. Training goes on from its checkpoint when the
+/// same command is run again.
+#[derive(Debug, Args)]
+pub(crate) struct TrainLmArgs {
+    /// Directory to write.
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Names the world.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Passes over the training text.
+    #[arg(long)]
+    epochs: Option<u64>,
+    /// Checkpoint of the training [default: beside the output].
+    #[arg(long)]
+    checkpoint: Option<PathBuf>,
+    /// Make world and tokenizer, print their hashes, and stop.
+    #[arg(long, alias = "dry_run")]
+    dry_run: bool,
+}
+
+pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    console.stage("making the world and its tokenizer");
+    let mut recipe = PocketRecipe::default();
+    if let Some(seed) = args.seed {
+        recipe.world.seed = seed;
+    }
+    if let Some(epochs) = args.epochs {
+        recipe.epochs = epochs;
+    }
+    let prepared = Prepared::new(recipe)?;
+    if args.dry_run {
+        console.finish();
+        return print_json(&serde_json::json!({
+            "corpus_sha256": prepared.corpus_sha256(),
+            "tokenizer_sha256": prepared.tokenizer_sha256(),
+            "training_tokens": prepared.training_tokens(),
+        }));
+    }
+    let checkpoint = args.checkpoint.clone().unwrap_or_else(|| {
+        let mut name = args.output.file_name().unwrap_or_default().to_owned();
+        name.push(".ckpt");
+        args.output.with_file_name(name)
+    });
+    console.stage("training");
+    let (decoder, outcome) = prepared.train(Some(&checkpoint), &mut Forward(&mut console))?;
+    console.stage("writing");
+    let saved = prepared.write(&decoder, &outcome, &args.output)?;
+    console.finish();
+    if shared.json {
+        return print_json(&serde_json::json!({
+            "output": args.output, "parameters": saved.parameters, "bytes": saved.bytes(),
+            "validation_loss": outcome.best_loss,
+        }));
+    }
+    print(&format!(
+        "wrote {} ({} parameters, {} bytes); validation loss {:.4}",
+        args.output.display(),
+        super::grouped(saved.parameters),
+        super::grouped(saved.bytes()),
+        outcome.best_loss
+    ))
+}
+
+struct Forward<'a>(&'a mut Console);
+
+impl Control for Forward<'_> {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.0.progress(progress.step, progress.steps);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}

@@ -1,0 +1,133 @@
+//! Progress on stderr: a bar on a terminal, plain lines elsewhere, nothing when quiet.
+
+use crate::args::Shared;
+use crate::interrupt;
+use indicatif::{ProgressBar, ProgressStyle};
+use linwright::compress::Monitor;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// How often a plain line may tell of progress.
+const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Where notes and progress go.
+#[derive(Debug)]
+pub(crate) struct Console {
+    quiet: bool,
+    bar: Option<ProgressBar>,
+    stage: String,
+    start: Instant,
+    began: Instant,
+    last_line: Instant,
+    times: Vec<(String, f64)>,
+}
+
+impl Console {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let bar = !shared.quiet && !shared.no_progress && std::io::stderr().is_terminal();
+        Self {
+            quiet: shared.quiet,
+            bar: bar.then(new_bar),
+            stage: String::new(),
+            start: Instant::now(),
+            began: Instant::now(),
+            last_line: Instant::now(),
+            times: Vec::new(),
+        }
+    }
+
+    /// A line for the user.
+    pub(crate) fn note(&self, text: &str) {
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Ends the last stage; gives all stages with their seconds, in order.
+    pub(crate) fn finish(&mut self) -> Vec<(String, f64)> {
+        self.close();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        std::mem::take(&mut self.times)
+    }
+
+    fn close(&mut self) {
+        if !self.stage.is_empty() {
+            let stage = std::mem::take(&mut self.stage);
+            self.times.push((stage, self.began.elapsed().as_secs_f64()));
+        }
+    }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    // The template is a constant that is tried in a test; a plain bar would do too.
+    let style = ProgressStyle::with_template("{msg:44!} {bar:30} {percent:>3}% {eta}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+impl Monitor for Console {
+    fn stage(&mut self, name: &str) {
+        self.close();
+        self.stage = name.to_owned();
+        self.began = Instant::now();
+        self.last_line = Instant::now();
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => {
+                bar.set_length(1);
+                bar.set_position(0);
+                bar.reset_eta();
+                bar.set_message(name.to_owned());
+            }
+            None => eprintln!("{name}"),
+        }
+    }
+
+    fn progress(&mut self, done: u64, total: u64) {
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => {
+                bar.set_length(total);
+                bar.set_position(done);
+            }
+            None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
+                self.last_line = Instant::now();
+                eprintln!("{}: {:.0} %", self.stage, 100.0 * done as f64 / total.max(1) as f64);
+            }
+            None => {}
+        }
+    }
+
+    fn interrupted(&self) -> bool {
+        interrupt::asked()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.start.elapsed().as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_of_the_bar_is_valid() {
+        assert!(ProgressStyle::with_template("{msg:44!} {bar:30} {percent:>3}% {eta}").is_ok());
+    }
+
+    #[test]
+    fn stages_are_timed_in_order() {
+        let shared = Shared { threads: 0, json: false, quiet: true, no_progress: false };
+        let mut console = Console::new(&shared);
+        console.stage("one");
+        console.stage("two");
+        let names: Vec<String> = console.finish().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["one", "two"]);
+    }
+}

@@ -1,0 +1,212 @@
+//! Errors as the user sees them: what happened, what to do next, and an exit code.
+
+use linwright::compress::recipe::RecipeError;
+use linwright::compress::study::{StudyError, is_interruption};
+use linwright::compress::{CompressError, FitError};
+use linwright::measure::data::DataError;
+use linwright::measure::evaluate::EvaluationError;
+use linwright::measure::report::ReportError;
+use linwright::model::checkpoint::CheckpointError;
+use linwright::model::checkpoint::atomic::OutputError;
+use linwright::model::tokenizer::TokenizerError;
+use linwright::pocket::PocketError;
+use linwright::train::TrainError;
+use std::io;
+use std::process::ExitCode;
+
+/// The documented exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything without a code of its own.
+    General = 1,
+    /// Options that contradict each other or the model.
+    Usage = 2,
+    /// A recipe or config that is not valid.
+    Recipe = 3,
+    /// The quality asked for was not reached.
+    Gate = 4,
+    /// No room in memory or on disk.
+    Resources = 5,
+    /// Files of another run.
+    Fingerprint = 6,
+    /// Stopped by the user; the same command goes on.
+    Resumable = 75,
+    /// Stopped by the user.
+    Interrupted = 130,
+}
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn general(message: impl Into<String>) -> Self {
+        Self::new(Kind::General, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Marks an interruption that left nothing to go on from.
+    pub(crate) fn not_resumable(mut self) -> Self {
+        if self.kind == Kind::Resumable {
+            self.kind = Kind::Interrupted;
+            self.hint = None;
+        }
+        self
+    }
+
+    /// Prints to stderr and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.kind as u8)
+    }
+
+    pub(crate) fn io(what: &str, error: &io::Error) -> Self {
+        let kind = if is_full(error) { Kind::Resources } else { Kind::General };
+        Self::new(kind, format!("{what}: {error}"))
+    }
+
+    fn interrupted(message: String) -> Self {
+        Self::new(Kind::Resumable, message).hint("run the same command again to go on")
+    }
+}
+
+/// Whether the system ran out of room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
+}
+
+impl From<CompressError> for Failure {
+    fn from(error: CompressError) -> Self {
+        if error.is_interruption() {
+            return Self::interrupted("interrupted".into());
+        }
+        let message = error.to_string();
+        match error {
+            CompressError::Fit { source: FitError::Train(error), .. } => {
+                Self { message, ..Self::from(error) }
+            }
+            CompressError::Fit { source: FitError::Budget { .. } | FitError::Operator(_), .. }
+            | CompressError::Layer { .. }
+            | CompressError::Role { .. } => Self::usage(message),
+            CompressError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            _ => Self::general(message),
+        }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        let message = error.to_string();
+        match error {
+            TrainError::Interrupted { .. } => Self::interrupted(message),
+            TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
+            TrainError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            _ => Self::general(message),
+        }
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        if is_interruption(&error) {
+            return Self::interrupted("interrupted".into());
+        }
+        let message = error.to_string();
+        match error {
+            StudyError::Compress(error) => error.into(),
+            StudyError::Evaluation(error) => error.into(),
+            StudyError::Tokenizer { .. } => Self::general(message),
+            StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
+            StudyError::RunDirectory { source: Some(source), .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
+            StudyError::RunDirectory { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<EvaluationError> for Failure {
+    fn from(error: EvaluationError) -> Self {
+        let message = error.to_string();
+        match error {
+            EvaluationError::Interrupted { .. } => Self::interrupted(message),
+            EvaluationError::BadProtocol { .. }
+            | EvaluationError::WindowTooLong { .. }
+            | EvaluationError::NoBos { .. }
+            | EvaluationError::UnknownTask { .. } => Self::usage(message),
+            _ => Self::general(message),
+        }
+    }
+}
+
+impl From<RecipeError> for Failure {
+    fn from(error: RecipeError) -> Self {
+        Self::new(Kind::Recipe, error.to_string())
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        let message = error.to_string();
+        match error {
+            CheckpointError::Output(error) => error.into(),
+            CheckpointError::Config { .. } => Self::new(Kind::Recipe, message),
+            _ => Self::general(message),
+        }
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        let message = error.to_string();
+        match error {
+            OutputError::Exists { .. } => Self::usage(message).hint("choose another output or give --force"),
+            OutputError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            _ => Self::general(message),
+        }
+    }
+}
+
+impl From<PocketError> for Failure {
+    fn from(error: PocketError) -> Self {
+        let message = error.to_string();
+        match error {
+            PocketError::Train(error) => error.into(),
+            PocketError::Checkpoint(error) => error.into(),
+            PocketError::Output(error) => error.into(),
+            _ => Self::general(message),
+        }
+    }
+}
+
+macro_rules! general {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::general(error.to_string())
+            }
+        })*
+    };
+}
+
+general!(DataError, ReportError, TokenizerError);

@@ -1,0 +1,39 @@
+//! Where models and texts come from: a path, or `pocket` for what is built in.
+
+use crate::console::Console;
+use crate::failure::Failure;
+use linwright::compress::Monitor;
+use linwright::model::checkpoint::{LoadedModel, load};
+use linwright::pocket;
+use std::path::{Path, PathBuf};
+
+/// The name of the built-in model and its data.
+pub(crate) const POCKET: &str = "pocket";
+
+/// The directory of a model.
+pub(crate) fn model_dir(model: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(model);
+    if model == POCKET && !path.exists() {
+        return pocket::directory().map_err(Failure::from);
+    }
+    Ok(path.to_owned())
+}
+
+/// Loads a model, telling of it.
+pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<LoadedModel, Failure> {
+    console.stage(&format!("loading {model}"));
+    let loaded = load(&model_dir(model)?)?;
+    for note in &loaded.notes {
+        console.note(&format!("note: {note}"));
+    }
+    Ok(loaded)
+}
+
+/// The path of a text or question file, or of the built-in one of this name.
+pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(name);
+    if name == POCKET && !path.exists() {
+        return Ok(pocket::directory().map_err(Failure::from)?.join(built_in));
+    }
+    Ok(path.to_owned())
+}

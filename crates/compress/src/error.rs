@@ -1,0 +1,119 @@
+//! What can go wrong when a model is changed.
+
+use linwright_model::ModelError;
+use linwright_ops::{OpError, Shape, SiteId};
+use linwright_train::TrainError;
+use std::path::PathBuf;
+
+/// A method could not fit a site.
+#[derive(Debug, thiserror::Error)]
+pub enum FitError {
+    /// The budget does not suit the shape.
+    #[error("budget for {} -> {}: {reason}", shape.inp, shape.out)]
+    Budget {
+        /// The site's shape.
+        shape: Shape,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// The operator does not exist for this shape.
+    #[error(transparent)]
+    Operator(#[from] OpError),
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A decomposition failed.
+    #[error("{what}: {reason}")]
+    Numerics {
+        /// Which matrix.
+        what: &'static str,
+        /// The decomposition's word.
+        reason: String,
+    },
+    /// There are not enough samples.
+    #[error("{found} calibration tokens, at least {needed} are needed")]
+    TooFewSamples {
+        /// Samples there are.
+        found: usize,
+        /// Samples needed.
+        needed: usize,
+    },
+}
+
+/// A model could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CompressError {
+    /// A site could not be fitted.
+    #[error("{site}: {source}")]
+    Fit {
+        /// The site.
+        site: SiteId,
+        /// Why.
+        source: FitError,
+    },
+    /// The model could not run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A layer that the model does not have.
+    #[error("layer {layer} is out of range; the model has layers 0 to {last}")]
+    Layer {
+        /// The layer asked for.
+        layer: usize,
+        /// The last layer there is.
+        last: usize,
+    },
+    /// No slot has one of the roles asked for.
+    #[error("layer {layer} has no slot of role {role}")]
+    Role {
+        /// The layer.
+        layer: usize,
+        /// The role.
+        role: String,
+    },
+    /// The calibration text is too short.
+    #[error("calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window")]
+    Calibration {
+        /// Tokens there are.
+        found: usize,
+        /// Windows they make.
+        windows: usize,
+    },
+    /// A number that is not finite.
+    #[error("{what} of {site} is not finite while capturing")]
+    NonFinite {
+        /// Input or target.
+        what: &'static str,
+        /// The site.
+        site: SiteId,
+    },
+    /// A stored fit cannot be used.
+    #[error("{path} is not a usable fit: {reason}; remove it and run again")]
+    Store {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Reading or writing failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// The user asked to stop.
+    #[error("interrupted; the same command goes on from here")]
+    Interrupted,
+}
+
+impl CompressError {
+    /// Whether the user asked to stop.
+    #[must_use]
+    pub fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Self::Interrupted | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
+        )
+    }
+}

@@ -1,0 +1,102 @@
+//! What a plan will cost, before it is carried out.
+
+use crate::calibration::Calibration;
+use crate::methods::{MethodSpec, Needs};
+use crate::pipeline::Plan;
+use crate::CompressError;
+use linwright_model::Decoder;
+use linwright_ops::{LinearSlot, SiteId, Sites};
+use serde::Serialize;
+
+/// Arithmetic that one thread is taken to do in a second. A round figure for a current core, so
+/// that an estimate is right within a factor of about three.
+const FLOPS_PER_THREAD: f64 = 5e10;
+
+/// Parameters of a site before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SiteEstimate {
+    /// The site.
+    pub site: SiteId,
+    /// The method's label.
+    pub method: String,
+    /// Parameters of the dense weight.
+    pub dense_parameters: u64,
+    /// Parameters of the operator.
+    pub parameters: u64,
+}
+
+/// Cost of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Every site, in order.
+    pub sites: Vec<SiteEstimate>,
+    /// Parameters of all sites before.
+    pub targeted_dense: u64,
+    /// Parameters of all sites after.
+    pub targeted: u64,
+    /// Weights in `f32`, samples and statistics of the largest capture.
+    pub memory_bytes: u64,
+    /// Capture and fits.
+    pub seconds: f64,
+}
+
+/// Estimates a plan.
+///
+/// # Errors
+/// As [`Plan::sites`].
+pub fn estimate(plan: &Plan, model: &Decoder, calibration: &Calibration) -> Result<Estimate, CompressError> {
+    let tokens = calibration.tokens() as f64;
+    let macs_of = |layer: usize| -> f64 {
+        let slots = model.slots();
+        let upto = slots.iter().filter(|slot| slot.layer().is_some_and(|l| l <= layer));
+        upto.map(|slot| slot.op().map().macs_per_row() as f64).sum()
+    };
+    let (mut sites, mut flops, mut largest_capture) = (Vec::new(), 0.0, 0u64);
+    for (layer, edit, ids) in plan.sites(model)? {
+        // Both models, two operations a multiply-add.
+        flops += 4.0 * tokens * macs_of(layer);
+        let mut capture = 0;
+        for id in &ids {
+            let slot = model.slot(id).expect("the site was found in the plan");
+            let fit = |source| CompressError::Fit { site: id.clone(), source };
+            let parameters = edit.method.parameters(slot.shape()).map_err(fit)?;
+            flops += fit_flops(&edit.method, slot, tokens);
+            capture += capture_bytes(&edit.method, slot, tokens);
+            sites.push(SiteEstimate {
+                site: id.clone(),
+                method: edit.method.label(),
+                dense_parameters: slot.shape().dense_parameters() as u64,
+                parameters: parameters as u64,
+            });
+        }
+        largest_capture = largest_capture.max(capture);
+    }
+    let threads = linwright_tensor::parallel::threads() as f64;
+    Ok(Estimate {
+        targeted_dense: sites.iter().map(|site| site.dense_parameters).sum(),
+        targeted: sites.iter().map(|site| site.parameters).sum(),
+        memory_bytes: 4 * model.config().parameters() + largest_capture,
+        seconds: flops / (FLOPS_PER_THREAD * threads),
+        sites,
+    })
+}
+
+fn fit_flops(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> f64 {
+    let (out, inp) = (slot.shape().out as f64, slot.shape().inp as f64);
+    // Sums in double precision cost twice.
+    let statistics = 4.0 * tokens * (inp * inp + out * inp);
+    match method.needs() {
+        Needs::Stats => statistics + 30.0 * inp.powi(3),
+        // Forward, and twice that backward, at the cost of a dense product: an upper bound.
+        Needs::Samples => statistics + 6.0 * tokens * out * inp * f64::from(method.epochs()),
+    }
+}
+
+fn capture_bytes(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> u64 {
+    let (out, inp) = (slot.shape().out as u64, slot.shape().inp as u64);
+    let sums = 2 * 8 * (inp * inp + out * inp);
+    match method.needs() {
+        Needs::Stats => sums,
+        Needs::Samples => sums + 4 * tokens as u64 * (out + inp),
+    }
+}

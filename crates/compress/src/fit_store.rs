@@ -1,0 +1,230 @@
+//! Finished fits on disk, so that a run that was stopped goes on where it stood.
+//!
+//! A fit is stored under the fingerprint of everything it depends on: model, calibration, seed,
+//! method and every edit before it. One safetensors file a fit, written whole or not at all.
+
+use crate::CompressError;
+use crate::methods::{Fit, FitReport};
+use linwright_ops::archive::{self, Header, Tensor, Tensors};
+use linwright_tensor::{little_endian_bytes, write_atomic};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Identifies something by everything it depends on: sixteen bytes of a SHA-256, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(pub String);
+
+impl Fingerprint {
+    /// Of named parts, each in its serialised form.
+    ///
+    /// # Panics
+    /// If a part cannot be written as JSON, which plain data always can.
+    #[must_use]
+    pub fn of(parts: &[(&str, &dyn erased::Json)]) -> Self {
+        let mut hash = Sha256::new();
+        for (name, part) in parts {
+            hash.update(name.as_bytes());
+            hash.update([0]);
+            hash.update(part.json().as_bytes());
+            hash.update([0]);
+        }
+        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// Serialisable parts of a fingerprint behind one object type.
+pub mod erased {
+    /// Anything that can be written as JSON.
+    pub trait Json {
+        /// The JSON text.
+        fn json(&self) -> String;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn json(&self) -> String {
+            serde_json::to_string(self).expect("plain data is always valid JSON")
+        }
+    }
+}
+
+/// A directory of finished fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FitStore {
+    directory: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    header: Header,
+    report: FitReport,
+}
+
+impl FitStore {
+    /// Opens a directory, creating it if need be.
+    ///
+    /// # Errors
+    /// [`CompressError::Io`].
+    pub fn open(directory: &Path) -> Result<Self, CompressError> {
+        std::fs::create_dir_all(directory)
+            .map_err(|source| CompressError::Io { path: directory.to_owned(), source })?;
+        Ok(Self { directory: directory.to_owned() })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, fingerprint: &Fingerprint) -> PathBuf {
+        self.directory.join(format!("{}.safetensors", fingerprint.0))
+    }
+
+    /// Where a fit in progress leaves its checkpoints.
+    #[must_use]
+    pub fn checkpoint_path(&self, fingerprint: &Fingerprint) -> PathBuf {
+        self.directory.join(format!("{}.ckpt", fingerprint.0))
+    }
+
+    /// Stores a finished fit, and removes checkpoints of its training.
+    ///
+    /// # Errors
+    /// [`CompressError::Io`].
+    pub fn put(&self, fingerprint: &Fingerprint, fit: &Fit) -> Result<(), CompressError> {
+        let path = self.path(fingerprint);
+        let unusable = |reason: String| CompressError::Store { path: path.clone(), reason };
+        let (header, tensors) = archive::save(&fit.op);
+        let stored = Stored { header, report: fit.report.clone() };
+        let stored = serde_json::to_string(&stored).map_err(|error| unusable(error.to_string()))?;
+        let views = tensors
+            .iter()
+            .map(|(name, tensor)| {
+                let view = match tensor {
+                    Tensor::Values(shape, values) => {
+                        TensorView::new(Dtype::F32, shape.clone(), little_endian_bytes(values))
+                    }
+                    Tensor::Indices(values) => {
+                        TensorView::new(Dtype::U32, vec![values.len()], linwright_tensor::index_bytes(values))
+                    }
+                };
+                view.map(|view| (name.as_str(), view))
+            })
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| unusable(error.to_string()))?;
+        let metadata = HashMap::from([("fit".to_owned(), stored)]);
+        let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| unusable(error.to_string()))?;
+        write_atomic(&path, &bytes).map_err(|source| CompressError::Io { path: path.clone(), source })?;
+        self.remove_checkpoints(fingerprint)
+    }
+
+    fn remove_checkpoints(&self, fingerprint: &Fingerprint) -> Result<(), CompressError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| CompressError::Io { path, source }
+        };
+        for entry in std::fs::read_dir(&self.directory).map_err(io(&self.directory))? {
+            let path = entry.map_err(io(&self.directory))?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with(&fingerprint.0) && name.ends_with(".ckpt") {
+                std::fs::remove_file(&path).map_err(io(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A finished fit, if there is one.
+    ///
+    /// # Errors
+    /// [`CompressError::Store`] if the file is damaged.
+    pub fn get(&self, fingerprint: &Fingerprint) -> Result<Option<Fit>, CompressError> {
+        let path = self.path(fingerprint);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(CompressError::Io { path, source }),
+        };
+        parse(&bytes).map(Some).map_err(|reason| CompressError::Store { path, reason })
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<Fit, String> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+    let stored = metadata.metadata().as_ref().and_then(|m| m.get("fit")).ok_or("no fit in its metadata")?;
+    let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
+    let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let mut tensors = Tensors::new();
+    for (name, view) in file.tensors() {
+        let words = view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+        let tensor = match view.dtype() {
+            Dtype::F32 => Tensor::Values(view.shape().to_vec(), words.map(f32::from_le_bytes).collect()),
+            Dtype::U32 => Tensor::Indices(words.map(u32::from_le_bytes).collect()),
+            other => return Err(format!("tensor {name} is {other:?}, expected F32 or U32")),
+        };
+        tensors.insert(name, tensor);
+    }
+    let op = archive::load(&stored.header, tensors).map_err(|error| error.to_string())?;
+    Ok(Fit { op, report: stored.report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_ops::{LowRankSpec, OpSpec, Shape};
+    use linwright_tensor::RngKey;
+
+    fn fit() -> Fit {
+        let op = OpSpec::LowRank(LowRankSpec { rank: 2 });
+        let op = op.random(Shape { out: 6, inp: 4 }, RngKey::new(3)).expect("exists");
+        let report = FitReport {
+            relative_error: 0.25,
+            train_relative_error: 0.2,
+            target_power: 1.0,
+            ridge: None,
+            dropped_directions: 0,
+            curve: Vec::new(),
+        };
+        Fit { op, report }
+    }
+
+    #[test]
+    fn a_stored_fit_reads_back_bit_for_bit_and_clears_its_checkpoints() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let store = FitStore::open(&dir.path().join("fits")).expect("opens");
+        let fingerprint = Fingerprint::of(&[("seed", &1), ("method", &"x")]);
+        std::fs::write(store.checkpoint_path(&fingerprint), b"half").expect("writes");
+        assert!(store.get(&fingerprint).expect("reads").is_none());
+        store.put(&fingerprint, &fit()).expect("writes");
+        let read = store.get(&fingerprint).expect("reads").expect("is there");
+        assert_eq!(archive::save(&read.op), archive::save(&fit().op));
+        assert_eq!(read.report, fit().report);
+        assert!(!store.checkpoint_path(&fingerprint).exists());
+    }
+
+    #[test]
+    fn a_damaged_fit_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let store = FitStore::open(dir.path()).expect("opens");
+        let fingerprint = Fingerprint::of(&[("seed", &2)]);
+        store.put(&fingerprint, &fit()).expect("writes");
+        let path = store.path(&fingerprint);
+        let bytes = std::fs::read(&path).expect("reads");
+        for damaged in [&bytes[..bytes.len() - 3], &bytes[..5], &[]] {
+            std::fs::write(&path, damaged).expect("writes");
+            let error = store.get(&fingerprint).expect_err("damaged");
+            assert!(matches!(&error, CompressError::Store { path: named, .. } if *named == path), "{error}");
+        }
+    }
+
+    #[test]
+    fn fingerprints_separate_what_differs() {
+        let a = Fingerprint::of(&[("a", &"b"), ("c", &"d")]);
+        assert_eq!(a, Fingerprint::of(&[("a", &"b"), ("c", &"d")]));
+        assert_ne!(a, Fingerprint::of(&[("a", &"bc"), ("", &"d")]));
+        assert_ne!(a, Fingerprint::of(&[("a", &"b")]));
+    }
+}

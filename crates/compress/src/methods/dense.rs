@@ -1,0 +1,88 @@
+//! A dense weight fitted anew: how the output projection heals after the swap.
+//!
+//! Closed: ridge regression `W = D (S + λ I)⁻¹` with `λ = ridge · trace(S) / inp`, the training
+//! optimum. Trained: AdamW from a random start, as in arXiv 2507.11688 (rate 1e-4, weight decay
+//! 1e-2, 15 epochs, batch 256).
+
+use super::{Fit, FitProblem, How, Method, Needs, Training};
+use crate::FitError;
+use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
+use linwright_tensor::linalg::solve_spd;
+use linwright_train::Control;
+use serde::{Deserialize, Serialize};
+
+/// Fits a dense weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenseMethod {
+    /// In closed form or trained.
+    #[serde(default)]
+    pub fit: How,
+    /// Added to the diagonal of the Gram matrix, as a share of its mean diagonal.
+    #[serde(default = "DenseMethod::default_ridge")]
+    pub ridge: f64,
+    /// Options of a trained fit.
+    #[serde(default = "DenseMethod::default_training")]
+    pub training: Training,
+}
+
+impl DenseMethod {
+    fn default_ridge() -> f64 {
+        1e-4
+    }
+
+    fn default_training() -> Training {
+        Training { epochs: 15, batch: 256, rate: 1e-4, weight_decay: 1e-2, starts: 1 }
+    }
+}
+
+impl Default for DenseMethod {
+    fn default() -> Self {
+        Self { fit: How::Closed, ridge: Self::default_ridge(), training: Self::default_training() }
+    }
+}
+
+impl Method for DenseMethod {
+    const ID: &'static str = "dense";
+
+    fn label(&self) -> String {
+        match self.fit {
+            How::Closed => "dense-ridge".into(),
+            How::Trained => "dense-trained".into(),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        match self.fit {
+            How::Closed => Needs::Stats,
+            How::Trained => Needs::Samples,
+        }
+    }
+
+    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+        Ok(shape.dense_parameters())
+    }
+
+    fn epochs(&self) -> u32 {
+        match self.fit {
+            How::Closed => 0,
+            How::Trained => self.training.epochs,
+        }
+    }
+
+    fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
+        if self.fit == How::Trained {
+            return self.training.run(&OpSpec::Dense(DenseSpec {}), problem, control);
+        }
+        let inp = problem.shape.inp;
+        let mut sxx = problem.stats.sxx.clone();
+        let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
+        let ridge = self.ridge * mean;
+        (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
+        let weight = solve_spd(sxx.view(), problem.stats.syx.view()).map_err(|error| {
+            FitError::Numerics { what: "ridge regression", reason: error.to_string() }
+        })?;
+        let report = super::closed_report(problem, &weight, Some(ridge), 0);
+        Ok(Fit { op: Op::Linear(Box::new(Dense::new(weight.cast()))), report })
+    }
+}

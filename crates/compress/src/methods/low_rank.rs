@@ -1,0 +1,214 @@
+//! Two thin factors, in closed form or trained.
+//!
+//! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input that the edited model gives
+//! and y the original model's output, the best map of rank r is `trunc_r(D S^-½) S^-½`.
+//!
+//! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened singular value
+//! decomposition. The trained form is the LR-r baseline of arXiv 2507.11688, which starts from
+//! random factors. Numerical notes: sums and decompositions in double precision; directions of the
+//! input below `1e-9` of the largest eigenvalue of S carry no data and are left out, and their
+//! number is reported.
+
+use super::{Fit, FitProblem, How, Method, Needs, Training};
+use crate::{Budget, FitError, low_rank_for};
+use linwright_measure::stats::SiteStats;
+use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
+use linwright_tensor::Mat;
+use linwright_tensor::kernels::gemm::{Write, product};
+use linwright_tensor::linalg::{eigh, svd};
+use linwright_train::Control;
+use serde::{Deserialize, Serialize};
+
+/// Eigenvalues of the Gram matrix below this share of the largest one count as zero.
+const NO_DATA: f64 = 1e-9;
+
+/// Replaces a weight by U V.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LowRankMethod {
+    /// Number of columns; exclusive with `keep`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<usize>,
+    /// Share of the dense parameters kept; exclusive with `rank`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<f64>,
+    /// In closed form or trained.
+    #[serde(default)]
+    pub fit: How,
+    /// Options of a trained fit.
+    #[serde(default)]
+    pub training: Training,
+}
+
+impl LowRankMethod {
+    fn rank(&self, shape: Shape) -> Result<usize, FitError> {
+        match (self.rank, self.keep) {
+            (Some(rank), None) => low_rank_for(Budget::Rank(rank), shape),
+            (None, Some(keep)) => low_rank_for(Budget::Keep(keep), shape),
+            _ => Err(FitError::Budget { shape, reason: "give either rank or keep".into() }),
+        }
+    }
+}
+
+impl Method for LowRankMethod {
+    const ID: &'static str = "low_rank";
+
+    fn label(&self) -> String {
+        let size = match (self.rank, self.keep) {
+            (Some(rank), _) => format!("LR{rank}"),
+            (None, Some(keep)) => format!("LR-keep{keep}"),
+            (None, None) => "LR".to_owned(),
+        };
+        match self.fit {
+            How::Closed => format!("{size}-closed"),
+            How::Trained => format!("{size}-trained"),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        match self.fit {
+            How::Closed => Needs::Stats,
+            How::Trained => Needs::Samples,
+        }
+    }
+
+    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+        Ok(self.rank(shape)? * (shape.out + shape.inp))
+    }
+
+    fn epochs(&self) -> u32 {
+        match self.fit {
+            How::Closed => 0,
+            How::Trained => self.training.epochs,
+        }
+    }
+
+    fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
+        let rank = self.rank(problem.shape)?;
+        match self.fit {
+            How::Trained => self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control),
+            How::Closed => {
+                let (u, v, dropped_directions) = reduced_rank_regression(problem.stats, rank)?;
+                let report = super::closed_report(problem, &dense(&u, &v), None, dropped_directions);
+                let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
+                Ok(Fit { op, report })
+            }
+        }
+    }
+}
+
+fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
+    let mut a = Mat::zeros(u.rows(), v.cols());
+    product(1.0, u.view().into(), v.view().into(), a.view_mut(), Write::Set);
+    a
+}
+
+/// Factors U (out, rank) and V (rank, inp) of the best map of a rank, and how many directions of
+/// the input had no data. Each column of U and row of V share a norm, so that neither overflows a
+/// half-precision file.
+///
+/// # Errors
+/// [`FitError::Numerics`] if a decomposition does not converge.
+pub fn reduced_rank_regression(stats: &SiteStats, rank: usize) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
+    let numerics = |what: &'static str| move |e: linwright_tensor::linalg::NoConvergence| FitError::Numerics { what, reason: e.to_string() };
+    let (out, inp) = (stats.syx.rows(), stats.syx.cols());
+    let eigen = eigh(stats.sxx.view()).map_err(numerics("eigenvalues of the Gram matrix"))?;
+    let largest = eigen.values.last().copied().unwrap_or(0.0);
+    let roots: Vec<f64> =
+        eigen.values.iter().map(|&w| if w > NO_DATA * largest { 1.0 / w.sqrt() } else { 0.0 }).collect();
+    let dropped = roots.iter().filter(|root| **root == 0.0).count();
+    // M = D Q w^-½: D S^-½ in the eigenbasis of S.
+    let mut m = Mat::zeros(out, inp);
+    product(1.0, stats.syx.view().into(), eigen.vectors.view().into(), m.view_mut(), Write::Set);
+    for i in 0..out {
+        m.row_mut(i).iter_mut().zip(&roots).for_each(|(m, root)| *m *= root);
+    }
+    let decomposed = svd(m.view()).map_err(numerics("whitened cross moment"))?;
+    let mut right = Mat::from_fn(rank, inp, |r, j| decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]);
+    let mut v = Mat::zeros(rank, inp);
+    let qt = linwright_tensor::kernels::gemm::Arg::Transposed(eigen.vectors.view());
+    product(1.0, right.view().into(), qt, v.view_mut(), Write::Set);
+    right.reset(0, 0);
+    let mut u = Mat::from_fn(out, rank, |i, r| decomposed.u.at(i, r));
+    for r in 0..rank {
+        let balance = v.row(r).iter().map(|v| v * v).sum::<f64>().sqrt().sqrt();
+        if balance > 0.0 {
+            v.row_mut(r).iter_mut().for_each(|v| *v /= balance);
+            (0..out).for_each(|i| *u.at_mut(i, r) *= balance);
+        }
+    }
+    Ok((u, v, dropped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_tensor::RngKey;
+
+    fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
+        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
+    }
+
+    /// Inputs with strongly unequal directions and targets that are not a linear map of them.
+    fn problem() -> SiteStats {
+        let mut x = random(2000, 8, 1);
+        for i in 0..2000 {
+            for j in 0..8 {
+                *x.at_mut(i, j) *= 1.0 / (1 + j * j) as f32;
+            }
+        }
+        let w = random(6, 8, 2);
+        let y = Mat::from_fn(2000, 6, |i, o| {
+            let z: f32 = (0..8).map(|j| w.at(o, j) * x.at(i, j)).sum();
+            z + 0.3 * z.sin()
+        });
+        let mut stats = SiteStats::new(6, 8);
+        stats.add(x.view(), y.view());
+        stats
+    }
+
+    #[test]
+    fn closed_form_beats_weight_truncation_and_any_nearby_factors() {
+        let stats = problem();
+        let full = dense_regression(&stats);
+        for rank in 1..5 {
+            let (u, v, dropped) = reduced_rank_regression(&stats, rank).expect("fits");
+            assert_eq!(dropped, 0);
+            let best = stats.squared_error(&dense(&u, &v));
+            let plain = svd(full.view()).expect("decomposes");
+            let truncated = Mat::from_fn(6, 8, |i, j| {
+                (0..rank).map(|r| plain.u.at(i, r) * plain.s[r] * plain.vt.at(r, j)).sum()
+            });
+            assert!(best <= stats.squared_error(&truncated) + 1e-12, "rank {rank}");
+            let mut stream = RngKey::new(9).stream();
+            for _ in 0..50 {
+                let nudge = |m: &Mat<f64>, s: &mut linwright_tensor::RngStream| {
+                    Mat::from_fn(m.rows(), m.cols(), |i, j| m.at(i, j) + 1e-3 * s.normal())
+                };
+                let (nu, nv) = (nudge(&u, &mut stream), nudge(&v, &mut stream));
+                assert!(best <= stats.squared_error(&dense(&nu, &nv)) + 1e-12, "rank {rank}");
+            }
+        }
+    }
+
+    fn dense_regression(stats: &SiteStats) -> Mat<f64> {
+        linwright_tensor::linalg::solve_spd(stats.sxx.view(), stats.syx.view()).expect("positive definite")
+    }
+
+    #[test]
+    fn full_rank_is_least_squares_and_missing_directions_are_counted() {
+        let stats = problem();
+        let (u, v, _) = reduced_rank_regression(&stats, 6).expect("fits");
+        let full = dense_regression(&stats);
+        for (a, b) in dense(&u, &v).data().iter().zip(full.data()) {
+            assert!((a - b).abs() < 1e-8, "{a} is not {b}");
+        }
+        let mut x = random(500, 4, 3);
+        (0..500).for_each(|i| *x.at_mut(i, 3) = x.at(i, 0));
+        let mut stats = SiteStats::new(4, 4);
+        stats.add(x.view(), x.view());
+        let (u, v, dropped) = reduced_rank_regression(&stats, 3).expect("fits");
+        assert_eq!(dropped, 1);
+        assert!(stats.squared_error(&dense(&u, &v)) < 1e-9, "three directions carry all the data");
+    }
+}

@@ -1,0 +1,192 @@
+//! Methods: from statistics or samples of a site to an operator. One file each, one line here.
+
+mod trained;
+
+use crate::FitError;
+use crate::samples::Samples;
+use linwright_measure::stats::SiteStats;
+use linwright_ops::{Op, Shape, SiteId};
+use linwright_tensor::{Mat, RngKey};
+use linwright_train::{Checkpoint, Control, Curve};
+use serde::{Deserialize, Serialize};
+
+pub use trained::Training;
+
+/// What a method wants to know of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Sums over samples.
+    Stats,
+    /// The samples themselves.
+    Samples,
+}
+
+/// A site to be fitted: never a model.
+#[derive(Debug)]
+pub struct FitProblem<'a> {
+    /// Name of the site.
+    pub site: &'a SiteId,
+    /// Features out and in.
+    pub shape: Shape,
+    /// Sums over the training samples.
+    pub stats: &'a SiteStats,
+    /// Sums over the validation samples.
+    pub validation: &'a SiteStats,
+    /// The samples, if the method needs them.
+    pub samples: Option<&'a Samples>,
+    /// Where random numbers come from.
+    pub key: RngKey,
+    /// Where a long fit leaves checkpoints.
+    pub checkpoint: Option<&'a Checkpoint>,
+}
+
+impl FitProblem<'_> {
+    /// Mean squared element of the validation targets.
+    fn element_power(&self) -> f64 {
+        self.validation.target_power() / self.shape.out.max(1) as f64
+    }
+}
+
+/// What a method found.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// The operator.
+    pub op: Op<f32>,
+    /// How it was found.
+    pub report: FitReport,
+}
+
+/// How a fit went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FitReport {
+    /// Mean of `|y - op(x)|²` over validation samples, divided by that of `|y|²`.
+    pub relative_error: f64,
+    /// The same over training samples.
+    pub train_relative_error: f64,
+    /// Mean squared element of the validation targets, by which losses of the curve compare.
+    pub target_power: f64,
+    /// What was added to the diagonal of the Gram matrix, if anything.
+    pub ridge: Option<f64>,
+    /// Directions of the input that were left out since no sample had them.
+    pub dropped_directions: usize,
+    /// Training curve of a trained fit: mean squared error an element.
+    pub curve: Curve,
+}
+
+/// An algorithm from samples to an operator.
+pub trait Method {
+    /// The tag in recipes and on the command line.
+    const ID: &'static str;
+
+    /// The name of a row in tables, such as `LR4-closed`.
+    fn label(&self) -> String;
+
+    /// What it wants to know.
+    fn needs(&self) -> Needs;
+
+    /// Trainable numbers of the operator it will give for a shape.
+    ///
+    /// # Errors
+    /// If there is none for this shape.
+    fn parameters(&self, shape: Shape) -> Result<usize, FitError>;
+
+    /// Passes over the samples, for estimates of time; zero in closed form.
+    fn epochs(&self) -> u32;
+
+    /// Fits.
+    ///
+    /// # Errors
+    /// [`FitError`].
+    fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError>;
+}
+
+macro_rules! methods {
+    ($($module:ident => $name:ident, $variant:ident;)*) => {
+        $(mod $module; pub use $module::*;)*
+
+        /// A method with its options.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "method", rename_all = "snake_case")]
+        pub enum MethodSpec {
+            $(#[doc = concat!("See [`", stringify!($name), "`].")]
+            $variant($name),)*
+        }
+
+        impl MethodSpec {
+            /// Every method, in the order of the list.
+            pub const IDS: &'static [&'static str] = &[$(<$name as Method>::ID),*];
+
+            /// The tag.
+            #[must_use]
+            pub fn id(&self) -> &'static str {
+                match self { $(Self::$variant(_) => <$name as Method>::ID,)* }
+            }
+
+            /// See [`Method::label`].
+            #[must_use]
+            pub fn label(&self) -> String {
+                match self { $(Self::$variant(method) => method.label(),)* }
+            }
+
+            /// See [`Method::needs`].
+            #[must_use]
+            pub fn needs(&self) -> Needs {
+                match self { $(Self::$variant(method) => method.needs(),)* }
+            }
+
+            /// See [`Method::epochs`].
+            #[must_use]
+            pub fn epochs(&self) -> u32 {
+                match self { $(Self::$variant(method) => method.epochs(),)* }
+            }
+
+            /// See [`Method::parameters`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+                match self { $(Self::$variant(method) => method.parameters(shape),)* }
+            }
+
+            /// See [`Method::fit`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
+                match self { $(Self::$variant(method) => method.fit(problem, control),)* }
+            }
+        }
+    };
+}
+
+methods! {
+    dense => DenseMethod, Dense;
+    low_rank => LowRankMethod, LowRank;
+    block_hadamard => BlockHadamardMethod, BlockHadamard;
+    rotor => RotorMethod, Rotor;
+}
+
+/// Whether a fit is computed or trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// The optimum in closed form.
+    #[default]
+    Closed,
+    /// By gradient descent from a random start, as the source does.
+    Trained,
+}
+
+/// The report of a fit in closed form, from sums alone.
+fn closed_report(problem: &FitProblem<'_>, a: &Mat<f64>, ridge: Option<f64>, dropped_directions: usize) -> FitReport {
+    let relative = |stats: &SiteStats| stats.squared_error(a) / stats.target_power().max(f64::MIN_POSITIVE);
+    FitReport {
+        relative_error: relative(problem.validation),
+        train_relative_error: relative(problem.stats),
+        target_power: problem.element_power(),
+        ridge,
+        dropped_directions,
+        curve: Curve::new(),
+    }
+}

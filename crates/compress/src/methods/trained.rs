@@ -1,0 +1,197 @@
+//! Training any operator on samples of a site, without a tape: explicit forward and backward.
+
+use super::{Fit, FitProblem, FitReport};
+use crate::FitError;
+use crate::samples::{Samples, gather};
+use linwright_ops::{Backward, Grads, Op, OpSpec, Tape, Workspace};
+use linwright_tensor::{Mat, MatRef, RngKey};
+use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Settings, Slice, train};
+use serde::{Deserialize, Serialize};
+
+/// How an operator is trained: Adam on the mean squared error, cosine over all steps, the
+/// parameters with the least validation error kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Training {
+    /// Passes over the training samples.
+    pub epochs: u32,
+    /// Samples in a step.
+    pub batch: usize,
+    /// Peak step size.
+    pub rate: f64,
+    /// Decoupled weight decay.
+    pub weight_decay: f64,
+    /// Random starts, of which the one with the least validation error is kept.
+    pub starts: u32,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self { epochs: 1, batch: 256, rate: 0.05, weight_decay: 0.0, starts: 1 }
+    }
+}
+
+impl Training {
+    /// Trains an operator of this specification on the samples of a problem.
+    pub(crate) fn run(
+        &self,
+        spec: &OpSpec,
+        problem: &FitProblem<'_>,
+        control: &mut dyn Control,
+    ) -> Result<Fit, FitError> {
+        let samples = problem.samples.ok_or(FitError::TooFewSamples { found: 0, needed: self.batch })?;
+        if samples.train == 0 || samples.train == samples.x.rows() {
+            return Err(FitError::TooFewSamples { found: samples.x.rows(), needed: self.batch + 1 });
+        }
+        let mut best: Option<Fit> = None;
+        for start in 0..self.starts.max(1) {
+            let fit = self.run_once(spec, problem, (samples, start), control)?;
+            let better = |old: &Fit| fit.report.relative_error < old.report.relative_error;
+            if best.as_ref().is_none_or(better) {
+                best = Some(fit);
+            }
+        }
+        best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
+    }
+
+    fn run_once(
+        &self,
+        spec: &OpSpec,
+        problem: &FitProblem<'_>,
+        (samples, start): (&Samples, u32),
+        control: &mut dyn Control,
+    ) -> Result<Fit, FitError> {
+        let key = problem.key.fold_index(u64::from(start));
+        let op = spec.random::<f32>(problem.shape, key.fold("operator"))?;
+        let batch = self.batch.clamp(1, samples.train);
+        let steps_per_epoch = samples.train.div_ceil(batch) as u64;
+        let steps = steps_per_epoch * u64::from(self.epochs.max(1));
+        let settings = Settings {
+            name: problem.site.to_string(),
+            steps,
+            schedule: Schedule { peak: self.rate, warmup: 0, floor: 0.0 },
+            optimizer: OptimizerSettings { weight_decay: self.weight_decay, ..Default::default() },
+            validate_every: steps.div_ceil(20).max(1),
+            keep_best: true,
+            divergence_factor: 1e3,
+        };
+        let mut regression = Regression::new(op, samples, batch, key.fold("batches"));
+        let mut checkpoint = problem.checkpoint.cloned();
+        if let Some(checkpoint) = &mut checkpoint {
+            checkpoint.fingerprint = format!("{}-{start}", checkpoint.fingerprint);
+            checkpoint.path.set_extension(format!("start{start}.ckpt"));
+        }
+        let outcome = train(&mut regression, &settings, checkpoint.as_ref(), control)?;
+        let elements = problem.shape.out as f64;
+        let relative = |mse: f64, power: f64| mse * elements / power.max(f64::MIN_POSITIVE);
+        let train_error = regression.error(samples.training());
+        Ok(Fit {
+            report: FitReport {
+                relative_error: relative(outcome.best_loss, problem.validation.target_power()),
+                train_relative_error: relative(train_error, problem.stats.target_power()),
+                target_power: problem.element_power(),
+                ridge: None,
+                dropped_directions: 0,
+                curve: outcome.curve,
+            },
+            op: regression.op,
+        })
+    }
+}
+
+/// Least squares of an operator to samples, in batches.
+struct Regression<'a> {
+    op: Op<f32>,
+    grads: Grads<f32>,
+    samples: &'a Samples,
+    batch: usize,
+    key: RngKey,
+    order: (u64, Vec<u32>),
+    x: Mat<f32>,
+    y: Mat<f32>,
+    predicted: Mat<f32>,
+    tape: Tape<f32>,
+    ws: Workspace<f32>,
+}
+
+impl<'a> Regression<'a> {
+    fn new(op: Op<f32>, samples: &'a Samples, batch: usize, key: RngKey) -> Self {
+        let grads = Grads::zeros(&op.map().params());
+        Self {
+            op,
+            grads,
+            samples,
+            batch,
+            key,
+            order: (u64::MAX, Vec::new()),
+            x: Mat::default(),
+            y: Mat::default(),
+            predicted: Mat::default(),
+            tape: Tape::default(),
+            ws: Workspace::default(),
+        }
+    }
+
+    /// Mean squared error an element.
+    fn error(&mut self, (x, y): (MatRef<'_, f32>, MatRef<'_, f32>)) -> f64 {
+        let mut sum = 0.0;
+        for start in (0..x.rows()).step_by(1024) {
+            let rows = 1024.min(x.rows() - start);
+            self.predicted.resize(rows, y.cols());
+            self.op.map().forward(x.rows_range(start, rows), self.predicted.view_mut(), None, &mut self.ws);
+            sum += squared_difference(self.predicted.view(), y.rows_range(start, rows));
+        }
+        sum / (y.rows() * y.cols()).max(1) as f64
+    }
+}
+
+fn squared_difference(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> f64 {
+    (0..a.rows())
+        .map(|i| a.row(i).iter().zip(b.row(i)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>())
+        .sum()
+}
+
+impl Problem for Regression<'_> {
+    fn slices(&mut self) -> Vec<Slice<'_>> {
+        let Self { op, grads, .. } = self;
+        op.map_mut()
+            .params_mut()
+            .into_iter()
+            .zip(grads.iter_mut())
+            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: true })
+            .collect()
+    }
+
+    fn step(&mut self, step: u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+        let (x, y) = self.samples.training();
+        let per_epoch = x.rows().div_ceil(self.batch) as u64;
+        let (epoch, position) = (step / per_epoch, (step % per_epoch) as usize);
+        if self.order.0 != epoch {
+            self.order = (epoch, self.key.fold_index(epoch).stream().permutation(x.rows()));
+        }
+        let from = position * self.batch;
+        let chosen = &self.order.1[from..(from + self.batch).min(x.rows())];
+        gather(x, chosen, &mut self.x);
+        gather(y, chosen, &mut self.y);
+        self.predicted.resize(chosen.len(), y.cols());
+        self.tape.clear();
+        let map = self.op.map();
+        map.forward(self.x.view(), self.predicted.view_mut(), Some(&mut self.tape), &mut self.ws);
+        let elements = (chosen.len() * y.cols()) as f64;
+        let loss = squared_difference(self.predicted.view(), self.y.view()) / elements;
+        let scale = (2.0 / elements) as f32;
+        for (p, y) in self.predicted.data_mut().iter_mut().zip(self.y.data()) {
+            *p = scale * (*p - y);
+        }
+        self.grads.clear();
+        let (x, dy) = (self.x.view(), self.predicted.view());
+        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
+        self.op.map().backward(args, &mut self.ws);
+        Ok(loss)
+    }
+
+    fn validate(&mut self) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+        let samples = self.samples;
+        Ok(self.error(samples.validation()))
+    }
+}

@@ -1,0 +1,247 @@
+//! Editing a model: layers in the order given, earlier edits active.
+
+use crate::calibration::Calibration;
+use crate::capture::{Bounds, Lockstep, SiteCapture};
+use crate::fit_store::{FitStore, Fingerprint};
+use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
+use crate::{CompressError, FitError, Monitor};
+use linwright_model::Decoder;
+use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_tensor::RngKey;
+use linwright_train::{Checkpoint, Control, Progress};
+use serde::{Deserialize, Serialize};
+
+/// Steps of a training between two checkpoints.
+const CHECKPOINT_EVERY: u64 = 500;
+
+/// What happens to some slots of a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// Slots of these roles, which must all read the same input.
+    pub roles: Vec<Role>,
+    /// What replaces them.
+    pub method: MethodSpec,
+}
+
+/// Which layers are edited, and how: plain data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Layers in the order in which they are edited.
+    pub layers: Vec<usize>,
+    /// Edits of each layer, in order.
+    pub edits: Vec<Edit>,
+    /// Where random numbers come from.
+    pub seed: u64,
+}
+
+/// What a plan is applied with.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// Identifies the original model.
+    pub model_hash: &'a str,
+    /// Bounds of memory.
+    pub bounds: Bounds,
+    /// Finished fits, if they are to be kept.
+    pub store: Option<&'a FitStore>,
+}
+
+/// What became of a site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteOutcome {
+    /// The site.
+    pub site: SiteId,
+    /// Its role.
+    pub role: Role,
+    /// Its layer.
+    pub layer: usize,
+    /// The method's label.
+    pub method: String,
+    /// Parameters of the operator now.
+    pub parameters: usize,
+    /// Parameters of the dense weight.
+    pub dense_parameters: usize,
+    /// Multiply-adds a row now.
+    pub macs_per_row: u64,
+    /// How the fit went.
+    pub fit: FitReport,
+}
+
+/// An edited model.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    /// The model.
+    pub model: Decoder,
+    /// Every site that was edited, in order.
+    pub sites: Vec<SiteOutcome>,
+}
+
+impl Plan {
+    /// Checks the plan against a model, and gives the sites of every edit of a layer.
+    ///
+    /// # Errors
+    /// A layer out of range, a role that the layer lacks, or a budget that does not suit a shape.
+    pub fn sites(&self, model: &Decoder) -> Result<Vec<(usize, &Edit, Vec<SiteId>)>, CompressError> {
+        let last = model.config().layers - 1;
+        let mut all = Vec::new();
+        for &layer in &self.layers {
+            if layer > last {
+                return Err(CompressError::Layer { layer, last });
+            }
+            for edit in &self.edits {
+                let mut sites = Vec::new();
+                for &role in &edit.roles {
+                    let slot = find(model, layer, role)?;
+                    let checked = edit.method.parameters(slot.shape());
+                    checked.map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
+                    sites.push(slot.id().clone());
+                }
+                all.push((layer, edit, sites));
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn find(model: &Decoder, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
+    let mut slots = model.slots().into_iter();
+    let found = slots.find(|slot| slot.layer() == Some(layer) && slot.role() == role);
+    found.ok_or_else(|| CompressError::Role { layer, role: role.to_string() })
+}
+
+/// Applies a plan to a copy of `original`.
+///
+/// Inputs are what the edited model feeds a site, targets what the original model made of it, less
+/// the bias, which stays in the slot. With a store, fits that are already there are taken from it.
+///
+/// # Errors
+/// [`CompressError`].
+pub fn apply(
+    original: &Decoder,
+    calibration: &Calibration,
+    plan: &Plan,
+    context: &Context<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Edited, CompressError> {
+    let mut model = original.clone();
+    let mut lockstep = Lockstep::new(original, calibration, context.bounds.clone());
+    let mut sites = Vec::new();
+    let mut chain = Fingerprint::of(&[
+        ("model", &context.model_hash),
+        ("windows", &calibration.windows()),
+        ("training windows", &calibration.train_tokens()),
+        ("seed", &plan.seed),
+    ]);
+    for (layer, edit, ids) in plan.sites(original)? {
+        let prints: Vec<Fingerprint> = ids
+            .iter()
+            .map(|id| Fingerprint::of(&[("chain", &chain), ("site", id), ("method", &edit.method)]))
+            .collect();
+        let fits = match stored(context.store, &prints)? {
+            Some(fits) => fits,
+            None => {
+                monitor.stage(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
+                let captures = lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
+                let work = captures.iter().zip(&prints);
+                work.map(|(capture, print)| fit_site(capture, edit, (plan.seed, print), context, monitor))
+                    .collect::<Result<Vec<_>, _>>()?
+            }
+        };
+        for (id, fit) in ids.iter().zip(fits) {
+            sites.push(put(&mut model, id, edit, fit)?);
+        }
+        lockstep.note_edit(layer);
+        chain = Fingerprint::of(&[("prints", &prints)]);
+    }
+    Ok(Edited { model, sites })
+}
+
+fn roles(roles: &[Role]) -> String {
+    roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The fits of all sites of an edit, if every one of them is in the store.
+fn stored(store: Option<&FitStore>, prints: &[Fingerprint]) -> Result<Option<Vec<Fit>>, CompressError> {
+    let Some(store) = store else { return Ok(None) };
+    let mut fits = Vec::new();
+    for print in prints {
+        match store.get(print)? {
+            Some(fit) => fits.push(fit),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(fits))
+}
+
+fn fit_site(
+    capture: &SiteCapture,
+    edit: &Edit,
+    (seed, print): (u64, &Fingerprint),
+    context: &Context<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Fit, CompressError> {
+    if let Some(store) = context.store
+        && let Some(fit) = store.get(print)?
+    {
+        return Ok(fit);
+    }
+    if monitor.interrupted() {
+        return Err(CompressError::Interrupted);
+    }
+    let site = &capture.site;
+    monitor.stage(&format!("{site}: fitting {}", edit.method.label()));
+    let checkpoint = context.store.map(|store| Checkpoint {
+        path: store.checkpoint_path(print),
+        every: CHECKPOINT_EVERY,
+        fingerprint: print.0.clone(),
+    });
+    let problem = FitProblem {
+        site,
+        shape: capture.shape,
+        stats: &capture.train,
+        validation: &capture.validation,
+        samples: capture.samples.as_ref(),
+        key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
+        checkpoint: checkpoint.as_ref(),
+    };
+    let fit = edit
+        .method
+        .fit(&problem, &mut Forward(monitor))
+        .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+    if let Some(store) = context.store {
+        store.put(print, &fit)?;
+    }
+    Ok(fit)
+}
+
+/// Hands the progress of a training on to the monitor.
+struct Forward<'a>(&'a mut dyn Monitor);
+
+impl Control for Forward<'_> {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.0.progress(progress.step, progress.steps);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}
+
+fn put(model: &mut Decoder, id: &SiteId, edit: &Edit, fit: Fit) -> Result<SiteOutcome, CompressError> {
+    let slot = model.slot_mut(id).expect("the site was found in the plan");
+    let dense_parameters = slot.shape().dense_parameters();
+    slot.replace(fit.op)
+        .map_err(|source| CompressError::Fit { site: id.clone(), source: FitError::Operator(source) })?;
+    Ok(SiteOutcome {
+        site: id.clone(),
+        role: slot.role(),
+        layer: slot.layer().unwrap_or_default(),
+        method: edit.method.label(),
+        parameters: slot.parameters(),
+        dense_parameters,
+        macs_per_row: slot.op().map().macs_per_row(),
+        fit: fit.report,
+    })
+}

@@ -1,0 +1,352 @@
+//! Recipes: a complete description of a run, in YAML.
+//!
+//! Unknown keys are errors that name the nearest valid key. A recipe says which model, which text
+//! calibrates, what is evaluated, and one or more tables of methods on nested sets of layers.
+
+use crate::calibration::Split;
+use crate::methods::{DenseMethod, MethodSpec};
+use crate::pipeline::{Edit, Plan};
+use linwright_measure::evaluate::Bos;
+use linwright_ops::Role;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The only version there is.
+pub const VERSION: u32 = 1;
+
+/// The built-in model, text and questions.
+pub const POCKET: &str = "pocket";
+
+/// A complete run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Version of the form, now 1.
+    pub version: u32,
+    /// Heading of the report.
+    pub title: String,
+    /// A checkpoint directory, or `pocket`.
+    pub model: String,
+    /// Every row is made once for each seed: it draws the calibration documents and all random
+    /// starts.
+    #[serde(default = "Recipe::default_seeds")]
+    pub seeds: Vec<u64>,
+    /// The text that statistics and training samples come from.
+    pub calibration: CalibrationSource,
+    /// What is measured, on the dense model and on every edited one.
+    pub eval: Evaluation,
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+/// Where calibration text comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibrationSource {
+    /// A text or JSONL file, or `pocket`.
+    pub dataset: String,
+    /// Tokens used, at most.
+    #[serde(default = "CalibrationSource::default_tokens")]
+    pub num_tokens: usize,
+    /// Tokens in a window.
+    #[serde(default = "CalibrationSource::default_window")]
+    pub seq_len: usize,
+    /// How windows are divided into training and validation.
+    #[serde(default)]
+    pub split: Split,
+    /// Beginning-of-sequence token at the start of documents.
+    #[serde(default)]
+    pub bos: Bos,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluation {
+    /// A text or JSONL file for perplexity, or `pocket`.
+    pub text: String,
+    /// Tokens in a window.
+    #[serde(default = "Evaluation::default_window")]
+    pub window: usize,
+    /// Tokens from one window to the next; the window where absent.
+    #[serde(default)]
+    pub stride: Option<usize>,
+    /// Beginning-of-sequence token at the start of documents.
+    #[serde(default)]
+    pub bos: Bos,
+    /// A file of questions with choices, or `pocket`.
+    #[serde(default)]
+    pub questions: Option<String>,
+    /// Only this many documents and questions, from the start.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// Methods compared on the same sets of layers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Heading.
+    pub title: String,
+    /// Sets of layers, each in the order in which they are edited.
+    pub layers: Vec<Vec<usize>>,
+    /// Roles replaced; they must read the same input.
+    #[serde(default = "Table::default_targets")]
+    pub targets: Vec<Role>,
+    /// How the output projection heals after the swap; `null` leaves it.
+    #[serde(default = "Table::default_output")]
+    pub output_projection: Option<DenseMethod>,
+    /// The rows.
+    pub methods: Vec<Row>,
+}
+
+/// One row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Name in the table; the method's own where absent.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The method with its options.
+    pub fit: MethodSpec,
+}
+
+impl Recipe {
+    fn default_seeds() -> Vec<u64> {
+        vec![0]
+    }
+}
+
+impl CalibrationSource {
+    fn default_tokens() -> usize {
+        40_000
+    }
+
+    fn default_window() -> usize {
+        256
+    }
+}
+
+impl Evaluation {
+    fn default_window() -> usize {
+        512
+    }
+}
+
+impl Table {
+    fn default_targets() -> Vec<Role> {
+        vec![Role::Query, Role::Key, Role::Value]
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "serde wants the type of the field")]
+    fn default_output() -> Option<DenseMethod> {
+        Some(DenseMethod::default())
+    }
+
+    /// What happens to a set of layers in a row of this table.
+    #[must_use]
+    pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
+        let mut edits = vec![Edit { roles: self.targets.clone(), method: row.fit.clone() }];
+        if let Some(output) = self.output_projection {
+            edits.push(Edit { roles: vec![Role::Output], method: MethodSpec::Dense(output) });
+        }
+        Plan { layers: layers.to_vec(), edits, seed }
+    }
+}
+
+impl Row {
+    /// Name in the table.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.label.clone().unwrap_or_else(|| self.fit.label())
+    }
+}
+
+/// A recipe that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// Not YAML, or not of this form.
+    #[error("{path}: {reason}{suggestion}")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The parser's word, with the place.
+        reason: String,
+        /// The nearest valid key, if a key was unknown.
+        suggestion: String,
+    },
+    /// A value that makes no sense.
+    #[error("{path}: {key} {reason}")]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Reads a recipe.
+///
+/// # Errors
+/// [`RecipeError`] naming file, place and, for an unknown key, the nearest valid one.
+pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
+    parse(path, &text)
+}
+
+/// Reads a recipe from text; `path` is its name in messages.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
+    let recipe: Recipe = serde_saphyr::from_str(text).map_err(|error| {
+        let reason = error.to_string();
+        let suggestion = suggestion(&reason).map_or_else(String::new, |key| format!("\ndid you mean `{key}`?"));
+        RecipeError::Form { path: path.to_owned(), reason, suggestion }
+    })?;
+    check(path, &recipe)?;
+    Ok(recipe)
+}
+
+fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
+    let complain = |key: &str, reason: String| {
+        Err(RecipeError::Value { path: path.to_owned(), key: key.into(), reason })
+    };
+    if recipe.version != VERSION {
+        return complain("version", format!("is {}, this program reads {VERSION}", recipe.version));
+    }
+    if recipe.seeds.is_empty() {
+        return complain("seeds", "is empty; give at least one".into());
+    }
+    if recipe.calibration.seq_len < 2 {
+        return complain("calibration.seq_len", format!("is {}, at least 2 is needed", recipe.calibration.seq_len));
+    }
+    if recipe.tables.is_empty() {
+        return complain("tables", "is empty; give at least one".into());
+    }
+    for (index, table) in recipe.tables.iter().enumerate() {
+        let key = |name: &str| format!("tables[{index}].{name}");
+        if table.methods.is_empty() || table.layers.is_empty() || table.targets.is_empty() {
+            return complain(&key("methods, layers and targets"), "must not be empty".into());
+        }
+        for set in &table.layers {
+            let mut seen = set.clone();
+            seen.sort_unstable();
+            seen.dedup();
+            if set.is_empty() || seen.len() != set.len() {
+                return complain(&key("layers"), format!("has the set {set:?}; a set names each layer once"));
+            }
+        }
+        let mut labels: Vec<String> = table.methods.iter().map(Row::label).collect();
+        labels.sort_unstable();
+        if let Some(pair) = labels.windows(2).find(|pair| pair[0] == pair[1]) {
+            return complain(&key("methods"), format!("has two rows named {}; give them labels", pair[0]));
+        }
+    }
+    Ok(())
+}
+
+/// The valid key nearest to an unknown one, from a message such as "unknown field `a`, expected one
+/// of b, c".
+#[must_use]
+pub fn suggestion(message: &str) -> Option<String> {
+    let start = message.find("unknown field").or_else(|| message.find("unknown variant"))?;
+    let line = message[start..].lines().next()?;
+    let unknown = line.split('`').nth(1)?;
+    let (_, expected) = line.split_once("expected ")?;
+    let keys = expected.trim_start_matches("one of ").split([',', ' ']).map(|key| key.trim_matches('`'));
+    let nearest = keys.filter(|key| !key.is_empty()).map(|key| (distance(unknown, key), key)).min()?;
+    (nearest.0 <= 1 + unknown.len() / 2).then(|| nearest.1.to_owned())
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "
+version: 1
+title: A test
+model: pocket
+seeds: [0, 1]
+calibration: {dataset: pocket, num_tokens: 1000}
+eval: {text: pocket, window: 128, questions: pocket}
+tables:
+  - title: One
+    layers: [[1], [1, 2]]
+    methods:
+      - fit: {method: low_rank, rank: 4}
+      - {label: LR4-trained, fit: {method: low_rank, rank: 4, fit: trained, training: {epochs: 2}}}
+";
+
+    fn error(text: &str) -> String {
+        parse(Path::new("r.yaml"), text).expect_err("is refused").to_string()
+    }
+
+    #[test]
+    fn a_recipe_reads_and_survives_a_round_trip() {
+        let recipe = parse(Path::new("r.yaml"), GOOD).expect("reads");
+        assert_eq!(recipe.tables[0].methods[0].label(), "LR4-closed");
+        let plan = recipe.tables[0].plan(&recipe.tables[0].methods[1], &[1, 2], 1);
+        assert_eq!((plan.edits.len(), plan.layers.len()), (2, 2));
+        let json = serde_json::to_string(&recipe).expect("is plain data");
+        assert_eq!(serde_json::from_str::<Recipe>(&json).expect("reads"), recipe);
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest_valid_one_at_every_depth() {
+        for (from, to, expected) in [
+            ("seeds:", "seed:", "`seeds`"),
+            ("num_tokens", "num_token", "`num_tokens`"),
+            ("window:", "windw:", "`window`"),
+            ("layers:", "layer:", "`layers`"),
+            ("rank: 4}\n", "rnk: 4}\n", "`rank`"),
+            ("epochs", "epoch", "`epochs`"),
+            ("method: low_rank, rank: 4}", "method: low_rnk, rank: 4}", "`low_rank`"),
+        ] {
+            let message = error(&GOOD.replacen(from, to, 1));
+            assert!(message.contains("r.yaml") && message.contains(&format!("did you mean {expected}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn values_without_sense_are_refused_by_key() {
+        for (from, to, expected) in [
+            ("version: 1", "version: 2", "version is 2"),
+            ("[0, 1]", "[]", "seeds is empty"),
+            ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
+            ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
+        ] {
+            let message = error(&GOOD.replacen(from, to, 1));
+            assert!(message.contains(expected), "{message}");
+        }
+        assert!(error("").contains("r.yaml"));
+        assert!(error("[1, 2").contains("r.yaml"));
+    }
+}

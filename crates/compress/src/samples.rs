@@ -1,0 +1,164 @@
+//! Rows of activations, in memory up to a bound, in a mapped file beyond it.
+
+use linwright_tensor::{Mat, MappedFile, MatRef, little_endian_bytes};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Collects rows of a known number of columns.
+#[derive(Debug)]
+pub struct RowWriter {
+    cols: usize,
+    rows: usize,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    Memory(Vec<f32>),
+    File(PathBuf, BufWriter<File>),
+}
+
+impl RowWriter {
+    /// A writer of `expected` rows. If these are more than `max_bytes`, the rows go to the file.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub fn new(cols: usize, expected: usize, max_bytes: usize, file: &Path) -> io::Result<Self> {
+        let bytes = expected.saturating_mul(cols).saturating_mul(4);
+        let target = if bytes <= max_bytes {
+            Target::Memory(Vec::with_capacity(expected * cols))
+        } else {
+            Target::File(file.to_owned(), BufWriter::with_capacity(1 << 20, File::create(file)?))
+        };
+        Ok(Self { cols, rows: 0, target })
+    }
+
+    /// Appends rows.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn push(&mut self, rows: MatRef<'_, f32>) -> io::Result<()> {
+        assert_eq!(rows.cols(), self.cols, "columns of a row store");
+        for i in 0..rows.rows() {
+            match &mut self.target {
+                Target::Memory(data) => data.extend_from_slice(rows.row(i)),
+                Target::File(_, writer) => writer.write_all(little_endian_bytes(rows.row(i)))?,
+            }
+        }
+        self.rows += rows.rows();
+        Ok(())
+    }
+
+    /// The rows, ready to be read.
+    ///
+    /// # Errors
+    /// Those of writing and mapping.
+    pub fn finish(self) -> io::Result<Rows> {
+        let source = match self.target {
+            Target::Memory(data) => Source::Memory(data),
+            Target::File(path, mut writer) => {
+                writer.flush()?;
+                drop(writer);
+                let map = MappedFile::open(&path)?;
+                // The map keeps the contents; without a name the space is freed with the map.
+                std::fs::remove_file(&path)?;
+                Source::File(map)
+            }
+        };
+        Ok(Rows { cols: self.cols, rows: self.rows, source: Arc::new(source) })
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    Memory(Vec<f32>),
+    File(MappedFile),
+}
+
+/// Rows of activations; copies share the memory.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    cols: usize,
+    rows: usize,
+    source: Arc<Source>,
+}
+
+impl Rows {
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// All rows.
+    #[must_use]
+    pub fn view(&self) -> MatRef<'_, f32> {
+        let data = match self.source.as_ref() {
+            Source::Memory(data) => data,
+            Source::File(map) => linwright_tensor::floats(map.bytes()),
+        };
+        MatRef::new(data, self.rows, self.cols)
+    }
+}
+
+/// Inputs and targets of a site, training samples first, validation samples after them.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Inputs (rows, inp).
+    pub x: Rows,
+    /// Targets without the bias (rows, out).
+    pub y: Rows,
+    /// How many of the first rows are for training.
+    pub train: usize,
+}
+
+impl Samples {
+    /// Training inputs and targets.
+    #[must_use]
+    pub fn training(&self) -> (MatRef<'_, f32>, MatRef<'_, f32>) {
+        (self.x.view().rows_range(0, self.train), self.y.view().rows_range(0, self.train))
+    }
+
+    /// Validation inputs and targets.
+    #[must_use]
+    pub fn validation(&self) -> (MatRef<'_, f32>, MatRef<'_, f32>) {
+        let rest = self.x.rows() - self.train;
+        (self.x.view().rows_range(self.train, rest), self.y.view().rows_range(self.train, rest))
+    }
+}
+
+/// Copies chosen rows into a matrix.
+pub fn gather(rows: MatRef<'_, f32>, order: &[u32], into: &mut Mat<f32>) {
+    into.resize(order.len(), rows.cols());
+    for (i, &row) in order.iter().enumerate() {
+        into.row_mut(i).copy_from_slice(rows.row(row as usize));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_memory_and_in_a_file_read_back_alike() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let rows = Mat::from_fn(10, 3, |i, j| (10 * i + j) as f32);
+        for max_bytes in [0, 1 << 20] {
+            let path = dir.path().join("rows");
+            let mut writer = RowWriter::new(3, 10, max_bytes, &path).expect("creates");
+            writer.push(rows.view().rows_range(0, 4)).expect("writes");
+            writer.push(rows.view().rows_range(4, 6)).expect("writes");
+            let stored = writer.finish().expect("maps");
+            assert_eq!(stored.view().to_mat(), rows);
+            assert!(!path.exists(), "no file is left behind");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Studies: every row of every table of a recipe, on one model, in one run directory.
+//!
+//! A **cell** is one method on one set of layers with one seed: edits, then all tasks. Each finished
+//! cell is a file in the run directory, keyed by everything it depends on, and so is each fit; nested
+//! sets share the fits of their common beginning. Running the same recipe again goes on where it
+//! stopped; another recipe in the same directory is refused.
+
+use crate::calibration::Calibration;
+use crate::capture::Bounds;
+use crate::fit_store::{FitStore, Fingerprint};
+use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
+use crate::recipe::{Recipe, Row as RecipeRow, Table};
+use crate::{CompressError, Monitor};
+
+pub use crate::estimate::estimate;
+use linwright_measure::data::Corpus;
+use linwright_measure::evaluate::{
+    EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate,
+};
+use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
+use linwright_model::checkpoint::LoadedModel;
+use linwright_model::tokenizer::{Tokenizer, TokenizerError};
+use linwright_model::Decoder;
+use linwright_ops::Sites;
+use linwright_tensor::{RngKey, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+/// Everything a study reads, opened.
+pub struct Inputs<'a> {
+    /// The original model.
+    pub model: &'a LoadedModel,
+    /// Its tokenizer.
+    pub tokenizer: &'a Tokenizer,
+    /// Text for statistics and training samples.
+    pub calibration: &'a Corpus,
+    /// What is measured.
+    pub tasks: &'a [Box<dyn Task>],
+}
+
+/// What a study found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// The dense model.
+    pub baseline: Vec<TaskResult>,
+    /// One entry a cell.
+    pub rows: Vec<Row>,
+    /// Training curves.
+    pub curves: Vec<Curve>,
+    /// Fit errors of sites.
+    pub layer_errors: Vec<LayerError>,
+}
+
+/// A study that could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// Editing failed.
+    #[error(transparent)]
+    Compress(#[from] CompressError),
+    /// Measuring failed.
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
+    /// The calibration text cannot be encoded.
+    #[error("calibration text, line {line}: {source}")]
+    Tokenizer {
+        /// Line of the file.
+        line: usize,
+        /// Why.
+        source: TokenizerError,
+    },
+    /// The run directory belongs to another recipe or model.
+    #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display())]
+    Fingerprint {
+        /// The directory.
+        path: PathBuf,
+        /// Of this run.
+        expected: String,
+        /// In the directory.
+        found: String,
+    },
+    /// A file of the run directory cannot be used.
+    #[error("{}: {reason}", path.display())]
+    RunDirectory {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+        /// The system's word, if it was the system.
+        source: Option<std::io::Error>,
+    },
+}
+
+/// A finished cell, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cell {
+    row: Row,
+    sites: Vec<SiteOutcome>,
+}
+
+/// The directory of a run.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    fits: FitStore,
+}
+
+impl RunDirectory {
+    /// Opens a directory for the run with this fingerprint, creating it if need be.
+    ///
+    /// # Errors
+    /// [`StudyError::Fingerprint`] if another run lives there.
+    pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
+        std::fs::create_dir_all(path.join("cells")).map_err(|error| unusable(path, error))?;
+        let marker = path.join("fingerprint");
+        match std::fs::read_to_string(&marker) {
+            Ok(found) if found.trim() == fingerprint.0 => {}
+            Ok(found) => {
+                let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
+                return Err(StudyError::Fingerprint { path: path.to_owned(), expected, found });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                write_atomic(&marker, fingerprint.0.as_bytes()).map_err(|error| unusable(&marker, error))?;
+            }
+            Err(error) => return Err(unusable(&marker, error)),
+        }
+        Ok(Self { path: path.to_owned(), fits: FitStore::open(&path.join("fits"))? })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn cell<C: Serialize + for<'de> Deserialize<'de>>(
+        &self,
+        print: &Fingerprint,
+        make: impl FnOnce() -> Result<C, StudyError>,
+    ) -> Result<C, StudyError> {
+        let path = self.path.join("cells").join(format!("{}.json", print.0));
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                return serde_json::from_slice(&bytes).map_err(|error| StudyError::RunDirectory {
+                    path: path.clone(),
+                    reason: format!("not a finished cell ({error}); remove the file and run again"),
+                    source: None,
+                });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unusable(&path, error)),
+        }
+        let cell = make()?;
+        let bytes = serde_json::to_vec_pretty(&cell).map_err(|error| StudyError::RunDirectory {
+            path: path.clone(),
+            reason: error.to_string(),
+            source: None,
+        })?;
+        write_atomic(&path, &bytes).map_err(|error| unusable(&path, error))?;
+        Ok(cell)
+    }
+}
+
+fn unusable(path: &Path, error: std::io::Error) -> StudyError {
+    StudyError::RunDirectory { path: path.to_owned(), reason: error.to_string(), source: Some(error) }
+}
+
+/// Identifies a run: recipe, model, calibration text and task data.
+#[must_use]
+pub fn fingerprint(recipe: &Recipe, inputs: &Inputs<'_>, data: &[String]) -> Fingerprint {
+    Fingerprint::of(&[
+        ("version", &env!("CARGO_PKG_VERSION")),
+        ("recipe", recipe),
+        ("model", &inputs.model.hash),
+        ("calibration", &inputs.calibration.sha256),
+        ("data", &data),
+    ])
+}
+
+/// Checks every set of layers and every budget of a recipe against a model, before any work.
+///
+/// # Errors
+/// As [`Plan::sites`].
+pub fn check(recipe: &Recipe, model: &Decoder) -> Result<(), CompressError> {
+    for table in &recipe.tables {
+        for row in &table.methods {
+            for layers in &table.layers {
+                table.plan(row, layers, 0).sites(model)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The windows of a seed: documents in an order drawn by it, encoded, cut.
+///
+/// # Errors
+/// If a document cannot be encoded or there is too little text.
+pub fn calibrate(recipe: &Recipe, inputs: &Inputs<'_>, seed: u64) -> Result<Calibration, StudyError> {
+    let source = &recipe.calibration;
+    let mut order: Vec<usize> = (0..inputs.calibration.documents.len()).collect();
+    RngKey::new(seed).fold("calibration documents").stream().shuffle(&mut order);
+    let mut documents = Vec::new();
+    let mut tokens = 0;
+    for index in order {
+        let document = &inputs.calibration.documents[index];
+        let encoded = inputs
+            .tokenizer
+            .encode_document(&document.text, source.bos)
+            .map_err(|error| StudyError::Tokenizer { line: document.line, source: error })?;
+        tokens += encoded.len();
+        documents.push(encoded);
+        if tokens >= source.num_tokens {
+            break;
+        }
+    }
+    Ok(Calibration::new(&documents, source.seq_len, source.num_tokens, source.split)?)
+}
+
+/// Makes every cell of a recipe, the dense model first.
+///
+/// # Errors
+/// [`StudyError`].
+pub fn run(
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    directory: &RunDirectory,
+    monitor: &mut dyn Monitor,
+) -> Result<Findings, StudyError> {
+    check(recipe, &inputs.model.decoder)?;
+    let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
+    let baseline = directory.cell(&print, || {
+        monitor.stage("evaluating the dense model");
+        measure(&inputs.model.decoder, inputs, monitor)
+    })?;
+    let mut findings = Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
+    for &seed in &recipe.seeds {
+        let calibration = calibrate(recipe, inputs, seed)?;
+        for table in &recipe.tables {
+            for layers in &table.layers {
+                for row in &table.methods {
+                    let place = (table, row, layers.as_slice(), seed);
+                    let cell = one_cell(place, (inputs, &calibration), directory, monitor)?;
+                    findings.add(cell, table, row);
+                }
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn one_cell(
+    (table, row, layers, seed): (&Table, &RecipeRow, &[usize], u64),
+    (inputs, calibration): (&Inputs<'_>, &Calibration),
+    directory: &RunDirectory,
+    monitor: &mut dyn Monitor,
+) -> Result<Cell, StudyError> {
+    let plan = table.plan(row, layers, seed);
+    let print = Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
+    directory.cell(&print, || {
+        let began = monitor.seconds();
+        let context = Context {
+            model_hash: &inputs.model.hash,
+            bounds: Bounds::default(),
+            store: Some(&directory.fits),
+        };
+        let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
+        let seconds = monitor.seconds() - began;
+        monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
+        let results = measure(&edited.model, inputs, monitor)?;
+        let targets: Vec<&SiteOutcome> =
+            edited.sites.iter().filter(|site| table.targets.contains(&site.role)).collect();
+        let errors = targets.iter().map(|site| site.fit.relative_error);
+        Ok(Cell {
+            row: Row {
+                comparison: table.title.clone(),
+                method: row.label(),
+                budget: String::new(),
+                layers: layers.to_vec(),
+                seed,
+                parameters: parameters(&inputs.model.decoder, &edited, &targets),
+                results,
+                fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
+                seconds,
+            },
+            sites: edited.sites,
+        })
+    })
+}
+
+fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> ParameterCounts {
+    let linear = |model: &Decoder| model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>();
+    let model_dense = original.config().parameters();
+    ParameterCounts {
+        targeted: targets.iter().map(|site| site.parameters as u64).sum(),
+        targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
+        model: model_dense + linear(&edited.model) - linear(original),
+        model_dense,
+    }
+}
+
+/// All tasks on one model.
+///
+/// # Errors
+/// [`EvaluationError`].
+pub fn measure(
+    model: &Decoder,
+    inputs: &Inputs<'_>,
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<TaskResult>, StudyError> {
+    let model = Subject { decoder: model, tokenizer: inputs.tokenizer };
+    let monitor = RefCell::new(monitor);
+    let mut results = Vec::new();
+    for task in inputs.tasks {
+        let mut hooks = Hooks {
+            progress: &mut |p: Progress| monitor.borrow_mut().progress(p.done_tokens, p.total_tokens),
+            cancelled: &|| monitor.borrow().interrupted(),
+        };
+        results.push(evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?);
+    }
+    Ok(results)
+}
+
+impl Findings {
+    /// Adds a cell; curves and errors of fits that nested sets share are added once.
+    fn add(&mut self, cell: Cell, table: &Table, row: &RecipeRow) {
+        let (method, seed) = (row.label(), cell.row.seed);
+        for site in &cell.sites {
+            if !table.targets.contains(&site.role) {
+                continue;
+            }
+            let known = self.layer_errors.iter().any(|e| (&e.method, &e.site, e.seed) == (&method, &site.site, seed));
+            if known {
+                continue;
+            }
+            self.layer_errors.push(LayerError {
+                method: method.clone(),
+                site: site.site.clone(),
+                role: site.role,
+                layer: site.layer,
+                seed,
+                relative_error: site.fit.relative_error,
+            });
+            if !site.fit.curve.is_empty() {
+                self.curves.push(Curve {
+                    method: method.clone(),
+                    site: site.site.clone(),
+                    seed,
+                    target_power: site.fit.target_power,
+                    points: site.fit.curve.clone(),
+                });
+            }
+        }
+        self.rows.push(cell.row);
+    }
+}
+
+/// Whether the user asked to stop.
+#[must_use]
+pub fn is_interruption(error: &StudyError) -> bool {
+    match error {
+        StudyError::Compress(error) => error.is_interruption(),
+        StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
+        _ => false,
+    }
+}
+
+/// A plan outside a recipe, as `compress` has it: for fingerprints.
+#[must_use]
+pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
+    Fingerprint::of(&[("plan", plan), ("model", &model_hash), ("windows", &calibration.windows())])
+}

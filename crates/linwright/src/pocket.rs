@@ -1,0 +1,374 @@
+//! The built-in model `pocket`: its world, tokenizer, training and assets.
+//!
+//! Everything follows from a [`PocketRecipe`]. [`Prepared`] holds the text and its tokens, which take
+//! seconds to make and are never stored; [`Prepared::train`] is the long part, goes on from its
+//! checkpoint, and [`Prepared::write`] leaves model, tokenizer, evaluation text and questions in one
+//! directory.
+
+use linwright_measure::world::{
+    FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
+};
+use linwright_model::checkpoint::{
+    CheckpointError, Form, SaveOptions, SavedModel, Source, atomic, save,
+};
+use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
+use linwright_model::tokenizer::{Tokenizer, TokenizerError};
+use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
+use linwright_model::{ConfigError, Decoder, DecoderConfig};
+use linwright_tensor::dtype::DType;
+use linwright_tensor::{RngKey, parallel};
+use linwright_train::{
+    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Settings, Slice,
+    TrainError, train,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::error::Error;
+use std::path::Path;
+
+/// Tokens of the longest sequence that the model accepts.
+const CONTEXT: usize = 512;
+
+/// All that the built-in model follows from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PocketRecipe {
+    /// The world.
+    pub world: WorldSettings,
+    /// Tokens of the vocabulary.
+    pub vocab: usize,
+    /// Documents, from the first, on which the tokenizer is trained.
+    pub tokenizer_documents: usize,
+    /// Documents, from the first, that are shipped as calibration text.
+    pub calibration_documents: usize,
+    /// Most tokens in a batch.
+    pub batch_tokens: usize,
+    /// Passes over the training text.
+    pub epochs: u64,
+    /// Step size over time.
+    pub schedule: Schedule,
+    /// Constants of AdamW.
+    pub optimizer: OptimizerSettings,
+    /// Steps between two validations, and between two checkpoints.
+    pub validate_every: u64,
+}
+
+impl Default for PocketRecipe {
+    fn default() -> Self {
+        Self {
+            world: WorldSettings::default(),
+            vocab: 1152,
+            tokenizer_documents: 12_000,
+            calibration_documents: 600,
+            batch_tokens: 1024,
+            epochs: 1,
+            schedule: Schedule { peak: 2e-3, warmup: 150, floor: 2e-5 },
+            optimizer: OptimizerSettings {
+                beta2: 0.95,
+                weight_decay: 0.1,
+                clip_norm: Some(1.0),
+                ..OptimizerSettings::default()
+            },
+            validate_every: 200,
+        }
+    }
+}
+
+/// What can stop the making of the built-in model.
+#[derive(Debug, thiserror::Error)]
+pub enum PocketError {
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The model's shape.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Training, interruption included.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// Writing the model.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Writing text.
+    #[error("pocket: {0}")]
+    Output(#[from] atomic::OutputError),
+}
+
+/// World, text and tokens, ready for training.
+#[derive(Debug)]
+pub struct Prepared {
+    recipe: PocketRecipe,
+    world: World,
+    trained_tokenizer: TrainedTokenizer,
+    tokenizer: Tokenizer,
+    train: Documents,
+    validation: Documents,
+    calibration: Vec<String>,
+    redrawn: u64,
+    corpus_sha256: String,
+}
+
+/// Entropy of held-out stories under their grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entropy {
+    /// Information of all stories.
+    pub nats: f64,
+    /// Their tokens, without beginning and end.
+    pub tokens: usize,
+    /// One by the other.
+    pub nats_per_token: f64,
+    /// The perplexity of a model that knows the grammar.
+    pub perplexity: f64,
+}
+
+impl Prepared {
+    /// Makes world, text, tokenizer and tokens.
+    ///
+    /// # Errors
+    /// [`PocketError::Tokenizer`].
+    pub fn new(recipe: PocketRecipe) -> Result<Self, PocketError> {
+        let world = World::new(recipe.world.clone());
+        let mut training = world.training();
+        let corpus_sha256 = documents_sha256(&training.documents);
+        let first = recipe.tokenizer_documents.min(training.documents.len());
+        let trained_tokenizer = train_bpe(&training.documents[..first], recipe.vocab, CONTEXT)?;
+        let tokenizer = Tokenizer::from_bytes(
+            Path::new("pocket"),
+            trained_tokenizer.json.as_bytes(),
+            Some(&trained_tokenizer.config),
+        )?;
+        let train = encode(&tokenizer, &training.documents, true)?;
+        let held_out: Vec<&str> = world.validation().iter().map(|s| s.text.as_str()).collect();
+        let validation = encode(&tokenizer, &held_out, false)?;
+        training.documents.truncate(recipe.calibration_documents);
+        Ok(Self {
+            recipe,
+            world,
+            trained_tokenizer,
+            tokenizer,
+            train,
+            validation,
+            calibration: training.documents,
+            redrawn: training.redrawn,
+            corpus_sha256,
+        })
+    }
+
+    /// The world.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// sha256 of the training text.
+    #[must_use]
+    pub fn corpus_sha256(&self) -> &str {
+        &self.corpus_sha256
+    }
+
+    /// sha256 of `tokenizer.json`.
+    #[must_use]
+    pub fn tokenizer_sha256(&self) -> String {
+        bytes_sha256(self.trained_tokenizer.json.as_bytes())
+    }
+
+    /// Tokens of the training text, special ones included.
+    #[must_use]
+    pub fn training_tokens(&self) -> usize {
+        self.train.token_count()
+    }
+
+    /// Entropy of stories per token.
+    ///
+    /// # Errors
+    /// [`PocketError::Tokenizer`].
+    pub fn entropy(&self, stories: &[Sample]) -> Result<Entropy, PocketError> {
+        let nats: f64 = stories.iter().map(|story| story.nats).sum();
+        let mut tokens = 0;
+        for story in stories {
+            tokens += self.tokenizer.encode(&story.text, false)?.len();
+        }
+        let nats_per_token = nats / tokens.max(1) as f64;
+        Ok(Entropy { nats, tokens, nats_per_token, perplexity: nats_per_token.exp() })
+    }
+
+    /// Trains a model from random weights, or goes on from the checkpoint.
+    ///
+    /// # Errors
+    /// [`PocketError::Train`]; an interrupted run goes on when called again.
+    pub fn train(
+        &self,
+        checkpoint: Option<&Path>,
+        control: &mut dyn Control,
+    ) -> Result<(Decoder, Outcome), PocketError> {
+        let key = RngKey::new(self.recipe.world.seed).fold("pocket");
+        let mut decoder = Decoder::random(config(self.recipe.vocab)?, key.fold("weights"));
+        let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
+        let mut task =
+            Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
+        let settings = Settings {
+            name: "pocket".to_owned(),
+            steps: task.0.steps(self.recipe.epochs),
+            schedule: self.recipe.schedule,
+            optimizer: self.recipe.optimizer,
+            validate_every: self.recipe.validate_every,
+            keep_best: false,
+            divergence_factor: 2.0,
+        };
+        let checkpoint = checkpoint.map(|path| Checkpoint {
+            path: path.to_owned(),
+            every: self.recipe.validate_every,
+            fingerprint: bytes_sha256(
+                format!("{:?} {} {}", self.recipe, self.corpus_sha256, self.tokenizer_sha256())
+                    .as_bytes(),
+            ),
+        });
+        let outcome = train(&mut task, &settings, checkpoint.as_ref(), control)?;
+        Ok((decoder, outcome))
+    }
+
+    /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
+    /// directory, replacing what is there.
+    ///
+    /// # Errors
+    /// [`PocketError`]; what was there before stays if the model cannot be written.
+    pub fn write(
+        &self,
+        decoder: &Decoder,
+        outcome: &Outcome,
+        out: &Path,
+    ) -> Result<SavedModel, PocketError> {
+        let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
+        let companions = vec![
+            ("tokenizer.json".to_owned(), self.trained_tokenizer.json.clone().into_bytes()),
+            ("tokenizer_config.json".to_owned(), pretty(&self.trained_tokenizer.config)),
+            ("generation_config.json".to_owned(), pretty(&generation)),
+        ];
+        let source = Source::of_new_model(decoder.config(), companions);
+        let mut options = SaveOptions::new(Form::Dense);
+        options.dtype = Some(DType::Bf16);
+        options.force = true;
+        let saved = save(decoder, &source, &options, out)?;
+        let texts = |stories: &[Sample]| lines(stories.iter().map(|s| json!({"text": s.text})));
+        let files = [
+            ("stories-validation.jsonl", texts(self.world.validation())),
+            ("stories-test.jsonl", texts(self.world.test())),
+            ("calibration.jsonl", lines(self.calibration.iter().map(|d| json!({"text": d})))),
+            ("facts.jsonl", lines(self.world.questions().iter().map(question))),
+            ("world.json", pretty(&self.description(outcome)?)),
+        ];
+        for (name, content) in &files {
+            atomic::write_atomic(&out.join(name), content)?;
+        }
+        Ok(saved)
+    }
+
+    /// What `world.json` holds.
+    fn description(&self, outcome: &Outcome) -> Result<Value, PocketError> {
+        let facts: Vec<Value> = self.recipe.world.bands.iter().map(|band| {
+            let of_band = self.world.questions();
+            let of_band = of_band.iter().filter(|question| question.band == band.name);
+            let (count, mentions) = of_band.fold((0, 0), |(c, m), q| (c + 1, m + q.mentions));
+            json!({"band": band.name, "facts": count, "statements": mentions})
+        }).collect();
+        Ok(json!({
+            "recipe": self.recipe,
+            "corpus_sha256": self.corpus_sha256,
+            "tokenizer_sha256": self.tokenizer_sha256(),
+            "training_documents": self.train.len(),
+            "training_tokens": self.train.token_count(),
+            "stories_redrawn": self.redrawn,
+            "facts": facts,
+            "entropy": {
+                "validation": self.entropy(self.world.validation())?,
+                "test": self.entropy(self.world.test())?,
+            },
+            "training": {
+                "steps": outcome.curve.last().map(|point| point.step),
+                "validation_loss": outcome.best_loss,
+                "curve": outcome.curve,
+            },
+        }))
+    }
+}
+
+/// The shape of the model.
+fn config(vocab: usize) -> Result<DecoderConfig, ConfigError> {
+    DecoderConfig::from_json(&json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 256,
+        "intermediate_size": 256,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "hidden_act": "silu",
+        "max_position_embeddings": CONTEXT,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10_000.0,
+        "tie_word_embeddings": true,
+        "vocab_size": vocab,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }))
+}
+
+/// Documents encoded at a time.
+const PIECE: usize = 512;
+
+/// Tokens of documents, the beginning of sequence before and, on demand, the end after each.
+fn encode<S: AsRef<str> + Sync>(
+    tokenizer: &Tokenizer,
+    documents: &[S],
+    end: bool,
+) -> Result<Documents, TokenizerError> {
+    let eos = tokenizer.eos().filter(|_| end);
+    let pieces = parallel::map(documents.chunks(PIECE).collect(), |_, piece: &[S]| {
+        let one = |document: &S| {
+            let mut tokens = tokenizer
+                .encode_document(document.as_ref(), linwright_model::tokenizer::Bos::Always)?;
+            tokens.extend(eos);
+            Ok(tokens)
+        };
+        piece.iter().map(one).collect::<Result<Vec<_>, TokenizerError>>()
+    });
+    let mut all = Documents::default();
+    for piece in pieces {
+        for tokens in piece? {
+            all.push(&tokens);
+        }
+    }
+    Ok(all)
+}
+
+fn question(question: &FactQuestion) -> Value {
+    serde_json::to_value(question).unwrap_or_default()
+}
+
+fn lines(values: impl Iterator<Item = Value>) -> Vec<u8> {
+    values.map(|value| format!("{value}\n")).collect::<String>().into_bytes()
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
+}
+
+/// The training loop's view of language-model training.
+struct Task<'a>(LanguageModeling<'a>);
+
+impl Problem for Task<'_> {
+    fn slices(&mut self) -> Vec<Slice<'_>> {
+        let params = self.0.params().into_iter();
+        params
+            .map(|p| Slice { name: p.name, values: p.values, gradient: p.gradient, decay: p.decay })
+            .collect()
+    }
+
+    fn step(&mut self, step: u64) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        Ok(self.0.step(step)?)
+    }
+
+    fn validate(&mut self) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        Ok(self.0.validate()?)
+    }
+}

@@ -1,0 +1,98 @@
+//! What can be wrong with a data file.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A text or question file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path is a directory.
+    #[error("{} is a directory; expected a text file or a .jsonl file", path.display())]
+    IsDirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file is longer than what is read into memory.
+    #[error(
+        "{} is longer than {limit_bytes} bytes; cut it into smaller files and evaluate each",
+        path.display()
+    )]
+    FileTooLong {
+        /// The file.
+        path: PathBuf,
+        /// Longest file accepted.
+        limit_bytes: u64,
+    },
+    /// One line is too long to be a record.
+    #[error(
+        "{}, line {line}: {found_bytes} bytes on one line, at most {limit_bytes} are accepted",
+        path.display()
+    )]
+    LineTooLong {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// Length of the line.
+        found_bytes: usize,
+        /// Longest line accepted.
+        limit_bytes: usize,
+    },
+    /// Bytes that are not UTF-8.
+    #[error(
+        "{}, line {line}: byte {byte} of the file is not UTF-8; convert the file to UTF-8",
+        path.display()
+    )]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// Offset of the first bad byte in the file, from zero.
+        byte: usize,
+    },
+    /// A line that is not JSON.
+    #[error("{}, line {line}: not valid JSON: {reason}", path.display())]
+    BrokenJson {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// What the parser said.
+        reason: String,
+    },
+    /// A record without something that it needs, or with something else in its place.
+    #[error("{}, line {line}: {reason}", path.display())]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// Field, what was found and what was expected.
+        reason: String,
+    },
+    /// A document without any text.
+    #[error("{}, line {line}: the text is empty; remove the document or give it text", path.display())]
+    EmptyText {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+    },
+    /// A file without a single record.
+    #[error("{} holds no {what}", path.display())]
+    NoRecords {
+        /// The file.
+        path: PathBuf,
+        /// What was looked for: `documents`, `questions`.
+        what: &'static str,
+    },
+}

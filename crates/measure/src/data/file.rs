@@ -1,0 +1,172 @@
+//! Reading a whole file with a bound, decoding it and cutting it into JSON records.
+
+use super::DataError;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Longest file read into memory, in bytes: text is evaluated from memory, so a larger one is
+/// better cut by its owner.
+pub const MAX_FILE_BYTES: u64 = 4 << 30;
+
+/// Longest line of a JSONL file, in bytes.
+pub const MAX_LINE_BYTES: usize = 256 << 20;
+
+/// The sha256 of `bytes` in lower-case hexadecimal.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
+
+/// All bytes of a file of at most [`MAX_FILE_BYTES`]; pipes work as well.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
+    let failed = |source: io::Error| DataError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(DataError::IsDirectory {
+            path: path.to_owned(),
+        });
+    }
+    let too_long = || DataError::FileTooLong {
+        path: path.to_owned(),
+        limit_bytes: MAX_FILE_BYTES,
+    };
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    // A pipe has no length beforehand, so the bound is checked while reading, too.
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(too_long());
+    }
+    Ok(bytes)
+}
+
+/// The text of a file, without a byte order mark.
+pub(super) fn decode<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, DataError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let byte = error.valid_up_to();
+        DataError::NotUtf8 {
+            path: path.to_owned(),
+            line: 1 + bytes[..byte].iter().filter(|&&b| b == b'\n').count(),
+            byte,
+        }
+    })?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// One JSON object of a JSONL file, with the place it stands at for messages.
+pub(super) struct Record<'a> {
+    path: &'a Path,
+    pub(super) line: usize,
+    fields: Map<String, Value>,
+}
+
+/// The objects of a JSONL file; blank lines are passed over.
+pub(super) fn records<'a>(
+    path: &'a Path,
+    text: &'a str,
+) -> impl Iterator<Item = Result<Record<'a>, DataError>> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, content)| !content.trim().is_empty())
+        .map(move |(index, content)| Record::parse(path, index + 1, content))
+}
+
+impl<'a> Record<'a> {
+    fn parse(path: &'a Path, line: usize, content: &str) -> Result<Self, DataError> {
+        if content.len() > MAX_LINE_BYTES {
+            return Err(DataError::LineTooLong {
+                path: path.to_owned(),
+                line,
+                found_bytes: content.len(),
+                limit_bytes: MAX_LINE_BYTES,
+            });
+        }
+        match serde_json::from_str(content) {
+            Ok(Value::Object(fields)) => Ok(Self { path, line, fields }),
+            Ok(other) => Err(DataError::BadRecord {
+                path: path.to_owned(),
+                line,
+                reason: format!("expected an object {{...}}, found {}", kind(&other)),
+            }),
+            Err(error) => Err(DataError::BrokenJson {
+                path: path.to_owned(),
+                line,
+                // The parser counts lines from the start of this one, which would mislead.
+                reason: format!("{} (column {})", error_text(&error), error.column()),
+            }),
+        }
+    }
+
+    /// An error at this record.
+    pub(super) fn bad(&self, reason: String) -> DataError {
+        DataError::BadRecord {
+            path: self.path.to_owned(),
+            line: self.line,
+            reason,
+        }
+    }
+
+    /// A field, or an error that lists the fields there are.
+    pub(super) fn field(&self, name: &str) -> Result<&Value, DataError> {
+        self.fields.get(name).ok_or_else(|| {
+            let present: Vec<&str> = self.fields.keys().map(String::as_str).take(12).collect();
+            self.bad(format!(
+                "field `{name}` is missing; the fields are {present:?}"
+            ))
+        })
+    }
+
+    /// A field that may be absent or null.
+    pub(super) fn optional(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A field that must be a string.
+    pub(super) fn string(&self, name: &str) -> Result<&str, DataError> {
+        let value = self.field(name)?;
+        value.as_str().ok_or_else(|| {
+            self.bad(format!(
+                "field `{name}` is {}, expected a string",
+                kind(value)
+            ))
+        })
+    }
+}
+
+/// What a JSON value is, in words.
+pub(super) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn error_text(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.find(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

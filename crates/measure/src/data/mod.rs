@@ -1,0 +1,16 @@
+//! Texts and questions read from files.
+//!
+//! A text file is one document; a JSONL file holds one document a line, in its field `text`.
+//! Question files are JSONL too. Whatever is wrong with a file is an error that names the file and
+//! the line, counted from one. Every source records the sha256 of its bytes, so that a report can
+//! say what exactly was read.
+
+mod corpus;
+mod error;
+mod file;
+mod questions;
+
+pub use corpus::{Corpus, Document, Format};
+pub use error::DataError;
+pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES, sha256_hex};
+pub use questions::{Question, QuestionSet};

@@ -1,0 +1,102 @@
+//! What can go wrong in an evaluation.
+
+use crate::data::DataError;
+use std::error::Error;
+
+/// An evaluation that could not be started or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluationError {
+    /// A data file cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// No task of this name.
+    #[error("no task is called {found:?}; the tasks are {known}")]
+    UnknownTask {
+        /// The name asked for.
+        found: String,
+        /// All names.
+        known: String,
+    },
+    /// Window and stride do not make a protocol.
+    #[error("window {window} and stride {stride} do not fit: {reason}")]
+    BadProtocol {
+        /// Tokens in a window.
+        window: usize,
+        /// Tokens from one window to the next.
+        stride: usize,
+        /// What must hold.
+        reason: &'static str,
+    },
+    /// A window longer than the model has positions.
+    #[error(
+        "a window of {window} tokens is longer than the model's {positions} positions; use --window {positions} or less"
+    )]
+    WindowTooLong {
+        /// Tokens in a window.
+        window: usize,
+        /// Positions of the model.
+        positions: usize,
+    },
+    /// A beginning-of-sequence token was asked for and the tokenizer has none.
+    #[error(
+        "a beginning-of-sequence token is needed for {needed_by}, but the tokenizer has none; {advice}"
+    )]
+    NoBos {
+        /// The option or the item that needs it.
+        needed_by: String,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// A text that the tokenizer refuses.
+    #[error("{place}: the tokenizer failed")]
+    Tokenizer {
+        /// Document or question.
+        place: String,
+        /// What it said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The model failed.
+    #[error("{place}: the model failed")]
+    Model {
+        /// Document and window, or question and choice.
+        place: String,
+        /// What it said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A loss that is not a finite number.
+    #[error("{place}: the loss of token {token} is {found}; the model overflows or holds NaN")]
+    NonFinite {
+        /// Document and window, or question and choice.
+        place: String,
+        /// Index of the token in its window.
+        token: usize,
+        /// The loss.
+        found: f64,
+    },
+    /// A continuation that leaves no room in the model, or has no tokens.
+    #[error("{place}: the continuation has {found} tokens, expected 1 to {limit}")]
+    Continuation {
+        /// Question and choice.
+        place: String,
+        /// Its tokens.
+        found: usize,
+        /// Tokens that fit.
+        limit: usize,
+    },
+    /// Nothing was left to score.
+    #[error("task {task} has no {what} to score")]
+    Nothing {
+        /// The task.
+        task: String,
+        /// Tokens or questions.
+        what: &'static str,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted after {done_tokens} of {total_tokens} tokens")]
+    Interrupted {
+        /// Tokens seen by the model.
+        done_tokens: u64,
+        /// Tokens of the whole task.
+        total_tokens: u64,
+    },
+}

@@ -1,0 +1,35 @@
+//! Scores a language model on tasks.
+//!
+//! A [`Task`] lists [`Item`]s, each a few [`Request`]s; [`evaluate`] answers them with a
+//! [`LanguageModel`], and the task turns the [`Reply`]s into a [`TaskResult`]. Requests are the only
+//! way between tasks and models, so a task never sees a tensor and a model never sees a metric.
+//!
+//! A new task is one file and one line of [`TASKS`].
+
+mod completion;
+mod decoder;
+mod error;
+mod language_model;
+mod multiple_choice;
+mod pair;
+mod perplexity;
+mod request;
+mod result;
+mod runner;
+mod task;
+
+#[cfg(test)]
+mod tests;
+
+pub use completion::Completion;
+pub use decoder::Subject;
+pub use error::EvaluationError;
+pub use language_model::{LanguageModel, Sequence};
+pub use linwright_model::TokenScore;
+pub use linwright_model::tokenizer::Bos;
+pub use multiple_choice::MultipleChoice;
+pub use perplexity::{Join, Protocol, TextPerplexity};
+pub use request::{Item, Reply, Request};
+pub use result::{Counts, GroupResult, Metric, TaskResult};
+pub use runner::{Hooks, Progress, RunOptions, evaluate};
+pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};

@@ -1,0 +1,347 @@
+//! Perplexity of running text.
+//!
+//! ppl = exp(Σ nll / tokens counted), nll in nats; the mean itself, the log-perplexity of papers, is
+//! `nll_nats_per_token`.
+//!
+//! A document is tokenised once and scored from its start. Windows of `window` tokens begin every
+//! `stride` tokens. With stride = window each window is scored alone, from its second token on.
+//! With a smaller stride the first window counts all tokens but its first, a later one only its
+//! last `stride`: those that no window before it has counted, which is fewer in a last, short
+//! window. A beginning-of-sequence token, where used, is the first token of the document; it is
+//! never counted, and later windows do not repeat it.
+//!
+//! `rotor_paper` is window 512, stride 256 on text joined by a space, as in the experiments of the
+//! rotor paper. Figures per word and per byte follow the definitions of the evaluation harness
+//! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
+//! counted, since they would be too good otherwise.
+
+use super::request::bos_word;
+use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
+use super::{Task, TaskEntry, TaskOptions, TaskResult};
+use crate::data::{Corpus, Document};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+/// The line of this task in the list.
+pub(super) const ENTRY: TaskEntry = TaskEntry {
+    name: "text",
+    summary: "perplexity per token of a text file or of the documents of a JSONL file",
+    open: |path, options| Ok(Box::new(TextPerplexity::open(path, options)?)),
+};
+
+/// Whether documents are scored one by one or as one text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Each document from its start.
+    #[default]
+    Separate,
+    /// All documents as one, a space between them.
+    Space,
+    /// All documents as one, a blank line between them.
+    BlankLine,
+}
+
+/// How running text is cut and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// Tokens in a window, at least 2.
+    window: usize,
+    /// Tokens from one window to the next, 1 to `window`.
+    stride: usize,
+    /// Beginning-of-sequence token.
+    bos: Bos,
+    /// Whether documents are joined.
+    join: Join,
+}
+
+impl Protocol {
+    /// Checks and takes the options.
+    ///
+    /// # Errors
+    /// [`EvaluationError::BadProtocol`] if the window is shorter than 2 tokens, or the stride is 0
+    /// or longer than the window.
+    pub fn new(
+        window: usize,
+        stride: usize,
+        bos: Bos,
+        join: Join,
+    ) -> Result<Self, EvaluationError> {
+        let reason = if window < 2 {
+            "a window needs at least 2 tokens, one to predict the other"
+        } else if stride == 0 {
+            "the stride must be at least 1"
+        } else if stride > window {
+            "a stride beyond the window would leave tokens unseen"
+        } else {
+            return Ok(Self {
+                window,
+                stride,
+                bos,
+                join,
+            });
+        };
+        Err(EvaluationError::BadProtocol {
+            window,
+            stride,
+            reason,
+        })
+    }
+
+    /// Window 512, stride 256 on text joined by a space.
+    #[must_use]
+    pub fn rotor_paper() -> Self {
+        Self {
+            window: 512,
+            stride: 256,
+            bos: Bos::Auto,
+            join: Join::Space,
+        }
+    }
+
+    /// The name under which figures may be compared.
+    #[must_use]
+    pub fn id(&self) -> String {
+        if *self == Self::rotor_paper() {
+            return "rotor_paper".to_owned();
+        }
+        let join = match self.join {
+            Join::Separate => "",
+            Join::Space => "_joined-space",
+            Join::BlankLine => "_joined-blank-line",
+        };
+        format!(
+            "text_ppl_w{}_s{}_bos-{}{join}",
+            self.window,
+            self.stride,
+            bos_word(self.bos)
+        )
+    }
+
+    /// Tokens in a window.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// The windows of a document of `tokens` tokens: the tokens in it, and the index, inside the
+    /// window, of the first one counted. Windows in which nothing is counted are left out.
+    pub(super) fn windows(&self, tokens: usize) -> Vec<(Range<usize>, usize)> {
+        let mut windows = Vec::new();
+        let (mut start, mut counted) = (0, 0);
+        while counted < tokens {
+            let end = tokens.min(start + self.window);
+            // The first token of a window has nothing before it and can never be counted.
+            let first = (counted - start).max(1);
+            if first < end - start {
+                windows.push((start..end, first));
+            }
+            counted = end;
+            start += self.stride;
+        }
+        windows
+    }
+}
+
+/// The task over one corpus.
+#[derive(Clone, Debug)]
+pub struct TextPerplexity {
+    protocol: Protocol,
+    sha256: String,
+    documents: Vec<Document>,
+    file: String,
+}
+
+impl TextPerplexity {
+    /// Over the documents of `corpus`.
+    #[must_use]
+    pub fn new(corpus: Corpus, protocol: Protocol) -> Self {
+        let separator = match protocol.join {
+            Join::Separate => None,
+            Join::Space => Some(" "),
+            Join::BlankLine => Some("\n\n"),
+        };
+        let documents = match separator {
+            None => corpus.documents,
+            Some(separator) => {
+                let texts: Vec<&str> = corpus.documents.iter().map(|d| &*d.text).collect();
+                vec![Document {
+                    text: texts.join(separator),
+                    line: 1,
+                }]
+            }
+        };
+        Self {
+            protocol,
+            sha256: corpus.sha256,
+            documents,
+            file: corpus.path.display().to_string(),
+        }
+    }
+
+    fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
+        let protocol = Protocol::new(options.window, options.stride, options.bos, options.join)?;
+        let mut corpus = Corpus::open(path)?;
+        corpus
+            .documents
+            .truncate(options.limit.unwrap_or(usize::MAX));
+        Ok(Self::new(corpus, protocol))
+    }
+
+    /// The way of cutting and counting.
+    #[must_use]
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+}
+
+impl Task for TextPerplexity {
+    fn id(&self) -> String {
+        ENTRY.name.to_owned()
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn bos(&self) -> Bos {
+        self.protocol.bos
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        self.documents
+            .iter()
+            .map(|document| Item {
+                place: format!("{}, document at line {}", self.file, document.line),
+                requests: vec![Request::Rolling {
+                    text: Cow::Borrowed(&document.text),
+                    protocol: self.protocol,
+                }],
+            })
+            .collect()
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        let (mut nll, mut counted, mut whole) = (0.0, 0, 0);
+        for reply in replies.iter().flatten() {
+            if let Reply::Rolling {
+                nll: n,
+                tokens,
+                text_tokens,
+                ..
+            } = reply
+            {
+                nll += n;
+                counted += tokens;
+                whole += text_tokens;
+            }
+        }
+        if counted == 0 {
+            return Err(EvaluationError::Nothing {
+                task: self.id(),
+                what: "tokens",
+            });
+        }
+        let mean = nll / counted as f64;
+        let mut metrics = vec![
+            lower("token_perplexity", mean.exp()),
+            lower("nll_nats_per_token", mean),
+        ];
+        if counted == whole {
+            let texts = || self.documents.iter().map(|d| d.text.as_str());
+            let words = texts().map(|t| t.split_whitespace().count()).sum::<usize>() as f64;
+            let bytes = texts().map(str::len).sum::<usize>() as f64;
+            metrics.extend([
+                lower("word_perplexity", (nll / words).exp()),
+                lower("byte_perplexity", (nll / bytes).exp()),
+                lower("bits_per_byte", nll / bytes / std::f64::consts::LN_2),
+            ]);
+        }
+        Ok(TaskResult {
+            task: self.id(),
+            protocol: self.protocol.id(),
+            version: self.version(),
+            data_sha256: self.sha256.clone(),
+            bos_used,
+            metrics,
+            groups: Vec::new(),
+            counts: Counts {
+                items: self.documents.len(),
+                tokens_counted: counted,
+                ..Counts::default()
+            },
+        })
+    }
+}
+
+fn lower(name: &str, value: f64) -> Metric {
+    Metric {
+        name: name.to_owned(),
+        value,
+        stderr: None,
+        higher_is_better: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(window: usize, stride: usize, tokens: usize) -> Vec<(Range<usize>, usize)> {
+        Protocol::new(window, stride, Bos::Never, Join::Separate)
+            .unwrap()
+            .windows(tokens)
+    }
+
+    #[test]
+    fn windows_side_by_side_count_from_their_second_token() {
+        assert_eq!(windows(4, 4, 10), [(0..4, 1), (4..8, 1), (8..10, 1)]);
+        // A last window of one token has nothing to count.
+        assert_eq!(windows(4, 4, 9), [(0..4, 1), (4..8, 1)]);
+        assert_eq!(windows(4, 4, 3), [(0..3, 1)]);
+        assert_eq!(windows(4, 4, 1), []);
+        assert_eq!(windows(4, 4, 0), []);
+    }
+
+    #[test]
+    fn later_windows_count_their_last_stride() {
+        assert_eq!(windows(4, 2, 8), [(0..4, 1), (2..6, 2), (4..8, 2)]);
+        assert_eq!(windows(4, 2, 7), [(0..4, 1), (2..6, 2), (4..7, 2)]);
+        assert_eq!(windows(4, 1, 6), [(0..4, 1), (1..5, 3), (2..6, 3)]);
+        assert_eq!(windows(512, 256, 512), [(0..512, 1)]);
+        for tokens in 1..40 {
+            for stride in 1..6 {
+                let counted: usize = windows(7, stride, tokens)
+                    .iter()
+                    .map(|(range, first)| range.len() - first)
+                    .sum();
+                assert_eq!(counted, tokens - 1, "{tokens} tokens, stride {stride}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_one_protocol_has_the_papers_name() {
+        assert_eq!(Protocol::rotor_paper().id(), "rotor_paper");
+        let id = |window, stride, bos, join| Protocol::new(window, stride, bos, join).unwrap().id();
+        assert_eq!(
+            id(512, 512, Bos::Always, Join::Separate),
+            "text_ppl_w512_s512_bos-always"
+        );
+        assert_eq!(
+            id(512, 256, Bos::Auto, Join::BlankLine),
+            "text_ppl_w512_s256_bos-auto_joined-blank-line"
+        );
+        assert_eq!(id(512, 256, Bos::Auto, Join::Space), "rotor_paper");
+    }
+
+    #[test]
+    fn windows_that_make_no_sense_are_refused() {
+        for (window, stride) in [(1, 1), (0, 0), (8, 0), (8, 9)] {
+            let error = Protocol::new(window, stride, Bos::Auto, Join::Separate).unwrap_err();
+            assert!(error.to_string().contains("do not fit"), "{error}");
+        }
+    }
+}

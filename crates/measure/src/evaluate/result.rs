@@ -1,0 +1,122 @@
+//! What a task says about a model.
+
+use serde::{Deserialize, Serialize};
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Name as in the evaluation harness: `acc`, `acc_norm`, `token_perplexity`.
+    pub name: String,
+    /// The value; infinite where a perplexity is beyond what a number can hold.
+    #[serde(with = "infinite")]
+    pub value: f64,
+    /// Standard error over the items, where it is defined.
+    pub stderr: Option<f64>,
+    /// Whether more is better.
+    pub higher_is_better: bool,
+}
+
+/// The figures of one group of items, such as a frequency band.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupResult {
+    /// Name of the group.
+    pub group: String,
+    /// Items in it.
+    pub items: usize,
+    /// Its figures.
+    pub metrics: Vec<Metric>,
+}
+
+/// How much went into a result, and what was unusual on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Documents or questions.
+    pub items: usize,
+    /// Tokens whose likelihood was counted.
+    pub tokens_counted: usize,
+    /// Requests whose context was cut from the left to fit the model.
+    pub truncated: usize,
+    /// Questions in which the best two choices scored exactly the same (the first one was taken).
+    pub ties: usize,
+}
+
+/// The result of one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Name of the task, the key under `results`.
+    pub task: String,
+    /// The exact way of scoring, such as `text_ppl_w512_s512_bos-always`.
+    pub protocol: String,
+    /// Version of the task's code; figures of different versions do not compare.
+    pub version: u32,
+    /// sha256 of the data file.
+    pub data_sha256: String,
+    /// Whether documents did start with the beginning-of-sequence token.
+    pub bos_used: bool,
+    /// The figures over all items.
+    pub metrics: Vec<Metric>,
+    /// The figures by group, in alphabetical order.
+    pub groups: Vec<GroupResult>,
+    /// Counts over all items.
+    pub counts: Counts,
+}
+
+impl TaskResult {
+    /// The figure of this name over all items.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+}
+
+/// Mean of right-or-wrong outcomes, with the standard error of the sample, √(p(1−p)/(n−1)).
+pub(super) fn accuracy(name: &str, outcomes: impl Iterator<Item = bool>) -> Metric {
+    let (mut right, mut count) = (0u32, 0u32);
+    for outcome in outcomes {
+        right += u32::from(outcome);
+        count += 1;
+    }
+    let (n, value) = (f64::from(count), f64::from(right) / f64::from(count));
+    Metric {
+        name: name.to_owned(),
+        value,
+        stderr: (count > 1).then(|| (value * (1.0 - value) / (n - 1.0)).sqrt()),
+        higher_is_better: true,
+    }
+}
+
+/// Figures by group: `groups[i]` is the group of item i, `figures` makes those of a list of items.
+pub(super) fn by_group(
+    groups: &[Option<&str>],
+    figures: impl Fn(&[usize]) -> Vec<Metric>,
+) -> Vec<GroupResult> {
+    let mut names: Vec<&str> = groups.iter().copied().flatten().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| {
+            let members: Vec<usize> = (0..groups.len())
+                .filter(|&item| groups[item] == Some(name))
+                .collect();
+            GroupResult {
+                group: name.to_owned(),
+                items: members.len(),
+                metrics: figures(&members),
+            }
+        })
+        .collect()
+}
+
+/// JSON knows no infinity: it is written as null.
+mod infinite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        value.is_finite().then_some(*value).serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+    }
+}

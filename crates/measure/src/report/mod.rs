@@ -1,0 +1,216 @@
+//! What a run found, as plain data, and its rendering.
+//!
+//! A [`Report`] holds every single result with its provenance; means over seeds and layer sets are
+//! computed from it ([`Report::summaries`]), never stored. [`render`] turns it into text for the
+//! terminal, Markdown and one self-contained HTML file; [`result_json`] writes an evaluation in the
+//! shape of the evaluation harness.
+
+mod date;
+mod error;
+mod headline;
+pub mod render;
+mod result_json;
+mod summary;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use date::iso_date;
+pub use error::ReportError;
+pub use result_json::{EvaluationRecord, result_json};
+pub use summary::{Spread, Summary};
+
+use crate::evaluate::TaskResult;
+use linwright_ops::{Role, SiteId};
+use linwright_train::CurvePoint;
+use serde::{Deserialize, Serialize};
+
+/// Version of the layout of a saved report.
+pub const SCHEMA: u32 = 1;
+
+/// Everything that a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Layout of this file, [`SCHEMA`].
+    pub schema: u32,
+    /// What the run is called.
+    pub title: String,
+    /// The model before any change.
+    pub model: ModelSummary,
+    /// The dense model, measured in the same run.
+    pub baseline: Vec<TaskResult>,
+    /// One entry for each replaced model.
+    pub rows: Vec<Row>,
+    /// How fits went, for the methods that train.
+    pub curves: Vec<Curve>,
+    /// How well each site was fitted.
+    pub layer_errors: Vec<LayerError>,
+    /// Where all of it comes from.
+    pub provenance: Provenance,
+    /// Whatever a reader should know: fallbacks taken, overlaps of data, rows left out.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Reads a saved report.
+    ///
+    /// # Errors
+    /// [`ReportError::NotAReport`] or [`ReportError::Schema`].
+    pub fn from_json(json: &str) -> Result<Self, ReportError> {
+        #[derive(Deserialize)]
+        struct Header {
+            schema: u32,
+        }
+        let header: Header = serde_json::from_str(json)?;
+        if header.schema != SCHEMA {
+            return Err(ReportError::Schema {
+                found: header.schema,
+                expected: SCHEMA,
+            });
+        }
+        Ok(serde_json::from_str(json)?)
+    }
+
+    /// The report as JSON for saving.
+    ///
+    /// # Errors
+    /// [`ReportError::NotAReport`] if a figure cannot be written.
+    pub fn to_json(&self) -> Result<String, ReportError> {
+        Ok(serde_json::to_string_pretty(self)?)
+    }
+}
+
+/// The model that was studied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSummary {
+    /// Its name or path as the user gave it.
+    pub name: String,
+    /// Its family.
+    pub family: String,
+    /// Parameters in all.
+    pub parameters: u64,
+    /// Number of layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: usize,
+}
+
+/// One replaced model: a method, the layers it took, a seed, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Rows that belong in one table carry the same words: `as in the paper`.
+    pub comparison: String,
+    /// The method as it is to be shown: `rotor`, `LR4-closed`.
+    pub method: String,
+    /// Its budget in words, where it has one: `keep 0.8`, `rank 4`; may be empty.
+    pub budget: String,
+    /// The layers changed, from zero, in the order they were.
+    pub layers: Vec<usize>,
+    /// Seed of the fits.
+    pub seed: u64,
+    /// Parameters before and after.
+    pub parameters: ParameterCounts,
+    /// What the tasks say.
+    pub results: Vec<TaskResult>,
+    /// Mean over sites of the relative squared error on held-out activations.
+    pub fit_error: Option<f64>,
+    /// Time of fitting and applying, in seconds.
+    pub seconds: f64,
+}
+
+/// Parameters before and after a replacement, biases not counted in the targeted ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterCounts {
+    /// In the replaced sites, now.
+    pub targeted: u64,
+    /// In the same sites of the dense model.
+    pub targeted_dense: u64,
+    /// In the whole model, now.
+    pub model: u64,
+    /// In the whole dense model.
+    pub model_dense: u64,
+}
+
+impl ParameterCounts {
+    /// Share of the targeted parameters that is kept; 1 if nothing is targeted.
+    #[must_use]
+    pub fn keep(&self) -> f64 {
+        if self.targeted_dense == 0 {
+            return 1.0;
+        }
+        self.targeted as f64 / self.targeted_dense as f64
+    }
+}
+
+/// The training of one operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The method as in [`Row::method`].
+    pub method: String,
+    /// The site fitted.
+    pub site: SiteId,
+    /// Seed of the fit.
+    pub seed: u64,
+    /// Mean squared target, by which losses are divided to make sites comparable.
+    pub target_power: f64,
+    /// Losses over steps.
+    pub points: Vec<CurvePoint>,
+}
+
+/// How well one site was fitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerError {
+    /// The method as in [`Row::method`].
+    pub method: String,
+    /// The site.
+    pub site: SiteId,
+    /// What the site does.
+    pub role: Role,
+    /// Its layer, from zero.
+    pub layer: usize,
+    /// Seed of the fit.
+    pub seed: u64,
+    /// E|y − ŷ|² / E|y|² on held-out activations, y without its bias.
+    pub relative_error: f64,
+}
+
+/// Where a report comes from: enough to make it again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of this program.
+    pub version: String,
+    /// Revision of its source, where known.
+    pub revision: Option<String>,
+    /// Name of the recipe, or the command.
+    pub recipe: String,
+    /// sha256 of the recipe as run.
+    pub recipe_sha256: String,
+    /// sha256 over the files of the model.
+    pub model_sha256: String,
+    /// The first seed; others are derived from it or listed in the rows.
+    pub seed: u64,
+    /// Device in words.
+    pub device: String,
+    /// Type of numbers in computation.
+    pub dtype: String,
+    /// Threads.
+    pub threads: usize,
+    /// Start of the run in seconds since 1970.
+    pub date_unix_seconds: f64,
+    /// Files read.
+    pub data: Vec<DataSource>,
+    /// Names of the protocols under which figures may be compared.
+    pub protocols: Vec<String>,
+}
+
+/// A file that a run read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataSource {
+    /// What it was used for: `calibration`, `evaluation`.
+    pub purpose: String,
+    /// Path or name.
+    pub path: String,
+    /// sha256 of its bytes.
+    pub sha256: String,
+}

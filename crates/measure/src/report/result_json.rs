@@ -1,0 +1,190 @@
+//! An evaluation in the JSON shape of the evaluation harness.
+//!
+//! The top level is the harness's object, so that its tools can read it: figures under
+//! `results.<task>["<metric>,none"]`, groups of a task as sub-tasks. What it has no place for is
+//! under one further key, `linwright`.
+
+use super::{ParameterCounts, Provenance, SCHEMA};
+use crate::evaluate::{Metric, TaskResult};
+use serde_json::{Map, Value, json};
+
+/// What an evaluation knows.
+#[derive(Clone, Copy, Debug)]
+pub struct EvaluationRecord<'a> {
+    /// The model as the user named it.
+    pub model: &'a str,
+    /// Figures of the model.
+    pub results: &'a [TaskResult],
+    /// Figures of the dense model in the same run; none if the model itself is the dense one.
+    pub baseline: Option<&'a [TaskResult]>,
+    /// Its parameters.
+    pub parameters: ParameterCounts,
+    /// Where it comes from.
+    pub provenance: &'a Provenance,
+    /// Duration of the evaluation.
+    pub seconds: f64,
+}
+
+/// The record as one JSON object.
+#[must_use]
+pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
+    let provenance = record.provenance;
+    let tokens: usize = of_text(record.results)
+        .map(|r| r.counts.tokens_counted)
+        .sum();
+    let mut object = Map::new();
+    object.insert("results".to_owned(), results(record.results));
+    object.insert("group_subtasks".to_owned(), subtasks(record.results));
+    let per_task = |field: fn(&TaskResult) -> Value| -> Value {
+        record
+            .results
+            .iter()
+            .map(|r| (r.task.clone(), field(r)))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    object.insert("configs".to_owned(), per_task(configuration));
+    object.insert("versions".to_owned(), per_task(|r| json!(r.version)));
+    object.insert("n-shot".to_owned(), per_task(|_| json!(0)));
+    object.insert("higher_is_better".to_owned(), per_task(directions));
+    object.insert(
+        "n-samples".to_owned(),
+        per_task(|r| json!({"original": r.counts.items, "effective": r.counts.items})),
+    );
+    object.insert(
+        "config".to_owned(),
+        json!({
+            "model": record.model, "model_args": "", "device": provenance.device,
+            "model_dtype": provenance.dtype, "random_seed": provenance.seed,
+        }),
+    );
+    object.insert("git_hash".to_owned(), json!(provenance.revision));
+    object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
+    object.insert("task_hashes".to_owned(), per_task(|r| json!(r.data_sha256)));
+    object.insert(
+        "linwright".to_owned(),
+        json!({
+            "schema": SCHEMA,
+            "version": provenance.version,
+            "tokens_counted": tokens,
+            "protocols": per_task(|r| json!(r.protocol)),
+            "bos_used": per_task(|r| json!(r.bos_used)),
+            "counts": per_task(|r| json!(r.counts)),
+            "params": {
+                "dense": record.parameters.model_dense, "stored": record.parameters.model,
+                "targeted": record.parameters.targeted,
+                "targeted_dense": record.parameters.targeted_dense,
+            },
+            "baseline": record.baseline.map(results),
+            "timing": {"evaluate_seconds": record.seconds},
+            "threads": provenance.threads,
+            "model_sha256": provenance.model_sha256,
+            "recipe_sha256": provenance.recipe_sha256,
+            "data": provenance.data,
+            "health": health(record.results),
+        }),
+    );
+    Value::Object(object)
+}
+
+fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
+    results
+        .iter()
+        .filter(|result| result.metric("token_perplexity").is_some())
+}
+
+fn results(results: &[TaskResult]) -> Value {
+    let mut object = Map::new();
+    for result in results {
+        object.insert(result.task.clone(), figures(&result.task, &result.metrics));
+        for group in &result.groups {
+            let alias = format!(" - {}", group.group);
+            object.insert(
+                subtask(result, &group.group),
+                figures(&alias, &group.metrics),
+            );
+        }
+    }
+    object.into()
+}
+
+fn figures(alias: &str, metrics: &[Metric]) -> Value {
+    let mut object = Map::new();
+    object.insert("alias".to_owned(), json!(alias));
+    for metric in metrics {
+        object.insert(format!("{},none", metric.name), json!(metric.value));
+        if let Some(stderr) = metric.stderr {
+            object.insert(format!("{}_stderr,none", metric.name), json!(stderr));
+        }
+    }
+    object.into()
+}
+
+fn subtasks(results: &[TaskResult]) -> Value {
+    let with_groups = results.iter().filter(|result| !result.groups.is_empty());
+    with_groups
+        .map(|result| {
+            let names = result
+                .groups
+                .iter()
+                .map(|group| json!(subtask(result, &group.group)));
+            (result.task.clone(), names.collect())
+        })
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn subtask(result: &TaskResult, group: &str) -> String {
+    format!("{}_{group}", result.task)
+}
+
+fn configuration(result: &TaskResult) -> Value {
+    let kind = if result.metric("token_perplexity").is_some() {
+        "loglikelihood_rolling"
+    } else {
+        "loglikelihood"
+    };
+    json!({
+        "task": result.task, "output_type": kind, "num_fewshot": 0,
+        "metadata": {"version": result.version, "protocol": result.protocol},
+    })
+}
+
+fn directions(result: &TaskResult) -> Value {
+    let each = result
+        .metrics
+        .iter()
+        .map(|m| (m.name.clone(), json!(m.higher_is_better)));
+    each.collect::<Map<_, _>>().into()
+}
+
+/// What a reader must not overlook.
+fn health(results: &[TaskResult]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for result in results {
+        let (task, counts) = (&result.task, result.counts);
+        for metric in result
+            .metrics
+            .iter()
+            .filter(|metric| !metric.value.is_finite())
+        {
+            notes.push(format!(
+                "{task}: {} is beyond all numbers, written as null",
+                metric.name
+            ));
+        }
+        if counts.truncated > 0 {
+            notes.push(format!(
+                "{task}: {} contexts were cut to fit the model",
+                counts.truncated
+            ));
+        }
+        if counts.ties > 0 {
+            notes.push(format!(
+                "{task}: {} questions were ties, first choice taken",
+                counts.ties
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,373 @@
+//! The tables of a report, before they are rendered.
+
+use super::render::number::{Style, count, percent, scientific, seconds, significant, spread};
+use super::summary::{first_appearances, metric_of};
+use super::{ParameterCounts, Report, Row, Spread, Summary, iso_date};
+use crate::evaluate::TaskResult;
+
+/// A table in words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    /// What it shows.
+    pub(super) caption: String,
+    /// Heads of the columns, and whether a column holds numbers.
+    pub(super) columns: Vec<(String, bool)>,
+    /// Rows, each as long as `columns`.
+    pub(super) rows: Vec<TableRow>,
+}
+
+/// One line of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TableRow {
+    /// The cells.
+    pub(super) cells: Vec<String>,
+    /// Method, for its colour; none for the dense model.
+    pub(super) method: Option<String>,
+    /// Whether this line starts a new block.
+    pub(super) starts_block: bool,
+}
+
+/// A metric that gets a column: task, name, and the words over it.
+struct Figure<'a> {
+    task: &'a str,
+    metric: &'a str,
+    title: String,
+}
+
+impl Report {
+    /// For each comparison the means of all methods, the dense model first.
+    pub(super) fn result_tables(&self) -> Vec<Table> {
+        let summaries = self.summaries();
+        let figures = self.figures();
+        let perplexity = self.perplexity_task();
+        let mut columns = vec![
+            ("Method".to_owned(), false),
+            ("Layers".to_owned(), true),
+            ("Parameters".to_owned(), true),
+        ];
+        if perplexity.is_some() {
+            columns.extend([
+                ("Perplexity".to_owned(), true),
+                ("Log-perplexity".to_owned(), true),
+            ]);
+        }
+        columns.push(("Kept".to_owned(), true));
+        columns.extend(figures.iter().map(|figure| (figure.title.clone(), true)));
+        for title in ["Fit error", "Whole model", "Time", "Runs"] {
+            columns.push((title.to_owned(), true));
+        }
+        self.comparisons()
+            .into_iter()
+            .map(|comparison| {
+                let mut rows = vec![self.dense_row(perplexity, &figures)];
+                let mut layers = 0;
+                for summary in summaries.iter().filter(|s| s.comparison == comparison) {
+                    let mut row = summary_row(summary, perplexity, &figures);
+                    row.starts_block = summary.layer_count != layers;
+                    layers = summary.layer_count;
+                    rows.push(row);
+                }
+                Table {
+                    caption: comparison.to_owned(),
+                    columns: columns.clone(),
+                    rows,
+                }
+            })
+            .collect()
+    }
+
+    /// The metrics of tasks other than perplexity, in the order of the baseline.
+    fn figures(&self) -> Vec<Figure<'_>> {
+        let mut figures: Vec<Figure<'_>> = Vec::new();
+        for result in self.all_results() {
+            for metric in result
+                .metrics
+                .iter()
+                .filter(|metric| metric.higher_is_better)
+            {
+                let known = figures
+                    .iter()
+                    .any(|f| f.task == result.task && f.metric == metric.name);
+                if !known {
+                    figures.push(Figure {
+                        task: &result.task,
+                        metric: &metric.name,
+                        title: title(&metric.name),
+                    });
+                }
+            }
+        }
+        figures
+    }
+
+    fn all_results(&self) -> impl Iterator<Item = &TaskResult> {
+        self.baseline
+            .iter()
+            .chain(self.rows.iter().flat_map(|row| &row.results))
+    }
+
+    fn dense_row(&self, perplexity: Option<&str>, figures: &[Figure<'_>]) -> TableRow {
+        let mut cells = vec!["dense".to_owned(), "0".to_owned(), dash()];
+        if let Some(task) = perplexity {
+            let value = |name| metric_of(&self.baseline, task, name);
+            cells.push(value("token_perplexity").map_or_else(dash, |v| significant(v, 4)));
+            cells.push(value("nll_nats_per_token").map_or_else(dash, |v| format!("{v:.3}")));
+        }
+        cells.push(percent(1.0));
+        for figure in figures {
+            let value = metric_of(&self.baseline, figure.task, figure.metric);
+            cells.push(value.map_or_else(dash, percent));
+        }
+        cells.extend([
+            dash(),
+            count(self.model.parameters as f64),
+            dash(),
+            "1".to_owned(),
+        ]);
+        TableRow {
+            cells,
+            method: None,
+            starts_block: false,
+        }
+    }
+
+    /// Accuracy by group of questions, a table for each comparison; none if no task has groups.
+    pub(super) fn group_tables(&self) -> Vec<Table> {
+        let mut groups: Vec<(&str, &str)> = Vec::new();
+        for result in self.all_results() {
+            for group in &result.groups {
+                let pair = (result.task.as_str(), group.group.as_str());
+                if !groups.contains(&pair) {
+                    groups.push(pair);
+                }
+            }
+        }
+        if groups.is_empty() {
+            return Vec::new();
+        }
+        let several = first_appearances(groups.iter().map(|(task, _)| *task)).len() > 1;
+        let mut columns = vec![("Method".to_owned(), false), ("Layers".to_owned(), true)];
+        columns.extend(groups.iter().map(|(task, group)| {
+            let task = task.replace('_', " ");
+            (
+                if several {
+                    format!("{task}, {group}")
+                } else {
+                    (*group).to_owned()
+                },
+                true,
+            )
+        }));
+        let summaries = self.summaries();
+        let table = |comparison: &str| Table {
+            caption: format!("Accuracy by group of questions: {comparison}"),
+            columns: columns.clone(),
+            rows: self.group_rows(&groups, &summaries, comparison),
+        };
+        self.comparisons().into_iter().map(table).collect()
+    }
+
+    fn group_rows(
+        &self,
+        groups: &[(&str, &str)],
+        summaries: &[Summary<'_>],
+        comparison: &str,
+    ) -> Vec<TableRow> {
+        let dense = groups
+            .iter()
+            .map(|group| group_value(&self.baseline, *group).map_or_else(dash, percent));
+        let mut rows = vec![TableRow {
+            cells: ["dense".to_owned(), "0".to_owned()]
+                .into_iter()
+                .chain(dense)
+                .collect(),
+            method: None,
+            starts_block: false,
+        }];
+        let mut layers = 0;
+        for summary in summaries
+            .iter()
+            .filter(|summary| summary.comparison == comparison)
+        {
+            let values = groups.iter().map(|group| {
+                let value = summary.spread(|row| group_value(&row.results, *group));
+                value.map_or_else(dash, |value| spread(value, Style::Percent))
+            });
+            let cells = [summary.name(), summary.layer_count.to_string()];
+            rows.push(TableRow {
+                cells: cells.into_iter().chain(values).collect(),
+                method: Some(summary.method.to_owned()),
+                starts_block: summary.layer_count != layers,
+            });
+            layers = summary.layer_count;
+        }
+        rows
+    }
+
+    /// Every single run.
+    pub(super) fn run_table(&self) -> Table {
+        let perplexity = self.perplexity_task();
+        let titles = [
+            ("Method", false),
+            ("Comparison", false),
+            ("Layers", false),
+            ("Seed", true),
+            ("Parameters", true),
+            ("Kept", true),
+            ("Perplexity", true),
+            ("Fit error", true),
+            ("Time", true),
+        ];
+        let row = |row: &Row| {
+            let layers: Vec<String> = row.layers.iter().map(usize::to_string).collect();
+            let value = perplexity.and_then(|t| metric_of(&row.results, t, "token_perplexity"));
+            TableRow {
+                cells: vec![
+                    name(row),
+                    row.comparison.clone(),
+                    layers.join(" "),
+                    row.seed.to_string(),
+                    count(row.parameters.targeted as f64),
+                    percent(row.parameters.keep()),
+                    value.map_or_else(dash, |value| significant(value, 5)),
+                    row.fit_error.map_or_else(dash, scientific),
+                    seconds(row.seconds),
+                ],
+                method: Some(row.method.clone()),
+                starts_block: false,
+            }
+        };
+        Table {
+            caption: "Every run".to_owned(),
+            columns: titles
+                .map(|(title, numeric)| (title.to_owned(), numeric))
+                .into(),
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
+    /// Where the report comes from, as pairs of words.
+    pub(super) fn provenance_table(&self) -> Table {
+        let p = &self.provenance;
+        let model = &self.model;
+        let mut pairs = vec![
+            ("Model".to_owned(), model.name.clone()),
+            (
+                "Shape".to_owned(),
+                format!(
+                    "{}, {} layers, width {}, {} parameters",
+                    model.family,
+                    model.layers,
+                    model.hidden,
+                    count(model.parameters as f64)
+                ),
+            ),
+            ("Model sha256".to_owned(), p.model_sha256.clone()),
+            ("Recipe".to_owned(), p.recipe.clone()),
+            ("Recipe sha256".to_owned(), p.recipe_sha256.clone()),
+            ("Seed".to_owned(), p.seed.to_string()),
+            ("Protocols".to_owned(), p.protocols.join(", ")),
+            ("Linwright".to_owned(), p.version.clone()),
+            (
+                "Device".to_owned(),
+                format!("{}, {}, {} threads", p.device, p.dtype, p.threads),
+            ),
+            ("Date".to_owned(), iso_date(p.date_unix_seconds)),
+        ];
+        if let Some(revision) = &p.revision {
+            pairs.push(("Revision".to_owned(), revision.clone()));
+        }
+        for source in &p.data {
+            pairs.push((
+                format!("Data for {}", source.purpose),
+                format!("{} (sha256 {})", source.path, source.sha256),
+            ));
+        }
+        Table {
+            caption: "Provenance".to_owned(),
+            columns: vec![("What".to_owned(), false), ("Value".to_owned(), false)],
+            rows: pairs
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(what, value)| TableRow {
+                    cells: vec![what, value],
+                    method: None,
+                    starts_block: false,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn summary_row(
+    summary: &Summary<'_>,
+    perplexity: Option<&str>,
+    figures: &[Figure<'_>],
+) -> TableRow {
+    let cell =
+        |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
+    let mut cells = vec![
+        summary.name(),
+        summary.layer_count.to_string(),
+        count(summary.parameters(|p| p.targeted as f64)),
+    ];
+    if let Some(task) = perplexity {
+        cells.push(cell(
+            summary.metric(task, "token_perplexity"),
+            Style::Significant(4),
+        ));
+        cells.push(cell(
+            summary.metric(task, "nll_nats_per_token"),
+            Style::Fixed(3),
+        ));
+    }
+    cells.push(percent(summary.parameters(ParameterCounts::keep)));
+    for figure in figures {
+        cells.push(cell(
+            summary.metric(figure.task, figure.metric),
+            Style::Percent,
+        ));
+    }
+    let fit_error = summary.spread(|row| row.fit_error);
+    let time = summary.spread(|row| Some(row.seconds));
+    cells.extend([
+        fit_error.map_or_else(dash, |value| scientific(value.mean)),
+        count(summary.parameters(|p| p.model as f64)),
+        time.map_or_else(dash, |value| seconds(value.mean)),
+        summary.rows.len().to_string(),
+    ]);
+    TableRow {
+        cells,
+        method: Some(summary.method.to_owned()),
+        starts_block: false,
+    }
+}
+
+/// The first metric of a group of a task.
+fn group_value(results: &[TaskResult], (task, group): (&str, &str)) -> Option<f64> {
+    let result = results.iter().find(|result| result.task == task)?;
+    let group = result.groups.iter().find(|entry| entry.group == group)?;
+    Some(group.metrics.first()?.value)
+}
+
+fn name(row: &Row) -> String {
+    if row.budget.is_empty() {
+        row.method.clone()
+    } else {
+        format!("{} ({})", row.method, row.budget)
+    }
+}
+
+/// The words over a column of a metric.
+fn title(metric: &str) -> String {
+    match metric {
+        "acc" => "Accuracy".to_owned(),
+        "acc_norm" => "Accuracy, per character".to_owned(),
+        "exact_match" => "Exact completion".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}

@@ -1,0 +1,443 @@
+//! Reports on made-up figures: what is said, and that it is well formed whatever the names are.
+
+use super::render::{html, markdown, terminal};
+use super::*;
+use crate::evaluate::{Counts, GroupResult, Metric};
+
+const METHODS: [(&str, f64, f64); 4] = [
+    ("rotor", 1_352.0, 0.055),
+    ("LR1", 2_560.0, 0.16),
+    ("LR4", 10_240.0, 0.09),
+    ("BH1", 16_384.0, 0.06),
+];
+
+fn metric(name: &str, value: f64, higher_is_better: bool) -> Metric {
+    Metric {
+        name: name.to_owned(),
+        value,
+        stderr: None,
+        higher_is_better,
+    }
+}
+
+fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
+    let base = |task: &str, metrics: Vec<Metric>, groups: Vec<GroupResult>| TaskResult {
+        task: task.to_owned(),
+        protocol: format!("{task}_protocol"),
+        version: 1,
+        data_sha256: "ab".repeat(32),
+        bos_used: true,
+        metrics,
+        groups,
+        counts: Counts {
+            items: 5,
+            tokens_counted: 1804,
+            truncated: 0,
+            ties: 1,
+        },
+    };
+    let band = |group: &str, value: f64| GroupResult {
+        group: group.to_owned(),
+        items: 500,
+        metrics: vec![metric("exact_match", value, true)],
+    };
+    vec![
+        base(
+            "text",
+            vec![
+                metric("token_perplexity", nll.exp(), false),
+                metric("nll_nats_per_token", nll, false),
+            ],
+            Vec::new(),
+        ),
+        base(
+            "completion",
+            vec![metric("exact_match", accuracy, true)],
+            vec![
+                band("often", accuracy + 0.1),
+                band("rarely", accuracy - 0.2),
+            ],
+        ),
+    ]
+}
+
+/// Four methods on one to three layers with three seeds, and a comparison at equal parameters.
+fn sample() -> Report {
+    let mut rows = Vec::new();
+    let (mut curves, mut layer_errors) = (Vec::new(), Vec::new());
+    for comparison in ["as in the paper", "equal parameters"] {
+        for layers in 1..=3usize {
+            for (method, size, loss) in METHODS {
+                for seed in 0..3u64 {
+                    let jitter = (seed as f64 - 1.0) * 0.008;
+                    let each = if comparison == "equal parameters" {
+                        2_560.0
+                    } else {
+                        size
+                    };
+                    let targeted = (each * layers as f64) as u64;
+                    let dense = 131_072 * layers as u64;
+                    let nll = 1.266 + loss * (layers as f64).powf(1.2) + jitter;
+                    rows.push(Row {
+                        comparison: comparison.to_owned(),
+                        method: method.to_owned(),
+                        budget: String::new(),
+                        layers: (2..2 + layers).collect(),
+                        seed,
+                        parameters: ParameterCounts {
+                            targeted,
+                            targeted_dense: dense,
+                            model: 2_600_000 - dense + targeted,
+                            model_dense: 2_600_000,
+                        },
+                        results: results(nll, 0.8 - nll / 10.0),
+                        fit_error: Some(loss * (1.0 + jitter)),
+                        seconds: 4.0 + size / 1000.0,
+                    });
+                }
+            }
+        }
+    }
+    let roles = [
+        ("q", Role::Query, 1.0),
+        ("k", Role::Key, 0.7),
+        ("v", Role::Value, 2.2),
+    ];
+    for (method, _, loss) in METHODS {
+        for (layer, seed) in (2..5).flat_map(|layer| (0..3).map(move |seed| (layer, seed))) {
+            for (letter, role, weight) in roles {
+                let end = loss * weight * (1.0 + 0.1 * layer as f64 + 0.04 * seed as f64);
+                let site = SiteId(format!("model.layers.{layer}.self_attn.{letter}_proj"));
+                layer_errors.push(LayerError {
+                    method: method.to_owned(),
+                    site: site.clone(),
+                    role,
+                    layer,
+                    seed,
+                    relative_error: end,
+                });
+                let points = (0..=20u64).map(|index| CurvePoint {
+                    step: index * 50,
+                    train: end,
+                    validation: 3.0 * (end + (1.0 - end) * (-(index as f64) / 3.5).exp()),
+                });
+                curves.push(Curve {
+                    method: method.to_owned(),
+                    site,
+                    seed,
+                    target_power: 3.0,
+                    points: points.collect(),
+                });
+            }
+        }
+    }
+    Report {
+        schema: SCHEMA,
+        title: "Rotor, low-rank and block-Hadamard maps on pocket".to_owned(),
+        model: ModelSummary {
+            name: "pocket".to_owned(),
+            family: "llama".to_owned(),
+            parameters: 2_600_000,
+            layers: 8,
+            hidden: 256,
+        },
+        baseline: results(1.266, 0.71),
+        rows,
+        curves,
+        layer_errors,
+        provenance: Provenance {
+            version: "0.1.0".to_owned(),
+            revision: Some("cbc02fc".to_owned()),
+            recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
+            recipe_sha256: "0f".repeat(32),
+            model_sha256: "7d".repeat(32),
+            seed: 0,
+            device: "cpu".to_owned(),
+            dtype: "f32".to_owned(),
+            threads: 2,
+            date_unix_seconds: 1_795_245_883.0,
+            data: vec![DataSource {
+                purpose: "evaluation".to_owned(),
+                path: "assets/pocket/test.jsonl".to_owned(),
+                sha256: "ab".repeat(32),
+            }],
+            protocols: vec!["text_ppl_w512_s512_bos-always".to_owned()],
+        },
+        notes: vec!["BH1: 128 blocks do not leave 4 x 4 each; 64 blocks were used.".to_owned()],
+    }
+}
+
+/// The sample with names that try to be markup everywhere.
+fn hostile() -> Report {
+    const NAME: &str = "<script>alert('x')</script>\"&|`*_\u{1b}[2J\u{0}";
+    let mut report = sample();
+    report.title = NAME.to_owned();
+    report.model.name = NAME.to_owned();
+    report.notes = vec![NAME.to_owned()];
+    report.provenance.recipe = NAME.to_owned();
+    for row in &mut report.rows {
+        row.method = format!("{}{NAME}", row.method);
+        row.comparison = NAME.to_owned();
+        row.budget = NAME.to_owned();
+    }
+    for result in report
+        .baseline
+        .iter_mut()
+        .chain(report.rows.iter_mut().flat_map(|r| &mut r.results))
+    {
+        result
+            .groups
+            .iter_mut()
+            .for_each(|group| group.group.push_str(NAME));
+    }
+    report
+}
+
+/// Checks that every element is closed in order and attributes are quoted; returns the names of
+/// the elements. Knows just as much HTML as the reports use.
+fn elements(page: &str) -> Vec<String> {
+    const VOID: [&str; 2] = ["meta", "br"];
+    let (mut open, mut seen) = (Vec::new(), Vec::new());
+    let mut rest = page
+        .strip_prefix("<!DOCTYPE html>")
+        .expect("a document type");
+    while let Some(start) = rest.find('<') {
+        assert!(
+            !rest[..start].contains('>'),
+            "stray > in {:?}",
+            &rest[..start]
+        );
+        let end = start + rest[start..].find('>').expect("an unclosed tag");
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name), "closing tag");
+            continue;
+        }
+        assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
+        assert!(!tag.contains('<'), "a tag in <{tag}>");
+        let name = tag.split([' ', '\n', '/']).next().unwrap().to_owned();
+        seen.push(name.clone());
+        if name == "style" {
+            let end = rest.find("</style>").expect("the end of the style");
+            rest = &rest[end + "</style>".len()..];
+        } else if !tag.ends_with('/') && !VOID.contains(&name.as_str()) {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    seen
+}
+
+#[test]
+fn means_and_deviations_are_over_the_runs_of_a_line() {
+    let report = sample();
+    let summaries = report.summaries();
+    assert_eq!(summaries.len(), 2 * 3 * 4);
+    assert!(summaries.iter().all(|summary| summary.rows.len() == 3));
+    let first = &summaries[0];
+    assert_eq!((first.method, first.layer_count), ("rotor", 1));
+    let spread = first.metric("text", "nll_nats_per_token").unwrap();
+    assert!((spread.mean - 1.321).abs() < 1e-12);
+    assert!((spread.deviation.unwrap() - 0.008).abs() < 1e-12);
+    assert_eq!(Spread::of(&[2.0]).unwrap().deviation, None);
+    assert_eq!(Spread::of(&[]), None);
+}
+
+#[test]
+fn the_headline_names_the_closest_method() {
+    assert_eq!(
+        sample().headline(),
+        "With 3 layers replaced, rotor comes closest: perplexity 4.356 ± 0.035 against 3.547 of \
+         the dense model, with 4,056 parameters in place of 393,216 (1.0 %)."
+    );
+    let mut bare = sample();
+    bare.rows.clear();
+    assert_eq!(
+        bare.headline(),
+        "The dense model has perplexity 3.547; nothing was replaced."
+    );
+}
+
+#[test]
+fn terminal_and_markdown_hold_the_same_table() {
+    let report = sample();
+    let plain = terminal(&report);
+    assert!(plain.starts_with("Rotor, low-rank and block-Hadamard maps on pocket\nWith 3 layers"));
+    let line = plain
+        .lines()
+        .find(|line| line.starts_with("rotor"))
+        .unwrap();
+    let cells: Vec<&str> = line
+        .split("  ")
+        .map(str::trim)
+        .filter(|c| !c.is_empty())
+        .collect();
+    assert_eq!(
+        cells[..5],
+        ["rotor", "1", "1,352", "3.747 ± 0.030", "1.321 ± 0.008"]
+    );
+    let text = markdown(&report);
+    assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 1.0 % |"));
+    assert!(text.contains("## as in the paper") && text.contains("## equal parameters"));
+    assert!(text.contains("| Recipe sha256 | 0f0f"));
+    let widths: Vec<usize> = text
+        .lines()
+        .filter(|l| l.starts_with('|'))
+        .map(|l| l.matches('|').count())
+        .collect();
+    assert!(widths.iter().all(|&width| width > 2));
+}
+
+#[test]
+fn the_page_is_whole_and_needs_nothing_else() {
+    let page = html(&sample()).unwrap();
+    let elements = elements(&page);
+    let count = |name: &str| elements.iter().filter(|element| *element == name).count();
+    assert_eq!(
+        (count("h1"), count("table"), count("script"), count("img")),
+        (1, 5, 0, 0)
+    );
+    // Two comparisons of three panels, the curves in two sizes, three roles.
+    assert_eq!(count("svg"), 2 * 3 + 2 + 3);
+    assert!(page.contains("width=device-width") && page.contains("default-src 'none'"));
+    for outside in ["src=", "href=", "url(", "@import", "https:"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for wanted in [
+        "rotor comes closest",
+        "Provenance",
+        "0f0f0f",
+        "2026-11-21",
+        "Training curves",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    assert!(page.len() < 400_000, "{} bytes", page.len());
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let report = hostile();
+    let page = html(&report).unwrap();
+    let elements = elements(&page);
+    assert!(!elements.contains(&"script".to_owned()));
+    assert!(page.contains("&lt;script&gt;"));
+    let (plain, text) = (terminal(&report), markdown(&report));
+    for output in [&page, &plain, &text] {
+        assert!(!output.contains(['\u{1b}', '\u{0}']));
+    }
+    assert!(!text.contains("<script>") && !text.contains("\"&|"));
+}
+
+#[test]
+fn thin_reports_render_too() {
+    let mut report = sample();
+    report.rows.truncate(1);
+    report.curves.clear();
+    report.layer_errors.truncate(1);
+    report.rows[0].results.clear();
+    elements(&html(&report).unwrap());
+    report.rows.clear();
+    report.layer_errors.clear();
+    report.baseline.clear();
+    elements(&html(&report).unwrap());
+    assert!(terminal(&report).contains("0 runs, without a perplexity"));
+    assert!(markdown(&report).contains("## Provenance"));
+}
+
+#[test]
+fn wrecked_models_render_too() {
+    let mut report = sample();
+    report.rows[0].results = results(5_000.0, 0.0);
+    report.layer_errors[0].relative_error = 0.0;
+    report.curves[0].points[3].validation = f64::INFINITY;
+    let read = Report::from_json(&report.to_json().unwrap());
+    // A curve that left all numbers cannot be saved as it is; a perplexity can.
+    assert!(read.is_err());
+    report.curves.clear();
+    let read = Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(terminal(&read), terminal(&report));
+    assert!(terminal(&read).contains("inf"));
+    elements(&html(&report).unwrap());
+}
+
+#[test]
+fn saved_reports_come_back_and_others_are_refused() {
+    let report = sample();
+    let json = report.to_json().unwrap();
+    // Numbers may come back one unit in the last place off, which no reader sees.
+    let read = Report::from_json(&json).unwrap();
+    assert_eq!(markdown(&read), markdown(&report));
+    assert_eq!((read.curves.len(), read.layer_errors.len()), (108, 108));
+    assert_eq!(
+        (&read.provenance, &read.notes),
+        (&report.provenance, &report.notes)
+    );
+    let newer = json.replacen("\"schema\": 1", "\"schema\": 2", 1);
+    let message = Report::from_json(&newer).unwrap_err().to_string();
+    assert!(
+        message.contains("layout 2, this program reads layout 1"),
+        "{message}"
+    );
+    for broken in ["", "[]", "{\"schema\": 1}", "{}"] {
+        let message = Report::from_json(broken).unwrap_err().to_string();
+        assert!(message.starts_with("not a saved report"), "{message}");
+    }
+}
+
+#[test]
+fn an_evaluation_has_the_shape_of_the_harness() {
+    let report = sample();
+    let dense = results(1.2, 0.9);
+    let value = result_json(&EvaluationRecord {
+        model: "pocket",
+        results: &report.baseline,
+        baseline: Some(&dense),
+        parameters: report.rows[0].parameters,
+        provenance: &report.provenance,
+        seconds: 1.5,
+    });
+    let keys: Vec<&str> = value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "results",
+            "group_subtasks",
+            "configs",
+            "versions",
+            "n-shot",
+            "higher_is_better",
+            "n-samples",
+            "config",
+            "git_hash",
+            "date",
+            "task_hashes",
+            "linwright"
+        ]
+    );
+    let perplexity = value["results"]["text"]["token_perplexity,none"]
+        .as_f64()
+        .unwrap();
+    assert!((perplexity - 1.266f64.exp()).abs() < 1e-12);
+    assert_eq!(value["results"]["completion_often"]["alias"], " - often");
+    assert_eq!(
+        value["group_subtasks"]["completion"][1],
+        "completion_rarely"
+    );
+    assert_eq!(value["linwright"]["tokens_counted"], 1804);
+    assert_eq!(value["linwright"]["schema"], 1);
+    let baseline = value["linwright"]["baseline"]["text"]["token_perplexity,none"].as_f64();
+    assert!((baseline.unwrap() - 1.2f64.exp()).abs() < 1e-12);
+    assert_eq!(value["linwright"]["params"]["dense"], 2_600_000);
+    assert_eq!(value["higher_is_better"]["text"]["token_perplexity"], false);
+    assert_eq!(
+        value["linwright"]["health"][0],
+        "text: 1 questions were ties, first choice taken"
+    );
+}

@@ -1,0 +1,185 @@
+//! A little world, in plain English: the text on which the built-in model `pocket` is trained.
+//!
+//! It has stories, whose entropy is known because they are drawn from a grammar ([`Grammar`]); facts
+//! about a hundred and sixty people, forty towns and forty-eight treasures, each stated in training text a
+//! known number of times; and small sums. Everything follows from [`WorldSettings`], the seed among
+//! them: same settings, same bytes.
+//!
+//! Held-out stories are drawn first; a training story that shares [`RUN`] sentences in a row with
+//! one of them is drawn anew. Facts never stand in stories, so their counts are exact.
+
+mod facts;
+mod grammar;
+mod lexicon;
+mod stories;
+mod sums;
+
+pub use facts::{Band, Fact, FactQuestion};
+pub use grammar::{Grammar, GrammarError, Lexicon, Sample};
+pub use stories::{RUN, runs, story_grammar};
+
+use linwright_tensor::{RngKey, parallel};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use stories::Teller;
+
+/// All that a world follows from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorldSettings {
+    /// Names the world; another seed has other facts and other stories.
+    pub seed: u64,
+    /// Stories in the training text.
+    pub stories: usize,
+    /// Documents of sums in the training text.
+    pub sums: usize,
+    /// Statements in one document of facts, and lines in one of sums.
+    pub lines: usize,
+    /// How often facts are stated.
+    pub bands: Vec<Band>,
+    /// Held-out stories for validation.
+    pub validation: usize,
+    /// Held-out stories for test.
+    pub test: usize,
+}
+
+impl Default for WorldSettings {
+    /// The world of `pocket`.
+    fn default() -> Self {
+        let band = |name: &str, least, most| Band { name: name.to_owned(), least, most };
+        Self {
+            seed: 1,
+            stories: 18_000,
+            sums: 1_500,
+            lines: 8,
+            bands: vec![band("rare", 5, 7), band("medium", 20, 28), band("frequent", 80, 100)],
+            validation: 100,
+            test: 400,
+        }
+    }
+}
+
+/// A world: its facts and its held-out stories. Training text is made on demand.
+#[derive(Clone, Debug)]
+pub struct World {
+    settings: WorldSettings,
+    grammar: Grammar,
+    facts: Vec<Fact>,
+    validation: Vec<Sample>,
+    test: Vec<Sample>,
+}
+
+/// The training text of a world.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// All documents, mixed.
+    pub documents: Vec<String>,
+    /// Stories that were drawn anew because they shared a run with a held-out one.
+    pub redrawn: u64,
+}
+
+impl World {
+    /// Draws facts and held-out stories.
+    #[must_use]
+    pub fn new(settings: WorldSettings) -> Self {
+        let (key, grammar) = (RngKey::new(settings.seed).fold("world"), story_grammar());
+        let held_out = |label: &str, count: usize| -> Vec<Sample> {
+            let key = key.fold(label);
+            let draw = |index| grammar.sample(&mut key.fold_index(index).stream());
+            (0..count as u64).map(draw).collect()
+        };
+        let validation = held_out("validation", settings.validation);
+        let test = held_out("test", settings.test);
+        let facts = facts::facts(key.fold("facts"), &settings.bands);
+        Self { settings, grammar, facts, validation, test }
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn settings(&self) -> &WorldSettings {
+        &self.settings
+    }
+
+    /// All facts.
+    #[must_use]
+    pub fn facts(&self) -> &[Fact] {
+        &self.facts
+    }
+
+    /// Held-out stories for validation, with their information.
+    #[must_use]
+    pub fn validation(&self) -> &[Sample] {
+        &self.validation
+    }
+
+    /// Held-out stories for test, with their information.
+    #[must_use]
+    pub fn test(&self) -> &[Sample] {
+        &self.test
+    }
+
+    /// One question for each fact.
+    #[must_use]
+    pub fn questions(&self) -> Vec<FactQuestion> {
+        let key = self.key().fold("questions");
+        let ask = |(index, fact): (usize, &Fact)| {
+            fact.question(&mut key.fold_index(index as u64).stream())
+        };
+        self.facts.iter().enumerate().map(ask).collect()
+    }
+
+    /// The training text: stories, facts and sums in random order.
+    #[must_use]
+    pub fn training(&self) -> Training {
+        let key = self.key();
+        let teller = Teller::avoiding(&self.grammar, &[&self.validation, &self.test]);
+        let pieces: Vec<usize> = (0..self.settings.stories).step_by(PIECE).collect();
+        let told = parallel::map(pieces, |_, first| {
+            let last = (first + PIECE).min(self.settings.stories);
+            let key = key.fold("stories");
+            (first..last).map(|index| teller.tell(key, index as u64)).collect::<Vec<_>>()
+        });
+        let mut documents = Vec::new();
+        let mut redrawn = 0;
+        for (story, times) in told.into_iter().flatten() {
+            documents.push(story.text);
+            redrawn += times;
+        }
+        let lines = self.settings.lines;
+        documents.extend(facts::fact_documents(key.fold("statements"), &self.facts, lines));
+        documents.extend(sums::documents(key.fold("sums"), self.settings.sums, lines));
+        key.fold("order").stream().shuffle(&mut documents);
+        Training { documents, redrawn }
+    }
+
+    fn key(&self) -> RngKey {
+        RngKey::new(self.settings.seed).fold("world")
+    }
+}
+
+/// Stories told as one piece of parallel work.
+const PIECE: usize = 1024;
+
+/// sha256 over documents, each followed by a zero byte, in hexadecimal.
+#[must_use]
+pub fn documents_sha256<S: AsRef<str>>(documents: &[S]) -> String {
+    let mut hash = Sha256::new();
+    for document in documents {
+        hash.update(document.as_ref().as_bytes());
+        hash.update([0]);
+    }
+    hexadecimal(&hash.finalize())
+}
+
+/// sha256 of bytes, in hexadecimal.
+#[must_use]
+pub fn bytes_sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,494 @@
+//! Files and directories that appear whole or not at all.
+//!
+//! Everything is written under a hidden sibling name (`.<name>.partial-<process>-<n>`), flushed to
+//! the disk and renamed into place, so that a reader never sees half a result. A run that is killed
+//! leaves its hidden sibling behind; it holds a lock on it while it lives, and the next write to the
+//! same target removes siblings whose lock is free.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Name of the lock inside an unfinished directory.
+const LOCK: &str = ".lock";
+
+/// An output that could not be written. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The target is there already.
+    #[error("output {} exists already; choose another name, or overwrite it with --force", path.display())]
+    Exists {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The place of the target is no directory.
+    #[error("output {}: its parent {} {reason}; create the directory first", path.display(), parent.display())]
+    NoParent {
+        /// The target.
+        path: PathBuf,
+        /// Its parent.
+        parent: PathBuf,
+        /// What the parent is instead.
+        reason: &'static str,
+    },
+    /// A path that names no file, such as `/` or `..`.
+    #[error("output {} names no file or directory; give a path with a name at its end", path.display())]
+    NoName {
+        /// The target.
+        path: PathBuf,
+    },
+    /// The disk, the quota or the file-size limit is full.
+    #[error("no space left while writing {}: {source}; free some space or choose another disk", path.display())]
+    Full {
+        /// The file being written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Any other failure of the system.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OutputError {
+    /// Sorts a failure of the system: a full disk is told apart from the rest.
+    #[must_use]
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::Full { path, source },
+            _ => Self::Io {
+                action,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+/// Writes a file whole or not at all, replacing one that is there.
+///
+/// # Errors
+/// [`OutputError`]; the old file, if any, is then untouched.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    let (parent, name) = place(path)?;
+    remove_stale(&parent, &name);
+    let temp = parent.join(partial_name(&name));
+    let guard = RemoveOnDrop(Some(temp.clone()));
+    let mut file = create_locked(&temp)?;
+    file.write_all(bytes)
+        .map_err(|e| OutputError::io("write", path, e))?;
+    file.sync_all()
+        .map_err(|e| OutputError::io("write", path, e))?;
+    fs::rename(&temp, path).map_err(|e| OutputError::io("rename to", path, e))?;
+    guard.keep();
+    sync_directory(&parent);
+    Ok(())
+}
+
+/// A directory in the making. Dropped without [`Self::commit`], it vanishes.
+#[derive(Debug)]
+pub struct AtomicDir {
+    target: PathBuf,
+    temp: PathBuf,
+    force: bool,
+    left_bytes: Option<u64>,
+    _lock: File,
+    guard: RemoveOnDrop,
+}
+
+impl AtomicDir {
+    /// Starts a directory that will stand at `target`. With `force`, it will replace what is there,
+    /// otherwise an existing target is refused now, before any work is done.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn create(target: &Path, force: bool) -> Result<Self, OutputError> {
+        let (parent, name) = place(target)?;
+        recover_replaced(&parent, &name, target);
+        if !force && target.symlink_metadata().is_ok() {
+            return Err(OutputError::Exists {
+                path: target.to_path_buf(),
+            });
+        }
+        remove_stale(&parent, &name);
+        let temp = parent.join(partial_name(&name));
+        fs::create_dir(&temp).map_err(|e| OutputError::io("create", &temp, e))?;
+        let guard = RemoveOnDrop(Some(temp.clone()));
+        let lock = create_locked(&temp.join(LOCK))?;
+        let target = target.to_path_buf();
+        Ok(Self {
+            target,
+            temp,
+            force,
+            left_bytes: None,
+            _lock: lock,
+            guard,
+        })
+    }
+
+    /// Lets the directory grow to `bytes` at most; further writes fail like those to a full disk.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.left_bytes = Some(bytes);
+        self
+    }
+
+    /// Where the directory is until it is committed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.temp
+    }
+
+    /// Writes one file of the directory: `content` gets a buffered writer. Returns its bytes.
+    ///
+    /// # Errors
+    /// [`OutputError`].
+    pub fn write(
+        &mut self,
+        name: &str,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<u64, OutputError> {
+        let shown = self.target.join(name);
+        let failed = |e| OutputError::io("write", &shown, e);
+        let file = File::create_new(self.temp.join(name)).map_err(failed)?;
+        let metered = Metered {
+            file,
+            written: 0,
+            left: self.left_bytes,
+        };
+        let mut writer = BufWriter::with_capacity(1 << 20, metered);
+        content(&mut writer).map_err(failed)?;
+        let metered = writer.into_inner().map_err(|e| failed(e.into_error()))?;
+        metered.file.sync_all().map_err(failed)?;
+        self.left_bytes = metered.left;
+        Ok(metered.written)
+    }
+
+    /// Renames the directory into place.
+    ///
+    /// # Errors
+    /// [`OutputError`]; what stood at the target is then still there.
+    pub fn commit(self) -> Result<(), OutputError> {
+        let Self {
+            target,
+            temp,
+            force,
+            guard,
+            ..
+        } = self;
+        let (parent, name) = place(&target)?;
+        fs::remove_file(temp.join(LOCK)).map_err(|e| OutputError::io("unlock", &temp, e))?;
+        sync_directory(&temp);
+        let there = target.symlink_metadata().is_ok();
+        if there && !force {
+            return Err(OutputError::Exists { path: target });
+        }
+        let old = parent.join(replaced_name(&name));
+        if there {
+            fs::rename(&target, &old).map_err(|e| OutputError::io("replace", &target, e))?;
+        }
+        if let Err(error) = fs::rename(&temp, &target) {
+            if there {
+                fs::rename(&old, &target).map_err(|e| OutputError::io("restore", &target, e))?;
+            }
+            return Err(OutputError::io("rename to", &target, error));
+        }
+        guard.keep();
+        sync_directory(&parent);
+        if there {
+            remove(&old).map_err(|e| OutputError::io("remove", &old, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts what goes to a file and enforces the limit of its directory.
+struct Metered {
+    file: File,
+    written: u64,
+    left: Option<u64>,
+}
+
+impl Write for Metered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.left.is_some_and(|left| (bytes.len() as u64) > left) {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the size limit is reached",
+            ));
+        }
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        self.left = self.left.map(|left| left - count as u64);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Removes an unfinished file or directory unless told to keep it.
+#[derive(Debug)]
+struct RemoveOnDrop(Option<PathBuf>);
+
+impl RemoveOnDrop {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Nothing can be done here about a failure; the next write to the target tries again.
+            drop(remove(path));
+        }
+    }
+}
+
+/// Parent directory and name of a target, both checked.
+fn place(path: &Path) -> Result<(PathBuf, OsString), OutputError> {
+    let name = path.file_name().ok_or_else(|| OutputError::NoName {
+        path: path.to_path_buf(),
+    })?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let reason = match fs::metadata(&parent) {
+        Ok(data) if data.is_dir() => return Ok((parent, name.to_owned())),
+        Ok(_) => "is not a directory",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist",
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => "lies under a regular file",
+        Err(error) => return Err(OutputError::io("look at", &parent, error)),
+    };
+    Err(OutputError::NoParent {
+        path: path.to_path_buf(),
+        parent,
+        reason,
+    })
+}
+
+fn hidden(name: &OsString, suffix: &str) -> OsString {
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(suffix);
+    hidden
+}
+
+fn partial_name(name: &OsString) -> OsString {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+    hidden(name, &format!(".partial-{}-{n}", std::process::id()))
+}
+
+fn replaced_name(name: &OsString) -> OsString {
+    hidden(name, ".replaced")
+}
+
+/// Creates a file and locks it for as long as the handle lives. On a file system without locks the
+/// file is simply not protected.
+fn create_locked(path: &Path) -> Result<File, OutputError> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|e| OutputError::io("create", path, e))?;
+    match file.try_lock() {
+        Err(fs::TryLockError::WouldBlock) => {
+            let busy = io::Error::new(io::ErrorKind::WouldBlock, "another process holds it");
+            Err(OutputError::io("lock", path, busy))
+        }
+        Ok(()) | Err(fs::TryLockError::Error(_)) => Ok(file),
+    }
+}
+
+/// Removes what killed runs left of this target. Best effort: whatever cannot be looked at stays.
+fn remove_stale(parent: &Path, name: &OsString) {
+    let prefix = hidden(name, ".partial-");
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let named = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(prefix.as_encoded_bytes());
+        if named && !is_locked(&path) {
+            drop(remove(&path));
+        }
+    }
+}
+
+fn is_locked(path: &Path) -> bool {
+    let lock = if path.is_dir() {
+        path.join(LOCK)
+    } else {
+        path.to_path_buf()
+    };
+    match File::open(&lock) {
+        Ok(file) => matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)),
+        Err(_) => false,
+    }
+}
+
+/// Finishes a replacement that was cut between its two renames: the old directory goes back, or,
+/// if the new one is in place, away.
+fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
+    let old = parent.join(replaced_name(name));
+    if old.symlink_metadata().is_err() {
+        return;
+    }
+    let done = if target.symlink_metadata().is_ok() {
+        remove(&old)
+    } else {
+        fs::rename(&old, target)
+    };
+    // A failure shows again, with its reason, when the target is committed.
+    drop(done);
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Makes a rename durable where directories can be flushed; elsewhere the system does it in time.
+fn sync_directory(path: &Path) {
+    if let Ok(directory) = File::open(path) {
+        drop(directory.sync_all());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("result.json");
+        write_atomic(&path, b"one").unwrap();
+        write_atomic(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(dir.path()), ["result.json"]);
+    }
+
+    #[test]
+    fn a_directory_appears_at_commit_and_vanishes_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        let mut made = AtomicDir::create(&target, false).unwrap();
+        assert_eq!(made.write("a", |w| w.write_all(b"abc")).unwrap(), 3);
+        assert!(!target.exists());
+        drop(made);
+        assert!(names(dir.path()).is_empty());
+
+        let mut made = AtomicDir::create(&target, false).unwrap();
+        made.write("a", |w| w.write_all(b"abc")).unwrap();
+        made.commit().unwrap();
+        assert_eq!(names(&target), ["a"]);
+        assert_eq!(names(dir.path()), ["model"]);
+    }
+
+    #[test]
+    fn an_existing_target_is_refused_unless_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("old"), "old").unwrap();
+        let error = AtomicDir::create(&target, false).unwrap_err();
+        assert!(matches!(error, OutputError::Exists { .. }), "{error}");
+        let mut made = AtomicDir::create(&target, true).unwrap();
+        made.write("new", |w| w.write_all(b"new")).unwrap();
+        assert_eq!(names(&target), ["old"]);
+        made.commit().unwrap();
+        assert_eq!(names(&target), ["new"]);
+        assert_eq!(names(dir.path()), ["model"]);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        let mut made = AtomicDir::create(&target, false).unwrap().limit(10);
+        made.write("a", |w| w.write_all(&[0; 6])).unwrap();
+        let error = made.write("b", |w| w.write_all(&[0; 6])).unwrap_err();
+        assert!(matches!(error, OutputError::Full { .. }), "{error}");
+        assert!(error.to_string().contains("model/b"), "{error}");
+        drop(made);
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn parents_that_are_none_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (target, reason) in [
+            (file.join("out"), "is not a directory"),
+            (file.join("sub/out"), "regular file"),
+            (dir.path().join("none/out"), "does not exist"),
+        ] {
+            let error = AtomicDir::create(&target, false).unwrap_err();
+            assert!(matches!(error, OutputError::NoParent { .. }), "{error}");
+            assert!(error.to_string().contains(reason), "{error}");
+            let error = write_atomic(&target, b"x").unwrap_err();
+            assert!(matches!(error, OutputError::NoParent { .. }), "{error}");
+        }
+        assert!(matches!(
+            write_atomic(Path::new(".."), b""),
+            Err(OutputError::NoName { .. })
+        ));
+    }
+
+    #[test]
+    fn leftovers_of_a_killed_run_are_cleaned_and_those_of_a_living_one_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        let stale = dir.path().join(".model.partial-1-0");
+        fs::create_dir(&stale).unwrap();
+        fs::write(stale.join(LOCK), "").unwrap();
+        fs::write(dir.path().join(".model.partial-1-1"), "x").unwrap();
+        let living = AtomicDir::create(&target, false).unwrap();
+        assert!(!stale.exists());
+        let second = AtomicDir::create(&target, false).unwrap();
+        assert!(living.path().exists() && second.path().exists());
+    }
+
+    #[test]
+    fn a_replacement_cut_in_the_middle_is_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        fs::create_dir(dir.path().join(".model.replaced")).unwrap();
+        let error = AtomicDir::create(&target, false).unwrap_err();
+        assert!(matches!(error, OutputError::Exists { .. }), "{error}");
+        assert_eq!(names(dir.path()), ["model"]);
+    }
+}

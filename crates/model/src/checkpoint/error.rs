@@ -1,0 +1,330 @@
+//! What can be wrong with a checkpoint, coming in or going out.
+
+use super::atomic::OutputError;
+use crate::tokenizer::TokenizerError;
+use crate::{ConfigError, ModelError};
+use linwright_ops::{OpError, SiteId};
+use std::io;
+use std::path::PathBuf;
+
+/// A checkpoint that cannot be read, written or confirmed.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The system refused to read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// File or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path of a model is no directory.
+    #[error("{} is not a directory; expected one with config.json and model.safetensors", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A directory without weights that we read.
+    #[error("{} holds no weights: expected model.safetensors or model.safetensors.index.json, found {found}", path.display())]
+    NoWeights {
+        /// The directory.
+        path: PathBuf,
+        /// What there is instead, and what to do.
+        found: String,
+    },
+    /// A weight file that is not what it says.
+    #[error("{}: {fault}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: FileFault,
+    },
+    /// A file of JSON that is none, or of another form.
+    #[error("{}: {reason}; expected {expected}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+        /// What the file should hold.
+        expected: &'static str,
+    },
+    /// A configuration that describes no model.
+    #[error("{}: {source}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ConfigError,
+    },
+    /// A shard named by the index that is not there.
+    #[error("{}: shard {shard} is missing, it holds {tensor} and {others} other tensors; copy it here", index.display())]
+    MissingShard {
+        /// The index.
+        index: PathBuf,
+        /// Name of the shard.
+        shard: String,
+        /// A tensor that it should hold.
+        tensor: String,
+        /// How many others it should hold.
+        others: usize,
+    },
+    /// A tensor that the index places in a shard which does not have it.
+    #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display())]
+    NotInShard {
+        /// The index.
+        index: PathBuf,
+        /// Name of the shard.
+        shard: String,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A shard name that leads out of the directory.
+    #[error("{}: shard {shard:?} of tensor {tensor} is not a plain file name; shards lie beside the index", index.display())]
+    ShardPath {
+        /// The index.
+        index: PathBuf,
+        /// Name of the shard.
+        shard: String,
+        /// The tensor that it should hold.
+        tensor: String,
+    },
+    /// A tensor that the configuration asks for.
+    #[error("{}: tensor {name} is missing; the configuration asks for shape {expected:?}", path.display())]
+    MissingTensor {
+        /// The file, or the directory where there are shards.
+        path: PathBuf,
+        /// Name of the tensor.
+        name: String,
+        /// Its shape.
+        expected: Vec<usize>,
+    },
+    /// A tensor of another shape than the configuration asks for.
+    #[error("{}: tensor {name} has shape {found:?}, the configuration asks for {expected:?}", path.display())]
+    TensorShape {
+        /// The file.
+        path: PathBuf,
+        /// Name of the tensor.
+        name: String,
+        /// Its shape by the configuration.
+        expected: Vec<usize>,
+        /// Its shape in the file.
+        found: Vec<usize>,
+    },
+    /// A tensor whose numbers are of a type that is not read.
+    #[error("{}: tensor {name} holds {found}, expected {expected}; quantised checkpoints must be dequantised first", path.display())]
+    TensorType {
+        /// The file.
+        path: PathBuf,
+        /// Name of the tensor.
+        name: String,
+        /// The type in the file.
+        found: &'static str,
+        /// The types that would do.
+        expected: &'static str,
+    },
+    /// An infinity or NaN among the weights.
+    #[error("{}: tensor {name} holds {value} at index {index}; expected finite numbers, the checkpoint is damaged", path.display())]
+    NonFinite {
+        /// The file.
+        path: PathBuf,
+        /// Name of the tensor.
+        name: String,
+        /// Place of the first such number, counted over the whole tensor.
+        index: usize,
+        /// The number.
+        value: f32,
+    },
+    /// A number to be saved that is no number, or too large for the storage type.
+    #[error(
+        "tensor {name} holds {value} at index {index}, which {dtype} cannot store; save in f32, or fit the site again"
+    )]
+    Unstorable {
+        /// Name of the tensor.
+        name: String,
+        /// Place of the first such number.
+        index: usize,
+        /// The number.
+        value: f32,
+        /// The storage type.
+        dtype: &'static str,
+    },
+    /// A `linwright` object in `config.json` that cannot be read.
+    #[error("{}: {place} {reason}", path.display())]
+    Native {
+        /// The file.
+        path: PathBuf,
+        /// Field or site.
+        place: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// An operator that cannot be rebuilt, or has no form of the kind asked for.
+    #[error("site {site}: {source}")]
+    Operator {
+        /// Its site.
+        site: SiteId,
+        /// What is wrong.
+        source: OpError,
+    },
+    /// A tokenizer that cannot be used with this model.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The result cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A saved model gives other logits than the model that was saved.
+    #[error("{}: loaded back, its logits differ by {found:.3e}, allowed are {allowed:.3e}; the file was not kept", path.display())]
+    Differs {
+        /// The directory.
+        path: PathBuf,
+        /// Largest difference.
+        found: f32,
+        /// Tolerance of the storage type.
+        allowed: f32,
+    },
+    /// The check of a saved model could not compute.
+    #[error("{}: the check of the saved model failed: {source}", path.display())]
+    Check {
+        /// The directory.
+        path: PathBuf,
+        /// What happened.
+        source: ModelError,
+    },
+    /// A llama2.c file that is none.
+    #[error("{}: {reason}", path.display())]
+    Llama2c {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and found.
+        reason: String,
+    },
+}
+
+impl CheckpointError {
+    /// A failure to read `path`.
+    pub(crate) fn read(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Read { path, source }
+    }
+}
+
+/// What can be wrong with the bytes of a safetensors file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileFault {
+    /// Fewer bytes than the length field needs.
+    #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
+    TooShort {
+        /// Bytes of the file.
+        size: usize,
+    },
+    /// The length field of the header is larger than what is allowed.
+    #[error(
+        "the header claims {header} bytes, at most {limit} are allowed; this is no safetensors file"
+    )]
+    HeaderTooLarge {
+        /// Length by the length field.
+        header: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// The header ends beyond the file.
+    #[error(
+        "the header claims {header} bytes, the file has {left} after the length field; it is truncated or no safetensors file"
+    )]
+    HeaderBeyondFile {
+        /// Length by the length field.
+        header: u64,
+        /// Bytes after the length field.
+        left: u64,
+    },
+    /// The header is not JSON of the right form.
+    #[error("the header is not valid: {reason}; this is no safetensors file, or it is damaged")]
+    Header {
+        /// What the parser said.
+        reason: String,
+    },
+    /// Two tensors of one name.
+    #[error("tensor {name} stands twice in the header; the file is damaged")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A storage type that the format does not have.
+    #[error(
+        "tensor {name} has the unknown type {found:?}; the file is damaged or of a newer version"
+    )]
+    UnknownType {
+        /// The tensor.
+        name: String,
+        /// The type.
+        found: String,
+    },
+    /// Offsets that run backwards.
+    #[error(
+        "tensor {name} lies from byte {start} to {end} of the data; the end is before the start"
+    )]
+    Backwards {
+        /// The tensor.
+        name: String,
+        /// First byte.
+        start: u64,
+        /// Byte after the last.
+        end: u64,
+    },
+    /// A product of sizes beyond all memory.
+    #[error("tensor {name} has the impossible shape {shape:?}")]
+    ShapeOverflow {
+        /// The tensor.
+        name: String,
+        /// The shape.
+        shape: Vec<u64>,
+    },
+    /// A tensor with another number of bytes than its shape and type ask for.
+    #[error(
+        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}"
+    )]
+    WrongSize {
+        /// The tensor.
+        name: String,
+        /// The shape.
+        shape: Vec<u64>,
+        /// The type.
+        dtype: &'static str,
+        /// Bytes by shape and type.
+        expected: u64,
+        /// Bytes by the offsets.
+        found: u64,
+    },
+    /// Two tensors that share bytes.
+    #[error("tensors {first} and {second} overlap at byte {at} of the data")]
+    Overlap {
+        /// The tensor that starts first.
+        first: String,
+        /// The other.
+        second: String,
+        /// Where the second starts.
+        at: u64,
+    },
+    /// Bytes that belong to no tensor.
+    #[error("bytes {start} to {end} of the data before tensor {before} belong to no tensor")]
+    Gap {
+        /// First byte.
+        start: u64,
+        /// Byte after the last.
+        end: u64,
+        /// The next tensor.
+        before: String,
+    },
+    /// The tensors take another number of bytes than the file has.
+    #[error(
+        "the header describes {expected} bytes of data, the file has {found}; it is truncated or damaged, fetch it again"
+    )]
+    DataSize {
+        /// Bytes by the header.
+        expected: u64,
+        /// Bytes in the file.
+        found: u64,
+    },
+}

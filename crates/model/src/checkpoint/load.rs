@@ -1,0 +1,212 @@
+//! Reading a model from a directory.
+
+use super::error::CheckpointError;
+use super::header::StoredType;
+use super::native::{self, Headers};
+use super::source::{CONFIG, Source};
+use super::weights::Weights;
+use crate::decoder::{Decoder, TensorSource};
+use crate::tokenizer::Tokenizer;
+use linwright_ops::archive::{self, Tensor, Tensors};
+use linwright_ops::{Dense, Op, OpSpec, Shape, SiteId};
+use linwright_tensor::Mat;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Most numbers that the dense form of a site may have: ten times the largest known one. It bounds
+/// what a hostile configuration can make us allocate for an operator without a dense weight.
+const SITE_NUMBERS: usize = 1 << 33;
+/// Ends of tensor names that checkpoints carry and no model needs: tables that are computed.
+const HARMLESS: [&str; 3] = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
+
+/// A model and all that came with it.
+#[derive(Debug)]
+pub struct LoadedModel {
+    /// The model.
+    pub decoder: Decoder,
+    /// The tokenizer, if there is a `tokenizer.json`.
+    pub tokenizer: Option<Tokenizer>,
+    /// Configuration and companion files, for saving.
+    pub source: Source,
+    /// Names the content: SHA-256 over `config.json` and, in the order of names, every tensor that
+    /// the model uses (name, type, shape and digest of its bytes, see
+    /// [`Tensor::digest`](super::Tensor)). It does not depend on the cut into shards.
+    pub hash: String,
+    /// What the reader of a report should know: tensors that were not used, a missing tokenizer.
+    pub notes: Vec<String>,
+}
+
+/// Loads the model of a directory in dense or native form. Memory: the weights in `f32`, and little
+/// else.
+///
+/// # Errors
+/// [`CheckpointError`] saying which file is wrong and how.
+pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
+    let (mut source, config_bytes) = Source::read(dir)?;
+    let config = source.decoder_config()?;
+    let tokenizer = source.tokenizer(&config)?;
+    let headers = native::read(dir, &source.config)?;
+    let weights = Weights::open(dir)?;
+    source.dtype = weights.main_dtype();
+    let mut reader = Reader::new(dir, &weights, headers);
+    let tied = config.tied_embeddings;
+    let decoder = Decoder::from_source(config, &mut reader)?;
+    let used = reader.finish()?;
+    let mut notes = unused_notes(&weights, &used, tied);
+    if tokenizer.is_none() {
+        notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
+    }
+    Ok(LoadedModel {
+        decoder,
+        tokenizer,
+        source,
+        hash: content_hash(&config_bytes, &used),
+        notes,
+    })
+}
+
+/// Type, shape and digest of a tensor that became part of the model.
+type Used = BTreeMap<String, (StoredType, Vec<usize>, [u8; 32])>;
+
+/// Gives the decoder its parts from the weight files.
+pub(super) struct Reader<'a> {
+    dir: &'a Path,
+    weights: &'a Weights,
+    headers: Headers,
+    used: Used,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(dir: &'a Path, weights: &'a Weights, headers: Headers) -> Self {
+        Self {
+            dir,
+            weights,
+            headers,
+            used: Used::new(),
+        }
+    }
+
+    /// What was used, once every header has found its site.
+    fn finish(self) -> Result<Used, CheckpointError> {
+        match self.headers.into_keys().next() {
+            None => Ok(self.used),
+            Some(site) => Err(CheckpointError::Native {
+                path: self.dir.join(CONFIG),
+                place: format!("{}.sites.{site}", native::KEY),
+                reason: "names a site that this model does not have".into(),
+            }),
+        }
+    }
+
+    fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let tensor = self.weights.file_of(name, shape)?.read(name, shape)?;
+        let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
+        self.used.insert(name.into(), entry);
+        Ok(tensor.values)
+    }
+
+    fn read_archived(&mut self, name: &str) -> Result<Tensor<f32>, CheckpointError> {
+        let file = self.weights.file_of(name, &[])?;
+        let info = &file.tensors()[name];
+        if info.dtype == StoredType::U32 {
+            let (values, digest) = file.read_indices(name)?;
+            self.used
+                .insert(name.into(), (info.dtype, info.shape.clone(), digest));
+            return Ok(Tensor::Indices(values));
+        }
+        let shape = info.shape.clone();
+        Ok(Tensor::Values(shape.clone(), self.read(name, &shape)?))
+    }
+}
+
+impl TensorSource for Reader<'_> {
+    type Error = CheckpointError;
+
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        self.read(name, shape)
+    }
+
+    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, CheckpointError> {
+        let Shape { out, inp } = shape;
+        let header = match self.headers.remove(site) {
+            Some(header) if header.shape != shape || out * inp > SITE_NUMBERS => {
+                return Err(CheckpointError::Native {
+                    path: self.dir.join(CONFIG),
+                    place: format!("{}.sites.{site}", native::KEY),
+                    reason: format!(
+                        "maps {} to {} features, the configuration asks for {inp} to {out}",
+                        header.shape.inp, header.shape.out
+                    ),
+                });
+            }
+            Some(header) if !matches!(header.spec, OpSpec::Dense(_)) => header,
+            _ => {
+                let weight = self.read(&format!("{site}.weight"), &[out, inp])?;
+                return Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(
+                    out, inp, weight,
+                )))));
+            }
+        };
+        let bias = format!("{site}.bias");
+        let mut tensors = Tensors::new();
+        for name in self
+            .weights
+            .names_of(&site.0)
+            .into_iter()
+            .filter(|name| *name != bias)
+        {
+            tensors.insert(
+                name[site.0.len() + 1..].to_owned(),
+                self.read_archived(&name)?,
+            );
+        }
+        archive::load(&header, tensors).map_err(|source| CheckpointError::Operator {
+            site: site.clone(),
+            source,
+        })
+    }
+}
+
+/// Speaks of the tensors that are in the files and not in the model.
+fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
+    const SHOWN: usize = 8;
+    let mut notes = Vec::new();
+    let mut others = Vec::new();
+    for name in weights.names().filter(|name| !used.contains_key(*name)) {
+        if tied && name == "lm_head.weight" {
+            notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
+        } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
+            others.push(name);
+        }
+    }
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(SHOWN);
+        let listed = others[..others.len().min(SHOWN)].join(", ");
+        let rest = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        notes.push(format!(
+            "tensors that this model does not use: {listed}{rest}"
+        ));
+    }
+    notes
+}
+
+fn content_hash(config: &[u8], used: &Used) -> String {
+    let mut hash = Sha256::new();
+    hash.update((config.len() as u64).to_le_bytes());
+    hash.update(config);
+    for (name, (dtype, shape, digest)) in used {
+        hash.update(format!("{name}\0{}\0{shape:?}\0", dtype.name()));
+        hash.update(digest);
+    }
+    hex(&hash.finalize())
+}
+
+/// Bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

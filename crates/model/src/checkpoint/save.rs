@@ -1,0 +1,401 @@
+//! Writing a model to a directory.
+//!
+//! Everything goes into a hidden sibling of the target, is loaded back and compared there, and only
+//! then renamed into place. Weights are written as a stream, one tensor at a time.
+
+use super::atomic::AtomicDir;
+use super::error::CheckpointError;
+use super::native::{self, Headers};
+use super::source::{CONFIG, Source};
+use super::verify::{fixed_prompts, verify};
+use super::weights::{INDEX, SINGLE};
+use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
+use crate::decoder::Decoder;
+use linwright_ops::archive::Header;
+use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Largest weight file by default, in bytes.
+pub const SHARD_BYTES: u64 = 5_000_000_000;
+
+/// How operators are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As dense weights, which any runtime loads; every operator must be linear.
+    Dense,
+    /// By their parameters.
+    Native,
+}
+
+/// What can be chosen about a saved model.
+#[derive(Clone, Debug)]
+pub struct SaveOptions {
+    /// How operators are written.
+    pub form: Form,
+    /// Storage type of the weights; that of the source unless given.
+    pub dtype: Option<DType>,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Largest weight file, in bytes, unless a single tensor is larger.
+    pub shard_bytes: u64,
+    /// Largest size of the whole directory, in bytes; beyond it saving fails as on a full disk.
+    pub max_bytes: Option<u64>,
+    /// Further keys of the `linwright` object of `config.json`.
+    pub metadata: Map<String, Value>,
+}
+
+impl SaveOptions {
+    /// The usual choices for a form.
+    #[must_use]
+    pub fn new(form: Form) -> Self {
+        Self {
+            form,
+            dtype: None,
+            force: false,
+            shard_bytes: SHARD_BYTES,
+            max_bytes: None,
+            metadata: Map::new(),
+        }
+    }
+}
+
+/// One file of a saved model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedFile {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+}
+
+/// A model that was saved, loaded back and found equal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedModel {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its files, but for `SHA256SUMS`, which lists them.
+    pub files: Vec<SavedFile>,
+    /// Number of stored parameters.
+    pub parameters: u64,
+    /// Storage type of the weights.
+    pub dtype: DType,
+    /// Largest difference between the logits of the model and those of its loaded copy.
+    pub max_difference: f32,
+}
+
+impl SavedModel {
+    /// Size of all files, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+/// Saves a model with the configuration and companion files of `source` to the directory `out`.
+///
+/// # Errors
+/// [`CheckpointError`]; nothing is then left at `out` that was not there before.
+///
+/// # Panics
+/// If `source` describes a model of another shape.
+pub fn save(
+    decoder: &Decoder,
+    source: &Source,
+    options: &SaveOptions,
+    out: &Path,
+) -> Result<SavedModel, CheckpointError> {
+    let described = source.decoder_config()?;
+    assert_eq!(&described, decoder.config(), "the source of another model");
+    let dtype = options.dtype.unwrap_or(source.dtype);
+    let plan = Plan::new(decoder, options.form, dtype)?;
+    let mut target = AtomicDir::create(out, options.force)?;
+    if let Some(bytes) = options.max_bytes {
+        target = target.limit(bytes);
+    }
+    let mut writer = DirWriter {
+        target,
+        files: Vec::new(),
+    };
+    writer.text(
+        CONFIG,
+        pretty(&plan.config(source, &options.metadata)).as_bytes(),
+    )?;
+    for (name, bytes) in &source.companions {
+        writer.text(name, bytes)?;
+    }
+    plan.write_weights(&mut writer, options.shard_bytes)?;
+    writer.checksums()?;
+    let prompts = fixed_prompts(decoder.config());
+    let max_difference = verify(writer.target.path(), decoder, &prompts, options.form)?;
+    writer.target.commit()?;
+    Ok(SavedModel {
+        dir: out.into(),
+        files: writer.files,
+        parameters: plan.parameters(),
+        dtype,
+        max_difference,
+    })
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// A directory in the making and what is in it so far.
+struct DirWriter {
+    target: AtomicDir,
+    files: Vec<SavedFile>,
+}
+
+impl DirWriter {
+    /// Writes a file in one go.
+    fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
+        self.stream(name, |out| Ok(out.write_all(bytes)?))
+    }
+
+    /// Writes a file piece by piece.
+    fn stream(
+        &mut self,
+        name: &str,
+        content: impl FnOnce(&mut dyn Write) -> Result<(), WriteError>,
+    ) -> Result<(), CheckpointError> {
+        let (mut sha256, mut refused) = (String::new(), None);
+        let written = self.target.write(name, |out| {
+            let mut hashed = Hashed::new(out);
+            match content(&mut hashed) {
+                Ok(()) => sha256 = hashed.finish(),
+                Err(WriteError::Io(error)) => return Err(error),
+                Err(WriteError::Content(error)) => {
+                    refused = Some(error);
+                    return Err(io::Error::other("the content was refused"));
+                }
+            }
+            Ok(())
+        });
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        self.files.push(SavedFile {
+            name: name.into(),
+            bytes: written?,
+            sha256,
+        });
+        Ok(())
+    }
+
+    /// Writes the list of hashes, in the form that `sha256sum --check` reads.
+    fn checksums(&mut self) -> Result<(), CheckpointError> {
+        let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
+        let list: String = self.files.iter().map(line).collect();
+        self.target
+            .write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
+        Ok(())
+    }
+}
+
+/// Where the numbers of a tensor come from.
+enum Content<'a> {
+    Values(&'a [f32]),
+    Indices(&'a [u32]),
+    /// The dense form of an operator, made when it is written.
+    Dense(&'a LinearSlot),
+}
+
+/// All tensors of a model in the order in which they are written.
+struct Plan<'a> {
+    decoder: &'a Decoder,
+    form: Form,
+    dtype: DType,
+    tensors: Vec<Planned>,
+    headers: Headers,
+}
+
+impl<'a> Plan<'a> {
+    fn new(decoder: &'a Decoder, form: Form, dtype: DType) -> Result<Self, CheckpointError> {
+        let mut headers = Headers::new();
+        for slot in decoder.slots() {
+            let map = slot.op().map();
+            if form == Form::Dense && matches!(slot.op(), Op::Map(_)) {
+                let source = linwright_ops::OpError::NotLinear {
+                    kind: map.spec().kind(),
+                };
+                return Err(CheckpointError::Operator {
+                    site: slot.id().clone(),
+                    source,
+                });
+            }
+            if form == Form::Native && !matches!(map.spec(), OpSpec::Dense(_)) {
+                let header = Header {
+                    spec: map.spec(),
+                    shape: map.shape(),
+                };
+                headers.insert(slot.id().clone(), header);
+            }
+        }
+        let mut plan = Self {
+            decoder,
+            form,
+            dtype,
+            tensors: Vec::new(),
+            headers,
+        };
+        let mut tensors = Vec::new();
+        plan.visit(&mut |planned, _| tensors.push(planned));
+        plan.tensors = tensors;
+        Ok(plan)
+    }
+
+    /// Shows every tensor, always in the same order.
+    fn visit(&self, show: &mut dyn FnMut(Planned, Content<'_>)) {
+        let planned =
+            |name: String, shape: &[usize]| Planned::values(name, self.dtype, shape.to_vec());
+        self.decoder.for_each_tensor(&mut |name, shape, values| {
+            show(planned(name.into(), shape), Content::Values(values));
+        });
+        for slot in self.decoder.slots() {
+            let (id, map) = (slot.id(), slot.op().map());
+            if self.form == Form::Dense {
+                let shape = map.shape();
+                let weight = planned(format!("{id}.weight"), &[shape.out, shape.inp]);
+                show(weight, Content::Dense(slot));
+            } else {
+                for param in map.params() {
+                    let name = format!("{id}.{}", param.name);
+                    show(planned(name, &param.shape), Content::Values(param.values));
+                }
+                for buffer in map.buffers() {
+                    let name = format!("{id}.{}", buffer.name);
+                    let planned = Planned::indices(name, buffer.values.len());
+                    show(planned, Content::Indices(buffer.values));
+                }
+            }
+            if let Some(bias) = slot.bias() {
+                show(
+                    planned(format!("{id}.bias"), &[bias.len()]),
+                    Content::Values(bias),
+                );
+            }
+        }
+    }
+
+    /// Number of stored parameters; buffers are not counted.
+    fn parameters(&self) -> u64 {
+        let floats = self
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.dtype.float().is_some());
+        floats
+            .map(|tensor| tensor.shape.iter().map(|&n| n as u64).product::<u64>())
+            .sum()
+    }
+
+    /// The configuration of the source with the new storage type and the `linwright` object.
+    fn config(&self, source: &Source, metadata: &Map<String, Value>) -> Value {
+        let mut config = source.config.clone();
+        let name = match self.dtype {
+            DType::F32 => "float32",
+            DType::F16 => "float16",
+            DType::Bf16 => "bfloat16",
+            DType::F64 => "float64",
+        };
+        // Newer versions of transformers write `dtype`, older ones read `torch_dtype`.
+        let present: Vec<&str> = ["dtype", "torch_dtype"]
+            .into_iter()
+            .filter(|key| config.contains_key(*key))
+            .collect();
+        for key in if present.is_empty() {
+            vec!["torch_dtype"]
+        } else {
+            present
+        } {
+            config.insert(key.into(), json!(name));
+        }
+        native::write(&mut config, &self.headers, metadata);
+        Value::Object(config)
+    }
+
+    fn write_weights(&self, dir: &mut DirWriter, shard_bytes: u64) -> Result<(), CheckpointError> {
+        let shards = cut(&self.tensors, shard_bytes);
+        if let [all] = shards.as_slice() {
+            return self.write_shard(dir, SINGLE, all.clone());
+        }
+        let mut map = Map::new();
+        for (index, shard) in shards.iter().enumerate() {
+            let name = format!("model-{:05}-of-{:05}.safetensors", index + 1, shards.len());
+            self.write_shard(dir, &name, shard.clone())?;
+            let names = self.tensors[shard.clone()]
+                .iter()
+                .map(|tensor| tensor.name.clone());
+            map.extend(names.map(|tensor| (tensor, json!(name))));
+        }
+        let total: u64 = self.tensors.iter().map(|tensor| tensor.bytes).sum();
+        let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
+        dir.text(INDEX, pretty(&index).as_bytes())
+    }
+
+    /// Writes the tensors of a range as one file.
+    fn write_shard(
+        &self,
+        dir: &mut DirWriter,
+        name: &str,
+        range: Range<usize>,
+    ) -> Result<(), CheckpointError> {
+        dir.stream(name, |out| {
+            out.write_all(&header_bytes(&self.tensors[range.clone()]))?;
+            let (mut index, mut result) = (0, Ok(()));
+            self.visit(&mut |planned, content| {
+                if range.contains(&index) && result.is_ok() {
+                    result = self.write_tensor(out, &planned.name, content);
+                }
+                index += 1;
+            });
+            result
+        })
+    }
+
+    fn write_tensor(
+        &self,
+        out: &mut dyn Write,
+        name: &str,
+        content: Content<'_>,
+    ) -> Result<(), WriteError> {
+        match content {
+            Content::Values(values) => write_values(out, name, self.dtype, values),
+            Content::Indices(values) => {
+                let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                Ok(out.write_all(&bytes)?)
+            }
+            Content::Dense(slot) => {
+                // The weight of a dense operator is written from where it lies, without a copy.
+                if matches!(slot.op().map().spec(), OpSpec::Dense(_)) {
+                    return write_values(out, name, self.dtype, slot.op().map().params()[0].values);
+                }
+                let weight = slot.op().to_dense().map_err(|source| {
+                    let site = slot.id().clone();
+                    WriteError::Content(CheckpointError::Operator { site, source })
+                })?;
+                write_values(out, name, self.dtype, weight.data())
+            }
+        }
+    }
+}
+
+/// Cuts tensors into consecutive shards of at most `limit` bytes, or of one tensor.
+fn cut(tensors: &[Planned], limit: u64) -> Vec<Range<usize>> {
+    let (mut shards, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (index, tensor) in tensors.iter().enumerate() {
+        if index > start && bytes + tensor.bytes > limit {
+            shards.push(start..index);
+            (start, bytes) = (index, 0);
+        }
+        bytes += tensor.bytes;
+    }
+    shards.push(start..tensors.len());
+    shards
+}

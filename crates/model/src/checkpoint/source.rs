@@ -1,0 +1,171 @@
+//! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
+
+use super::error::CheckpointError;
+use crate::config::DecoderConfig;
+use crate::tokenizer::Tokenizer;
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Name of the configuration.
+pub(super) const CONFIG: &str = "config.json";
+/// Name of the tokenizer.
+const TOKENIZER: &str = "tokenizer.json";
+/// Name of the tokenizer's settings.
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+/// Files that travel with a model unchanged: tokenizer, generation settings and licences.
+const COMPANIONS: [&str; 14] = [
+    "generation_config.json",
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+    "LICENSE",
+    "LICENSE.txt",
+    "NOTICE",
+    "NOTICE.txt",
+];
+/// Largest companion that is read, in bytes.
+const COMPANION_BYTES: u64 = crate::tokenizer::MAX_BYTES as u64;
+/// Largest file of settings that is read, in bytes.
+const JSON_BYTES: u64 = 1 << 28;
+
+/// Configuration and companion files of a model, with unknown keys and in their bytes.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Where it was read, or a name for a model that was made here; for messages.
+    pub dir: PathBuf,
+    /// `config.json` with all its keys.
+    pub config: Map<String, Value>,
+    /// Name and content of the files that are copied unchanged.
+    pub companions: Vec<(String, Vec<u8>)>,
+    /// How most weights were stored.
+    pub dtype: DType,
+}
+
+impl Source {
+    /// Of a model that was made here and has no directory yet.
+    #[must_use]
+    pub fn of_new_model(config: &DecoderConfig, companions: Vec<(String, Vec<u8>)>) -> Self {
+        let config = match config.to_json() {
+            Value::Object(config) => config,
+            _ => Map::new(),
+        };
+        Self {
+            dir: PathBuf::from("new model"),
+            config,
+            companions,
+            dtype: DType::F32,
+        }
+    }
+
+    /// Reads a directory; the storage type is filled in when the weights are known.
+    pub(super) fn read(dir: &Path) -> Result<(Self, Vec<u8>), CheckpointError> {
+        if !dir.metadata().map_err(CheckpointError::read(dir))?.is_dir() {
+            return Err(CheckpointError::NotADirectory { path: dir.into() });
+        }
+        let path = dir.join(CONFIG);
+        let bytes = read_bounded(&path, JSON_BYTES)?;
+        let config = parse_object(&path, &bytes)?;
+        let mut companions = Vec::new();
+        for name in COMPANIONS {
+            let path = dir.join(name);
+            if path.is_file() {
+                companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
+            }
+        }
+        Ok((
+            Self {
+                dir: dir.into(),
+                config,
+                companions,
+                dtype: DType::F32,
+            },
+            bytes,
+        ))
+    }
+
+    /// The tokenizer, checked against the model's vocabulary, if there is a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Tokenizer`] or [`CheckpointError::Json`].
+    pub fn tokenizer(&self, config: &DecoderConfig) -> Result<Option<Tokenizer>, CheckpointError> {
+        let Some(bytes) = self.companion(TOKENIZER) else {
+            return Ok(None);
+        };
+        let settings = match self.companion(TOKENIZER_CONFIG) {
+            None => None,
+            Some(bytes) => Some(Value::Object(parse_object(
+                &self.dir.join(TOKENIZER_CONFIG),
+                bytes,
+            )?)),
+        };
+        let path = self.dir.join(TOKENIZER);
+        let tokenizer = Tokenizer::from_bytes(&path, bytes, settings.as_ref())?;
+        let eos = config.eos_tokens.first().copied();
+        Ok(Some(tokenizer.for_model(
+            config.vocab,
+            config.bos_token,
+            eos,
+        )?))
+    }
+
+    /// The content of a companion file.
+    #[must_use]
+    pub fn companion(&self, name: &str) -> Option<&[u8]> {
+        self.companions
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The decoder that the configuration describes.
+    pub(super) fn decoder_config(&self) -> Result<DecoderConfig, CheckpointError> {
+        DecoderConfig::from_json(&Value::Object(self.config.clone())).map_err(|source| {
+            CheckpointError::Config {
+                path: self.dir.join(CONFIG),
+                source,
+            }
+        })
+    }
+}
+
+/// Reads a JSON object.
+pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
+    parse_object(path, &read_bounded(path, JSON_BYTES)?)
+}
+
+fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
+    let wrong = |reason| CheckpointError::Json {
+        path: path.into(),
+        reason,
+        expected: "a JSON object",
+    };
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(wrong("the file holds JSON, but not an object".into())),
+        Err(error) => Err(wrong(format!("not valid JSON ({error})"))),
+    }
+}
+
+/// Reads a file of at most `limit` bytes.
+pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, CheckpointError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(CheckpointError::read(path))?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(CheckpointError::read(path))?;
+    if bytes.len() as u64 > limit {
+        let reason = format!("larger than {limit} bytes, which no file of its kind is");
+        let error = io::Error::new(io::ErrorKind::FileTooLarge, reason);
+        return Err(CheckpointError::read(path)(error));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,293 @@
+//! Saving a model and loading it back, in every form.
+
+use crate::checkpoint_common::{config_json, logits, names, save_small, small_model};
+use linwright_model::checkpoint::{
+    CheckpointError, Form, SaveOptions, StoredType, load, save, verify,
+};
+use linwright_ops::{Dense, LowRank, Op, OpSpec, SiteId, Sites};
+use linwright_tensor::dtype::DType;
+use linwright_tensor::{Mat, RngKey};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+const TOKENS: [u32; 9] = [0, 3, 10, 7, 7, 1, 2, 9, 4];
+
+fn low_rank(out: usize, inp: usize, rank: usize) -> LowRank<f32> {
+    let key = RngKey::new(9);
+    let factor = |name: &str, rows: usize, cols: usize| {
+        Mat::from_vec(
+            rows,
+            cols,
+            key.fold(name).stream().normals(rows * cols, 0.1),
+        )
+    };
+    LowRank::new(factor("u", out, rank), factor("v", rank, inp))
+}
+
+fn json_of(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn a_dense_model_comes_back_bit_for_bit_with_all_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    let saved = save_small(&out);
+    assert_eq!((saved.max_difference, saved.dtype), (0.0, DType::F32));
+    let expected = [
+        "SHA256SUMS",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ];
+    assert_eq!(names(&out), expected);
+    assert_eq!(names(dir.path()), ["model"]);
+
+    let (decoder, source) = small_model();
+    let loaded = load(&out).unwrap();
+    assert_eq!(
+        logits(&loaded.decoder, &TOKENS).data(),
+        logits(&decoder, &TOKENS).data()
+    );
+    assert_eq!(loaded.source.config, *config_json().as_object().unwrap());
+    assert_eq!(loaded.source.companions.len(), source.companions.len());
+    assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
+    assert_eq!(loaded.hash.len(), 64);
+    assert_eq!(
+        loaded.tokenizer.unwrap().encode("t4 t9", false).unwrap(),
+        [4, 9]
+    );
+    assert_eq!(saved.parameters, decoder.config().parameters());
+
+    let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+    assert_eq!(sums.lines().count(), saved.files.len());
+    for file in &saved.files {
+        assert_eq!(
+            fs::metadata(out.join(&file.name)).unwrap().len(),
+            file.bytes
+        );
+        assert!(sums.contains(&format!("{}  {}\n", file.sha256, file.name)));
+    }
+}
+
+#[test]
+fn the_format_s_own_implementation_reads_what_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_small(&out);
+    let bytes = fs::read(out.join("model.safetensors")).unwrap();
+    let (_, metadata) = safetensors::SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(metadata.metadata().as_ref().unwrap()["format"], "pt");
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    for (name, shape) in small_model().0.config().tensor_shapes() {
+        assert_eq!(tensors.tensor(&name).unwrap().shape(), shape, "{name}");
+    }
+}
+
+#[test]
+fn shards_hold_the_same_model_and_have_the_same_hash() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
+    save_small(&whole);
+    let (decoder, source) = small_model();
+    let options = SaveOptions {
+        shard_bytes: 1000,
+        ..SaveOptions::new(Form::Dense)
+    };
+    save(&decoder, &source, &options, &cut).unwrap();
+    let index = json_of(&cut.join("model.safetensors.index.json"));
+    let map = index["weight_map"].as_object().unwrap();
+    assert_eq!(map.len(), decoder.config().tensor_shapes().len());
+    assert_eq!(
+        index["metadata"]["total_size"],
+        json!(4 * decoder.config().parameters())
+    );
+    let shards = names(&cut)
+        .into_iter()
+        .filter(|name| name.ends_with(".safetensors"))
+        .count();
+    assert!(
+        shards > 2
+            && cut
+                .join(format!("model-00001-of-{shards:05}.safetensors"))
+                .exists()
+    );
+    let [a, b] = [whole, cut].map(|dir| load(&dir).unwrap());
+    assert_eq!(
+        logits(&a.decoder, &TOKENS).data(),
+        logits(&b.decoder, &TOKENS).data()
+    );
+    assert_eq!(a.hash, b.hash);
+}
+
+#[test]
+fn half_precision_is_named_in_the_configuration_and_close() {
+    let dir = tempfile::tempdir().unwrap();
+    for (dtype, name, bound) in [
+        (DType::Bf16, "bfloat16", 2e-2),
+        (DType::F16, "float16", 2e-3),
+    ] {
+        let out = dir.path().join(name);
+        let (decoder, source) = small_model();
+        let options = SaveOptions {
+            dtype: Some(dtype),
+            ..SaveOptions::new(Form::Dense)
+        };
+        let saved = save(&decoder, &source, &options, &out).unwrap();
+        assert!(
+            saved.max_difference > 0.0 && saved.max_difference < bound,
+            "{saved:?}"
+        );
+        assert_eq!(
+            json_of(&out.join("config.json"))["torch_dtype"],
+            json!(name)
+        );
+        let loaded = load(&out).unwrap();
+        assert_eq!(loaded.source.dtype, dtype);
+        // Saved again without a word about precision, it stays as it is, exactly.
+        let again = dir.path().join(format!("{name}-again"));
+        let options = SaveOptions::new(Form::Dense);
+        let saved = save(&loaded.decoder, &loaded.source, &options, &again).unwrap();
+        assert_eq!((saved.dtype, saved.max_difference), (dtype, 0.0));
+    }
+}
+
+#[test]
+fn operators_come_back_in_native_form_and_as_dense_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let (native, dense) = (dir.path().join("native"), dir.path().join("dense"));
+    let (mut decoder, source) = small_model();
+    let site = SiteId("model.layers.1.self_attn.q_proj".into());
+    let op = Op::Linear(Box::new(low_rank(8, 8, 3)));
+    decoder.slot_mut(&site).unwrap().replace(op).unwrap();
+    let mut options = SaveOptions::new(Form::Native);
+    options.metadata.insert("recipe".into(), json!("test"));
+    let saved = save(&decoder, &source, &options, &native).unwrap();
+    assert_eq!(saved.max_difference, 0.0);
+    assert_eq!(saved.parameters, decoder.config().parameters() - 64 + 48);
+
+    let config = json_of(&native.join("config.json"));
+    let header = &config["linwright"]["sites"][&site.0];
+    assert_eq!(
+        header,
+        &json!({"kind": "low_rank", "rank": 3, "shape": {"out": 8, "inp": 8}})
+    );
+    assert_eq!(config["linwright"]["schema"], json!(1));
+    assert_eq!(config["linwright"]["recipe"], json!("test"));
+    let loaded = load(&native).unwrap();
+    let slot = loaded.decoder.slot(&site).unwrap();
+    assert!(matches!(slot.op().map().spec(), OpSpec::LowRank(_)));
+    assert_eq!(
+        logits(&loaded.decoder, &TOKENS).data(),
+        logits(&decoder, &TOKENS).data()
+    );
+
+    let options = SaveOptions::new(Form::Dense);
+    let saved = save(&loaded.decoder, &loaded.source, &options, &dense).unwrap();
+    assert!(saved.max_difference < 1e-5, "{saved:?}");
+    assert!(
+        json_of(&dense.join("config.json"))
+            .get("linwright")
+            .is_none()
+    );
+    let back = load(&dense).unwrap();
+    assert!(matches!(
+        back.decoder.slot(&site).unwrap().op().map().spec(),
+        OpSpec::Dense(_)
+    ));
+}
+
+#[test]
+fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("tied");
+    let (_, mut source) = small_model();
+    source
+        .config
+        .insert("tie_word_embeddings".into(), json!(true));
+    let config =
+        linwright_model::DecoderConfig::from_json(&Value::Object(source.config.clone())).unwrap();
+    let decoder = linwright_model::Decoder::random(config, RngKey::new(1));
+    save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
+    assert!(load(&out).unwrap().notes.is_empty());
+    // The untied weights have the head too, and a table that old exporters wrote.
+    let other = dir.path().join("untied");
+    save_small(&other);
+    fs::copy(
+        other.join("model.safetensors"),
+        out.join("model.safetensors"),
+    )
+    .unwrap();
+    let notes = load(&out).unwrap().notes;
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("lm_head.weight is not used"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_forced_save_replaces_its_own_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_small(&out);
+    fs::write(out.join("old"), "old").unwrap();
+    let mut loaded = load(&out).unwrap();
+    let site = SiteId("model.layers.0.mlp.up_proj".into());
+    let weight = Mat::from_fn(12, 8, |i, j| (i * j) as f32 * 0.01);
+    let op = Op::Linear(Box::new(Dense::new(weight)));
+    loaded.decoder.slot_mut(&site).unwrap().replace(op).unwrap();
+    let options = SaveOptions {
+        force: true,
+        ..SaveOptions::new(Form::Native)
+    };
+    save(&loaded.decoder, &loaded.source, &options, &out).unwrap();
+    assert!(!out.join("old").exists());
+    let back = load(&out).unwrap();
+    assert_eq!(
+        logits(&back.decoder, &TOKENS).data(),
+        logits(&loaded.decoder, &TOKENS).data()
+    );
+    assert_eq!(names(dir.path()), ["model"]);
+}
+
+#[test]
+fn a_copy_that_differs_is_found_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_small(&out);
+    let (mut decoder, _) = small_model();
+    let prompts = vec![TOKENS.to_vec()];
+    assert_eq!(verify(&out, &decoder, &prompts, Form::Native).unwrap(), 0.0);
+    decoder.for_each_param_mut(&mut |name, values| {
+        if name == "model.layers.1.mlp.down_proj.weight" {
+            values[3] += 0.5;
+        }
+    });
+    let error = verify(&out, &decoder, &prompts, Form::Dense).unwrap_err();
+    assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
+}
+
+#[test]
+fn tensors_of_no_use_are_listed_and_harmless_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_small(&out);
+    let bytes = fs::read(out.join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut all: Vec<_> = tensors.tensors();
+    let extra = [0u8; 8];
+    let view = |dtype| safetensors::tensor::TensorView::new(dtype, vec![1], &extra).unwrap();
+    let rotary = "model.layers.0.self_attn.rotary_emb.inv_freq".to_owned();
+    all.push((rotary, view(safetensors::Dtype::F64)));
+    all.push(("vision.patch".to_owned(), view(safetensors::Dtype::I64)));
+    let file = safetensors::serialize(all, None).unwrap();
+    fs::write(out.join("model.safetensors"), file).unwrap();
+    let notes = load(&out).unwrap().notes;
+    assert_eq!(
+        notes,
+        ["tensors that this model does not use: vision.patch"]
+    );
+    assert_eq!(StoredType::I64.name(), "I64");
+}

@@ -1,0 +1,10 @@
+//! The integration tests of this crate, in one binary.
+
+mod checkpoint_bad_input;
+mod checkpoint_common;
+mod checkpoint_io;
+mod checkpoint_llama2c;
+mod decoder_golden;
+mod decoder_gradients;
+mod decoder_laws;
+mod tiny;

@@ -1,0 +1,452 @@
+//! Block-diagonal maps with Walsh-Hadamard transforms between them (BH-m).
+//!
+//! `y = F · (H B_{m-1} / √d) ⋯ (H B_1 / √d) · pad(x)`: `B_i` block diagonal with square blocks, `H` the
+//! Walsh-Hadamard transform of size d, the next power of two from inp; `F` block diagonal with
+//! `blocks` rectangular blocks. BH1 is `F` alone, without padding.
+//!
+//! | parameters | MACs per row |
+//! | --- | --- |
+//! | (m - 1) d · block + d · out / blocks | the same + (m - 1) d log2 d |
+//!
+//! Source: the BH baseline of arXiv 2507.11688; `F` starts as 0.1 N(0, 1), `B_i` as N(0, 1). The
+//! original demands that 128 divide both sides. Here `blocks` is 128 where that divides both sides,
+//! else the largest power of two that divides both and leaves blocks of at least 4 x 4.
+//!
+//! ```
+//! use linwright_ops::{BlockHadamard, BlockHadamardSpec, Map, Shape, Structured, parameter_count};
+//! use linwright_tensor::RngKey;
+//!
+//! let spec = BlockHadamardSpec::default(); // BH1
+//! let shape = Shape { out: 512, inp: 2048 };
+//! let op: BlockHadamard<f32> = BlockHadamard::random(&spec, shape, RngKey::new(0))?;
+//! assert_eq!(parameter_count(&op.params()), 8_192);
+//! # Ok::<(), linwright_ops::OpError>(())
+//! ```
+
+use super::OpSpec;
+use crate::{
+    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+};
+use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::kernels::hadamard;
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use serde::{Deserialize, Serialize};
+
+/// Options of [`BlockHadamard`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BlockHadamardSpec {
+    /// Number m of block-diagonal maps; 1 is the final one alone.
+    pub depth: usize,
+    /// Side of the square blocks of the inner maps, a power of two; one block if d is smaller.
+    pub block: usize,
+    /// Number of blocks of the final map; by the rule of the module's page if absent.
+    pub blocks: Option<usize>,
+}
+
+impl Default for BlockHadamardSpec {
+    fn default() -> Self {
+        Self {
+            depth: 1,
+            block: 64,
+            blocks: None,
+        }
+    }
+}
+
+impl BlockHadamardSpec {
+    /// Number of blocks of the final map where the options name none: 128 if it divides both
+    /// `out` and `inp`, else the largest power of two that divides both and leaves blocks of at
+    /// least 4 x 4, if there is one.
+    #[must_use]
+    pub fn default_blocks(shape: Shape) -> Option<usize> {
+        let Shape { out, inp } = shape;
+        let divides =
+            |k: usize| out > 0 && inp > 0 && out.is_multiple_of(k) && inp.is_multiple_of(k);
+        if divides(128) {
+            return Some(128);
+        }
+        let powers = (0..usize::BITS - 1)
+            .map(|k| 1 << k)
+            .take_while(|&k| divides(k));
+        powers.filter(|&k| out / k >= 4 && inp / k >= 4).last()
+    }
+}
+
+/// Several blocks of one shape along a diagonal.
+#[derive(Clone, Debug, PartialEq)]
+struct Blocks<T> {
+    count: usize,
+    /// (count · rows of a block, columns of a block).
+    weights: Mat<T>,
+}
+
+impl<T: Scalar> Blocks<T> {
+    fn random(count: usize, shape: Shape, scale: f64, key: RngKey) -> Self {
+        let (rows, cols) = (shape.out, shape.inp / count);
+        let weights = Mat::from_vec(rows, cols, key.stream().normals(rows * cols, scale));
+        Self { count, weights }
+    }
+
+    /// Rows and columns of a block.
+    fn block(&self) -> (usize, usize) {
+        (self.weights.rows() / self.count, self.weights.cols())
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        let (rows, cols) = self.block();
+        vec![self.count, rows, cols]
+    }
+
+    fn forward(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
+        let (rows, cols) = self.block();
+        for k in 0..self.count {
+            let weight = self.weights.view().rows_range(k * rows, rows);
+            let y = y.reborrow().columns(k * rows, rows);
+            linear(x.columns(k * cols, cols), weight, y, Write::Set);
+        }
+    }
+
+    fn backward(
+        &self,
+        x: MatRef<'_, T>,
+        dy: MatRef<'_, T>,
+        dx: Option<MatMut<'_, T>>,
+        grad: &mut [T],
+    ) {
+        let (rows, cols) = self.block();
+        let mut grad = MatMut::new(grad, self.weights.rows(), cols);
+        for k in 0..self.count {
+            let (x, dy) = (x.columns(k * cols, cols), dy.columns(k * rows, rows));
+            let grad = grad.reborrow().rows_range(k * rows, rows);
+            product(T::ONE, Arg::Transposed(dy), x.into(), grad, Write::Add);
+        }
+        if let Some(mut dx) = dx {
+            for k in 0..self.count {
+                let weight = self.weights.view().rows_range(k * rows, rows);
+                let dx = dx.reborrow().columns(k * cols, cols);
+                product(
+                    T::ONE,
+                    dy.columns(k * rows, rows).into(),
+                    weight.into(),
+                    dx,
+                    Write::Set,
+                );
+            }
+        }
+    }
+}
+
+/// Block-diagonal maps with Walsh-Hadamard transforms between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockHadamard<T> {
+    spec: BlockHadamardSpec,
+    shape: Shape,
+    inner: Vec<Blocks<T>>,
+    last: Blocks<T>,
+}
+
+impl<T: Scalar> BlockHadamard<T> {
+    /// Width between the maps: inp, padded to a power of two if there are inner maps.
+    fn width(&self) -> usize {
+        self.last.count * self.last.block().1
+    }
+
+    fn orthonormal(&self) -> T {
+        T::from_f64(1.0 / (self.width() as f64).sqrt())
+    }
+
+    /// Transforms rows in place by the orthonormal Hadamard matrix.
+    fn transform(&self, h: &mut Mat<T>) {
+        let scale = self.orthonormal();
+        hadamard::rows(h.view_mut());
+        h.data_mut().iter_mut().for_each(|v| *v *= scale);
+    }
+
+    fn name(index: usize) -> String {
+        format!("inner{index}")
+    }
+}
+
+/// Copies rows into wider ones, with zeros behind.
+fn pad<T: Scalar>(x: MatRef<'_, T>, padded: &mut Mat<T>) {
+    for i in 0..x.rows() {
+        let (head, tail) = padded.row_mut(i).split_at_mut(x.cols());
+        head.copy_from_slice(x.row(i));
+        tail.fill(T::ZERO);
+    }
+}
+
+impl<T: Scalar> Map<T> for BlockHadamard<T> {
+    fn spec(&self) -> OpSpec {
+        OpSpec::BlockHadamard(self.spec)
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn macs_per_row(&self) -> u64 {
+        let weights = |blocks: &Blocks<T>| blocks.weights.data().len();
+        let butterflies = self.width() * self.width().max(1).ilog2() as usize;
+        let inner = self
+            .inner
+            .iter()
+            .map(|blocks| weights(blocks) + butterflies)
+            .sum::<usize>();
+        (inner + weights(&self.last)) as u64
+    }
+
+    fn params(&self) -> Vec<Param<'_, T>> {
+        let named = self
+            .inner
+            .iter()
+            .enumerate()
+            .map(|(k, blocks)| (Self::name(k), blocks));
+        named
+            .chain([("final".into(), &self.last)])
+            .map(|(name, b)| Param {
+                name,
+                shape: b.shape(),
+                values: b.weights.data(),
+            })
+            .collect()
+    }
+
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        let named = self
+            .inner
+            .iter_mut()
+            .enumerate()
+            .map(|(k, blocks)| (Self::name(k), blocks));
+        named
+            .chain([("final".into(), &mut self.last)])
+            .map(|(name, b)| ParamMut {
+                name,
+                shape: b.shape(),
+                values: b.weights.data_mut(),
+            })
+            .collect()
+    }
+
+    fn forward(
+        &self,
+        x: MatRef<'_, T>,
+        y: MatMut<'_, T>,
+        tape: Option<&mut Tape<T>>,
+        ws: &mut Workspace<T>,
+    ) {
+        assert_eq!(x.cols(), self.shape.inp, "features of the input");
+        if self.inner.is_empty() {
+            return self.last.forward(x, y);
+        }
+        let (rows, width) = (x.rows(), self.width());
+        let mut here = ws.take(rows, width);
+        let mut next = ws.take(rows, width);
+        pad(x, &mut here);
+        let mut tape = tape;
+        for blocks in &self.inner {
+            // The input of each map is what its gradient needs.
+            if let Some(tape) = tape.as_deref_mut() {
+                tape.save(rows, width).view_mut().copy_from(here.view());
+            }
+            blocks.forward(here.view(), next.view_mut());
+            self.transform(&mut next);
+            std::mem::swap(&mut here, &mut next);
+        }
+        if let Some(tape) = tape {
+            tape.save(rows, width).view_mut().copy_from(here.view());
+        }
+        self.last.forward(here.view(), y);
+        ws.give(here);
+        ws.give(next);
+    }
+
+    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+        let Backward {
+            x,
+            dy,
+            tape,
+            dx,
+            grads,
+        } = args;
+        let depth = self.inner.len();
+        if depth == 0 {
+            return self.last.backward(x, dy, dx, grads.get_mut(0));
+        }
+        let (rows, width) = (x.rows(), self.width());
+        let mut d_here = ws.take(rows, width);
+        let mut d_next = ws.take(rows, width);
+        let input = tape.saved(depth).view();
+        self.last
+            .backward(input, dy, Some(d_next.view_mut()), grads.get_mut(depth));
+        for (k, blocks) in self.inner.iter().enumerate().rev() {
+            self.transform(&mut d_next);
+            let input = tape.saved(k).view();
+            blocks.backward(
+                input,
+                d_next.view(),
+                Some(d_here.view_mut()),
+                grads.get_mut(k),
+            );
+            std::mem::swap(&mut d_here, &mut d_next);
+        }
+        if let Some(mut dx) = dx {
+            dx.copy_from(d_next.view().columns(0, self.shape.inp));
+        }
+        ws.give(d_here);
+        ws.give(d_next);
+    }
+
+    fn clone_op(&self) -> Op<T> {
+        Op::Linear(Box::new(self.clone()))
+    }
+}
+
+impl<T: Scalar> LinearOp<T> for BlockHadamard<T> {}
+
+impl<T: Scalar> Structured<T> for BlockHadamard<T> {
+    type Spec = BlockHadamardSpec;
+    const KIND: &'static str = "block_hadamard";
+
+    fn random(spec: &BlockHadamardSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
+        let refuse = |reason: String| OpError::Unsupported {
+            kind: Self::KIND,
+            shape,
+            reason,
+        };
+        if spec.depth == 0 || !spec.block.is_power_of_two() {
+            return Err(refuse(format!(
+                "depth {} must be at least 1 and block {} a power of two",
+                spec.depth, spec.block
+            )));
+        }
+        if shape.out == 0 || shape.inp == 0 {
+            return Err(refuse("both sides need at least one feature".into()));
+        }
+        let width = if spec.depth > 1 {
+            shape.inp.next_power_of_two()
+        } else {
+            shape.inp
+        };
+        let padded = Shape {
+            out: shape.out,
+            inp: width,
+        };
+        let blocks = spec
+            .blocks
+            .or_else(|| BlockHadamardSpec::default_blocks(padded));
+        let blocks = blocks.ok_or_else(|| {
+            refuse("no number of blocks leaves 4 x 4 each; name one as `blocks`".into())
+        })?;
+        if blocks == 0 || !shape.out.is_multiple_of(blocks) || !width.is_multiple_of(blocks) {
+            return Err(refuse(format!(
+                "{blocks} blocks do not divide {width} and {}",
+                shape.out
+            )));
+        }
+        let square = Shape {
+            out: width,
+            inp: width,
+        };
+        let count = width.div_ceil(spec.block);
+        let inner = (0..spec.depth - 1)
+            .map(|k| Blocks::random(count, square, 1.0, key.fold("inner").fold_index(k as u64)))
+            .collect();
+        let last = Blocks::random(blocks, padded, 0.1, key.fold("final"));
+        let spec = BlockHadamardSpec {
+            blocks: Some(blocks),
+            ..*spec
+        };
+        Ok(Self {
+            spec,
+            shape,
+            inner,
+            last,
+        })
+    }
+
+    fn examples() -> Vec<(BlockHadamardSpec, Shape)> {
+        let spec = |depth, block, blocks| BlockHadamardSpec {
+            depth,
+            block,
+            blocks,
+        };
+        vec![
+            (spec(1, 64, None), Shape { out: 8, inp: 16 }),
+            (spec(1, 64, Some(3)), Shape { out: 9, inp: 6 }),
+            (spec(2, 4, None), Shape { out: 12, inp: 13 }),
+            (spec(3, 64, Some(2)), Shape { out: 10, inp: 8 }),
+            (spec(2, 64, Some(1)), Shape { out: 3, inp: 1 }),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter_count;
+
+    #[test]
+    fn blocks_follow_the_rule_and_parameters_are_the_papers() {
+        let count = |out, inp, spec: BlockHadamardSpec| {
+            let op =
+                BlockHadamard::<f32>::random(&spec, Shape { out, inp }, RngKey::new(0)).unwrap();
+            (op.spec.blocks.unwrap(), parameter_count(&op.params()))
+        };
+        let bh1 = BlockHadamardSpec::default();
+        assert_eq!(count(2048, 2048, bh1), (128, 32_768));
+        assert_eq!(count(512, 2048, bh1), (128, 8_192));
+        assert_eq!(count(64, 96, bh1), (16, 64 * 96 / 16));
+        assert_eq!(count(12, 24, bh1), (2, 144));
+        let bh2 = BlockHadamardSpec { depth: 2, ..bh1 };
+        assert_eq!(count(128, 100, bh2), (128, 128 * 64 + 128));
+    }
+
+    #[test]
+    fn impossible_shapes_are_named() {
+        let build = |out, inp, blocks| {
+            let spec = BlockHadamardSpec {
+                blocks,
+                ..BlockHadamardSpec::default()
+            };
+            BlockHadamard::<f32>::random(&spec, Shape { out, inp }, RngKey::new(0))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(build(3, 8, None).contains("cannot map 8 to 3 features"));
+        assert!(build(8, 8, Some(3)).contains("3 blocks do not divide 8 and 8"));
+    }
+
+    #[test]
+    fn an_inner_map_is_a_block_product_then_the_orthonormal_transform() {
+        let spec = BlockHadamardSpec {
+            depth: 2,
+            block: 2,
+            blocks: Some(1),
+        };
+        let shape = Shape { out: 4, inp: 3 };
+        let op: BlockHadamard<f64> = BlockHadamard::random(&spec, shape, RngKey::new(4)).unwrap();
+        let block_diagonal = Mat::from_fn(4, 4, |i, j| {
+            if i / 2 == j / 2 {
+                op.inner[0].weights.at(i, j % 2)
+            } else {
+                0.0
+            }
+        });
+        let mut expected = block_diagonal.transpose();
+        hadamard::rows(expected.view_mut());
+        let mut want = Mat::zeros(4, 4);
+        linear(
+            op.last.weights.view(),
+            expected.view(),
+            want.view_mut(),
+            Write::Set,
+        );
+        for i in 0..4 {
+            for j in 0..3 {
+                assert!((op.to_dense().at(i, j) - want.at(i, j) / 2.0).abs() < 1e-12);
+            }
+        }
+    }
+}

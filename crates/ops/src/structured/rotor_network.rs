@@ -1,0 +1,516 @@
+//! A network of rotors with activations between them, in place of a linear projection.
+//!
+//! `h_0 = f(rotor(x))`, then `h_l = Σ_b α_lb f(rotor_lb(h_{l-1}))` for each hidden layer, then
+//! `y = rotor(h)` or `Σ_b α_b rotor_b(h)`; `f(z)` is a fixed random permutation of the features,
+//! LayerNorm without affine (epsilon 1e-5) and an elementwise nonlinearity. One PReLU slope is shared
+//! by the whole network. x: (rows, inp), h: (rows, hidden width), y: (rows, out).
+//!
+//! | parameters | MACs per row |
+//! | --- | --- |
+//! | those of the rotors + hidden layers · breadth + 1 (PReLU) | those of the rotors + 3 a feature of each branch |
+//!
+//! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` is both the
+//! hidden width here and nothing else: chunks of a rotor are always the largest power of two that
+//! fits both sides. Branch weights start as 1, PReLU as 0.25.
+//!
+//! ```
+//! use linwright_ops::{Map, RotorNetwork, RotorNetworkSpec, Shape, Structured, parameter_count};
+//! use linwright_tensor::RngKey;
+//!
+//! let spec = RotorNetworkSpec { hidden_width: Some(2048), ..RotorNetworkSpec::default() };
+//! let shape = Shape { out: 2048, inp: 2048 };
+//! let op: RotorNetwork<f32> = RotorNetwork::random(&spec, shape, RngKey::new(0))?;
+//! assert_eq!(parameter_count(&op.params()), 895);
+//! # Ok::<(), linwright_ops::OpError>(())
+//! ```
+
+use super::rotor_layer::RotorLayer;
+use super::{OpSpec, Rotor, RotorInit, RotorSpec};
+use crate::{
+    Backward, Buffer, BufferMut, Grads, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
+    Workspace,
+};
+use linwright_tensor::kernels::activation::Activation;
+use linwright_tensor::{MatMut, MatRef, RngKey, Scalar};
+use serde::{Deserialize, Serialize};
+
+/// Elementwise nonlinearities of a [`RotorNetwork`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nonlinearity {
+    /// None: the map between LayerNorms is then linear.
+    None,
+    /// `max(z, 0)`.
+    Relu,
+    /// `z` above zero, a trained slope times `z` below.
+    #[default]
+    Prelu,
+    /// `z Φ(z)`, exactly.
+    Gelu,
+    /// `z / (1 + exp(-z))`.
+    Silu,
+    /// `z` above zero, `0.01 z` below.
+    #[serde(alias = "leakyrelu")]
+    LeakyRelu,
+    /// `z` above zero, `exp(z) - 1` below.
+    Elu,
+}
+
+/// Options of [`RotorNetwork`]; the defaults are the paper's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of the paper's network, each a line of a recipe"
+)]
+pub struct RotorNetworkSpec {
+    /// Features between the rotors; the largest power of two up to both sides if absent.
+    pub hidden_width: Option<usize>,
+    /// Hidden layers.
+    pub hidden_layers: usize,
+    /// Parallel branches of each hidden layer.
+    pub breadth: usize,
+    /// The nonlinearity.
+    pub nonlinearity: Nonlinearity,
+    /// Whether branches are normalised before the nonlinearity.
+    pub normalize: bool,
+    /// Whether the first and the last layer add their input where the shapes allow it.
+    pub residual: bool,
+    /// Whether branches permute their features.
+    pub permute: bool,
+    /// Whether the last layer has `breadth` weighted branches too.
+    pub proj_parallel: bool,
+    /// Whether rotors are single: s = r.
+    pub single_rotor: bool,
+    /// How bivectors are drawn.
+    pub init: RotorInit,
+}
+
+impl Default for RotorNetworkSpec {
+    fn default() -> Self {
+        Self {
+            hidden_width: None,
+            hidden_layers: 2,
+            breadth: 3,
+            nonlinearity: Nonlinearity::Prelu,
+            normalize: true,
+            residual: false,
+            permute: true,
+            proj_parallel: false,
+            single_rotor: false,
+            init: RotorInit::Normal,
+        }
+    }
+}
+
+/// A network of rotors with activations between them.
+#[derive(Clone, Debug)]
+pub struct RotorNetwork<T> {
+    spec: RotorNetworkSpec,
+    shape: Shape,
+    layers: Vec<RotorLayer<T>>,
+    /// The shared slope of PReLU: one number, or none.
+    prelu: Vec<T>,
+}
+
+impl<T: Scalar> RotorNetwork<T> {
+    fn activation(&self) -> Activation<T> {
+        match self.spec.nonlinearity {
+            Nonlinearity::None => Activation::Identity,
+            Nonlinearity::Relu => Activation::Relu,
+            Nonlinearity::Prelu => Activation::Leaky {
+                slope: self.prelu[0],
+            },
+            Nonlinearity::Gelu => Activation::Gelu,
+            Nonlinearity::Silu => Activation::Silu,
+            Nonlinearity::LeakyRelu => Activation::Leaky {
+                slope: T::from_f64(0.01),
+            },
+            Nonlinearity::Elu => Activation::Elu,
+        }
+    }
+
+    /// Names of weighted layers: `block0` for the first of them.
+    fn alpha_names(layers: &[RotorLayer<T>]) -> Vec<String> {
+        let weighted = layers.iter().filter(|layer| layer.alphas.is_some()).count();
+        (0..weighted).map(|k| format!("block{k}.alphas")).collect()
+    }
+
+    /// The gradients of each layer's rotors, taken out of `grads`.
+    fn take_layers(&self, grads: &mut Grads<T>) -> Vec<Vec<Grads<T>>> {
+        let of_layer = |layer: &RotorLayer<T>| {
+            let rotors = layer.branches.iter().map(|branch| &branch.rotor);
+            rotors
+                .map(|rotor| grads.take(rotor.params().len()))
+                .collect()
+        };
+        self.layers.iter().map(of_layer).collect()
+    }
+
+    fn refuse(shape: Shape, reason: String) -> OpError {
+        OpError::Unsupported {
+            kind: <Self as Structured<T>>::KIND,
+            shape,
+            reason,
+        }
+    }
+
+    /// Shapes of the layers.
+    fn layer_shapes(spec: &RotorNetworkSpec, shape: Shape, hidden: usize) -> Vec<Shape> {
+        let mut shapes = vec![Shape {
+            out: hidden,
+            inp: shape.inp,
+        }];
+        shapes.extend(vec![
+            Shape {
+                out: hidden,
+                inp: hidden
+            };
+            spec.hidden_layers
+        ]);
+        shapes.push(Shape {
+            out: shape.out,
+            inp: hidden,
+        });
+        shapes
+    }
+}
+
+impl<T: Scalar> Map<T> for RotorNetwork<T> {
+    fn spec(&self) -> OpSpec {
+        OpSpec::RotorNetwork(self.spec)
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn macs_per_row(&self) -> u64 {
+        self.layers.iter().map(RotorLayer::macs_per_row).sum()
+    }
+
+    fn params(&self) -> Vec<Param<'_, T>> {
+        let rotors = self.layers.iter().flat_map(|layer| &layer.branches);
+        let mut params = Vec::new();
+        for (k, branch) in rotors.enumerate() {
+            let named = |p: Param<'_, T>| format!("rotor{k}.{}", p.name);
+            let rotor = branch.rotor.params().into_iter();
+            params.extend(rotor.map(|p| Param {
+                name: named(p.clone()),
+                ..p
+            }));
+        }
+        let names = Self::alpha_names(&self.layers);
+        let alphas = self.layers.iter().filter_map(|layer| layer.alphas.as_ref());
+        params.extend(names.into_iter().zip(alphas).map(|(name, values)| Param {
+            name,
+            shape: vec![values.len()],
+            values,
+        }));
+        if !self.prelu.is_empty() {
+            params.push(Param {
+                name: "prelu".into(),
+                shape: vec![1],
+                values: &self.prelu,
+            });
+        }
+        params
+    }
+
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        let names = Self::alpha_names(&self.layers);
+        let (mut params, mut alphas) = (Vec::new(), Vec::new());
+        let mut count = 0;
+        for layer in &mut self.layers {
+            for branch in &mut layer.branches {
+                let rotor = branch.rotor.params_mut().into_iter();
+                params.extend(rotor.map(|p| {
+                    let name = format!("rotor{count}.{}", p.name);
+                    ParamMut { name, ..p }
+                }));
+                count += 1;
+            }
+            alphas.extend(layer.alphas.as_mut());
+        }
+        params.extend(
+            names
+                .into_iter()
+                .zip(alphas)
+                .map(|(name, values)| ParamMut {
+                    name,
+                    shape: vec![values.len()],
+                    values,
+                }),
+        );
+        if !self.prelu.is_empty() {
+            params.push(ParamMut {
+                name: "prelu".into(),
+                shape: vec![1],
+                values: &mut self.prelu,
+            });
+        }
+        params
+    }
+
+    fn buffers(&self) -> Vec<Buffer<'_>> {
+        let branches = self.layers.iter().flat_map(|layer| &layer.branches);
+        let orders = branches.filter_map(|branch| branch.order.as_ref());
+        let buffer = |(k, values)| Buffer {
+            name: format!("perm{k}"),
+            values,
+        };
+        orders.map(Vec::as_slice).enumerate().map(buffer).collect()
+    }
+
+    fn buffers_mut(&mut self) -> Vec<BufferMut<'_>> {
+        let branches = self.layers.iter_mut().flat_map(|layer| &mut layer.branches);
+        let orders = branches.filter_map(|branch| branch.order.as_mut());
+        let buffer = |(k, values)| BufferMut {
+            name: format!("perm{k}"),
+            values,
+        };
+        orders
+            .map(Vec::as_mut_slice)
+            .enumerate()
+            .map(buffer)
+            .collect()
+    }
+
+    fn check(&self) -> Result<(), OpError> {
+        for Buffer { name, values } in self.buffers() {
+            let mut seen = vec![false; values.len()];
+            for &index in values {
+                let free = seen.get_mut(index as usize).filter(|seen| !**seen);
+                *free.ok_or_else(|| OpError::InvalidValues {
+                    kind: <Self as Structured<T>>::KIND,
+                    name: name.clone(),
+                    reason: format!(
+                        "is not a permutation of 0..{}: index {index} is repeated or too large",
+                        values.len()
+                    ),
+                })? = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn forward(
+        &self,
+        x: MatRef<'_, T>,
+        y: MatMut<'_, T>,
+        mut tape: Option<&mut Tape<T>>,
+        ws: &mut Workspace<T>,
+    ) {
+        let (activation, last) = (self.activation(), self.layers.len() - 1);
+        let mut here = ws.take(0, 0);
+        for (k, layer) in self.layers[..last].iter().enumerate() {
+            let mut next = ws.take(x.rows(), layer.shape().out);
+            let input = if k == 0 { x } else { here.view() };
+            let child = tape.as_deref_mut().map(Tape::child);
+            layer.forward(activation, input, next.view_mut(), child, ws);
+            if let Some(tape) = tape.as_deref_mut() {
+                tape.save(next.rows(), next.cols())
+                    .view_mut()
+                    .copy_from(next.view());
+            }
+            std::mem::swap(&mut here, &mut next);
+            ws.give(next);
+        }
+        let child = tape.map(Tape::child);
+        self.layers[last].forward(activation, here.view(), y, child, ws);
+        ws.give(here);
+    }
+
+    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+        let Backward {
+            x,
+            dy,
+            tape,
+            mut dx,
+            grads,
+        } = args;
+        let mut rotor_grads = self.take_layers(grads);
+        // What is left in `grads`: the weights of the layers in order, then PReLU.
+        let mut weighted = Self::alpha_names(&self.layers).len();
+        let (activation, mut slope) = (self.activation(), 0.0);
+        let mut d_here = ws.take(dy.rows(), dy.cols());
+        d_here.view_mut().copy_from(dy);
+        for (k, layer) in self.layers.iter().enumerate().rev() {
+            let input = if k == 0 { x } else { tape.saved(k - 1).view() };
+            let mut d_input = ws.take(x.rows(), layer.shape().inp);
+            let target = if k == 0 {
+                dx.take()
+            } else {
+                Some(d_input.view_mut())
+            };
+            weighted -= usize::from(layer.alphas.is_some());
+            let args = Backward {
+                x: input,
+                dy: d_here.view(),
+                tape: tape.child_at(k),
+                dx: target,
+                grads: &mut Grads::default(),
+            };
+            let sums = layer.backward(activation, args, &mut rotor_grads[k], ws);
+            if layer.alphas.is_some() {
+                let pairs = grads.get_mut(weighted).iter_mut().zip(&sums.alphas);
+                pairs.for_each(|(grad, &sum)| *grad += T::from_f64(sum));
+            }
+            slope += sums.slope;
+            std::mem::swap(&mut d_here, &mut d_input);
+            ws.give(d_input);
+        }
+        ws.give(d_here);
+        if !self.prelu.is_empty() {
+            let last = grads.len() - 1;
+            grads.get_mut(last)[0] += T::from_f64(slope);
+        }
+        let rest = grads.take(grads.len());
+        rotor_grads
+            .into_iter()
+            .flatten()
+            .for_each(|rotor| grads.append(rotor));
+        grads.append(rest);
+    }
+
+    fn clone_op(&self) -> Op<T> {
+        Op::Map(Box::new(self.clone()))
+    }
+}
+
+impl<T: Scalar> Structured<T> for RotorNetwork<T> {
+    type Spec = RotorNetworkSpec;
+    const KIND: &'static str = "rotor_network";
+
+    fn random(spec: &RotorNetworkSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
+        let least = shape.out.min(shape.inp);
+        if least == 0 {
+            return Err(Self::refuse(
+                shape,
+                "both sides need at least one feature".into(),
+            ));
+        }
+        if spec.breadth == 0 {
+            return Err(Self::refuse(shape, "breadth must be at least 1".into()));
+        }
+        let hidden = spec.hidden_width.unwrap_or(1 << least.ilog2());
+        if hidden == 0 {
+            return Err(Self::refuse(
+                shape,
+                "hidden_width must be at least 1".into(),
+            ));
+        }
+        let shapes = Self::layer_shapes(spec, shape, hidden);
+        let (last, mut rotors) = (shapes.len() - 1, 0);
+        let rotor_spec = RotorSpec {
+            chunk: None,
+            single: spec.single_rotor,
+            init: spec.init,
+        };
+        let mut layers = Vec::new();
+        for (k, &layer_shape) in shapes.iter().enumerate() {
+            let weighted = if k == last { spec.proj_parallel } else { k > 0 };
+            let mut layer = RotorLayer::empty(layer_shape, k != last && spec.normalize, k != last);
+            layer.residual = spec.residual && !weighted && layer_shape.inp == layer_shape.out;
+            for _ in 0..if weighted { spec.breadth } else { 1 } {
+                let key = key.fold("rotor").fold_index(rotors);
+                let rotor = Rotor::random(&rotor_spec, layer_shape, key)?;
+                let permuted = k != last && spec.permute;
+                let order = permuted.then(|| key.fold("permutation").stream().permutation(hidden));
+                layer.push(rotor, order);
+                rotors += 1;
+            }
+            layer.alphas = weighted.then(|| vec![T::ONE; spec.breadth]);
+            layers.push(layer);
+        }
+        let prelu = usize::from(spec.nonlinearity == Nonlinearity::Prelu);
+        Ok(Self {
+            spec: RotorNetworkSpec {
+                hidden_width: Some(hidden),
+                ..*spec
+            },
+            shape,
+            layers,
+            prelu: vec![T::from_f64(0.25); prelu],
+        })
+    }
+
+    fn examples() -> Vec<(RotorNetworkSpec, Shape)> {
+        let paper = RotorNetworkSpec::default();
+        let with = |nonlinearity| RotorNetworkSpec {
+            nonlinearity,
+            ..paper
+        };
+        vec![
+            (paper, Shape { out: 16, inp: 24 }),
+            (
+                RotorNetworkSpec {
+                    residual: true,
+                    proj_parallel: true,
+                    permute: false,
+                    breadth: 2,
+                    ..with(Nonlinearity::Gelu)
+                },
+                Shape { out: 8, inp: 8 },
+            ),
+            (
+                RotorNetworkSpec {
+                    normalize: false,
+                    single_rotor: true,
+                    hidden_layers: 1,
+                    hidden_width: Some(8),
+                    init: RotorInit::NearIdentity,
+                    ..with(Nonlinearity::Silu)
+                },
+                Shape { out: 7, inp: 12 },
+            ),
+            (
+                RotorNetworkSpec {
+                    hidden_layers: 0,
+                    residual: true,
+                    ..with(Nonlinearity::Elu)
+                },
+                Shape { out: 8, inp: 8 },
+            ),
+            (with(Nonlinearity::None), Shape { out: 5, inp: 9 }),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{self, Tensor};
+    use crate::parameter_count;
+
+    #[test]
+    fn parameters_are_the_papers() {
+        let spec = RotorNetworkSpec {
+            hidden_width: Some(2048),
+            ..RotorNetworkSpec::default()
+        };
+        for (out, count) in [(2048, 895), (512, 1_076)] {
+            let shape = Shape { out, inp: 2048 };
+            let net = RotorNetwork::<f32>::random(&spec, shape, RngKey::new(0)).unwrap();
+            assert_eq!(parameter_count(&net.params()), count);
+        }
+    }
+
+    #[test]
+    fn what_is_no_permutation_is_refused_on_load() {
+        let (spec, shape) = (RotorNetworkSpec::default(), Shape { out: 8, inp: 8 });
+        let op = OpSpec::RotorNetwork(spec)
+            .random::<f64>(shape, RngKey::new(0))
+            .unwrap();
+        for bad in [8, 0] {
+            let (header, mut tensors) = archive::save(&op);
+            let order = vec![0, 1, 2, 3, 4, 5, 6, bad];
+            tensors.insert("perm3".into(), Tensor::Indices(order));
+            let error = archive::load(&header, tensors).unwrap_err().to_string();
+            assert!(
+                error.contains("perm3 is not a permutation of 0..8"),
+                "{error}"
+            );
+        }
+    }
+}

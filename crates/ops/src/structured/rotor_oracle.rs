@@ -1,0 +1,357 @@
+//! Rotor maps against direct multivector arithmetic, and the laws that rotors obey.
+
+use super::{Rotor, RotorNetwork, RotorNetworkSpec, RotorSpec, rotor_planes};
+use crate::{Backward, Grads, LinearOp, Map, Shape, Structured, Tape, Workspace, parameter_count};
+use linwright_tensor::kernels::adam::{Adam, adam};
+use linwright_tensor::kernels::spin::{bivector_pairs, graded_blades};
+use linwright_tensor::{Mat, RngKey};
+
+/// Product of multivectors in binary order of blades, `e_i² = 1`.
+fn geometric_product(x: &[f64], y: &[f64]) -> Vec<f64> {
+    let mut product = vec![0.0; x.len()];
+    for (a, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+        // Generators of b that each generator of a has to pass.
+        let passes = |b: usize| {
+            let mut rest = a >> 1;
+            let mut swaps = 0;
+            while rest != 0 {
+                swaps += (rest & b).count_ones();
+                rest >>= 1;
+            }
+            swaps
+        };
+        for (b, &y) in y.iter().enumerate() {
+            let sign = if passes(b) % 2 == 0 { 1.0 } else { -1.0 };
+            product[a ^ b] += sign * x * y;
+        }
+    }
+    product
+}
+
+/// `exp(sign · b)` by its Taylor series.
+fn taylor_rotor(bivector: &[f64], n: usize, sign: f64) -> Vec<f64> {
+    let mut b = vec![0.0; 1 << n];
+    for ((i, j), v) in bivector_pairs(n).zip(bivector) {
+        b[1 << i | 1 << j] = sign * v;
+    }
+    let mut sum = vec![0.0; 1 << n];
+    sum[0] = 1.0;
+    let mut term = sum.clone();
+    for k in 1..80 {
+        // The sparse factor first: the product of commuting elements.
+        term = geometric_product(&b, &term);
+        term.iter_mut().for_each(|t| *t /= f64::from(k));
+        sum.iter_mut().zip(&term).for_each(|(s, t)| *s += t);
+    }
+    sum
+}
+
+fn rotor(n: usize, single: bool, seed: u64) -> Rotor<f64> {
+    let spec = RotorSpec {
+        single,
+        ..RotorSpec::default()
+    };
+    let shape = Shape {
+        out: 1 << n,
+        inp: 1 << n,
+    };
+    Rotor::random(&spec, shape, RngKey::new(seed)).unwrap()
+}
+
+fn apply(op: &dyn Map<f64>, x: &Mat<f64>) -> Mat<f64> {
+    let mut y = Mat::zeros(x.rows(), op.shape().out);
+    op.forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    y
+}
+
+fn normal(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
+    Mat::from_vec(
+        rows,
+        cols,
+        RngKey::new(seed).stream().normals(rows * cols, 1.0),
+    )
+}
+
+fn distance(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
+    a.data()
+        .iter()
+        .zip(b.data())
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn the_fast_path_is_the_product_of_multivectors() {
+    for n in 1..=10 {
+        for single in [false, true] {
+            let op = rotor(n, single, 3);
+            let params = op.params();
+            let left = params[0].values;
+            let right = if single { left } else { params[1].values };
+            let (r, s) = (taylor_rotor(left, n, 1.0), taylor_rotor(right, n, -1.0));
+            let (x, blades) = (normal(1, 1 << n, 9), graded_blades(n));
+            let mut binary = vec![0.0; 1 << n];
+            blades
+                .iter()
+                .zip(x.row(0))
+                .for_each(|(&blade, &v)| binary[blade as usize] = v);
+            let y = geometric_product(&geometric_product(&r, &binary), &s);
+            let y = Mat::from_fn(1, 1 << n, |_, k| y[blades[k] as usize]);
+            let off = distance(&apply(&op, &x), &y);
+            assert!(off < 1e-10, "n {n}, single {single}: off by {off}");
+        }
+    }
+}
+
+#[test]
+fn rotors_are_orthogonal_and_mix_only_the_grades_they_may() {
+    for n in 0..=8 {
+        for single in [false, true] {
+            let dense = rotor(n, single, 5).to_dense();
+            let blades = graded_blades(n);
+            for i in 0..1 << n {
+                for j in 0..1 << n {
+                    let product: f64 = dense
+                        .row(i)
+                        .iter()
+                        .zip(dense.row(j))
+                        .map(|(a, b)| a * b)
+                        .sum();
+                    let want = if i == j { 1.0 } else { 0.0 };
+                    assert!((product - want).abs() < 1e-12, "n {n}, rows {i} and {j}");
+                    let (a, b) = (blades[i].count_ones(), blades[j].count_ones());
+                    let mixes = if single { a == b } else { a % 2 == b % 2 };
+                    assert!(
+                        mixes || dense.at(i, j).abs() < 1e-12,
+                        "n {n}: grades {a} and {b}"
+                    );
+                }
+            }
+            // A double rotor does mix grades of equal parity.
+            let first_column = (1..1 << n)
+                .map(|i| dense.at(i, 0).abs())
+                .fold(0.0, f64::max);
+            assert_eq!(first_column > 1e-3, !single && n > 1, "n {n}");
+        }
+    }
+}
+
+#[test]
+fn large_rotors_keep_norms_and_their_reverse_undoes_them() {
+    for n in [0usize, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] {
+        let op = rotor(n, false, 6);
+        let mut reverse = op.clone();
+        for param in reverse
+            .params_mut()
+            .into_iter()
+            .filter(|p| p.name != "alpha")
+        {
+            param.values.iter_mut().for_each(|v| *v = -*v);
+        }
+        let x = normal(2, 1 << n, 7);
+        let y = apply(&op, &x);
+        let norm = |m: &Mat<f64>| m.data().iter().map(|v| v * v).sum::<f64>();
+        assert!((norm(&y) / norm(&x) - 1.0).abs() < 1e-12, "n {n}");
+        assert!(distance(&apply(&reverse, &y), &x) < 1e-11, "n {n}");
+    }
+}
+
+#[test]
+fn rotors_compose_as_products() {
+    for n in 2..=7 {
+        let (r, s) = (rotor(n, true, 1), rotor(n, true, 2));
+        let x = normal(1, 1 << n, 3);
+        let one_after_the_other = apply(&r, &apply(&s, &x));
+        let product = geometric_product(
+            &taylor_rotor(r.params()[0].values, n, 1.0),
+            &taylor_rotor(s.params()[0].values, n, 1.0),
+        );
+        let mut reverse = product.clone();
+        for (blade, v) in reverse.iter_mut().enumerate() {
+            if blade.count_ones() % 4 >= 2 {
+                *v = -*v;
+            }
+        }
+        let blades = graded_blades(n);
+        let mut binary = vec![0.0; 1 << n];
+        blades
+            .iter()
+            .zip(x.row(0))
+            .for_each(|(&blade, &v)| binary[blade as usize] = v);
+        let y = geometric_product(&geometric_product(&product, &binary), &reverse);
+        let y = Mat::from_fn(1, 1 << n, |_, k| y[blades[k] as usize]);
+        assert!(distance(&one_after_the_other, &y) < 1e-11, "n {n}");
+    }
+}
+
+/// Gradients of `Σ weight · y`.
+fn gradients(op: &dyn Map<f64>, x: &Mat<f64>, dy: &Mat<f64>, tape: &mut Tape<f64>) -> Grads<f64> {
+    let (mut grads, mut ws) = (Grads::zeros(&op.params()), Workspace::default());
+    let mut y = Mat::zeros(x.rows(), op.shape().out);
+    tape.clear();
+    op.forward(x.view(), y.view_mut(), Some(tape), &mut ws);
+    let args = Backward {
+        x: x.view(),
+        dy: dy.view(),
+        tape,
+        dx: None,
+        grads: &mut grads,
+    };
+    op.backward(args, &mut ws);
+    grads
+}
+
+#[test]
+fn equal_and_zero_plane_angles_have_true_gradients() {
+    for (n, angles) in [
+        (4, [0.7, 0.7]),
+        (6, [1.1, 1.1]),
+        (5, [0.0, 0.0]),
+        (4, [0.5, 0.5 + 1e-9]),
+    ] {
+        let mut op = rotor(n, false, 4);
+        for param in op.params_mut().into_iter().take(2) {
+            for ((i, j), v) in bivector_pairs(n).zip(param.values) {
+                *v = if i % 2 == 0 && j == i + 1 {
+                    angles[i / 2 % 2]
+                } else {
+                    0.0
+                };
+            }
+        }
+        let (x, dy) = (normal(3, 1 << n, 5), normal(3, 1 << n, 6));
+        let grads = gradients(&op, &x, &dy, &mut Tape::default());
+        for tensor in 0..2 {
+            for k in 0..grads.get(tensor).len() {
+                let mut loss = |by: f64| {
+                    op.params_mut()[tensor].values[k] += by;
+                    let y = apply(&op, &x);
+                    y.data()
+                        .iter()
+                        .zip(dy.data())
+                        .map(|(a, b)| a * b)
+                        .sum::<f64>()
+                };
+                let slope = (loss(1e-5) - loss(-2e-5)) / 2e-5;
+                loss(1e-5);
+                assert!(
+                    (slope - grads.get(tensor)[k]).abs() < 1e-7,
+                    "n {n}, {tensor}, {k}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn planes_need_a_bivector() {
+    assert!(
+        rotor_planes(&[1.0, 2.0])
+            .unwrap_err()
+            .to_string()
+            .contains("number of coefficients")
+    );
+    assert!(
+        rotor_planes(&[f64::NAN])
+            .unwrap_err()
+            .to_string()
+            .contains("not finite")
+    );
+    assert_eq!(rotor_planes(&[]).unwrap(), []);
+    assert!((rotor_planes(&[-2.0]).unwrap()[0].angle - 2.0).abs() < 1e-14);
+}
+
+#[test]
+fn the_batch_is_summed_in_the_same_order_whatever_the_threads() {
+    let op = rotor(6, false, 8);
+    let (x, dy) = (normal(200, 64, 1), normal(200, 64, 2));
+    let run = || gradients(&op, &x, &dy, &mut Tape::default());
+    assert_eq!(run(), run());
+}
+
+/// Trains `student` on rows mapped by `teacher` (Adam, cosine to zero) and returns the mean squared
+/// error on fresh rows before and after.
+fn imitate(
+    teacher: &dyn Map<f64>,
+    student: &mut dyn Map<f64>,
+    steps: u64,
+    rate: f64,
+) -> (f64, f64) {
+    let (rows, Shape { inp, .. }) = (64, teacher.shape());
+    let test = normal(256, inp, 1_000_003);
+    let want = apply(teacher, &test);
+    let error = |student: &dyn Map<f64>| {
+        let y = apply(student, &test);
+        let squares = y
+            .data()
+            .iter()
+            .zip(want.data())
+            .map(|(a, b)| (a - b) * (a - b));
+        squares.sum::<f64>() / y.data().len() as f64
+    };
+    let before = error(student);
+    let sizes: Vec<usize> = student.params().iter().map(|p| p.values.len()).collect();
+    let mut moments: Vec<_> = sizes
+        .iter()
+        .map(|&n| (vec![0.0; n], vec![0.0; n]))
+        .collect();
+    let mut tape = Tape::default();
+    for step in 1..=steps {
+        let x = normal(rows, inp, step);
+        let (y, want) = (apply(student, &x), apply(teacher, &x));
+        let scale = 2.0 / y.data().len() as f64;
+        let dy = Mat::from_fn(rows, y.cols(), |i, j| scale * (y.at(i, j) - want.at(i, j)));
+        let grads = gradients(student, &x, &dy, &mut tape);
+        let cosine = 0.5 * (1.0 + (std::f64::consts::PI * step as f64 / steps as f64).cos());
+        let constants = Adam {
+            rate: rate * cosine,
+            ..Adam::default()
+        };
+        for (k, param) in student.params_mut().into_iter().enumerate() {
+            let (first, second) = &mut moments[k];
+            adam(
+                &constants,
+                step,
+                param.values,
+                grads.get(k),
+                (first, second),
+            );
+        }
+    }
+    (before, error(student))
+}
+
+/// A copy with every parameter moved by normal noise.
+fn moved<M: Map<f64> + Clone>(op: &M, by: f64) -> M {
+    let (mut copy, mut stream) = (op.clone(), RngKey::new(77).stream());
+    for param in copy.params_mut() {
+        param
+            .values
+            .iter_mut()
+            .for_each(|v| *v += by * stream.normal());
+    }
+    copy
+}
+
+#[test]
+fn a_planted_rotor_is_recovered() {
+    for single in [true, false] {
+        let teacher = rotor(4, single, 21);
+        let (before, after) = imitate(&teacher, &mut rotor(4, single, 22), 400, 0.05);
+        assert!(
+            before > 0.1 && after < 1e-10,
+            "single {single}: {before} to {after}"
+        );
+    }
+}
+
+#[test]
+fn a_network_near_a_planted_one_finds_it() {
+    let shape = Shape { out: 16, inp: 16 };
+    let teacher: RotorNetwork<f64> =
+        Structured::random(&RotorNetworkSpec::default(), shape, RngKey::new(31)).unwrap();
+    let mut student = moved(&teacher, 0.1);
+    assert_eq!(parameter_count(&student.params()), 8 * 13 + 6 + 1);
+    let (before, after) = imitate(&teacher, &mut student, 400, 0.02);
+    assert!(after < before / 100.0, "{before} to {after}");
+}

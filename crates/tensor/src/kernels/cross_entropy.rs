@@ -1,0 +1,167 @@
+//! Log-likelihood of tokens under rows of logits.
+//!
+//! For logits z and target t: `nll = log Σ_i e^(z_i) - z_t`, and its gradient is
+//! `softmax(z) - onehot(t)`. The sum runs over the exponentials of z minus its maximum, in short
+//! stretches of f32 that are added up in f64.
+
+use super::lanes;
+use crate::parallel;
+use crate::{Mat, MatRef};
+use multiversion::multiversion;
+
+/// Target of a row that predicts nothing.
+pub const IGNORE: u32 = u32::MAX;
+/// Rows handled as one piece: rows are as long as a vocabulary.
+const ROWS: usize = 8;
+/// Exponentials added in f32 before the sum goes on in f64.
+const STRETCH: usize = 1024;
+
+/// How well a row of logits predicts a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// Negative log-likelihood in nats.
+    pub nll: f64,
+    /// Whether the target has the largest logit, and is the first that has it.
+    pub is_greedy: bool,
+}
+
+/// Scores one target a row.
+///
+/// # Panics
+/// If there is not one target below the vocabulary's size for each row.
+#[track_caller]
+pub fn score(logits: MatRef<'_, f32>, targets: &[u32]) -> Vec<Prediction> {
+    assert_eq!(logits.rows(), targets.len(), "targets of rows");
+    let blocks: Vec<&[u32]> = targets.chunks(ROWS).collect();
+    let scored = parallel::map(blocks, |block, targets| {
+        let score = |(i, &target): (usize, &u32)| {
+            let row = logits.row(block * ROWS + i);
+            let (max, log_sum) = log_sum(row);
+            let logit = row[target as usize];
+            let is_greedy = logit == max && !row[..target as usize].contains(&max);
+            Prediction {
+                nll: log_sum - f64::from(logit),
+                is_greedy,
+            }
+        };
+        targets.iter().enumerate().map(score).collect::<Vec<_>>()
+    });
+    scored.into_iter().flatten().collect()
+}
+
+/// Sum of the negative log-likelihoods of the targets, in nats; `logits` are overwritten by the
+/// gradient of `scale` times that sum. Rows whose target is [`IGNORE`] count nothing and get zeros.
+///
+/// # Panics
+/// If there is not one target, below the vocabulary's size or [`IGNORE`], for each row.
+#[track_caller]
+pub fn cross_entropy(logits: &mut Mat<f32>, targets: &[u32], scale: f32) -> f64 {
+    assert_eq!(logits.rows(), targets.len(), "targets of rows");
+    let blocks = logits.view_mut().row_blocks(ROWS);
+    let sums = parallel::map(blocks, |block, mut rows| {
+        let mut sum = 0.0;
+        for i in 0..rows.rows() {
+            let (row, target) = (rows.row_mut(i), targets[block * ROWS + i]);
+            if target == IGNORE {
+                row.fill(0.0);
+                continue;
+            }
+            let (_, log_sum) = log_sum(row);
+            sum += log_sum - f64::from(row[target as usize]);
+            scaled_softmax(row, log_sum as f32, scale);
+            row[target as usize] -= scale;
+        }
+        sum
+    });
+    sums.into_iter().sum()
+}
+
+/// Maximum and log-sum-exp of a row.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn log_sum(row: &[f32]) -> (f32, f64) {
+    let max = lanes::max(row);
+    let mut sum = 0.0;
+    let mut powers = [0.0; STRETCH];
+    for stretch in row.chunks(STRETCH) {
+        let powers = &mut powers[..stretch.len()];
+        for (power, z) in powers.iter_mut().zip(stretch) {
+            *power = lanes::exp(z - max);
+        }
+        sum += f64::from(lanes::sum(powers));
+    }
+    (max, f64::from(max) + sum.ln())
+}
+
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn scaled_softmax(row: &mut [f32], log_sum: f32, scale: f32) {
+    for z in row {
+        *z = scale * lanes::exp(*z - log_sum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RngKey;
+
+    fn naive(row: &[f64], target: usize) -> f64 {
+        row.iter()
+            .map(|z| (z - row[target]).exp())
+            .sum::<f64>()
+            .ln()
+    }
+
+    fn problem() -> (Mat<f32>, Vec<u32>) {
+        let logits = Mat::from_vec(19, 2500, RngKey::new(1).stream().normals(19 * 2500, 4.0));
+        let targets = (0..19).map(|i| (i * 131) % 2500).collect();
+        (logits, targets)
+    }
+
+    #[test]
+    fn scores_equal_their_naive_twin() {
+        let (mut logits, mut targets) = problem();
+        logits.row_mut(2).fill(0.0);
+        logits.row_mut(3).fill(0.0);
+        (targets[2], targets[3]) = (0, 1);
+        let scores = score(logits.view(), &targets);
+        let wide = logits.cast::<f64>();
+        for (i, &Prediction { nll, is_greedy }) in scores.iter().enumerate() {
+            let want = naive(wide.row(i), targets[i] as usize);
+            assert!((nll - want).abs() < 1e-6, "row {i}: {nll} is not {want}");
+            let first = wide
+                .row(i)
+                .iter()
+                .position(|z| wide.row(i).iter().all(|other| other <= z));
+            assert_eq!(is_greedy, first == Some(targets[i] as usize), "row {i}");
+        }
+    }
+
+    #[test]
+    fn gradient_equals_central_differences() {
+        let (logits, mut targets) = problem();
+        targets[5] = IGNORE;
+        let mut gradient = logits.clone();
+        let total = cross_entropy(&mut gradient, &targets, 0.5);
+        let wide = logits.cast::<f64>();
+        let kept = || (0..19).filter(|&i| i != 5);
+        let want: f64 = kept()
+            .map(|i| naive(wide.row(i), targets[i] as usize))
+            .sum();
+        assert!((total - want).abs() < 1e-4, "{total} is not {want}");
+        assert!(gradient.row(5).iter().all(|&g| g == 0.0));
+        for i in kept() {
+            for j in [targets[i] as usize, 7, 2499] {
+                let moved = |by: f64| {
+                    let mut row = wide.row(i).to_vec();
+                    row[j] += by;
+                    0.5 * naive(&row, targets[i] as usize)
+                };
+                let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+                assert!(
+                    (f64::from(gradient.at(i, j)) - want).abs() < 1e-6,
+                    "({i}, {j})"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Rotors of a Clifford algebra through spin representations: `y = r x reverse(s)` as small matrix
+//! products instead of a dense 2^n x 2^n one.
+//!
+//! A multivector `x = Σ x_A e_A` becomes `X = Σ x_A Γ_A` with `Γ_i` products of Pauli matrices. Then
+//! `r x reverse(s)` becomes `R X Sᴴ`, and `y_A = Re tr(Γ_Aᴴ Y) / size`. Since each `Γ_A` is a
+//! signed (or i-fold) permutation `X^x Z^z`, the change of basis is a gather followed by
+//! Walsh-Hadamard transforms.
+//!
+//! How few numbers hold `X` depends on n mod 8; **sheets** are the square blocks that are kept:
+//!
+//! | n mod 8 | sheets | each | multiply-adds of `R X Sᴴ` |
+//! | --- | --- | --- | --- |
+//! | 0 (n = 8; 16 as 4) | 4 | real, size 2^(n/2 - 1) | d^1.5 |
+//! | 1, 7 (n = 1, 7, 9; 15 as 3) | 1 | complex, real rotors, size 2^((n - 1)/2) | √2 d^1.5 |
+//! | 3, 5 | 1 | complex, size 2^((n - 1)/2) | √8 d^1.5 |
+//! | 2, 6 | 2 | complex, size 2^(n/2 - 1) | 2 d^1.5 |
+//! | 4 | 4 | complex, size 2^(n/2 - 1), held twice over | 4 d^1.5 |
+//!
+//! - n = 3 mod 4: one complex matrix holds everything once.
+//! - n = 1 mod 4: the product of all generators is a number, so that a blade and its dual have the
+//!   same matrix up to sign. Rotors are even, hence act alike on the even and the odd part, and the
+//!   even matrices are the real (or quaternionic) half of all: odd blades are multiplied by i, and
+//!   one complex matrix again holds everything once.
+//! - n even: `Γ_i = γ_i ⊗ X`, `Γ_last = 1 ⊗ Y` over n - 1 generators. Even blades are block
+//!   diagonal, odd ones off-diagonal, rotors block diagonal; for n = 2 mod 4 the first column of
+//!   blocks holds everything once.
+//!
+//! Source: the classification of Clifford algebras (Lounesto, *Clifford Algebras and Spinors*, 2001,
+//! chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices instead.
+
+mod basis;
+mod pauli;
+mod rotor;
+mod sandwich;
+
+pub use basis::{MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
+pub use rotor::{Side, SpinRotor, skew_matrix};
+pub use sandwich::{Direction, Sandwich, Turns};

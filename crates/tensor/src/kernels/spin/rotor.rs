@@ -1,0 +1,212 @@
+//! Rotors as matrices, and gradients back to their bivectors.
+
+use super::basis::{SpinBasis, bivector_pairs};
+use crate::linalg::{SkewEigen, skew_eigen};
+use crate::{Mat, Scalar};
+
+/// On which side of the multivector a rotor acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// `r` in `r x reverse(s)`.
+    Left,
+    /// `s` in `r x reverse(s)`.
+    Right,
+}
+
+/// `exp(b)` ready to act on sheets, with what its gradient needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpinRotor<T> {
+    /// Decomposition of the skew matrix of `b`; absent if `b` is not finite.
+    eigen: Option<SkewEigen>,
+    /// One orthogonal matrix for each block, (unit · size, unit · size).
+    pub(super) forms: Vec<Mat<T>>,
+}
+
+/// A complex matrix.
+struct Complex {
+    re: Mat<f64>,
+    im: Mat<f64>,
+}
+
+impl SpinBasis {
+    /// The rotor of a bivector, as the product of its commuting plane rotors
+    /// `cos a + sin a (u ∧ v)`. A bivector that is not finite gives a rotor of NaN, so that the
+    /// training loop sees it in the loss.
+    ///
+    /// # Panics
+    /// If there are not n (n - 1) / 2 coefficients.
+    #[must_use]
+    #[track_caller]
+    pub fn rotor<T: Scalar>(&self, bivector: &[T], side: Side) -> SpinRotor<T> {
+        let used = |block: &usize| {
+            let acts = |s: &super::basis::Sheet| if side == Side::Left { s.left } else { s.right };
+            self.sheets.iter().any(|sheet| acts(sheet) == *block)
+        };
+        let blocks = (0..self.bivectors.len()).filter(used);
+        let side_len = self.unit * self.size;
+        let skew = skew_matrix(bivector, self.generators());
+        match skew_eigen(skew.view()) {
+            Ok(eigen) => {
+                let forms = blocks
+                    .map(|block| {
+                        self.real_form(&self.product_of_planes(&eigen, block), side)
+                            .cast()
+                    })
+                    .collect();
+                SpinRotor {
+                    eigen: Some(eigen),
+                    forms,
+                }
+            }
+            Err(_) => {
+                let nan = |_| Mat::from_fn(side_len, side_len, |_, _| T::from_f64(f64::NAN));
+                SpinRotor {
+                    eigen: None,
+                    forms: blocks.map(nan).collect(),
+                }
+            }
+        }
+    }
+
+    fn product_of_planes(&self, eigen: &SkewEigen, block: usize) -> Complex {
+        let mut rotor = Complex {
+            re: Mat::identity(self.size),
+            im: Mat::zeros(self.size, self.size),
+        };
+        for plane in eigen.planes().iter().filter(|plane| plane.angle > 0.0) {
+            let (sin, cos) = plane.angle.sin_cos();
+            let mut factor = Complex {
+                re: Mat::from_fn(self.size, self.size, |i, j| if i == j { cos } else { 0.0 }),
+                im: Mat::zeros(self.size, self.size),
+            };
+            let pairs = bivector_pairs(self.generators());
+            for ((i, j), pauli) in pairs.zip(&self.bivectors[block]) {
+                let weight = sin * (plane.u[i] * plane.v[j] - plane.v[i] * plane.u[j]);
+                for column in 0..self.size {
+                    let (row, re, im) = pauli.entry(column);
+                    *factor.re.at_mut(row, column) += weight * re;
+                    *factor.im.at_mut(row, column) += weight * im;
+                }
+            }
+            rotor = rotor.times(&factor);
+        }
+        rotor
+    }
+
+    /// The real matrix that does what the complex one does: rows and columns (i, c) on the left,
+    /// (c, j) and conjugate on the right; just the real part where rotors are real.
+    fn real_form(&self, rotor: &Complex, side: Side) -> Mat<f64> {
+        let (size, len) = (self.size, self.unit * self.size);
+        if self.unit == 1 {
+            return rotor.re.clone();
+        }
+        Mat::from_fn(len, len, |row, column| {
+            let ((i, c), (j, d)) = match side {
+                Side::Left => ((row / 2, row % 2), (column / 2, column % 2)),
+                Side::Right => ((row % size, row / size), (column % size, column / size)),
+            };
+            let im = if side == Side::Left {
+                rotor.im.at(i, j)
+            } else {
+                -rotor.im.at(i, j)
+            };
+            match (c, d) {
+                (0, 0) | (1, 1) => rotor.re.at(i, j),
+                (0, _) => -im,
+                _ => im,
+            }
+        })
+    }
+}
+
+impl<T: Scalar> SpinRotor<T> {
+    /// The gradient with respect to the bivector `b`, given that with respect to the bivector `t`
+    /// of a further small turn, `exp(b) exp(t)` at `t = 0`.
+    ///
+    /// With `A` the skew matrix of `b`, `exp(b + e) = exp(b) exp(∫₀¹ exp(-2sA) E exp(2sA) ds)` to
+    /// first order; this applies the transpose of that integral. In the eigenbasis of `A` it
+    /// multiplies entry (j, k) by `exp(i d) sin(d) / d`, `d = w_j - w_k`: no gap is ever divided
+    /// by, so that equal angles do no harm.
+    #[must_use]
+    pub fn pull_back(&self, turn: &[f64]) -> Vec<f64> {
+        let Some(SkewEigen { values, re, im }) = &self.eigen else {
+            return vec![f64::NAN; turn.len()];
+        };
+        let n = values.len();
+        let basis = Complex {
+            re: re.clone(),
+            im: im.clone(),
+        };
+        let adjoint = basis.adjoint();
+        let skew = Complex {
+            re: skew_matrix(turn, n),
+            im: Mat::zeros(n, n),
+        };
+        let mut inner = adjoint.times(&skew).times(&basis);
+        for j in 0..n {
+            for k in 0..n {
+                let d = values[j] - values[k];
+                let sinc = if d.abs() < 1e-6 {
+                    1.0 - d * d / 6.0
+                } else {
+                    d.sin() / d
+                };
+                let (cos, sin) = (sinc * d.cos(), sinc * d.sin());
+                let (re, im) = (inner.re.at(j, k), inner.im.at(j, k));
+                *inner.re.at_mut(j, k) = cos * re - sin * im;
+                *inner.im.at_mut(j, k) = cos * im + sin * re;
+            }
+        }
+        let back = basis.times(&inner).times(&adjoint);
+        bivector_pairs(n).map(|(i, j)| back.re.at(i, j)).collect()
+    }
+}
+
+/// The matrix with `b_ij` above the diagonal and `-b_ij` below.
+///
+/// # Panics
+/// If there are not n (n - 1) / 2 coefficients.
+#[track_caller]
+pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
+    assert_eq!(
+        bivector.len(),
+        n * n.saturating_sub(1) / 2,
+        "bivector coefficients for n = {n}"
+    );
+    let mut skew = Mat::zeros(n, n);
+    for ((i, j), b) in bivector_pairs(n).zip(bivector) {
+        *skew.at_mut(i, j) = b.to_f64();
+        *skew.at_mut(j, i) = -b.to_f64();
+    }
+    skew
+}
+
+impl Complex {
+    fn times(&self, other: &Self) -> Self {
+        let (rows, inner, cols) = (self.re.rows(), self.re.cols(), other.re.cols());
+        let mut product = Self {
+            re: Mat::zeros(rows, cols),
+            im: Mat::zeros(rows, cols),
+        };
+        for i in 0..rows {
+            for k in 0..inner {
+                let (a, b) = (self.re.at(i, k), self.im.at(i, k));
+                let others = other.re.row(k).iter().zip(other.im.row(k));
+                let here = product.re.row_mut(i).iter_mut().zip(product.im.row_mut(i));
+                for ((re, im), (c, d)) in here.zip(others) {
+                    *re += a * c - b * d;
+                    *im += a * d + b * c;
+                }
+            }
+        }
+        product
+    }
+
+    fn adjoint(&self) -> Self {
+        let im = self.im.transpose();
+        Self {
+            re: self.re.transpose(),
+            im: Mat::from_fn(im.rows(), im.cols(), |i, j| -im.at(i, j)),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The compiler and clippy have nothing to say.
+
+use crate::offence::Offence;
+use crate::process::complaint;
+use crate::repository::Repository;
+use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
+
+/// Reports if the workspace has a warning.
+pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
+    let complaint = complaint(&mut clippy(&repository.root))?;
+    Ok(Offence::from_complaint("clippy", complaint))
+}
+
+fn clippy(root: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args([
+        "clippy",
+        "--quiet",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_fails() {
+        for (body, clean) in [("let x = true; assert!(x == true);", false), ("", true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let manifest = "[package]\nname = \"sample\"\nedition = \"2024\"\n[workspace]\n";
+            std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
+            std::fs::create_dir(dir.path().join("src")).unwrap();
+            let source = format!("fn main() {{ {body} }}\n");
+            std::fs::write(dir.path().join("src/main.rs"), source).unwrap();
+            let target = dir.path().join("target");
+            let complaint = complaint(clippy(dir.path()).env("CARGO_TARGET_DIR", target));
+            assert_eq!(complaint.unwrap().is_none(), clean, "{body}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Crates import what ARCHITECTURE.md allows.
+//!
+//! Two tables there are the rule: which crate may import which, and which crates a few foreign
+//! dependencies are confined to. What cargo says about the workspace is held against them, builds
+//! and tests alike.
+
+use crate::markdown::{code_spans, table};
+use crate::metadata::{Package, packages};
+use crate::offence::Offence;
+use crate::repository::Repository;
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PAGE: &str = "ARCHITECTURE.md";
+const LAYERS_HEADER: &[&str] = &["crate", "may import"];
+const CONFINED_HEADER: &[&str] = &["dependency", "only in"];
+
+/// From a name to the names that the table puts beside it.
+type Allowed = BTreeMap<String, BTreeSet<String>>;
+
+/// Reports imports against the tables, and crates and rows without each other.
+pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
+    let page = repository.text(PAGE)?;
+    let layers = allowed(&page, LAYERS_HEADER)?;
+    let confined = allowed(&page, CONFINED_HEADER)?;
+    let members = packages(repository)?;
+    let mut offences = missing_rows(&members, &layers);
+    offences.extend(forbidden_imports(&members, &layers));
+    offences.extend(escaped(&members, &confined));
+    Ok(offences)
+}
+
+/// Reads a table: names in its first column, the names in its second.
+fn allowed(page: &str, header: &[&str]) -> Result<Allowed> {
+    let table = table(page, header)
+        .with_context(|| format!("{PAGE} has no table with the columns {header:?}"))?;
+    let owned = |cell: &str| {
+        code_spans(cell)
+            .into_iter()
+            .map(String::from)
+            .collect::<Vec<_>>()
+    };
+    let rows = table[1..].iter().flat_map(|row| {
+        let beside: BTreeSet<String> = owned(&row[1]).into_iter().collect();
+        owned(&row[0])
+            .into_iter()
+            .map(move |name| (name, beside.clone()))
+    });
+    Ok(rows.collect())
+}
+
+fn missing_rows(members: &[Package], layers: &Allowed) -> Vec<Offence> {
+    let folders: BTreeSet<&str> = members
+        .iter()
+        .map(|member| member.folder.as_str())
+        .collect();
+    let rows: BTreeSet<&str> = layers.keys().map(String::as_str).collect();
+    let crates = folders
+        .difference(&rows)
+        .map(|name| (*name, "has no row in the table of layers"));
+    let absent = rows
+        .difference(&folders)
+        .map(|name| (*name, "has a row, but is not a crate"));
+    crates
+        .chain(absent)
+        .map(|(name, what)| Offence::new(format!("{PAGE}: {name}"), what))
+        .collect()
+}
+
+fn forbidden_imports(members: &[Package], layers: &Allowed) -> Vec<Offence> {
+    let folders: BTreeMap<&str, &str> = members
+        .iter()
+        .map(|member| (member.name.as_str(), member.folder.as_str()))
+        .collect();
+    let mut offences = Vec::new();
+    for member in members {
+        let imports = member
+            .dependencies
+            .iter()
+            .filter_map(|name| folders.get(name.as_str()));
+        let may = layers.get(&member.folder);
+        for import in imports {
+            if !may.is_some_and(|may| may.contains(*import)) {
+                let what = format!("imports {import}, which {PAGE} does not allow");
+                offences.push(Offence::new(&member.folder, what));
+            }
+        }
+    }
+    offences
+}
+
+fn escaped(members: &[Package], confined: &Allowed) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for member in members {
+        for name in &member.dependencies {
+            let homes = confined.get(name);
+            if homes.is_some_and(|homes| !homes.contains(&member.folder)) {
+                let what = format!("depends on {name}, which {PAGE} confines to other crates");
+                offences.push(Offence::new(&member.folder, what));
+            }
+        }
+    }
+    offences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLES: &str = "\
+| crate | may import | must never |
+| --- | --- | --- |
+| `tensor` | nothing of ours | know a layer |
+| `ops` | `tensor` | know a model |
+
+| dependency | only in |
+| --- | --- |
+| `gemm`, `faer` | `tensor` |
+";
+
+    fn member(folder: &str, dependencies: &[&str]) -> Package {
+        Package {
+            name: format!("linwright-{folder}"),
+            folder: folder.to_owned(),
+            dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_import_upwards_is_found() {
+        let layers = allowed(TABLES, LAYERS_HEADER).unwrap();
+        let good = [
+            member("tensor", &["gemm"]),
+            member("ops", &["linwright-tensor"]),
+        ];
+        assert_eq!(forbidden_imports(&good, &layers), []);
+        let bad = [member("tensor", &["linwright-ops"]), member("ops", &[])];
+        let offences = forbidden_imports(&bad, &layers);
+        assert_eq!(offences[0].place, "tensor");
+        assert!(offences[0].what.contains("imports ops"), "{offences:?}");
+    }
+
+    #[test]
+    fn crates_and_rows_belong_together() {
+        let layers = allowed(TABLES, LAYERS_HEADER).unwrap();
+        let members = [member("tensor", &[]), member("flow", &["linwright-tensor"])];
+        let offences = missing_rows(&members, &layers);
+        assert!(offences[0].place.ends_with("flow") && offences[1].place.ends_with("ops"));
+        assert_eq!(forbidden_imports(&members, &layers).len(), 1);
+    }
+
+    #[test]
+    fn a_confined_dependency_is_found() {
+        let confined = allowed(TABLES, CONFINED_HEADER).unwrap();
+        let members = [
+            member("tensor", &["gemm"]),
+            member("ops", &["faer", "serde"]),
+        ];
+        let offences = escaped(&members, &confined);
+        assert_eq!(offences.len(), 1);
+        assert!(offences[0].what.contains("faer"));
+    }
+
+    #[test]
+    fn a_page_without_the_table_is_an_error() {
+        assert!(allowed("# Page\n", LAYERS_HEADER).is_err());
+    }
+}
