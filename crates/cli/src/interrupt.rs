@@ -1,27 +1,30 @@
-//! Ctrl-C and SIGTERM: the first asks the work to stop at the next occasion, the second ends it.
+//! Signals: the first Ctrl-C or SIGTERM asks the work to stop at the next occasion, the second ends
+//! it; a file-size limit becomes an ordinary error of writing.
 
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Listens to the signals.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "who asks twice wants the end now; work left so is continued or replaced"
-)]
-pub(crate) fn install() {
-    let handler = || {
-        if ASKED.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        eprintln!("stopping after this step; once more to stop at once");
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        eprintln!("note: Ctrl-C will stop at once, since no handler could be set: {error}");
+///
+/// # Errors
+/// If the system refuses a handler.
+pub(crate) fn install() -> std::io::Result<()> {
+    let asked = Arc::clone(ASKED.get_or_init(Arc::default));
+    for signal in [SIGINT, SIGTERM] {
+        // In this order a first signal only sets the flag, and a second one finds it set.
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
+        flag::register(signal, Arc::clone(&asked))?;
     }
+    // With a handler of any kind in place, a write beyond the limit fails with EFBIG.
+    flag::register(SIGXFSZ, Arc::default())?;
+    Ok(())
 }
 
 /// Whether the user asked to stop.
 pub(crate) fn asked() -> bool {
-    ASKED.load(Ordering::SeqCst)
+    ASKED.get().is_some_and(|asked| asked.load(Ordering::SeqCst))
 }

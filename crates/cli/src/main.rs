@@ -18,8 +18,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    interrupt::install();
-    match run(cli) {
+    let installed = interrupt::install()
+        .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
+    match installed.and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -232,7 +232,7 @@ pub fn run(
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = directory.cell(&print, || {
         monitor.stage("evaluating the dense model");
-        measure(&inputs.model.decoder, inputs, monitor)
+        measure(&inputs.model.decoder, inputs.tokenizer, inputs.tasks, monitor)
     })?;
     let mut findings = Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
     for &seed in &recipe.seeds {
@@ -268,7 +268,7 @@ fn one_cell(
         let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
         let seconds = monitor.seconds() - began;
         monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
-        let results = measure(&edited.model, inputs, monitor)?;
+        let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> =
             edited.sites.iter().filter(|site| table.targets.contains(&site.role)).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
@@ -305,14 +305,15 @@ fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> 
 /// # Errors
 /// [`EvaluationError`].
 pub fn measure(
-    model: &Decoder,
-    inputs: &Inputs<'_>,
+    decoder: &Decoder,
+    tokenizer: &Tokenizer,
+    tasks: &[Box<dyn Task>],
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<TaskResult>, StudyError> {
-    let model = Subject { decoder: model, tokenizer: inputs.tokenizer };
+    let model = Subject { decoder, tokenizer };
     let monitor = RefCell::new(monitor);
     let mut results = Vec::new();
-    for task in inputs.tasks {
+    for task in tasks {
         let mut hooks = Hooks {
             progress: &mut |p: Progress| monitor.borrow_mut().progress(p.done_tokens, p.total_tokens),
             cancelled: &|| monitor.borrow().interrupted(),

@@ -23,8 +23,9 @@ use linwright_train::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Tokens of the longest sequence that the model accepts.
 const CONTEXT: usize = 512;
@@ -92,6 +93,30 @@ pub enum PocketError {
     /// Writing text.
     #[error("pocket: {0}")]
     Output(#[from] atomic::OutputError),
+    /// The assets are not where they belong.
+    #[error("the built-in model is not in {}; run from a checkout, or make it with `linwright train-lm`", places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or "))]
+    Missing {
+        /// Where they were looked for.
+        places: Vec<PathBuf>,
+    },
+}
+
+/// The directory of the built-in model: in the working directory, beside the program or above it,
+/// or in the checkout that the program was built from.
+///
+/// # Errors
+/// [`PocketError::Missing`].
+pub fn directory() -> Result<PathBuf, PocketError> {
+    let below = Path::new("assets").join("pocket");
+    let mut places = vec![below.clone()];
+    if let Ok(program) = std::env::current_exe() {
+        places.extend(program.ancestors().skip(1).take(4).map(|dir| dir.join(&below)));
+    }
+    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&below));
+    match places.iter().find(|place| place.join("model.safetensors").is_file()) {
+        Some(place) => Ok(place.clone()),
+        None => Err(PocketError::Missing { places }),
+    }
 }
 
 /// World, text and tokens, ready for training.
@@ -172,6 +197,12 @@ impl Prepared {
         bytes_sha256(self.trained_tokenizer.json.as_bytes())
     }
 
+    /// Content of `tokenizer.json`.
+    #[must_use]
+    pub fn tokenizer_json(&self) -> &str {
+        &self.trained_tokenizer.json
+    }
+
     /// Tokens of the training text, special ones included.
     #[must_use]
     pub fn training_tokens(&self) -> usize {
@@ -202,7 +233,7 @@ impl Prepared {
         control: &mut dyn Control,
     ) -> Result<(Decoder, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
-        let mut decoder = Decoder::random(config(self.recipe.vocab)?, key.fold("weights"));
+        let mut decoder = start(config(self.recipe.vocab)?, key.fold("weights"));
         let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
         let mut task =
             Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
@@ -311,6 +342,24 @@ fn config(vocab: usize) -> Result<DecoderConfig, ConfigError> {
         "bos_token_id": 0,
         "eos_token_id": 1,
     }))
+}
+
+/// Random weights to start from: normal with deviation `1 / sqrt(inp)`, so that queries and keys
+/// have entries of order one and attention is not flat at first; those that write into the residual
+/// stream smaller by `1 / sqrt(2 layers)`. The customary 0.02 of wide models is too small here.
+fn start(config: DecoderConfig, key: RngKey) -> Decoder {
+    let residual = 1.0 / (2.0 * config.layers as f64).sqrt();
+    let made = Decoder::from_tensors::<Infallible>(config, &mut |name, shape| {
+        let count = shape.iter().product();
+        let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
+        let writes = name.contains("o_proj") || name.contains("down_proj");
+        let scale = if writes { residual } else { 1.0 } / (inp as f64).sqrt();
+        Ok(key.fold(name).stream().normals(count, scale))
+    });
+    match made {
+        Ok(decoder) => decoder,
+        Err(never) => match never {},
+    }
 }
 
 /// Documents encoded at a time.

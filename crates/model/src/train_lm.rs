@@ -210,3 +210,91 @@ fn pack(documents: &Documents, order: &[u32]) -> Batch {
     let sequences: Vec<&[u32]> = order.iter().map(|&index| documents.get(index as usize)).collect();
     Batch::new(&sequences)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DecoderConfig;
+    use serde_json::json;
+
+    fn decoder() -> Decoder {
+        let config = DecoderConfig::from_json(&json!({
+            "model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "hidden_act": "silu", "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": true, "vocab_size": 12
+        }));
+        Decoder::random(config.unwrap(), RngKey::new(4))
+    }
+
+    fn documents() -> Documents {
+        let mut documents = Documents::default();
+        for i in 0..20u32 {
+            let tokens: Vec<u32> = (0..4 + i % 5).map(|t| (i + t) % 12).collect();
+            documents.push(&tokens);
+        }
+        documents
+    }
+
+    const BATCHING: fn() -> Batching = || Batching { tokens: 24, key: RngKey::new(9) };
+
+    #[test]
+    fn every_epoch_holds_every_document_once_in_its_own_order() {
+        let (mut decoder, documents) = (decoder(), documents());
+        let mut training =
+            LanguageModeling::new(&mut decoder, &documents, &documents, BATCHING());
+        let steps = training.steps(1);
+        let epoch = |training: &mut LanguageModeling<'_>, steps: std::ops::Range<u64>| {
+            let mut seen: Vec<Vec<u32>> = Vec::new();
+            for step in steps {
+                let batch = training.batch(step);
+                assert!(batch.len() <= 24);
+                seen.extend(batch.spans().iter().map(|span| batch.tokens()[span.clone()].to_vec()));
+            }
+            seen
+        };
+        let first = epoch(&mut training, 0..steps);
+        let second = epoch(&mut training, steps..training.steps(2));
+        assert_ne!(first, second);
+        let sorted = |mut seen: Vec<Vec<u32>>| {
+            seen.sort();
+            seen
+        };
+        let all = (0..documents.len()).map(|index| documents.get(index).to_vec()).collect();
+        let all = sorted(all);
+        assert_eq!(sorted(first.clone()), all);
+        assert_eq!(sorted(second), all);
+        assert_eq!(epoch(&mut training, 0..steps), first, "a step does not depend on those before");
+    }
+
+    #[test]
+    fn the_loss_falls_and_validation_agrees_with_the_step_before_it_moves() {
+        let (mut decoder, documents) = (decoder(), documents());
+        let whole = Batching { tokens: 1000, key: RngKey::new(9) };
+        let mut training = LanguageModeling::new(&mut decoder, &documents, &documents, whole);
+        let before = training.validate().unwrap();
+        let first = training.step(0).unwrap();
+        assert!((before - first).abs() < 1e-5, "{before} {first}");
+        for step in 0..60 {
+            training.step(step).unwrap();
+            for param in training.params() {
+                for (value, gradient) in param.values.iter_mut().zip(param.gradient.iter()) {
+                    *value -= 0.5 * gradient;
+                }
+            }
+        }
+        let after = training.validate().unwrap();
+        assert!(after < 0.8 * before, "{before} to {after}");
+    }
+
+    #[test]
+    fn matrices_decay_and_norms_do_not() {
+        let (mut decoder, documents) = (decoder(), documents());
+        let mut training =
+            LanguageModeling::new(&mut decoder, &documents, &documents, BATCHING());
+        for param in training.params() {
+            assert_eq!(param.decay, !param.name.contains("norm"), "{}", param.name);
+            assert_eq!(param.values.len(), param.gradient.len(), "{}", param.name);
+        }
+    }
+}

@@ -159,8 +159,8 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return dry_run(&plan, &loaded.decoder, &calibration, shared);
     }
     let state = state_directory(&args.output)?;
-    let print = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
-    let directory = RunDirectory::open(&state, &print)?;
+    let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
+    let directory = RunDirectory::open(&state, &fingerprint)?;
     let edited = {
         let store = FitStore::open(&directory.path().join("fits"))?;
         let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };

@@ -8,7 +8,7 @@ use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
-use linwright::compress::study::{self, Inputs};
+use linwright::compress::study;
 use linwright::measure::evaluate::{Bos, Join, Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;

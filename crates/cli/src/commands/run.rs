@@ -7,13 +7,11 @@ use crate::failure::Failure;
 use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
-use linwright::compress::Monitor;
 use linwright::compress::recipe::{self, Recipe};
 use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Join, Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
-use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 

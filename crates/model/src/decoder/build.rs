@@ -45,10 +45,13 @@ pub trait TensorSource {
     }
 }
 
-/// A function is a source of dense weights.
-struct Fetch<'a, E>(&'a mut dyn FnMut(&str, &[usize]) -> Result<Vec<f32>, E>);
+/// A function that gives a tensor by name in checkpoints and shape.
+pub type Fetch<'a, E> = dyn FnMut(&str, &[usize]) -> Result<Vec<f32>, E> + 'a;
 
-impl<E> TensorSource for Fetch<'_, E> {
+/// A function is a source of dense weights.
+struct DenseSource<'a, 'f, E>(&'a mut Fetch<'f, E>);
+
+impl<E> TensorSource for DenseSource<'_, '_, E> {
     type Error = E;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, E> {
@@ -89,11 +92,8 @@ impl Decoder {
     ///
     /// # Panics
     /// If `fetch` gives another number of values than the shape holds.
-    pub fn from_tensors<E>(
-        config: DecoderConfig,
-        fetch: &mut dyn FnMut(&str, &[usize]) -> Result<Vec<f32>, E>,
-    ) -> Result<Self, E> {
-        Self::from_source(config, &mut Fetch(fetch))
+    pub fn from_tensors<E>(config: DecoderConfig, fetch: &mut Fetch<'_, E>) -> Result<Self, E> {
+        Self::from_source(config, &mut DenseSource(fetch))
     }
 
     /// A decoder whose slots may hold any operator.

@@ -22,7 +22,7 @@ mod layer;
 mod memory;
 mod score;
 
-pub use build::TensorSource;
+pub use build::{Fetch, TensorSource};
 pub use grads::DecoderGrads;
 pub use memory::TrainingMemory;
 pub use score::TokenScore;
@@ -56,7 +56,7 @@ impl Decoder {
 
     /// Shows every tensor that belongs to no slot, in the order of computation: name in
     /// checkpoints, shape, numbers. A tied head is the embedding and is not shown again.
-    pub fn for_each_tensor(&self, show: &mut dyn FnMut(&str, &[usize], &[f32])) {
+    pub fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {
         self.walk(&mut |part| {
             if let Part::Tensor(name, shape, values) = part {
                 show(name, shape, values);
@@ -149,6 +149,9 @@ impl Decoder {
         }
     }
 }
+
+/// A function that is shown a tensor: name in checkpoints, shape, numbers.
+pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], &[f32]) + 'a;
 
 /// A part of a decoder that holds parameters: `'a` is the decoder's life, `'n` that of the name.
 enum Part<'a, 'n> {

@@ -229,7 +229,7 @@ fn piece_of_product<T: Scalar>(
             (alpha, write),
             a.raw(),
             b.raw(),
-        )
+        );
     }
 }
 

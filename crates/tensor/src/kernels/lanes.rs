@@ -75,7 +75,7 @@ pub(super) fn max(a: &[f32]) -> f32 {
 pub(super) fn exp(x: f32) -> f32 {
     /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
     const ROUND: f32 = 12_582_912.0;
-    const LN2_HEAD: f32 = 0.693_359_375;
+    const LN2_HEAD: f32 = 355.0 / 512.0;
     const LN2_TAIL: f32 = -2.121_944_4e-4;
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };

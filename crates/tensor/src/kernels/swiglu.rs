@@ -46,7 +46,7 @@ pub fn swiglu_backward(gate: &mut Mat<f32>, up: &mut Mat<f32>, dy: &Mat<f32>) {
     let ups = up.data_mut().chunks_mut(PIECE);
     let pieces = gates.zip(ups).zip(dy.data().chunks(PIECE)).collect();
     parallel::for_each(pieces, |_, ((gate, up), dy)| {
-        swiglu_backward_slice(gate, up, dy)
+        swiglu_backward_slice(gate, up, dy);
     });
 }
 
