@@ -50,7 +50,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn apply(&self) -> Result<(), Failure> {
-        linwright::tensor::parallel::set_threads(self.threads)
-            .map_err(|error| Failure::general(format!("cannot start {} threads: {error}", self.threads)))
+        linwright::tensor::parallel::set_threads(self.threads).map_err(|error| {
+            Failure::general(format!("cannot start {} threads: {error}", self.threads))
+        })
     }
 }

@@ -45,7 +45,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn general(message: impl Into<String>) -> Self {
@@ -80,7 +84,11 @@ impl Failure {
     }
 
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
-        let kind = if is_full(error) { Kind::Resources } else { Kind::General };
+        let kind = if is_full(error) {
+            Kind::Resources
+        } else {
+            Kind::General
+        };
         Self::new(kind, format!("{what}: {error}"))
     }
 
@@ -92,7 +100,10 @@ impl Failure {
 /// Whether the system ran out of room.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
-    matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
+    matches!(
+        error.kind(),
+        FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull
+    )
 }
 
 impl From<CompressError> for Failure {
@@ -102,13 +113,22 @@ impl From<CompressError> for Failure {
         }
         let message = error.to_string();
         match error {
-            CompressError::Fit { source: FitError::Train(error), .. } => {
-                Self { message, ..Self::from(error) }
+            CompressError::Fit {
+                source: FitError::Train(error),
+                ..
+            } => Self {
+                message,
+                ..Self::from(error)
+            },
+            CompressError::Fit {
+                source: FitError::Budget { .. } | FitError::Operator(_),
+                ..
             }
-            CompressError::Fit { source: FitError::Budget { .. } | FitError::Operator(_), .. }
             | CompressError::Layer { .. }
             | CompressError::Role { .. } => Self::usage(message),
-            CompressError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            CompressError::Io { source, .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
             _ => Self::general(message),
         }
     }
@@ -120,7 +140,9 @@ impl From<TrainError> for Failure {
         match error {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            TrainError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            TrainError::Io { source, .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
             _ => Self::general(message),
         }
     }
@@ -137,9 +159,10 @@ impl From<StudyError> for Failure {
             StudyError::Evaluation(error) => error.into(),
             StudyError::Tokenizer { .. } => Self::general(message),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            StudyError::RunDirectory { source: Some(source), .. } if is_full(&source) => {
-                Self::new(Kind::Resources, message)
-            }
+            StudyError::RunDirectory {
+                source: Some(source),
+                ..
+            } if is_full(&source) => Self::new(Kind::Resources, message),
             StudyError::RunDirectory { .. } => Self::general(message),
         }
     }
@@ -180,8 +203,12 @@ impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Self {
         let message = error.to_string();
         match error {
-            OutputError::Exists { .. } => Self::usage(message).hint("choose another output or give --force"),
-            OutputError::Io { source, .. } if is_full(&source) => Self::new(Kind::Resources, message),
+            OutputError::Exists { .. } => {
+                Self::usage(message).hint("choose another output or give --force")
+            }
+            OutputError::Io { source, .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
             _ => Self::general(message),
         }
     }

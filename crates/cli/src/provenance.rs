@@ -8,7 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The parts that every result shares.
 pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult], _shared: &Shared) -> Provenance {
-    let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
+    let mut protocols: Vec<String> = results
+        .iter()
+        .map(|result| result.protocol.clone())
+        .collect();
     protocols.dedup();
     let mut data: Vec<DataSource> = results
         .iter()
@@ -29,15 +32,24 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult], _shared: &Share
         device: format!("cpu ({})", instruction_set()),
         dtype: "f32".into(),
         threads: linwright::tensor::parallel::threads(),
-        date_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
+        date_unix_seconds: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0.0, |d| d.as_secs_f64()),
         data,
         protocols,
     }
 }
 
 /// Of an evaluation from the command line.
-pub(crate) fn of_evaluation(loaded: &LoadedModel, results: &[TaskResult], shared: &Shared) -> Provenance {
-    Provenance { recipe: "linwright eval".into(), ..base(loaded, results, shared) }
+pub(crate) fn of_evaluation(
+    loaded: &LoadedModel,
+    results: &[TaskResult],
+    shared: &Shared,
+) -> Provenance {
+    Provenance {
+        recipe: "linwright eval".into(),
+        ..base(loaded, results, shared)
+    }
 }
 
 /// Bits may differ between instruction sets, so a result names its own.

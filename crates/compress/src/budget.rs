@@ -26,11 +26,18 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     let largest = (out * inp).saturating_sub(1) / (out + inp).max(1);
     let rank = match budget {
         Budget::Rank(rank) => rank,
-        Budget::Keep(keep) if keep > 0.0 && keep < 1.0 => (keep * (out * inp) as f64 / (out + inp) as f64) as usize,
-        Budget::Keep(keep) => return refuse(format!("keep is {keep}, expected a share between 0 and 1")),
+        Budget::Keep(keep) if keep > 0.0 && keep < 1.0 => {
+            (keep * (out * inp) as f64 / (out + inp) as f64) as usize
+        }
+        Budget::Keep(keep) => {
+            return refuse(format!("keep is {keep}, expected a share between 0 and 1"));
+        }
     };
     if rank == 0 {
-        return refuse(format!("{budget:?} leaves rank 0; the least is {:.4} of the parameters", (out + inp) as f64 / (out * inp) as f64));
+        return refuse(format!(
+            "{budget:?} leaves rank 0; the least is {:.4} of the parameters",
+            (out + inp) as f64 / (out * inp) as f64
+        ));
     }
     if rank > largest {
         return refuse(format!(
@@ -52,15 +59,27 @@ mod tests {
     fn keep_buys_at_most_its_share() {
         for keep in [0.05, 0.3, 0.5, 0.8, 0.99] {
             let rank = low_rank_for(Budget::Keep(keep), SHAPE).expect("a rank");
-            assert!((rank * 384) as f64 <= keep * 32768.0 && ((rank + 1) * 384) as f64 > keep * 32768.0);
+            assert!(
+                (rank * 384) as f64 <= keep * 32768.0 && ((rank + 1) * 384) as f64 > keep * 32768.0
+            );
         }
     }
 
     #[test]
     fn ranks_past_break_even_and_shares_outside_the_open_interval_are_refused() {
         assert!(low_rank_for(Budget::Rank(85), SHAPE).is_ok());
-        for budget in [Budget::Rank(86), Budget::Rank(0), Budget::Keep(0.0), Budget::Keep(1.0), Budget::Keep(f64::NAN), Budget::Keep(1e-6)] {
-            assert!(matches!(low_rank_for(budget, SHAPE), Err(FitError::Budget { .. })), "{budget:?}");
+        for budget in [
+            Budget::Rank(86),
+            Budget::Rank(0),
+            Budget::Keep(0.0),
+            Budget::Keep(1.0),
+            Budget::Keep(f64::NAN),
+            Budget::Keep(1e-6),
+        ] {
+            assert!(
+                matches!(low_rank_for(budget, SHAPE), Err(FitError::Budget { .. })),
+                "{budget:?}"
+            );
         }
     }
 }

@@ -33,12 +33,20 @@ impl Calibration {
     ///
     /// # Errors
     /// [`CompressError::Calibration`] if a part would be empty.
-    pub fn new(documents: &[Vec<u32>], window: usize, max_tokens: usize, split: Split) -> Result<Self, CompressError> {
+    pub fn new(
+        documents: &[Vec<u32>],
+        window: usize,
+        max_tokens: usize,
+        split: Split,
+    ) -> Result<Self, CompressError> {
         let mut windows: Vec<Vec<u32>> = Vec::new();
         let mut left = max_tokens;
         match split {
             Split::Contiguous => {
-                for piece in documents.iter().flat_map(|document| document.chunks(window.max(1))) {
+                for piece in documents
+                    .iter()
+                    .flat_map(|document| document.chunks(window.max(1)))
+                {
                     let piece = &piece[..piece.len().min(left)];
                     left -= piece.len();
                     if piece.len() > 1 {
@@ -47,11 +55,21 @@ impl Calibration {
                 }
             }
             Split::RotorPaper => {
-                let text: Vec<u32> = documents.iter().flatten().copied().take(max_tokens).collect();
+                let text: Vec<u32> = documents
+                    .iter()
+                    .flatten()
+                    .copied()
+                    .take(max_tokens)
+                    .collect();
                 let starts = (0..text.len()).step_by((window / 2).max(1));
                 let whole = starts.filter(|start| start + window <= text.len());
-                windows = whole.map(|start| text[start..start + window].to_vec()).collect();
-                RngKey::new(0).fold("rotor_paper split").stream().shuffle(&mut windows);
+                windows = whole
+                    .map(|start| text[start..start + window].to_vec())
+                    .collect();
+                RngKey::new(0)
+                    .fold("rotor_paper split")
+                    .stream()
+                    .shuffle(&mut windows);
             }
         }
         let found: usize = windows.iter().map(Vec::len).sum();
@@ -66,9 +84,16 @@ impl Calibration {
             train -= 1;
         }
         if train == 0 {
-            return Err(CompressError::Calibration { found, windows: windows.len() });
+            return Err(CompressError::Calibration {
+                found,
+                windows: windows.len(),
+            });
         }
-        Ok(Self { windows, train, split })
+        Ok(Self {
+            windows,
+            train,
+            split,
+        })
     }
 
     /// All windows, those for training first.
@@ -128,7 +153,8 @@ mod tests {
 
     #[test]
     fn contiguous_windows_are_disjoint_ordered_and_validation_is_the_end_of_the_text() {
-        let calibration = Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
         let all: Vec<u32> = calibration.windows().iter().flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let share = calibration.train_tokens() as f64 / 120.0;
@@ -137,22 +163,31 @@ mod tests {
 
     #[test]
     fn batches_cover_all_windows_and_never_mix_the_parts() {
-        let calibration = Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
         let batches = calibration.batches(25);
-        let all: Vec<u32> = batches.iter().flat_map(|b| b.iter()).flatten().copied().collect();
+        let all: Vec<u32> = batches
+            .iter()
+            .flat_map(|b| b.iter())
+            .flatten()
+            .copied()
+            .collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let mut seen = 0;
         for batch in batches {
             let tokens: usize = batch.iter().map(Vec::len).sum();
             assert!(tokens <= 25);
-            assert!(seen + tokens <= calibration.train_tokens() || seen >= calibration.train_tokens());
+            assert!(
+                seen + tokens <= calibration.train_tokens() || seen >= calibration.train_tokens()
+            );
             seen += tokens;
         }
     }
 
     #[test]
     fn the_papers_split_overlaps_and_is_marked() {
-        let calibration = Calibration::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
         assert_eq!(calibration.tokens(), 230, "23 windows of 10 with stride 5");
         assert_eq!(calibration.split(), Split::RotorPaper);
     }
@@ -160,7 +195,8 @@ mod tests {
     #[test]
     fn text_too_short_for_two_parts_is_an_error() {
         for documents in [vec![], vec![vec![1, 2, 3]]] {
-            let error = Calibration::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
+            let error =
+                Calibration::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
             assert!(matches!(error, CompressError::Calibration { .. }));
         }
     }

@@ -71,7 +71,9 @@ pub enum CompressError {
         role: String,
     },
     /// The calibration text is too short.
-    #[error("calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window")]
+    #[error(
+        "calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window"
+    )]
     Calibration {
         /// Tokens there are.
         found: usize,
@@ -113,7 +115,11 @@ impl CompressError {
     pub fn is_interruption(&self) -> bool {
         matches!(
             self,
-            Self::Interrupted | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
+            Self::Interrupted
+                | Self::Fit {
+                    source: FitError::Train(TrainError::Interrupted { .. }),
+                    ..
+                }
         )
     }
 }

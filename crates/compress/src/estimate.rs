@@ -1,9 +1,9 @@
 //! What a plan will cost, before it is carried out.
 
+use crate::CompressError;
 use crate::calibration::Calibration;
 use crate::methods::{MethodSpec, Needs};
 use crate::pipeline::Plan;
-use crate::CompressError;
 use linwright_model::Decoder;
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use serde::Serialize;
@@ -44,11 +44,17 @@ pub struct Estimate {
 ///
 /// # Errors
 /// As [`Plan::sites`].
-pub fn estimate(plan: &Plan, model: &Decoder, calibration: &Calibration) -> Result<Estimate, CompressError> {
+pub fn estimate(
+    plan: &Plan,
+    model: &Decoder,
+    calibration: &Calibration,
+) -> Result<Estimate, CompressError> {
     let tokens = calibration.tokens() as f64;
     let macs_of = |layer: usize| -> f64 {
         let slots = model.slots();
-        let upto = slots.iter().filter(|slot| slot.layer().is_some_and(|l| l <= layer));
+        let upto = slots
+            .iter()
+            .filter(|slot| slot.layer().is_some_and(|l| l <= layer));
         upto.map(|slot| slot.op().map().macs_per_row() as f64).sum()
     };
     let (mut sites, mut flops, mut largest_capture) = (Vec::new(), 0.0, 0u64);
@@ -58,7 +64,10 @@ pub fn estimate(plan: &Plan, model: &Decoder, calibration: &Calibration) -> Resu
         let mut capture = 0;
         for id in &ids {
             let slot = model.slot(id).expect("the site was found in the plan");
-            let fit = |source| CompressError::Fit { site: id.clone(), source };
+            let fit = |source| CompressError::Fit {
+                site: id.clone(),
+                source,
+            };
             let parameters = edit.method.parameters(slot.shape()).map_err(fit)?;
             flops += fit_flops(&edit.method, slot, tokens);
             capture += capture_bytes(&edit.method, slot, tokens);

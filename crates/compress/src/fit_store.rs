@@ -32,7 +32,13 @@ impl Fingerprint {
             hash.update(part.json().as_bytes());
             hash.update([0]);
         }
-        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        Self(
+            hash.finalize()
+                .iter()
+                .take(16)
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+        )
     }
 }
 
@@ -70,9 +76,13 @@ impl FitStore {
     /// # Errors
     /// [`CompressError::Io`].
     pub fn open(directory: &Path) -> Result<Self, CompressError> {
-        std::fs::create_dir_all(directory)
-            .map_err(|source| CompressError::Io { path: directory.to_owned(), source })?;
-        Ok(Self { directory: directory.to_owned() })
+        std::fs::create_dir_all(directory).map_err(|source| CompressError::Io {
+            path: directory.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+        })
     }
 
     /// The directory.
@@ -82,7 +92,8 @@ impl FitStore {
     }
 
     fn path(&self, fingerprint: &Fingerprint) -> PathBuf {
-        self.directory.join(format!("{}.safetensors", fingerprint.0))
+        self.directory
+            .join(format!("{}.safetensors", fingerprint.0))
     }
 
     /// Where a fit in progress leaves its checkpoints.
@@ -97,9 +108,15 @@ impl FitStore {
     /// [`CompressError::Io`].
     pub fn put(&self, fingerprint: &Fingerprint, fit: &Fit) -> Result<(), CompressError> {
         let path = self.path(fingerprint);
-        let unusable = |reason: String| CompressError::Store { path: path.clone(), reason };
+        let unusable = |reason: String| CompressError::Store {
+            path: path.clone(),
+            reason,
+        };
         let (header, tensors) = archive::save(&fit.op);
-        let stored = Stored { header, report: fit.report.clone() };
+        let stored = Stored {
+            header,
+            report: fit.report.clone(),
+        };
         let stored = serde_json::to_string(&stored).map_err(|error| unusable(error.to_string()))?;
         let views = tensors
             .iter()
@@ -108,17 +125,23 @@ impl FitStore {
                     Tensor::Values(shape, values) => {
                         TensorView::new(Dtype::F32, shape.clone(), little_endian_bytes(values))
                     }
-                    Tensor::Indices(values) => {
-                        TensorView::new(Dtype::U32, vec![values.len()], linwright_tensor::index_bytes(values))
-                    }
+                    Tensor::Indices(values) => TensorView::new(
+                        Dtype::U32,
+                        vec![values.len()],
+                        linwright_tensor::index_bytes(values),
+                    ),
                 };
                 view.map(|view| (name.as_str(), view))
             })
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| unusable(error.to_string()))?;
         let metadata = HashMap::from([("fit".to_owned(), stored)]);
-        let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| unusable(error.to_string()))?;
-        write_atomic(&path, &bytes).map_err(|source| CompressError::Io { path: path.clone(), source })?;
+        let bytes = safetensors::serialize(views, Some(metadata))
+            .map_err(|error| unusable(error.to_string()))?;
+        write_atomic(&path, &bytes).map_err(|source| CompressError::Io {
+            path: path.clone(),
+            source,
+        })?;
         self.remove_checkpoints(fingerprint)
     }
 
@@ -129,7 +152,10 @@ impl FitStore {
         };
         for entry in std::fs::read_dir(&self.directory).map_err(io(&self.directory))? {
             let path = entry.map_err(io(&self.directory))?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             if name.starts_with(&fingerprint.0) && name.ends_with(".ckpt") {
                 std::fs::remove_file(&path).map_err(io(&path))?;
             }
@@ -148,27 +174,42 @@ impl FitStore {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(CompressError::Io { path, source }),
         };
-        parse(&bytes).map(Some).map_err(|reason| CompressError::Store { path, reason })
+        parse(&bytes)
+            .map(Some)
+            .map_err(|reason| CompressError::Store { path, reason })
     }
 }
 
 fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let stored = metadata.metadata().as_ref().and_then(|m| m.get("fit")).ok_or("no fit in its metadata")?;
+    let stored = metadata
+        .metadata()
+        .as_ref()
+        .and_then(|m| m.get("fit"))
+        .ok_or("no fit in its metadata")?;
     let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = Tensors::new();
     for (name, view) in file.tensors() {
-        let words = view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
+        let words = view
+            .data()
+            .chunks_exact(4)
+            .map(|b| [b[0], b[1], b[2], b[3]]);
         let tensor = match view.dtype() {
-            Dtype::F32 => Tensor::Values(view.shape().to_vec(), words.map(f32::from_le_bytes).collect()),
+            Dtype::F32 => Tensor::Values(
+                view.shape().to_vec(),
+                words.map(f32::from_le_bytes).collect(),
+            ),
             Dtype::U32 => Tensor::Indices(words.map(u32::from_le_bytes).collect()),
             other => return Err(format!("tensor {name} is {other:?}, expected F32 or U32")),
         };
         tensors.insert(name, tensor);
     }
     let op = archive::load(&stored.header, tensors).map_err(|error| error.to_string())?;
-    Ok(Fit { op, report: stored.report })
+    Ok(Fit {
+        op,
+        report: stored.report,
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +220,9 @@ mod tests {
 
     fn fit() -> Fit {
         let op = OpSpec::LowRank(LowRankSpec { rank: 2 });
-        let op = op.random(Shape { out: 6, inp: 4 }, RngKey::new(3)).expect("exists");
+        let op = op
+            .random(Shape { out: 6, inp: 4 }, RngKey::new(3))
+            .expect("exists");
         let report = FitReport {
             relative_error: 0.25,
             train_relative_error: 0.2,
@@ -216,7 +259,10 @@ mod tests {
         for damaged in [&bytes[..bytes.len() - 3], &bytes[..5], &[]] {
             std::fs::write(&path, damaged).expect("writes");
             let error = store.get(&fingerprint).expect_err("damaged");
-            assert!(matches!(&error, CompressError::Store { path: named, .. } if *named == path), "{error}");
+            assert!(
+                matches!(&error, CompressError::Store { path: named, .. } if *named == path),
+                "{error}"
+            );
         }
     }
 

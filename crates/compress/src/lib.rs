@@ -18,7 +18,7 @@ pub mod samples;
 pub mod study;
 
 pub use budget::{Budget, low_rank_for};
-pub use estimate::{Estimate, SiteEstimate, estimate};
 pub use error::{CompressError, FitError};
+pub use estimate::{Estimate, SiteEstimate, estimate};
 pub use methods::{Fit, FitProblem, Method, MethodSpec, Needs};
 pub use monitor::{Monitor, Silent};

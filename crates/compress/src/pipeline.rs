@@ -2,7 +2,7 @@
 
 use crate::calibration::Calibration;
 use crate::capture::{Bounds, Lockstep, SiteCapture};
-use crate::fit_store::{FitStore, Fingerprint};
+use crate::fit_store::{Fingerprint, FitStore};
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::{CompressError, FitError, Monitor};
 use linwright_model::Decoder;
@@ -83,7 +83,10 @@ impl Plan {
     ///
     /// # Errors
     /// A layer out of range, a role that the layer lacks, or a budget that does not suit a shape.
-    pub fn sites(&self, model: &Decoder) -> Result<Vec<(usize, &Edit, Vec<SiteId>)>, CompressError> {
+    pub fn sites(
+        &self,
+        model: &Decoder,
+    ) -> Result<Vec<(usize, &Edit, Vec<SiteId>)>, CompressError> {
         let last = model.config().layers - 1;
         let mut all = Vec::new();
         for &layer in &self.layers {
@@ -95,7 +98,10 @@ impl Plan {
                 for &role in &edit.roles {
                     let slot = find(model, layer, role)?;
                     let checked = edit.method.parameters(slot.shape());
-                    checked.map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
+                    checked.map_err(|source| CompressError::Fit {
+                        site: slot.id().clone(),
+                        source,
+                    })?;
                     sites.push(slot.id().clone());
                 }
                 all.push((layer, edit, sites));
@@ -108,7 +114,10 @@ impl Plan {
 fn find(model: &Decoder, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
     let mut slots = model.slots().into_iter();
     let found = slots.find(|slot| slot.layer() == Some(layer) && slot.role() == role);
-    found.ok_or_else(|| CompressError::Role { layer, role: role.to_string() })
+    found.ok_or_else(|| CompressError::Role {
+        layer,
+        role: role.to_string(),
+    })
 }
 
 /// Applies a plan to a copy of `original`.
@@ -142,11 +151,17 @@ pub fn apply(
         let fits = match stored(context.store, &prints)? {
             Some(fits) => fits,
             None => {
-                monitor.stage(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
-                let captures = lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
+                monitor.stage(&format!(
+                    "layer {layer}: capturing {} inputs",
+                    roles(&edit.roles)
+                ));
+                let captures =
+                    lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
                 let work = captures.iter().zip(&prints);
-                work.map(|(capture, print)| fit_site(capture, edit, (plan.seed, print), context, monitor))
-                    .collect::<Result<Vec<_>, _>>()?
+                work.map(|(capture, print)| {
+                    fit_site(capture, edit, (plan.seed, print), context, monitor)
+                })
+                .collect::<Result<Vec<_>, _>>()?
             }
         };
         for (id, fit) in ids.iter().zip(fits) {
@@ -159,11 +174,18 @@ pub fn apply(
 }
 
 fn roles(roles: &[Role]) -> String {
-    roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    roles
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The fits of all sites of an edit, if every one of them is in the store.
-fn stored(store: Option<&FitStore>, prints: &[Fingerprint]) -> Result<Option<Vec<Fit>>, CompressError> {
+fn stored(
+    store: Option<&FitStore>,
+    prints: &[Fingerprint],
+) -> Result<Option<Vec<Fit>>, CompressError> {
     let Some(store) = store else { return Ok(None) };
     let mut fits = Vec::new();
     for print in prints {
@@ -209,7 +231,10 @@ fn fit_site(
     let fit = edit
         .method
         .fit(&problem, &mut Forward(monitor))
-        .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+        .map_err(|source| CompressError::Fit {
+            site: site.clone(),
+            source,
+        })?;
     if let Some(store) = context.store {
         store.put(print, &fit)?;
     }
@@ -229,11 +254,18 @@ impl Control for Forward<'_> {
     }
 }
 
-fn put(model: &mut Decoder, id: &SiteId, edit: &Edit, fit: Fit) -> Result<SiteOutcome, CompressError> {
+fn put(
+    model: &mut Decoder,
+    id: &SiteId,
+    edit: &Edit,
+    fit: Fit,
+) -> Result<SiteOutcome, CompressError> {
     let slot = model.slot_mut(id).expect("the site was found in the plan");
     let dense_parameters = slot.shape().dense_parameters();
-    slot.replace(fit.op)
-        .map_err(|source| CompressError::Fit { site: id.clone(), source: FitError::Operator(source) })?;
+    slot.replace(fit.op).map_err(|source| CompressError::Fit {
+        site: id.clone(),
+        source: FitError::Operator(source),
+    })?;
     Ok(SiteOutcome {
         site: id.clone(),
         role: slot.role(),

@@ -138,7 +138,10 @@ impl Table {
         vec![Role::Query, Role::Key, Role::Value]
     }
 
-    #[allow(clippy::unnecessary_wraps, reason = "serde wants the type of the field")]
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "serde wants the type of the field"
+    )]
     fn default_output() -> Option<DenseMethod> {
         Some(DenseMethod::default())
     }
@@ -146,11 +149,21 @@ impl Table {
     /// What happens to a set of layers in a row of this table.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
-        let mut edits = vec![Edit { roles: self.targets.clone(), method: row.fit.clone() }];
+        let mut edits = vec![Edit {
+            roles: self.targets.clone(),
+            method: row.fit.clone(),
+        }];
         if let Some(output) = self.output_projection {
-            edits.push(Edit { roles: vec![Role::Output], method: MethodSpec::Dense(output) });
+            edits.push(Edit {
+                roles: vec![Role::Output],
+                method: MethodSpec::Dense(output),
+            });
         }
-        Plan { layers: layers.to_vec(), edits, seed }
+        Plan {
+            layers: layers.to_vec(),
+            edits,
+            seed,
+        }
     }
 }
 
@@ -200,8 +213,10 @@ pub enum RecipeError {
 /// # Errors
 /// [`RecipeError`] naming file, place and, for an unknown key, the nearest valid one.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| RecipeError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
     parse(path, &text)
 }
 
@@ -212,8 +227,13 @@ pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
 pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
     let recipe: Recipe = serde_saphyr::from_str(text).map_err(|error| {
         let reason = error.to_string();
-        let suggestion = suggestion(&reason).map_or_else(String::new, |key| format!("\ndid you mean `{key}`?"));
-        RecipeError::Form { path: path.to_owned(), reason, suggestion }
+        let suggestion =
+            suggestion(&reason).map_or_else(String::new, |key| format!("\ndid you mean `{key}`?"));
+        RecipeError::Form {
+            path: path.to_owned(),
+            reason,
+            suggestion,
+        }
     })?;
     check(path, &recipe)?;
     Ok(recipe)
@@ -221,16 +241,26 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     let complain = |key: &str, reason: String| {
-        Err(RecipeError::Value { path: path.to_owned(), key: key.into(), reason })
+        Err(RecipeError::Value {
+            path: path.to_owned(),
+            key: key.into(),
+            reason,
+        })
     };
     if recipe.version != VERSION {
-        return complain("version", format!("is {}, this program reads {VERSION}", recipe.version));
+        return complain(
+            "version",
+            format!("is {}, this program reads {VERSION}", recipe.version),
+        );
     }
     if recipe.seeds.is_empty() {
         return complain("seeds", "is empty; give at least one".into());
     }
     if recipe.calibration.seq_len < 2 {
-        return complain("calibration.seq_len", format!("is {}, at least 2 is needed", recipe.calibration.seq_len));
+        return complain(
+            "calibration.seq_len",
+            format!("is {}, at least 2 is needed", recipe.calibration.seq_len),
+        );
     }
     if recipe.tables.is_empty() {
         return complain("tables", "is empty; give at least one".into());
@@ -238,20 +268,29 @@ fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     for (index, table) in recipe.tables.iter().enumerate() {
         let key = |name: &str| format!("tables[{index}].{name}");
         if table.methods.is_empty() || table.layers.is_empty() || table.targets.is_empty() {
-            return complain(&key("methods, layers and targets"), "must not be empty".into());
+            return complain(
+                &key("methods, layers and targets"),
+                "must not be empty".into(),
+            );
         }
         for set in &table.layers {
             let mut seen = set.clone();
             seen.sort_unstable();
             seen.dedup();
             if set.is_empty() || seen.len() != set.len() {
-                return complain(&key("layers"), format!("has the set {set:?}; a set names each layer once"));
+                return complain(
+                    &key("layers"),
+                    format!("has the set {set:?}; a set names each layer once"),
+                );
             }
         }
         let mut labels: Vec<String> = table.methods.iter().map(Row::label).collect();
         labels.sort_unstable();
         if let Some(pair) = labels.windows(2).find(|pair| pair[0] == pair[1]) {
-            return complain(&key("methods"), format!("has two rows named {}; give them labels", pair[0]));
+            return complain(
+                &key("methods"),
+                format!("has two rows named {}; give them labels", pair[0]),
+            );
         }
     }
     Ok(())
@@ -261,12 +300,20 @@ fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
 /// of b, c".
 #[must_use]
 pub fn suggestion(message: &str) -> Option<String> {
-    let start = message.find("unknown field").or_else(|| message.find("unknown variant"))?;
+    let start = message
+        .find("unknown field")
+        .or_else(|| message.find("unknown variant"))?;
     let line = message[start..].lines().next()?;
     let unknown = line.split('`').nth(1)?;
     let (_, expected) = line.split_once("expected ")?;
-    let keys = expected.trim_start_matches("one of ").split([',', ' ']).map(|key| key.trim_matches('`'));
-    let nearest = keys.filter(|key| !key.is_empty()).map(|key| (distance(unknown, key), key)).min()?;
+    let keys = expected
+        .trim_start_matches("one of ")
+        .split([',', ' '])
+        .map(|key| key.trim_matches('`'));
+    let nearest = keys
+        .filter(|key| !key.is_empty())
+        .map(|key| (distance(unknown, key), key))
+        .min()?;
     (nearest.0 <= 1 + unknown.len() / 2).then(|| nearest.1.to_owned())
 }
 
@@ -306,7 +353,9 @@ tables:
 ";
 
     fn error(text: &str) -> String {
-        parse(Path::new("r.yaml"), text).expect_err("is refused").to_string()
+        parse(Path::new("r.yaml"), text)
+            .expect_err("is refused")
+            .to_string()
     }
 
     #[test]
@@ -316,7 +365,10 @@ tables:
         let plan = recipe.tables[0].plan(&recipe.tables[0].methods[1], &[1, 2], 1);
         assert_eq!((plan.edits.len(), plan.layers.len()), (2, 2));
         let json = serde_json::to_string(&recipe).expect("is plain data");
-        assert_eq!(serde_json::from_str::<Recipe>(&json).expect("reads"), recipe);
+        assert_eq!(
+            serde_json::from_str::<Recipe>(&json).expect("reads"),
+            recipe
+        );
     }
 
     #[test]
@@ -328,10 +380,17 @@ tables:
             ("layers:", "layer:", "`layers`"),
             ("rank: 4}\n", "rnk: 4}\n", "`rank`"),
             ("epochs", "epoch", "`epochs`"),
-            ("method: low_rank, rank: 4}", "method: low_rnk, rank: 4}", "`low_rank`"),
+            (
+                "method: low_rank, rank: 4}",
+                "method: low_rnk, rank: 4}",
+                "`low_rank`",
+            ),
         ] {
             let message = error(&GOOD.replacen(from, to, 1));
-            assert!(message.contains("r.yaml") && message.contains(&format!("did you mean {expected}")), "{message}");
+            assert!(
+                message.contains("r.yaml") && message.contains(&format!("did you mean {expected}")),
+                "{message}"
+            );
         }
     }
 
@@ -341,7 +400,11 @@ tables:
             ("version: 1", "version: 2", "version is 2"),
             ("[0, 1]", "[]", "seeds is empty"),
             ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
-            ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
+            (
+                "label: LR4-trained",
+                "label: LR4-closed",
+                "two rows named LR4-closed",
+            ),
         ] {
             let message = error(&GOOD.replacen(from, to, 1));
             assert!(message.contains(expected), "{message}");

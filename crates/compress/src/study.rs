@@ -7,7 +7,7 @@
 
 use crate::calibration::Calibration;
 use crate::capture::Bounds;
-use crate::fit_store::{FitStore, Fingerprint};
+use crate::fit_store::{Fingerprint, FitStore};
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
@@ -18,9 +18,9 @@ use linwright_measure::evaluate::{
     EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
+use linwright_model::Decoder;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
-use linwright_model::Decoder;
 use linwright_ops::Sites;
 use linwright_tensor::{RngKey, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -118,14 +118,22 @@ impl RunDirectory {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
-                return Err(StudyError::Fingerprint { path: path.to_owned(), expected, found });
+                return Err(StudyError::Fingerprint {
+                    path: path.to_owned(),
+                    expected,
+                    found,
+                });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                write_atomic(&marker, fingerprint.0.as_bytes()).map_err(|error| unusable(&marker, error))?;
+                write_atomic(&marker, fingerprint.0.as_bytes())
+                    .map_err(|error| unusable(&marker, error))?;
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
-        Ok(Self { path: path.to_owned(), fits: FitStore::open(&path.join("fits"))? })
+        Ok(Self {
+            path: path.to_owned(),
+            fits: FitStore::open(&path.join("fits"))?,
+        })
     }
 
     /// The directory.
@@ -163,7 +171,11 @@ impl RunDirectory {
 }
 
 fn unusable(path: &Path, error: std::io::Error) -> StudyError {
-    StudyError::RunDirectory { path: path.to_owned(), reason: error.to_string(), source: Some(error) }
+    StudyError::RunDirectory {
+        path: path.to_owned(),
+        reason: error.to_string(),
+        source: Some(error),
+    }
 }
 
 /// Identifies a run: recipe, model, calibration text and task data.
@@ -197,10 +209,17 @@ pub fn check(recipe: &Recipe, model: &Decoder) -> Result<(), CompressError> {
 ///
 /// # Errors
 /// If a document cannot be encoded or there is too little text.
-pub fn calibrate(recipe: &Recipe, inputs: &Inputs<'_>, seed: u64) -> Result<Calibration, StudyError> {
+pub fn calibrate(
+    recipe: &Recipe,
+    inputs: &Inputs<'_>,
+    seed: u64,
+) -> Result<Calibration, StudyError> {
     let source = &recipe.calibration;
     let mut order: Vec<usize> = (0..inputs.calibration.documents.len()).collect();
-    RngKey::new(seed).fold("calibration documents").stream().shuffle(&mut order);
+    RngKey::new(seed)
+        .fold("calibration documents")
+        .stream()
+        .shuffle(&mut order);
     let mut documents = Vec::new();
     let mut tokens = 0;
     for index in order {
@@ -208,14 +227,22 @@ pub fn calibrate(recipe: &Recipe, inputs: &Inputs<'_>, seed: u64) -> Result<Cali
         let encoded = inputs
             .tokenizer
             .encode_document(&document.text, source.bos)
-            .map_err(|error| StudyError::Tokenizer { line: document.line, source: error })?;
+            .map_err(|error| StudyError::Tokenizer {
+                line: document.line,
+                source: error,
+            })?;
         tokens += encoded.len();
         documents.push(encoded);
         if tokens >= source.num_tokens {
             break;
         }
     }
-    Ok(Calibration::new(&documents, source.seq_len, source.num_tokens, source.split)?)
+    Ok(Calibration::new(
+        &documents,
+        source.seq_len,
+        source.num_tokens,
+        source.split,
+    )?)
 }
 
 /// Makes every cell of a recipe, the dense model first.
@@ -232,9 +259,19 @@ pub fn run(
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = directory.cell(&print, || {
         monitor.stage("evaluating the dense model");
-        measure(&inputs.model.decoder, inputs.tokenizer, inputs.tasks, monitor)
+        measure(
+            &inputs.model.decoder,
+            inputs.tokenizer,
+            inputs.tasks,
+            monitor,
+        )
     })?;
-    let mut findings = Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
+    let mut findings = Findings {
+        baseline,
+        rows: Vec::new(),
+        curves: Vec::new(),
+        layer_errors: Vec::new(),
+    };
     for &seed in &recipe.seeds {
         let calibration = calibrate(recipe, inputs, seed)?;
         for table in &recipe.tables {
@@ -257,7 +294,11 @@ fn one_cell(
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
     let plan = table.plan(row, layers, seed);
-    let print = Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
+    let print = Fingerprint::of(&[
+        ("cell", &plan),
+        ("table", &table.title),
+        ("label", &row.label()),
+    ]);
     directory.cell(&print, || {
         let began = monitor.seconds();
         let context = Context {
@@ -267,10 +308,16 @@ fn one_cell(
         };
         let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
         let seconds = monitor.seconds() - began;
-        monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
+        monitor.stage(&format!(
+            "{} on layers {layers:?}, seed {seed}: evaluating",
+            row.label()
+        ));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
-        let targets: Vec<&SiteOutcome> =
-            edited.sites.iter().filter(|site| table.targets.contains(&site.role)).collect();
+        let targets: Vec<&SiteOutcome> = edited
+            .sites
+            .iter()
+            .filter(|site| table.targets.contains(&site.role))
+            .collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
         Ok(Cell {
             row: Row {
@@ -290,11 +337,20 @@ fn one_cell(
 }
 
 fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> ParameterCounts {
-    let linear = |model: &Decoder| model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>();
+    let linear = |model: &Decoder| {
+        model
+            .slots()
+            .iter()
+            .map(|slot| slot.parameters() as u64)
+            .sum::<u64>()
+    };
     let model_dense = original.config().parameters();
     ParameterCounts {
         targeted: targets.iter().map(|site| site.parameters as u64).sum(),
-        targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
+        targeted_dense: targets
+            .iter()
+            .map(|site| site.dense_parameters as u64)
+            .sum(),
         model: model_dense + linear(&edited.model) - linear(original),
         model_dense,
     }
@@ -315,10 +371,17 @@ pub fn measure(
     let mut results = Vec::new();
     for task in tasks {
         let mut hooks = Hooks {
-            progress: &mut |p: Progress| monitor.borrow_mut().progress(p.done_tokens, p.total_tokens),
+            progress: &mut |p: Progress| {
+                monitor.borrow_mut().progress(p.done_tokens, p.total_tokens)
+            },
             cancelled: &|| monitor.borrow().interrupted(),
         };
-        results.push(evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?);
+        results.push(evaluate(
+            task.as_ref(),
+            &model,
+            &RunOptions::default(),
+            &mut hooks,
+        )?);
     }
     Ok(results)
 }
@@ -331,7 +394,10 @@ impl Findings {
             if !table.targets.contains(&site.role) {
                 continue;
             }
-            let known = self.layer_errors.iter().any(|e| (&e.method, &e.site, e.seed) == (&method, &site.site, seed));
+            let known = self
+                .layer_errors
+                .iter()
+                .any(|e| (&e.method, &e.site, e.seed) == (&method, &site.site, seed));
             if known {
                 continue;
             }
@@ -370,5 +436,9 @@ pub fn is_interruption(error: &StudyError) -> bool {
 /// A plan outside a recipe, as `compress` has it: for fingerprints.
 #[must_use]
 pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
-    Fingerprint::of(&[("plan", plan), ("model", &model_hash), ("windows", &calibration.windows())])
+    Fingerprint::of(&[
+        ("plan", plan),
+        ("model", &model_hash),
+        ("windows", &calibration.windows()),
+    ])
 }

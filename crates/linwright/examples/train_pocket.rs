@@ -20,7 +20,9 @@ impl Control for Lines {
             let each = seconds / (progress.step - first) as f64;
             println!(
                 "step {}/{} loss {:.4} ({each:.3} s a step)",
-                progress.step, progress.steps, self.sum / 20.0
+                progress.step,
+                progress.steps,
+                self.sum / 20.0
             );
             self.sum = 0.0;
         }
@@ -43,7 +45,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         prepared.tokenizer_sha256(),
         prepared.entropy(prepared.world().test())?
     );
-    let mut lines = Lines { started: Instant::now(), first: None, sum: 0.0 };
+    let mut lines = Lines {
+        started: Instant::now(),
+        first: None,
+        sum: 0.0,
+    };
     let (decoder, outcome) = prepared.train(checkpoint.as_deref(), &mut lines)?;
     for point in &outcome.curve {
         println!("{point:?}");

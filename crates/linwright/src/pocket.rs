@@ -63,7 +63,11 @@ impl Default for PocketRecipe {
             calibration_documents: 600,
             batch_tokens: 1024,
             epochs: 1,
-            schedule: Schedule { peak: 2e-3, warmup: 150, floor: 2e-5 },
+            schedule: Schedule {
+                peak: 2e-3,
+                warmup: 150,
+                floor: 2e-5,
+            },
             optimizer: OptimizerSettings {
                 beta2: 0.95,
                 weight_decay: 0.1,
@@ -110,10 +114,23 @@ pub fn directory() -> Result<PathBuf, PocketError> {
     let below = Path::new("assets").join("pocket");
     let mut places = vec![below.clone()];
     if let Ok(program) = std::env::current_exe() {
-        places.extend(program.ancestors().skip(1).take(4).map(|dir| dir.join(&below)));
+        places.extend(
+            program
+                .ancestors()
+                .skip(1)
+                .take(4)
+                .map(|dir| dir.join(&below)),
+        );
     }
-    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&below));
-    match places.iter().find(|place| place.join("model.safetensors").is_file()) {
+    places.push(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(&below),
+    );
+    match places
+        .iter()
+        .find(|place| place.join("model.safetensors").is_file())
+    {
         Some(place) => Ok(place.clone()),
         None => Err(PocketError::Missing { places }),
     }
@@ -220,7 +237,12 @@ impl Prepared {
             tokens += self.tokenizer.encode(&story.text, false)?.len();
         }
         let nats_per_token = nats / tokens.max(1) as f64;
-        Ok(Entropy { nats, tokens, nats_per_token, perplexity: nats_per_token.exp() })
+        Ok(Entropy {
+            nats,
+            tokens,
+            nats_per_token,
+            perplexity: nats_per_token.exp(),
+        })
     }
 
     /// Trains a model from random weights, or goes on from the checkpoint.
@@ -234,9 +256,16 @@ impl Prepared {
     ) -> Result<(Decoder, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
         let mut decoder = start(config(self.recipe.vocab)?, key.fold("weights"));
-        let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
-        let mut task =
-            Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
+        let batching = Batching {
+            tokens: self.recipe.batch_tokens,
+            key: key.fold("batches"),
+        };
+        let mut task = Task(LanguageModeling::new(
+            &mut decoder,
+            &self.train,
+            &self.validation,
+            batching,
+        ));
         let settings = Settings {
             name: "pocket".to_owned(),
             steps: task.0.steps(self.recipe.epochs),
@@ -250,8 +279,13 @@ impl Prepared {
             path: path.to_owned(),
             every: self.recipe.validate_every,
             fingerprint: bytes_sha256(
-                format!("{:?} {} {}", self.recipe, self.corpus_sha256, self.tokenizer_sha256())
-                    .as_bytes(),
+                format!(
+                    "{:?} {} {}",
+                    self.recipe,
+                    self.corpus_sha256,
+                    self.tokenizer_sha256()
+                )
+                .as_bytes(),
             ),
         });
         let outcome = train(&mut task, &settings, checkpoint.as_ref(), control)?;
@@ -271,8 +305,14 @@ impl Prepared {
     ) -> Result<SavedModel, PocketError> {
         let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
         let companions = vec![
-            ("tokenizer.json".to_owned(), self.trained_tokenizer.json.clone().into_bytes()),
-            ("tokenizer_config.json".to_owned(), pretty(&self.trained_tokenizer.config)),
+            (
+                "tokenizer.json".to_owned(),
+                self.trained_tokenizer.json.clone().into_bytes(),
+            ),
+            (
+                "tokenizer_config.json".to_owned(),
+                pretty(&self.trained_tokenizer.config),
+            ),
             ("generation_config.json".to_owned(), pretty(&generation)),
         ];
         let source = Source::of_new_model(decoder.config(), companions);
@@ -284,8 +324,14 @@ impl Prepared {
         let files = [
             ("stories-validation.jsonl", texts(self.world.validation())),
             ("stories-test.jsonl", texts(self.world.test())),
-            ("calibration.jsonl", lines(self.calibration.iter().map(|d| json!({"text": d})))),
-            ("facts.jsonl", lines(self.world.questions().iter().map(question))),
+            (
+                "calibration.jsonl",
+                lines(self.calibration.iter().map(|d| json!({"text": d}))),
+            ),
+            (
+                "facts.jsonl",
+                lines(self.world.questions().iter().map(question)),
+            ),
             ("world.json", pretty(&self.description(outcome)?)),
         ];
         for (name, content) in &files {
@@ -296,12 +342,18 @@ impl Prepared {
 
     /// What `world.json` holds.
     fn description(&self, outcome: &Outcome) -> Result<Value, PocketError> {
-        let facts: Vec<Value> = self.recipe.world.bands.iter().map(|band| {
-            let of_band = self.world.questions();
-            let of_band = of_band.iter().filter(|question| question.band == band.name);
-            let (count, mentions) = of_band.fold((0, 0), |(c, m), q| (c + 1, m + q.mentions));
-            json!({"band": band.name, "facts": count, "statements": mentions})
-        }).collect();
+        let facts: Vec<Value> = self
+            .recipe
+            .world
+            .bands
+            .iter()
+            .map(|band| {
+                let of_band = self.world.questions();
+                let of_band = of_band.iter().filter(|question| question.band == band.name);
+                let (count, mentions) = of_band.fold((0, 0), |(c, m), q| (c + 1, m + q.mentions));
+                json!({"band": band.name, "facts": count, "statements": mentions})
+            })
+            .collect();
         Ok(json!({
             "recipe": self.recipe,
             "corpus_sha256": self.corpus_sha256,
@@ -351,7 +403,9 @@ fn start(config: DecoderConfig, key: RngKey) -> Decoder {
     let residual = 1.0 / (2.0 * config.layers as f64).sqrt();
     let made = Decoder::from_tensors::<Infallible>(config, &mut |name, shape| {
         let count = shape.iter().product();
-        let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
+        let [_, inp] = *shape else {
+            return Ok(vec![1.0; count]);
+        };
         let writes = name.contains("o_proj") || name.contains("down_proj");
         let scale = if writes { residual } else { 1.0 } / (inp as f64).sqrt();
         Ok(key.fold(name).stream().normals(count, scale))
@@ -379,7 +433,10 @@ fn encode<S: AsRef<str> + Sync>(
             tokens.extend(eos);
             Ok(tokens)
         };
-        piece.iter().map(one).collect::<Result<Vec<_>, TokenizerError>>()
+        piece
+            .iter()
+            .map(one)
+            .collect::<Result<Vec<_>, TokenizerError>>()
     });
     let mut all = Documents::default();
     for piece in pieces {
@@ -395,7 +452,10 @@ fn question(question: &FactQuestion) -> Value {
 }
 
 fn lines(values: impl Iterator<Item = Value>) -> Vec<u8> {
-    values.map(|value| format!("{value}\n")).collect::<String>().into_bytes()
+    values
+        .map(|value| format!("{value}\n"))
+        .collect::<String>()
+        .into_bytes()
 }
 
 fn pretty(value: &Value) -> Vec<u8> {
@@ -409,7 +469,12 @@ impl Problem for Task<'_> {
     fn slices(&mut self) -> Vec<Slice<'_>> {
         let params = self.0.params().into_iter();
         params
-            .map(|p| Slice { name: p.name, values: p.values, gradient: p.gradient, decay: p.decay })
+            .map(|p| Slice {
+                name: p.name,
+                values: p.values,
+                gradient: p.gradient,
+                decay: p.decay,
+            })
             .collect()
     }
 

@@ -15,10 +15,12 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
-        // The first error is the one to report; a file that cannot be removed was not created.
-        drop(fs::remove_file(&temporary));
-    })
+    written
+        .and_then(|()| fs::rename(&temporary, path))
+        .inspect_err(|_| {
+            // The first error is the one to report; a file that cannot be removed was not created.
+            drop(fs::remove_file(&temporary));
+        })
 }
 
 fn temporary_name(path: &Path) -> PathBuf {

@@ -436,11 +436,25 @@ impl<'a, T: Scalar> MatMut<'a, T> {
     #[must_use]
     #[track_caller]
     pub fn split_rows(self, count: usize) -> (Self, Self) {
-        let Self { data, rows, cols, stride } = self;
+        let Self {
+            data,
+            rows,
+            cols,
+            stride,
+        } = self;
         assert!(count <= rows, "{count} of {rows} rows");
-        let cut = if count == rows { data.len() } else { count * stride };
+        let cut = if count == rows {
+            data.len()
+        } else {
+            count * stride
+        };
         let (head, tail) = data.split_at_mut(cut);
-        let part = |data, rows| MatMut { data, rows, cols, stride };
+        let part = |data, rows| MatMut {
+            data,
+            rows,
+            cols,
+            stride,
+        };
         (part(head, count), part(tail, rows - count))
     }
 

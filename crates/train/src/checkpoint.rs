@@ -37,13 +37,17 @@ impl Checkpoint {
         for (index, slice) in slices.iter().enumerate() {
             let name = &slice.name;
             tensors.push((format!("values.{name}"), slice.values));
-            let Some(first) = state.optimizer.first.get(index) else { continue };
+            let Some(first) = state.optimizer.first.get(index) else {
+                continue;
+            };
             tensors.push((format!("first.{name}"), first));
             tensors.push((format!("second.{name}"), &state.optimizer.second[index]));
         }
         if let Some(best) = &state.best {
             let named = slices.iter().zip(&best.values);
-            tensors.extend(named.map(|(slice, values)| (format!("best.{}", slice.name), values.as_slice())));
+            tensors.extend(
+                named.map(|(slice, values)| (format!("best.{}", slice.name), values.as_slice())),
+            );
         }
         let scalars = Scalars {
             step: state.step,
@@ -53,33 +57,46 @@ impl Checkpoint {
             best: state.best.as_ref().map(|best| (best.step, best.loss)),
         };
         let scalars = serde_json::to_string(&scalars).map_err(|error| self.unusable(error))?;
-        let metadata =
-            HashMap::from([("fingerprint".to_owned(), self.fingerprint.clone()), ("run".to_owned(), scalars)]);
+        let metadata = HashMap::from([
+            ("fingerprint".to_owned(), self.fingerprint.clone()),
+            ("run".to_owned(), scalars),
+        ]);
         let views = tensors
             .iter()
             .map(|(name, values)| {
                 let bytes: &[u8] = bytes_of(values);
-                TensorView::new(Dtype::F32, vec![values.len()], bytes).map(|view| (name.clone(), view))
+                TensorView::new(Dtype::F32, vec![values.len()], bytes)
+                    .map(|view| (name.clone(), view))
             })
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| self.unusable(error))?;
-        let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| self.unusable(error))?;
+        let bytes =
+            safetensors::serialize(views, Some(metadata)).map_err(|error| self.unusable(error))?;
         linwright_tensor::write_atomic(&self.path, &bytes).map_err(|source| self.io(source))
     }
 
     /// Reads the state of a run, if there is a checkpoint. Returns whether there was.
-    pub(crate) fn restore(&self, problem: &mut dyn Problem, state: &mut State) -> Result<bool, TrainError> {
+    pub(crate) fn restore(
+        &self,
+        problem: &mut dyn Problem,
+        state: &mut State,
+    ) -> Result<bool, TrainError> {
         let bytes = match fs::read(&self.path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(self.io(source)),
         };
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| self.unusable(error))?;
+        let (_, header) =
+            SafeTensors::read_metadata(&bytes).map_err(|error| self.unusable(error))?;
         let metadata = header.metadata().clone().unwrap_or_default();
         let found = metadata.get("fingerprint").cloned().unwrap_or_default();
         if found != self.fingerprint {
             let (path, expected) = (self.path.clone(), self.fingerprint.clone());
-            return Err(TrainError::Fingerprint { path, expected, found });
+            return Err(TrainError::Fingerprint {
+                path,
+                expected,
+                found,
+            });
         }
         let run = metadata.get("run").map_or("", String::as_str);
         let scalars: Scalars = serde_json::from_str(run).map_err(|error| self.unusable(error))?;
@@ -87,35 +104,72 @@ impl Checkpoint {
         let read = |name: &str, len: usize| -> Result<Vec<f32>, TrainError> {
             let view = tensors.tensor(name).map_err(|error| self.unusable(error))?;
             if view.dtype() != Dtype::F32 || view.shape() != [len] {
-                let found = format!("{name} is {:?} {:?}, expected F32 [{len}]", view.dtype(), view.shape());
+                let found = format!(
+                    "{name} is {:?} {:?}, expected F32 [{len}]",
+                    view.dtype(),
+                    view.shape()
+                );
                 return Err(self.unusable(found));
             }
             let numbers = view.data().chunks_exact(4);
-            Ok(numbers.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+            Ok(numbers
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect())
         };
-        let mut best = scalars.best.map(|(step, loss)| Best { step, loss, values: Vec::new() });
+        let mut best = scalars.best.map(|(step, loss)| Best {
+            step,
+            loss,
+            values: Vec::new(),
+        });
         for slice in problem.slices() {
             let (name, len) = (&slice.name, slice.values.len());
-            slice.values.copy_from_slice(&read(&format!("values.{name}"), len)?);
+            slice
+                .values
+                .copy_from_slice(&read(&format!("values.{name}"), len)?);
             if scalars.step > 0 {
-                state.optimizer.first.push(read(&format!("first.{name}"), len)?);
-                state.optimizer.second.push(read(&format!("second.{name}"), len)?);
+                state
+                    .optimizer
+                    .first
+                    .push(read(&format!("first.{name}"), len)?);
+                state
+                    .optimizer
+                    .second
+                    .push(read(&format!("second.{name}"), len)?);
             }
             if let Some(best) = &mut best {
                 best.values.push(read(&format!("best.{name}"), len)?);
             }
         }
-        let Scalars { step, curve, train_sum, train_count, .. } = scalars;
-        *state = State { step, curve, train_sum, train_count, best, optimizer: std::mem::take(&mut state.optimizer) };
+        let Scalars {
+            step,
+            curve,
+            train_sum,
+            train_count,
+            ..
+        } = scalars;
+        *state = State {
+            step,
+            curve,
+            train_sum,
+            train_count,
+            best,
+            optimizer: std::mem::take(&mut state.optimizer),
+        };
         Ok(true)
     }
 
     fn unusable(&self, reason: impl std::fmt::Display) -> TrainError {
-        TrainError::Checkpoint { path: self.path.clone(), reason: reason.to_string() }
+        TrainError::Checkpoint {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
     }
 
     fn io(&self, source: std::io::Error) -> TrainError {
-        TrainError::Io { path: self.path.clone(), source }
+        TrainError::Io {
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
@@ -125,7 +179,10 @@ fn bytes_of(values: &[f32]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Checkpoint, Control, OptimizerSettings, Problem, Progress, Schedule, Settings, Slice, TrainError, train};
+    use crate::{
+        Checkpoint, Control, OptimizerSettings, Problem, Progress, Schedule, Settings, Slice,
+        TrainError, train,
+    };
 
     /// Least squares to a fixed point, with a batch that depends on the step.
     struct Quadratic {
@@ -136,7 +193,12 @@ mod tests {
     impl Problem for Quadratic {
         fn slices(&mut self) -> Vec<Slice<'_>> {
             let Self { values, gradient } = self;
-            vec![Slice { name: "x".into(), values, gradient, decay: false }]
+            vec![Slice {
+                name: "x".into(),
+                values,
+                gradient,
+                decay: false,
+            }]
         }
 
         fn step(&mut self, step: u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
@@ -153,14 +215,21 @@ mod tests {
     }
 
     fn start() -> Quadratic {
-        Quadratic { values: vec![0.0, 10.0], gradient: vec![0.0; 2] }
+        Quadratic {
+            values: vec![0.0, 10.0],
+            gradient: vec![0.0; 2],
+        }
     }
 
     fn settings() -> Settings {
         Settings {
             name: "quadratic".into(),
             steps: 60,
-            schedule: Schedule { peak: 0.5, warmup: 3, floor: 0.0 },
+            schedule: Schedule {
+                peak: 0.5,
+                warmup: 3,
+                floor: 0.0,
+            },
             optimizer: OptimizerSettings::default(),
             validate_every: 10,
             keep_best: true,
@@ -183,37 +252,83 @@ mod tests {
     #[test]
     fn an_interrupted_run_ends_with_the_same_bits_as_one_that_was_not() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let plan = Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
+        let plan = Checkpoint {
+            path: dir.path().join("run.ckpt"),
+            every: 7,
+            fingerprint: "f".into(),
+        };
         let mut whole = start();
-        let expected = train(&mut whole, &settings(), None, &mut StopAt(u64::MAX, 0)).expect("trains");
+        let expected =
+            train(&mut whole, &settings(), None, &mut StopAt(u64::MAX, 0)).expect("trains");
         assert!(expected.best_loss < 0.5, "loss {}", expected.best_loss);
 
         let mut first = start();
         let stopped = train(&mut first, &settings(), Some(&plan), &mut StopAt(23, 0));
-        assert!(matches!(stopped, Err(TrainError::Interrupted { step: 23, .. })), "{stopped:?}");
+        assert!(
+            matches!(stopped, Err(TrainError::Interrupted { step: 23, .. })),
+            "{stopped:?}"
+        );
         let mut second = start();
-        let outcome = train(&mut second, &settings(), Some(&plan), &mut StopAt(u64::MAX, 0)).expect("goes on");
+        let outcome = train(
+            &mut second,
+            &settings(),
+            Some(&plan),
+            &mut StopAt(u64::MAX, 0),
+        )
+        .expect("goes on");
         assert_eq!(outcome.resumed_at, Some(23));
-        assert_eq!((outcome.curve, second.values), (expected.curve, whole.values));
+        assert_eq!(
+            (outcome.curve, second.values),
+            (expected.curve, whole.values)
+        );
     }
 
     #[test]
     fn a_checkpoint_of_another_run_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut plan = Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
-        train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0)).expect("trains");
+        let mut plan = Checkpoint {
+            path: dir.path().join("run.ckpt"),
+            every: 7,
+            fingerprint: "f".into(),
+        };
+        train(
+            &mut start(),
+            &settings(),
+            Some(&plan),
+            &mut StopAt(u64::MAX, 0),
+        )
+        .expect("trains");
         plan.fingerprint = "g".into();
-        let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0));
-        assert!(matches!(refused, Err(TrainError::Fingerprint { .. })), "{refused:?}");
+        let refused = train(
+            &mut start(),
+            &settings(),
+            Some(&plan),
+            &mut StopAt(u64::MAX, 0),
+        );
+        assert!(
+            matches!(refused, Err(TrainError::Fingerprint { .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
     fn a_damaged_checkpoint_is_an_error_that_names_the_file() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let plan = Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
+        let plan = Checkpoint {
+            path: dir.path().join("run.ckpt"),
+            every: 7,
+            fingerprint: "f".into(),
+        };
         std::fs::write(&plan.path, b"not a checkpoint").expect("writes");
-        let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0));
-        let Err(TrainError::Checkpoint { path, .. }) = refused else { panic!("{refused:?}") };
+        let refused = train(
+            &mut start(),
+            &settings(),
+            Some(&plan),
+            &mut StopAt(u64::MAX, 0),
+        );
+        let Err(TrainError::Checkpoint { path, .. }) = refused else {
+            panic!("{refused:?}")
+        };
         assert_eq!(path, plan.path);
     }
 
@@ -221,7 +336,8 @@ mod tests {
     fn a_diverging_run_is_stopped() {
         let mut settings = settings();
         settings.schedule.peak = 1e4;
-        let error = train(&mut start(), &settings, None, &mut StopAt(u64::MAX, 0)).expect_err("diverges");
+        let error =
+            train(&mut start(), &settings, None, &mut StopAt(u64::MAX, 0)).expect_err("diverges");
         assert!(matches!(error, TrainError::Diverged { .. }), "{error}");
     }
 
@@ -243,7 +359,16 @@ mod tests {
                 self.0.validate()
             }
         }
-        let error = train(&mut Broken(start()), &settings(), None, &mut StopAt(u64::MAX, 0)).expect_err("stops");
-        assert!(matches!(error, TrainError::NonFinite { step: 5, .. }), "{error}");
+        let error = train(
+            &mut Broken(start()),
+            &settings(),
+            None,
+            &mut StopAt(u64::MAX, 0),
+        )
+        .expect_err("stops");
+        assert!(
+            matches!(error, TrainError::NonFinite { step: 5, .. }),
+            "{error}"
+        );
     }
 }

@@ -16,7 +16,9 @@ pub enum TrainError {
         step: u64,
     },
     /// The loss grew far above where it began.
-    #[error("training of {name} diverges: loss {loss:.4e} at step {step}, {first:.4e} at the start; lower the rate")]
+    #[error(
+        "training of {name} diverges: loss {loss:.4e} at step {step}, {first:.4e} at the start; lower the rate"
+    )]
     Diverged {
         /// The run.
         name: String,
@@ -36,7 +38,9 @@ pub enum TrainError {
         step: u64,
     },
     /// A checkpoint of another run.
-    #[error("{path} was written by another run (fingerprint {found}, this one is {expected}); remove it or choose another directory")]
+    #[error(
+        "{path} was written by another run (fingerprint {found}, this one is {expected}); remove it or choose another directory"
+    )]
     Fingerprint {
         /// The checkpoint.
         path: PathBuf,

@@ -10,7 +10,9 @@ use clap::{Args, ValueEnum};
 use linwright::compress::calibration::{Calibration, Split};
 use linwright::compress::capture::Bounds;
 use linwright::compress::fit_store::FitStore;
-use linwright::compress::methods::{BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training};
+use linwright::compress::methods::{
+    BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training,
+};
 use linwright::compress::pipeline::{Context, Edit, Edited, Plan, apply};
 use linwright::compress::study::{self, RunDirectory};
 use linwright::compress::{MethodSpec, Monitor};
@@ -142,13 +144,18 @@ impl From<RoleArg> for Role {
 }
 
 /// Slots that read the same input and are therefore captured together, in the order of computation.
-const GROUPS: [&[Role]; 4] =
-    [&[Role::Query, Role::Key, Role::Value], &[Role::Output], &[Role::Gate, Role::Up], &[Role::Down]];
+const GROUPS: [&[Role]; 4] = [
+    &[Role::Query, Role::Key, Role::Value],
+    &[Role::Output],
+    &[Role::Gate, Role::Up],
+    &[Role::Down],
+];
 
 pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     if args.output.symlink_metadata().is_ok() && !args.force {
-        return Err(Failure::usage(format!("{} exists", args.output.display())).hint("choose another directory or give --force"));
+        return Err(Failure::usage(format!("{} exists", args.output.display()))
+            .hint("choose another directory or give --force"));
     }
     let loaded = open_model(&args.model, &mut console)?;
     let plan = plan(args, &loaded.decoder)?;
@@ -163,7 +170,11 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let directory = RunDirectory::open(&state, &fingerprint)?;
     let edited = {
         let store = FitStore::open(&directory.path().join("fits"))?;
-        let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
+        let context = Context {
+            model_hash: &loaded.hash,
+            bounds: Bounds::default(),
+            store: Some(&store),
+        };
         apply(&loaded.decoder, &calibration, &plan, &context, &mut console)?
     };
     console.stage("saving and loading back");
@@ -178,12 +189,21 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         DTypeArg::Bf16 => DType::Bf16,
     });
     let saved = save(&edited.model, &loaded.source, &options, &args.output)?;
-    std::fs::remove_dir_all(&state).map_err(|error| Failure::io(&state.display().to_string(), &error))?;
+    std::fs::remove_dir_all(&state)
+        .map_err(|error| Failure::io(&state.display().to_string(), &error))?;
     let times = console.finish();
     let before = directory_bytes(&model_dir(&args.model)?);
-    let summary = Summary::new(&edited, &loaded.decoder, (before, saved.bytes()), f64::from(saved.max_difference));
+    let summary = Summary::new(
+        &edited,
+        &loaded.decoder,
+        (before, saved.bytes()),
+        f64::from(saved.max_difference),
+    );
     if shared.json {
-        let stages: Vec<_> = times.iter().map(|(stage, seconds)| serde_json::json!({"stage": stage, "seconds": seconds})).collect();
+        let stages: Vec<_> = times
+            .iter()
+            .map(|(stage, seconds)| serde_json::json!({"stage": stage, "seconds": seconds}))
+            .collect();
         return print_json(&serde_json::json!({
             "output": args.output, "plan": plan, "summary": summary, "sites": edited.sites, "stages": stages,
         }));
@@ -205,31 +225,72 @@ fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
     let attention = GROUPS[0].iter().any(|role| targets.contains(role));
     let mut edits = Vec::new();
     for group in GROUPS {
-        let roles: Vec<Role> = group.iter().copied().filter(|role| targets.contains(role)).collect();
+        let roles: Vec<Role> = group
+            .iter()
+            .copied()
+            .filter(|role| targets.contains(role))
+            .collect();
         if !roles.is_empty() {
-            edits.push(Edit { roles, method: method.clone() });
+            edits.push(Edit {
+                roles,
+                method: method.clone(),
+            });
         } else if group == [Role::Output] && attention && args.heal != HealArg::None {
-            let fit = if args.heal == HealArg::Trained { How::Trained } else { How::Closed };
-            let heal = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
-            edits.push(Edit { roles: vec![Role::Output], method: heal });
+            let fit = if args.heal == HealArg::Trained {
+                How::Trained
+            } else {
+                How::Closed
+            };
+            let heal = MethodSpec::Dense(DenseMethod {
+                fit,
+                ..DenseMethod::default()
+            });
+            edits.push(Edit {
+                roles: vec![Role::Output],
+                method: heal,
+            });
         }
     }
-    Ok(Plan { layers, edits, seed: args.seed })
+    Ok(Plan {
+        layers,
+        edits,
+        seed: args.seed,
+    })
 }
 
 fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
     let low_rank_only = |present: bool, flag: &str| {
-        if present { Err(Failure::usage(format!("{flag} goes with --method low-rank"))) } else { Ok(()) }
+        if present {
+            Err(Failure::usage(format!(
+                "{flag} goes with --method low-rank"
+            )))
+        } else {
+            Ok(())
+        }
     };
     let epochs = args.epochs;
     Ok(match args.method {
         MethodArg::LowRank => {
             if args.rank.is_none() && args.keep.is_none() {
-                return Err(Failure::usage("low rank needs a budget").hint("give --keep SHARE or --rank N"));
+                return Err(
+                    Failure::usage("low rank needs a budget").hint("give --keep SHARE or --rank N")
+                );
             }
-            let fit = if args.trained { How::Trained } else { How::Closed };
-            let training = Training { epochs, ..Training::default() };
-            MethodSpec::LowRank(LowRankMethod { rank: args.rank, keep: args.keep, fit, training })
+            let fit = if args.trained {
+                How::Trained
+            } else {
+                How::Closed
+            };
+            let training = Training {
+                epochs,
+                ..Training::default()
+            };
+            MethodSpec::LowRank(LowRankMethod {
+                rank: args.rank,
+                keep: args.keep,
+                fit,
+                training,
+            })
         }
         MethodArg::Rotor | MethodArg::BlockHadamard => {
             low_rank_only(args.rank.is_some(), "--rank")?;
@@ -250,7 +311,11 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
 
 /// `3`, `3,5`, `0-7` and their mixtures.
 fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
-    let wrong = || Failure::usage(format!("--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"));
+    let wrong = || {
+        Failure::usage(format!(
+            "--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"
+        ))
+    };
     let mut layers = Vec::new();
     for part in text.split(',') {
         let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
@@ -269,14 +334,22 @@ fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != layers.len() {
-        return Err(Failure::usage(format!("--layers {text:?} names a layer twice")));
+        return Err(Failure::usage(format!(
+            "--layers {text:?} names a layer twice"
+        )));
     }
     Ok(layers)
 }
 
 fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration, Failure> {
-    let dataset = args.dataset.as_deref().or((args.model == crate::source::POCKET).then_some(crate::source::POCKET));
-    let dataset = dataset.ok_or_else(|| Failure::usage("no calibration text").hint("give --dataset FILE: a text or JSONL file like what the model is used on"))?;
+    let dataset = args
+        .dataset
+        .as_deref()
+        .or((args.model == crate::source::POCKET).then_some(crate::source::POCKET));
+    let dataset = dataset.ok_or_else(|| {
+        Failure::usage("no calibration text")
+            .hint("give --dataset FILE: a text or JSONL file like what the model is used on")
+    })?;
     let corpus = Corpus::open(&data_file(dataset, "calibration.jsonl")?)?;
     let tokenizer = loaded
         .tokenizer
@@ -292,14 +365,19 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
             break;
         }
     }
-    Ok(Calibration::new(&documents, args.seq_len, args.num_tokens, Split::Contiguous)?)
+    Ok(Calibration::new(
+        &documents,
+        args.seq_len,
+        args.num_tokens,
+        Split::Contiguous,
+    )?)
 }
 
 /// Where fits of an unfinished job are kept: beside the output, under a hidden name.
 fn state_directory(output: &Path) -> Result<PathBuf, Failure> {
-    let name = output
-        .file_name()
-        .ok_or_else(|| Failure::usage(format!("--output {} names no directory", output.display())))?;
+    let name = output.file_name().ok_or_else(|| {
+        Failure::usage(format!("--output {} names no directory", output.display()))
+    })?;
     Ok(output.with_file_name(format!(".{}.linwright-state", name.to_string_lossy())))
 }
 
@@ -326,9 +404,24 @@ struct Summary {
 }
 
 impl Summary {
-    fn new(edited: &Edited, original: &Decoder, (bytes_before, bytes): (u64, u64), difference: f64) -> Self {
-        let sum = |model: &Decoder| model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>();
-        let targeted_dense: u64 = edited.sites.iter().map(|site| site.dense_parameters as u64).sum();
+    fn new(
+        edited: &Edited,
+        original: &Decoder,
+        (bytes_before, bytes): (u64, u64),
+        difference: f64,
+    ) -> Self {
+        let sum = |model: &Decoder| {
+            model
+                .slots()
+                .iter()
+                .map(|slot| slot.parameters() as u64)
+                .sum::<u64>()
+        };
+        let targeted_dense: u64 = edited
+            .sites
+            .iter()
+            .map(|site| site.dense_parameters as u64)
+            .sum();
         let targeted: u64 = edited.sites.iter().map(|site| site.parameters as u64).sum();
         let model_dense = original.config().parameters();
         Self {
@@ -373,7 +466,12 @@ impl Summary {
     }
 }
 
-fn dry_run(plan: &Plan, model: &Decoder, calibration: &Calibration, shared: &Shared) -> Result<(), Failure> {
+fn dry_run(
+    plan: &Plan,
+    model: &Decoder,
+    calibration: &Calibration,
+    shared: &Shared,
+) -> Result<(), Failure> {
     let estimate = study::estimate(plan, model, calibration)?;
     if shared.json {
         return print_json(&serde_json::json!({"plan": plan, "estimate": estimate}));
@@ -381,7 +479,14 @@ fn dry_run(plan: &Plan, model: &Decoder, calibration: &Calibration, shared: &Sha
     let rows: Vec<Vec<String>> = estimate
         .sites
         .iter()
-        .map(|site| vec![site.site.to_string(), site.method.clone(), grouped(site.dense_parameters), grouped(site.parameters)])
+        .map(|site| {
+            vec![
+                site.site.to_string(),
+                site.method.clone(),
+                grouped(site.dense_parameters),
+                grouped(site.parameters),
+            ]
+        })
         .collect();
     print(&format!(
         "{}\n\nparameters of these layers: {} -> {}\nmemory: about {} MB\ntime: about {:.0} s",

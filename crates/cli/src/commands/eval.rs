@@ -116,7 +116,11 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
     };
     let mut tasks = Vec::new();
     if let Some(text) = &args.text {
-        tasks.push(open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?);
+        tasks.push(open_task(
+            "text",
+            &data_file(text, "stories-test.jsonl")?,
+            &options,
+        )?);
     }
     if let Some(questions) = &args.questions {
         let path = data_file(questions, "facts.jsonl")?;
@@ -125,7 +129,9 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
         }
     }
     if tasks.is_empty() {
-        return Err(Failure::usage("nothing to measure").hint("give --text FILE, --questions FILE or both"));
+        return Err(
+            Failure::usage("nothing to measure").hint("give --text FILE, --questions FILE or both")
+        );
     }
     Ok(tasks)
 }
@@ -137,45 +143,69 @@ fn measure(
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
     let tokenizer = loaded.tokenizer.as_ref().ok_or_else(|| {
-        Failure::general(format!("{name} has no tokenizer.json")).hint("text can only be scored with the model's tokenizer")
+        Failure::general(format!("{name} has no tokenizer.json"))
+            .hint("text can only be scored with the model's tokenizer")
     })?;
     console.stage(&format!("evaluating {name}"));
-    study::measure(&loaded.decoder, tokenizer, tasks, console).map_err(|error| Failure::from(error).not_resumable())
+    study::measure(&loaded.decoder, tokenizer, tasks, console)
+        .map_err(|error| Failure::from(error).not_resumable())
 }
 
 fn parameters(loaded: &LoadedModel) -> ParameterCounts {
     let slots = loaded.decoder.slots();
     let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
-    let targeted_dense = slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
+    let targeted_dense = slots
+        .iter()
+        .map(|slot| slot.shape().dense_parameters() as u64)
+        .sum::<u64>();
     let model_dense = loaded.decoder.config().parameters();
-    ParameterCounts { targeted, targeted_dense, model: model_dense + targeted - targeted_dense, model_dense }
+    ParameterCounts {
+        targeted,
+        targeted_dense,
+        model: model_dense + targeted - targeted_dense,
+        model_dense,
+    }
 }
 
 fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) -> String {
     let mut rows = Vec::new();
     for result in results {
         for metric in &result.metrics {
-            let dense = baseline.and_then(|b| b.iter().find(|b| b.task == result.task)).and_then(|b| b.metric(&metric.name));
+            let dense = baseline
+                .and_then(|b| b.iter().find(|b| b.task == result.task))
+                .and_then(|b| b.metric(&metric.name));
             let number = |value: f64| format!("{value:.4}");
             rows.push(vec![
                 result.task.clone(),
                 metric.name.clone(),
                 number(metric.value),
-                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                metric
+                    .stderr
+                    .map_or_else(String::new, |e| format!("± {e:.4}")),
                 dense.map_or_else(String::new, |m| number(m.value)),
                 result.protocol.clone(),
             ]);
         }
     }
-    super::table(&["task", "metric", "value", "error", "dense", "protocol"], &rows)
+    super::table(
+        &["task", "metric", "value", "error", "dense", "protocol"],
+        &rows,
+    )
 }
 
 fn gate(args: &EvalArgs, results: &[TaskResult]) -> Result<(), Failure> {
-    let Some(limit) = args.max_ppl else { return Ok(()) };
-    let perplexity = results.iter().find_map(|result| result.metric("token_perplexity"));
+    let Some(limit) = args.max_ppl else {
+        return Ok(());
+    };
+    let perplexity = results
+        .iter()
+        .find_map(|result| result.metric("token_perplexity"));
     match perplexity {
         Some(metric) if metric.value <= limit => Ok(()),
-        Some(metric) => Err(Failure::new(Kind::Gate, format!("perplexity {:.4} is above {limit}", metric.value))),
+        Some(metric) => Err(Failure::new(
+            Kind::Gate,
+            format!("perplexity {:.4} is above {limit}", metric.value),
+        )),
         None => Err(Failure::usage("--max-ppl needs --text")),
     }
 }

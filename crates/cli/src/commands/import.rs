@@ -31,5 +31,9 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
             "parameters": saved.parameters,
         }));
     }
-    print(&format!("wrote {} ({} parameters)", args.output.display(), super::grouped(saved.parameters)))
+    print(&format!(
+        "wrote {} ({} parameters)",
+        args.output.display(),
+        super::grouped(saved.parameters)
+    ))
 }

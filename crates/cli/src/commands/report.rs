@@ -28,7 +28,8 @@ enum FormatArg {
 pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     let path = args.run.join("report.json");
     let text = std::fs::read_to_string(&path).map_err(|error| {
-        Failure::io(&path.display().to_string(), &error).hint("give the directory of a finished run")
+        Failure::io(&path.display().to_string(), &error)
+            .hint("give the directory of a finished run")
     })?;
     let report = Report::from_json(&text)?;
     match args.format {
@@ -38,7 +39,11 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         Some(FormatArg::Html) => print(&render::html(&report)?),
         None => {
             let html = write_report(&report, &args.run)?;
-            print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
+            print(&format!(
+                "{}\nreport: {}",
+                render::terminal(&report),
+                html.display()
+            ))
         }
     }
 }

@@ -62,7 +62,10 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(model) = &args.model {
         recipe.model.clone_from(model);
     }
-    let output = args.output.clone().unwrap_or_else(|| Path::new("runs").join(&name));
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| Path::new("runs").join(&name));
     study(&name, &recipe, &output, args.dry_run, shared)
 }
 
@@ -71,14 +74,25 @@ fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
     if let Some(preset) = preset
         && !path.exists()
     {
-        return Ok((preset.name.to_owned(), recipe::parse(Path::new(preset.name), preset.text)?));
+        return Ok((
+            preset.name.to_owned(),
+            recipe::parse(Path::new(preset.name), preset.text)?,
+        ));
     }
-    let name = path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
+    let name = path
+        .file_stem()
+        .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
     Ok((name, recipe::read(path)?))
 }
 
 /// Runs a recipe and prints its table.
-pub(crate) fn study(name: &str, recipe: &Recipe, output: &Path, dry_run: bool, shared: &Shared) -> Result<(), Failure> {
+pub(crate) fn study(
+    name: &str,
+    recipe: &Recipe,
+    output: &Path,
+    dry_run: bool,
+    shared: &Shared,
+) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let loaded = open_model(&recipe.model, &mut console)?;
     study::check(recipe, &loaded.decoder)?;
@@ -89,7 +103,12 @@ pub(crate) fn study(name: &str, recipe: &Recipe, output: &Path, dry_run: bool, s
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
-    let inputs = Inputs { model: &loaded, tokenizer, calibration: &calibration, tasks: &tasks };
+    let inputs = Inputs {
+        model: &loaded,
+        tokenizer,
+        calibration: &calibration,
+        tasks: &tasks,
+    };
     if dry_run {
         console.finish();
         return show_costs(recipe, &inputs, shared);
@@ -104,7 +123,11 @@ pub(crate) fn study(name: &str, recipe: &Recipe, output: &Path, dry_run: bool, s
         let json = report.to_json()?;
         return print(&json);
     }
-    print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
+    print(&format!(
+        "{}\nreport: {}",
+        render::terminal(&report),
+        html.display()
+    ))
 }
 
 fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
@@ -116,9 +139,17 @@ fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
         join: Join::Separate,
         limit: eval.limit,
     };
-    let mut tasks = vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl")?, &options)?];
+    let mut tasks = vec![open_task(
+        "text",
+        &data_file(&eval.text, "stories-test.jsonl")?,
+        &options,
+    )?];
     if let Some(questions) = &eval.questions {
-        tasks.push(open_task("multiple_choice", &data_file(questions, "facts.jsonl")?, &options)?);
+        tasks.push(open_task(
+            "multiple_choice",
+            &data_file(questions, "facts.jsonl")?,
+            &options,
+        )?);
     }
     Ok(tasks)
 }
@@ -131,7 +162,8 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
     files
         .iter()
         .map(|path| {
-            let bytes = std::fs::read(path).map_err(|error| Failure::io(&path.display().to_string(), &error))?;
+            let bytes = std::fs::read(path)
+                .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
             Ok(linwright::measure::data::sha256_hex(&bytes))
         })
         .collect()
@@ -144,7 +176,12 @@ fn report(
     findings: Findings,
     shared: &Shared,
 ) -> Result<Report, Failure> {
-    let Findings { baseline, rows, curves, layer_errors } = findings;
+    let Findings {
+        baseline,
+        rows,
+        curves,
+        layer_errors,
+    } = findings;
     let config = inputs.model.decoder.config();
     Ok(Report {
         schema: linwright::measure::report::SCHEMA,
@@ -189,7 +226,10 @@ fn provenance(
 /// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
 pub(crate) fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
     write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
-    write_atomic(&directory.join("report.md"), render::markdown(report).as_bytes())?;
+    write_atomic(
+        &directory.join("report.md"),
+        render::markdown(report).as_bytes(),
+    )?;
     let html = directory.join("report.html");
     write_atomic(&html, render::html(report)?.as_bytes())?;
     Ok(html)
@@ -220,8 +260,21 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
         }
     }
     if shared.json {
-        return print_json(&serde_json::json!({"recipe": recipe, "cells": costs, "seconds": seconds}));
+        return print_json(
+            &serde_json::json!({"recipe": recipe, "cells": costs, "seconds": seconds}),
+        );
     }
-    let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
-    print(&format!("{}\n\nfits of all seeds: about {seconds:.0} s, evaluation apart", table(&header, &lines)))
+    let header = [
+        "table",
+        "method",
+        "layers",
+        "parameters",
+        "dense",
+        "MB",
+        "seconds",
+    ];
+    print(&format!(
+        "{}\n\nfits of all seeds: about {seconds:.0} s, evaluation apart",
+        table(&header, &lines)
+    ))
 }

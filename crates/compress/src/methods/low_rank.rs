@@ -45,7 +45,10 @@ impl LowRankMethod {
         match (self.rank, self.keep) {
             (Some(rank), None) => low_rank_for(Budget::Rank(rank), shape),
             (None, Some(keep)) => low_rank_for(Budget::Keep(keep), shape),
-            _ => Err(FitError::Budget { shape, reason: "give either rank or keep".into() }),
+            _ => Err(FitError::Budget {
+                shape,
+                reason: "give either rank or keep".into(),
+            }),
         }
     }
 }
@@ -86,10 +89,14 @@ impl Method for LowRankMethod {
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         let rank = self.rank(problem.shape)?;
         match self.fit {
-            How::Trained => self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control),
+            How::Trained => {
+                self.training
+                    .run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
+            }
             How::Closed => {
                 let (u, v, dropped_directions) = reduced_rank_regression(problem.stats, rank)?;
-                let report = super::closed_report(problem, &dense(&u, &v), None, dropped_directions);
+                let report =
+                    super::closed_report(problem, &dense(&u, &v), None, dropped_directions);
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
                 Ok(Fit { op, report })
             }
@@ -99,7 +106,13 @@ impl Method for LowRankMethod {
 
 fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
     let mut a = Mat::zeros(u.rows(), v.cols());
-    product(1.0, u.view().into(), v.view().into(), a.view_mut(), Write::Set);
+    product(
+        1.0,
+        u.view().into(),
+        v.view().into(),
+        a.view_mut(),
+        Write::Set,
+    );
     a
 }
 
@@ -109,22 +122,50 @@ fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
 ///
 /// # Errors
 /// [`FitError::Numerics`] if a decomposition does not converge.
-pub fn reduced_rank_regression(stats: &SiteStats, rank: usize) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
-    let numerics = |what: &'static str| move |e: linwright_tensor::linalg::NoConvergence| FitError::Numerics { what, reason: e.to_string() };
+pub fn reduced_rank_regression(
+    stats: &SiteStats,
+    rank: usize,
+) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
+    let numerics = |what: &'static str| {
+        move |e: linwright_tensor::linalg::NoConvergence| FitError::Numerics {
+            what,
+            reason: e.to_string(),
+        }
+    };
     let (out, inp) = (stats.syx.rows(), stats.syx.cols());
     let eigen = eigh(stats.sxx.view()).map_err(numerics("eigenvalues of the Gram matrix"))?;
     let largest = eigen.values.last().copied().unwrap_or(0.0);
-    let roots: Vec<f64> =
-        eigen.values.iter().map(|&w| if w > NO_DATA * largest { 1.0 / w.sqrt() } else { 0.0 }).collect();
+    let roots: Vec<f64> = eigen
+        .values
+        .iter()
+        .map(|&w| {
+            if w > NO_DATA * largest {
+                1.0 / w.sqrt()
+            } else {
+                0.0
+            }
+        })
+        .collect();
     let dropped = roots.iter().filter(|root| **root == 0.0).count();
     // M = D Q w^-½: D S^-½ in the eigenbasis of S.
     let mut m = Mat::zeros(out, inp);
-    product(1.0, stats.syx.view().into(), eigen.vectors.view().into(), m.view_mut(), Write::Set);
+    product(
+        1.0,
+        stats.syx.view().into(),
+        eigen.vectors.view().into(),
+        m.view_mut(),
+        Write::Set,
+    );
     for i in 0..out {
-        m.row_mut(i).iter_mut().zip(&roots).for_each(|(m, root)| *m *= root);
+        m.row_mut(i)
+            .iter_mut()
+            .zip(&roots)
+            .for_each(|(m, root)| *m *= root);
     }
     let decomposed = svd(m.view()).map_err(numerics("whitened cross moment"))?;
-    let mut right = Mat::from_fn(rank, inp, |r, j| decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]);
+    let mut right = Mat::from_fn(rank, inp, |r, j| {
+        decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]
+    });
     let mut v = Mat::zeros(rank, inp);
     let qt = linwright_tensor::kernels::gemm::Arg::Transposed(eigen.vectors.view());
     product(1.0, right.view().into(), qt, v.view_mut(), Write::Set);
@@ -146,7 +187,11 @@ mod tests {
     use linwright_tensor::RngKey;
 
     fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
-        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
+        Mat::from_vec(
+            rows,
+            cols,
+            RngKey::new(seed).stream().normals(rows * cols, 1.0),
+        )
     }
 
     /// Inputs with strongly unequal directions and targets that are not a linear map of them.
@@ -177,22 +222,31 @@ mod tests {
             let best = stats.squared_error(&dense(&u, &v));
             let plain = svd(full.view()).expect("decomposes");
             let truncated = Mat::from_fn(6, 8, |i, j| {
-                (0..rank).map(|r| plain.u.at(i, r) * plain.s[r] * plain.vt.at(r, j)).sum()
+                (0..rank)
+                    .map(|r| plain.u.at(i, r) * plain.s[r] * plain.vt.at(r, j))
+                    .sum()
             });
-            assert!(best <= stats.squared_error(&truncated) + 1e-12, "rank {rank}");
+            assert!(
+                best <= stats.squared_error(&truncated) + 1e-12,
+                "rank {rank}"
+            );
             let mut stream = RngKey::new(9).stream();
             for _ in 0..50 {
                 let nudge = |m: &Mat<f64>, s: &mut linwright_tensor::RngStream| {
                     Mat::from_fn(m.rows(), m.cols(), |i, j| m.at(i, j) + 1e-3 * s.normal())
                 };
                 let (nu, nv) = (nudge(&u, &mut stream), nudge(&v, &mut stream));
-                assert!(best <= stats.squared_error(&dense(&nu, &nv)) + 1e-12, "rank {rank}");
+                assert!(
+                    best <= stats.squared_error(&dense(&nu, &nv)) + 1e-12,
+                    "rank {rank}"
+                );
             }
         }
     }
 
     fn dense_regression(stats: &SiteStats) -> Mat<f64> {
-        linwright_tensor::linalg::solve_spd(stats.sxx.view(), stats.syx.view()).expect("positive definite")
+        linwright_tensor::linalg::solve_spd(stats.sxx.view(), stats.syx.view())
+            .expect("positive definite")
     }
 
     #[test]
@@ -209,6 +263,9 @@ mod tests {
         stats.add(x.view(), x.view());
         let (u, v, dropped) = reduced_rank_regression(&stats, 3).expect("fits");
         assert_eq!(dropped, 1);
-        assert!(stats.squared_error(&dense(&u, &v)) < 1e-9, "three directions carry all the data");
+        assert!(
+            stats.squared_error(&dense(&u, &v)) < 1e-9,
+            "three directions carry all the data"
+        );
     }
 }

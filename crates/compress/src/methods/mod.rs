@@ -179,8 +179,14 @@ pub enum How {
 }
 
 /// The report of a fit in closed form, from sums alone.
-fn closed_report(problem: &FitProblem<'_>, a: &Mat<f64>, ridge: Option<f64>, dropped_directions: usize) -> FitReport {
-    let relative = |stats: &SiteStats| stats.squared_error(a) / stats.target_power().max(f64::MIN_POSITIVE);
+fn closed_report(
+    problem: &FitProblem<'_>,
+    a: &Mat<f64>,
+    ridge: Option<f64>,
+    dropped_directions: usize,
+) -> FitReport {
+    let relative =
+        |stats: &SiteStats| stats.squared_error(a) / stats.target_power().max(f64::MIN_POSITIVE);
     FitReport {
         relative_error: relative(problem.validation),
         train_relative_error: relative(problem.stats),

@@ -27,7 +27,13 @@ pub struct Training {
 
 impl Default for Training {
     fn default() -> Self {
-        Self { epochs: 1, batch: 256, rate: 0.05, weight_decay: 0.0, starts: 1 }
+        Self {
+            epochs: 1,
+            batch: 256,
+            rate: 0.05,
+            weight_decay: 0.0,
+            starts: 1,
+        }
     }
 }
 
@@ -39,9 +45,15 @@ impl Training {
         problem: &FitProblem<'_>,
         control: &mut dyn Control,
     ) -> Result<Fit, FitError> {
-        let samples = problem.samples.ok_or(FitError::TooFewSamples { found: 0, needed: self.batch })?;
+        let samples = problem.samples.ok_or(FitError::TooFewSamples {
+            found: 0,
+            needed: self.batch,
+        })?;
         if samples.train == 0 || samples.train == samples.x.rows() {
-            return Err(FitError::TooFewSamples { found: samples.x.rows(), needed: self.batch + 1 });
+            return Err(FitError::TooFewSamples {
+                found: samples.x.rows(),
+                needed: self.batch + 1,
+            });
         }
         let mut best: Option<Fit> = None;
         for start in 0..self.starts.max(1) {
@@ -51,7 +63,10 @@ impl Training {
                 best = Some(fit);
             }
         }
-        best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
+        best.ok_or(FitError::TooFewSamples {
+            found: 0,
+            needed: 1,
+        })
     }
 
     fn run_once(
@@ -69,8 +84,15 @@ impl Training {
         let settings = Settings {
             name: problem.site.to_string(),
             steps,
-            schedule: Schedule { peak: self.rate, warmup: 0, floor: 0.0 },
-            optimizer: OptimizerSettings { weight_decay: self.weight_decay, ..Default::default() },
+            schedule: Schedule {
+                peak: self.rate,
+                warmup: 0,
+                floor: 0.0,
+            },
+            optimizer: OptimizerSettings {
+                weight_decay: self.weight_decay,
+                ..Default::default()
+            },
             validate_every: steps.div_ceil(20).max(1),
             keep_best: true,
             divergence_factor: 1e3,
@@ -138,7 +160,12 @@ impl<'a> Regression<'a> {
         for start in (0..x.rows()).step_by(1024) {
             let rows = 1024.min(x.rows() - start);
             self.predicted.resize(rows, y.cols());
-            self.op.map().forward(x.rows_range(start, rows), self.predicted.view_mut(), None, &mut self.ws);
+            self.op.map().forward(
+                x.rows_range(start, rows),
+                self.predicted.view_mut(),
+                None,
+                &mut self.ws,
+            );
             sum += squared_difference(self.predicted.view(), y.rows_range(start, rows));
         }
         sum / (y.rows() * y.cols()).max(1) as f64
@@ -147,7 +174,13 @@ impl<'a> Regression<'a> {
 
 fn squared_difference(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> f64 {
     (0..a.rows())
-        .map(|i| a.row(i).iter().zip(b.row(i)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>())
+        .map(|i| {
+            a.row(i)
+                .iter()
+                .zip(b.row(i))
+                .map(|(a, b)| f64::from(a - b).powi(2))
+                .sum::<f64>()
+        })
         .sum()
 }
 
@@ -158,7 +191,12 @@ impl Problem for Regression<'_> {
             .params_mut()
             .into_iter()
             .zip(grads.iter_mut())
-            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: true })
+            .map(|(p, gradient)| Slice {
+                name: p.name,
+                values: p.values,
+                gradient,
+                decay: true,
+            })
             .collect()
     }
 
@@ -167,7 +205,10 @@ impl Problem for Regression<'_> {
         let per_epoch = x.rows().div_ceil(self.batch) as u64;
         let (epoch, position) = (step / per_epoch, (step % per_epoch) as usize);
         if self.order.0 != epoch {
-            self.order = (epoch, self.key.fold_index(epoch).stream().permutation(x.rows()));
+            self.order = (
+                epoch,
+                self.key.fold_index(epoch).stream().permutation(x.rows()),
+            );
         }
         let from = position * self.batch;
         let chosen = &self.order.1[from..(from + self.batch).min(x.rows())];
@@ -176,7 +217,12 @@ impl Problem for Regression<'_> {
         self.predicted.resize(chosen.len(), y.cols());
         self.tape.clear();
         let map = self.op.map();
-        map.forward(self.x.view(), self.predicted.view_mut(), Some(&mut self.tape), &mut self.ws);
+        map.forward(
+            self.x.view(),
+            self.predicted.view_mut(),
+            Some(&mut self.tape),
+            &mut self.ws,
+        );
         let elements = (chosen.len() * y.cols()) as f64;
         let loss = squared_difference(self.predicted.view(), self.y.view()) / elements;
         let scale = (2.0 / elements) as f32;
@@ -185,7 +231,13 @@ impl Problem for Regression<'_> {
         }
         self.grads.clear();
         let (x, dy) = (self.x.view(), self.predicted.view());
-        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
+        let args = Backward {
+            x,
+            dy,
+            tape: &self.tape,
+            dx: None,
+            grads: &mut self.grads,
+        };
         self.op.map().backward(args, &mut self.ws);
         Ok(loss)
     }

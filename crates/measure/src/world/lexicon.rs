@@ -5,14 +5,13 @@ use super::grammar::Lexicon;
 
 /// Names of girls and women.
 pub(super) const GIRLS: [&str; 80] = [
-    "Ada", "Alma", "Amy", "Anna", "Asta", "Beth", "Cora", "Dana", "Dora", "Edna", "Ella",
-    "Elsa", "Emma", "Erin", "Etta", "Eva", "Fay", "Gina", "Gwen", "Ida", "Ines", "Iris", "Isla",
-    "Ivy", "Jane", "Jill", "Joan", "Judy", "Kara", "Kate", "Kira", "Lara", "Laura", "Lea",
-    "Lena", "Lily", "Lisa", "Lola", "Lucy", "Luna", "Mabel", "Mara", "Maria", "Marta", "Maud",
-    "Maya", "Mila", "Mina", "Molly", "Mona", "Nadia", "Nancy", "Nell", "Nina", "Nora", "Olga",
-    "Paula", "Petra", "Polly", "Rita", "Rosa", "Ruby", "Ruth", "Sally", "Sara", "Selma",
-    "Susan", "Tara", "Tess", "Thea", "Tilda", "Tina", "Una", "Vera", "Viola", "Wanda", "Wilma",
-    "Yara", "Zelda", "Zoe",
+    "Ada", "Alma", "Amy", "Anna", "Asta", "Beth", "Cora", "Dana", "Dora", "Edna", "Ella", "Elsa",
+    "Emma", "Erin", "Etta", "Eva", "Fay", "Gina", "Gwen", "Ida", "Ines", "Iris", "Isla", "Ivy",
+    "Jane", "Jill", "Joan", "Judy", "Kara", "Kate", "Kira", "Lara", "Laura", "Lea", "Lena", "Lily",
+    "Lisa", "Lola", "Lucy", "Luna", "Mabel", "Mara", "Maria", "Marta", "Maud", "Maya", "Mila",
+    "Mina", "Molly", "Mona", "Nadia", "Nancy", "Nell", "Nina", "Nora", "Olga", "Paula", "Petra",
+    "Polly", "Rita", "Rosa", "Ruby", "Ruth", "Sally", "Sara", "Selma", "Susan", "Tara", "Tess",
+    "Thea", "Tilda", "Tina", "Una", "Vera", "Viola", "Wanda", "Wilma", "Yara", "Zelda", "Zoe",
 ];
 
 /// Names of boys and men.
@@ -23,8 +22,8 @@ pub(super) const BOYS: [&str; 80] = [
     "Hans", "Harry", "Henry", "Homer", "Hugo", "Ian", "Igor", "Isaac", "Ivan", "Jack", "Jacob",
     "James", "Jim", "Joel", "John", "Jonas", "Karl", "Keith", "Kurt", "Lars", "Leo", "Levi",
     "Liam", "Linus", "Louis", "Luke", "Max", "Milo", "Ned", "Neil", "Nils", "Noah", "Olaf",
-    "Oscar", "Otto", "Owen", "Paul", "Percy", "Peter", "Ralph", "Robin", "Roger", "Rufus",
-    "Sam", "Simon", "Sven", "Theo", "Toby",
+    "Oscar", "Otto", "Owen", "Paul", "Percy", "Peter", "Ralph", "Robin", "Roger", "Rufus", "Sam",
+    "Simon", "Sven", "Theo", "Toby",
 ];
 
 /// Towns, in which people live and things are kept.
@@ -44,19 +43,48 @@ pub(super) const RIVERS: [&str; 16] = [
 
 /// What towns are known for.
 pub(super) const WARES: [&str; 20] = [
-    "bells", "boats", "boots", "candles", "carpets", "clocks", "combs", "drums", "flutes", "gloves",
-    "hats", "kites", "knives", "lamps", "mirrors", "pots", "ropes", "rugs", "spoons", "wagons",
+    "bells", "boats", "boots", "candles", "carpets", "clocks", "combs", "drums", "flutes",
+    "gloves", "hats", "kites", "knives", "lamps", "mirrors", "pots", "ropes", "rugs", "spoons",
+    "wagons",
 ];
 
 /// Days of the week.
-pub(super) const DAYS: [&str; 7] =
-    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+pub(super) const DAYS: [&str; 7] = [
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
+];
 
 /// What people work as.
 pub(super) const JOBS: [&str; 24] = [
-    "baker", "builder", "carpenter", "cook", "doctor", "driver", "farmer", "fisher", "gardener",
-    "guard", "hunter", "miller", "nurse", "painter", "potter", "printer", "sailor", "shepherd",
-    "singer", "smith", "tailor", "teacher", "weaver", "writer",
+    "baker",
+    "builder",
+    "carpenter",
+    "cook",
+    "doctor",
+    "driver",
+    "farmer",
+    "fisher",
+    "gardener",
+    "guard",
+    "hunter",
+    "miller",
+    "nurse",
+    "painter",
+    "potter",
+    "printer",
+    "sailor",
+    "shepherd",
+    "singer",
+    "smith",
+    "tailor",
+    "teacher",
+    "weaver",
+    "writer",
 ];
 
 /// Animals that people keep or meet.
@@ -84,8 +112,9 @@ pub(super) const MATERIALS: [&str; 12] = [
 ];
 
 /// First words of the names of things.
-pub(super) const THING_KINDS: [&str; 8] =
-    ["ancient", "broken", "crooked", "hidden", "magic", "royal", "sacred", "secret"];
+pub(super) const THING_KINDS: [&str; 8] = [
+    "ancient", "broken", "crooked", "hidden", "magic", "royal", "sacred", "secret",
+];
 
 /// Last words of the names of things.
 pub(super) const THING_NOUNS: [&str; 6] = ["crown", "harp", "ring", "shield", "statue", "sword"];
@@ -99,7 +128,10 @@ pub(super) fn lexicon() -> Lexicon {
         .with("colour", &COLOURS)
         .with("animal", &ANIMALS)
         .with("number", &["2", "3", "4", "5", "6", "7", "8", "9"])
-        .with("weather", &["warm", "cold", "sunny", "rainy", "windy", "quiet"])
+        .with(
+            "weather",
+            &["warm", "cold", "sunny", "rainy", "windy", "quiet"],
+        )
         .with("time", &["morning", "evening", "afternoon", "day"])
         .with(
             "place",
@@ -117,16 +149,31 @@ pub(super) fn lexicon() -> Lexicon {
         )
         .with(
             "plural",
-            &["stones", "shells", "coins", "feathers", "nuts", "stamps", "buttons", "cards"],
+            &[
+                "stones", "shells", "coins", "feathers", "nuts", "stamps", "buttons", "cards",
+            ],
         )
         .with(
             "spot",
             &[
-                "bench", "wall", "gate", "tree", "stairs", "table", "well", "fence", "bush", "cart",
-                "rock", "log",
+                "bench", "wall", "gate", "tree", "stairs", "table", "well", "fence", "bush",
+                "cart", "rock", "log",
             ],
         )
-        .with("dish", &["cake", "stew", "jam", "pudding", "pancakes", "dumplings"])
-        .with("goods", &["flour", "sugar", "salt", "eggs", "cream", "oil", "nuts", "yeast"])
-        .with("treat", &["apples", "cookies", "cherries", "candy", "berries", "pears", "figs", "buns"])
+        .with(
+            "dish",
+            &["cake", "stew", "jam", "pudding", "pancakes", "dumplings"],
+        )
+        .with(
+            "goods",
+            &[
+                "flour", "sugar", "salt", "eggs", "cream", "oil", "nuts", "yeast",
+            ],
+        )
+        .with(
+            "treat",
+            &[
+                "apples", "cookies", "cherries", "candy", "berries", "pears", "figs", "buns",
+            ],
+        )
 }

@@ -46,13 +46,21 @@ pub struct WorldSettings {
 impl Default for WorldSettings {
     /// The world of `pocket`.
     fn default() -> Self {
-        let band = |name: &str, least, most| Band { name: name.to_owned(), least, most };
+        let band = |name: &str, least, most| Band {
+            name: name.to_owned(),
+            least,
+            most,
+        };
         Self {
             seed: 1,
             stories: 18_000,
             sums: 1_500,
             lines: 8,
-            bands: vec![band("rare", 5, 7), band("medium", 20, 28), band("frequent", 80, 100)],
+            bands: vec![
+                band("rare", 5, 7),
+                band("medium", 20, 28),
+                band("frequent", 80, 100),
+            ],
             validation: 100,
             test: 400,
         }
@@ -91,7 +99,13 @@ impl World {
         let validation = held_out("validation", settings.validation);
         let test = held_out("test", settings.test);
         let facts = facts::facts(key.fold("facts"), &settings.bands);
-        Self { settings, grammar, facts, validation, test }
+        Self {
+            settings,
+            grammar,
+            facts,
+            validation,
+            test,
+        }
     }
 
     /// What it was made from.
@@ -137,7 +151,9 @@ impl World {
         let told = parallel::map(pieces, |_, first| {
             let last = (first + PIECE).min(self.settings.stories);
             let key = key.fold("stories");
-            (first..last).map(|index| teller.tell(key, index as u64)).collect::<Vec<_>>()
+            (first..last)
+                .map(|index| teller.tell(key, index as u64))
+                .collect::<Vec<_>>()
         });
         let mut documents = Vec::new();
         let mut redrawn = 0;
@@ -146,7 +162,11 @@ impl World {
             redrawn += times;
         }
         let lines = self.settings.lines;
-        documents.extend(facts::fact_documents(key.fold("statements"), &self.facts, lines));
+        documents.extend(facts::fact_documents(
+            key.fold("statements"),
+            &self.facts,
+            lines,
+        ));
         documents.extend(sums::documents(key.fold("sums"), self.settings.sums, lines));
         key.fold("order").stream().shuffle(&mut documents);
         Training { documents, redrawn }

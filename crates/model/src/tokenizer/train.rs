@@ -56,7 +56,10 @@ pub fn train_bpe<S: AsRef<str> + Sync + Send>(
         "clean_up_tokenization_spaces": false,
         "model_max_length": context,
     });
-    Ok(TrainedTokenizer { json: json.0, config })
+    Ok(TrainedTokenizer {
+        json: json.0,
+        config,
+    })
 }
 
 fn train<S: AsRef<str> + Sync + Send>(
@@ -85,7 +88,10 @@ fn train<S: AsRef<str> + Sync + Send>(
 }
 
 fn failed(reason: String) -> TokenizerError {
-    TokenizerError::Invalid { path: Path::new("new tokenizer").into(), reason }
+    TokenizerError::Invalid {
+        path: Path::new("new tokenizer").into(),
+        reason,
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +104,12 @@ mod tests {
         (0..400)
             .map(|i| {
                 let word = |step: usize| words[(i * step + i / 7) % words.len()];
-                format!("The {} and the {} saw {i} of the {}s.", word(1), word(2), word(5))
+                format!(
+                    "The {} and the {} saw {i} of the {}s.",
+                    word(1),
+                    word(2),
+                    word(5)
+                )
             })
             .collect()
     }

@@ -7,7 +7,9 @@
 //! | out · inp | out · inp |
 
 use super::OpSpec;
-use crate::{Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace};
+use crate::{
+    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+};
 use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
@@ -29,7 +31,9 @@ impl<T: Scalar> Dense<T> {
     /// From a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
-        Self { weight: Arc::new(weight) }
+        Self {
+            weight: Arc::new(weight),
+        }
     }
 
     /// The weight (out, inp).
@@ -45,7 +49,10 @@ impl<T: Scalar> Map<T> for Dense<T> {
     }
 
     fn shape(&self) -> Shape {
-        Shape { out: self.weight.rows(), inp: self.weight.cols() }
+        Shape {
+            out: self.weight.rows(),
+            inp: self.weight.cols(),
+        }
     }
 
     fn macs_per_row(&self) -> u64 {
@@ -54,26 +61,47 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
     fn params(&self) -> Vec<Param<'_, T>> {
         let Shape { out, inp } = self.shape();
-        vec![Param { name: "weight".into(), shape: vec![out, inp], values: self.weight.data() }]
+        vec![Param {
+            name: "weight".into(),
+            shape: vec![out, inp],
+            values: self.weight.data(),
+        }]
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
         let Shape { out, inp } = self.shape();
-        vec![ParamMut { name: "weight".into(), shape: vec![out, inp], values: Arc::make_mut(&mut self.weight).data_mut() }]
+        vec![ParamMut {
+            name: "weight".into(),
+            shape: vec![out, inp],
+            values: Arc::make_mut(&mut self.weight).data_mut(),
+        }]
     }
 
-
-    fn forward(&self, x: MatRef<'_, T>, y: MatMut<'_, T>, _tape: Option<&mut Tape<T>>, _ws: &mut Workspace<T>) {
+    fn forward(
+        &self,
+        x: MatRef<'_, T>,
+        y: MatMut<'_, T>,
+        _tape: Option<&mut Tape<T>>,
+        _ws: &mut Workspace<T>,
+    ) {
         linear(x, self.weight.view(), y, Write::Set);
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
-        let Backward { x, dy, dx, grads, .. } = args;
+        let Backward {
+            x, dy, dx, grads, ..
+        } = args;
         let Shape { out, inp } = self.shape();
         let grad = MatMut::new(grads.get_mut(0), out, inp);
         product(T::ONE, Arg::Transposed(dy), Arg::Plain(x), grad, Write::Add);
         if let Some(dx) = dx {
-            product(T::ONE, Arg::Plain(dy), Arg::Plain(self.weight.view()), dx, Write::Set);
+            product(
+                T::ONE,
+                Arg::Plain(dy),
+                Arg::Plain(self.weight.view()),
+                dx,
+                Write::Set,
+            );
         }
     }
 

@@ -1,7 +1,6 @@
 //! Loops over numbers. Each kernel is a plain function on slices or views; the caller owns output
 //! and workspace.
 
-mod lanes;
 pub mod activation;
 pub mod adam;
 pub mod attention;
@@ -9,6 +8,7 @@ pub mod cross_entropy;
 pub mod elementwise;
 pub mod gemm;
 pub mod hadamard;
+mod lanes;
 pub mod layer_norm;
 pub mod permute;
 pub mod rms_norm;
