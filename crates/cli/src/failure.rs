@@ -7,9 +7,9 @@ use linwright::measure::data::DataError;
 use linwright::measure::evaluate::EvaluationError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
-use linwright::model::checkpoint::atomic::OutputError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
+use linwright::tensor::atomic::OutputError;
 use linwright::train::TrainError;
 use std::io;
 use std::process::ExitCode;
@@ -126,6 +126,7 @@ impl From<CompressError> for Failure {
             }
             | CompressError::Layer { .. }
             | CompressError::Role { .. } => Self::usage(message),
+            CompressError::Output(error) => error.into(),
             CompressError::Io { source, .. } if is_full(&source) => {
                 Self::new(Kind::Resources, message)
             }
@@ -140,9 +141,7 @@ impl From<TrainError> for Failure {
         match error {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            TrainError::Io { source, .. } if is_full(&source) => {
-                Self::new(Kind::Resources, message)
-            }
+            TrainError::Output(error) => error.into(),
             _ => Self::general(message),
         }
     }
@@ -157,6 +156,7 @@ impl From<StudyError> for Failure {
         match error {
             StudyError::Compress(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
+            StudyError::Output(error) => error.into(),
             StudyError::Tokenizer { .. } => Self::general(message),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
             StudyError::RunDirectory {
@@ -206,9 +206,7 @@ impl From<OutputError> for Failure {
             OutputError::Exists { .. } => {
                 Self::usage(message).hint("choose another output or give --force")
             }
-            OutputError::Io { source, .. } if is_full(&source) => {
-                Self::new(Kind::Resources, message)
-            }
+            OutputError::Full { .. } => Self::new(Kind::Resources, message),
             _ => Self::general(message),
         }
     }

@@ -2,6 +2,7 @@
 
 use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape, SiteId};
+use linwright_tensor::atomic::OutputError;
 use linwright_train::TrainError;
 use std::path::PathBuf;
 
@@ -104,6 +105,9 @@ pub enum CompressError {
         /// The system's word.
         source: std::io::Error,
     },
+    /// Writing failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The user asked to stop.
     #[error("interrupted; the same command goes on from here")]
     Interrupted,

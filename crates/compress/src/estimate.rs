@@ -3,7 +3,7 @@
 use crate::CompressError;
 use crate::calibration::Calibration;
 use crate::methods::{MethodSpec, Needs};
-use crate::pipeline::Plan;
+use crate::pipeline::{LayerEdit, Plan};
 use linwright_model::Decoder;
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub fn estimate(
         upto.map(|slot| slot.op().map().macs_per_row() as f64).sum()
     };
     let (mut sites, mut flops, mut largest_capture) = (Vec::new(), 0.0, 0u64);
-    for (layer, edit, ids) in plan.sites(model)? {
+    for LayerEdit { layer, edit, sites: ids } in plan.sites(model)? {
         // Both models, two operations a multiply-add.
         flops += 4.0 * tokens * macs_of(layer);
         let mut capture = 0;

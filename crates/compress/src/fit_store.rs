@@ -6,7 +6,8 @@
 use crate::CompressError;
 use crate::methods::{Fit, FitReport};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
-use linwright_tensor::{little_endian_bytes, write_atomic};
+use linwright_tensor::atomic::write_atomic;
+use linwright_tensor::little_endian_bytes;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -138,10 +139,7 @@ impl FitStore {
         let metadata = HashMap::from([("fit".to_owned(), stored)]);
         let bytes = safetensors::serialize(views, Some(metadata))
             .map_err(|error| unusable(error.to_string()))?;
-        write_atomic(&path, &bytes).map_err(|source| CompressError::Io {
-            path: path.clone(),
-            source,
-        })?;
+        write_atomic(&path, &bytes)?;
         self.remove_checkpoints(fingerprint)
     }
 

@@ -78,6 +78,17 @@ pub struct Edited {
     pub sites: Vec<SiteOutcome>,
 }
 
+/// One edit of one layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerEdit<'a> {
+    /// The layer.
+    pub layer: usize,
+    /// What happens to it.
+    pub edit: &'a Edit,
+    /// The sites that change.
+    pub sites: Vec<SiteId>,
+}
+
 impl Plan {
     /// Checks the plan against a model, and gives the sites of every edit of a layer.
     ///
@@ -86,7 +97,7 @@ impl Plan {
     pub fn sites(
         &self,
         model: &Decoder,
-    ) -> Result<Vec<(usize, &Edit, Vec<SiteId>)>, CompressError> {
+    ) -> Result<Vec<LayerEdit<'_>>, CompressError> {
         let last = model.config().layers - 1;
         let mut all = Vec::new();
         for &layer in &self.layers {
@@ -104,7 +115,7 @@ impl Plan {
                     })?;
                     sites.push(slot.id().clone());
                 }
-                all.push((layer, edit, sites));
+                all.push(LayerEdit { layer, edit, sites });
             }
         }
         Ok(all)
@@ -143,7 +154,7 @@ pub fn apply(
         ("training windows", &calibration.train_tokens()),
         ("seed", &plan.seed),
     ]);
-    for (layer, edit, ids) in plan.sites(original)? {
+    for LayerEdit { layer, edit, sites: ids } in plan.sites(original)? {
         let prints: Vec<Fingerprint> = ids
             .iter()
             .map(|id| Fingerprint::of(&[("chain", &chain), ("site", id), ("method", &edit.method)]))

@@ -22,7 +22,8 @@ use linwright_model::Decoder;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_ops::Sites;
-use linwright_tensor::{RngKey, write_atomic};
+use linwright_tensor::RngKey;
+use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,9 @@ pub enum StudyError {
         /// In the directory.
         found: String,
     },
+    /// Writing failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// A file of the run directory cannot be used.
     #[error("{}: {reason}", path.display())]
     RunDirectory {
@@ -125,8 +129,7 @@ impl RunDirectory {
                 });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                write_atomic(&marker, fingerprint.0.as_bytes())
-                    .map_err(|error| unusable(&marker, error))?;
+                write_atomic(&marker, fingerprint.0.as_bytes())?;
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
@@ -165,7 +168,7 @@ impl RunDirectory {
             reason: error.to_string(),
             source: None,
         })?;
-        write_atomic(&path, &bytes).map_err(|error| unusable(&path, error))?;
+        write_atomic(&path, &bytes)?;
         Ok(cell)
     }
 }
@@ -372,7 +375,7 @@ pub fn measure(
     for task in tasks {
         let mut hooks = Hooks {
             progress: &mut |p: Progress| {
-                monitor.borrow_mut().progress(p.done_tokens, p.total_tokens)
+                monitor.borrow_mut().progress(p.done_tokens, p.total_tokens);
             },
             cancelled: &|| monitor.borrow().interrupted(),
         };

@@ -60,6 +60,7 @@ fn a_small_world_trains_stops_goes_on_and_loads_back() {
             seed: 3,
             stories: 30,
             sums: 2,
+            games: 2,
             bands: vec![Band {
                 name: "none".to_owned(),
                 least: 0,

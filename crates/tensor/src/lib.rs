@@ -6,7 +6,7 @@
 //! output and workspace, the result does not depend on the number of threads, and each fast kernel
 //! has a naive twin in its tests as oracle.
 
-mod atomic_file;
+pub mod atomic;
 pub mod dtype;
 pub mod kernels;
 pub mod linalg;
@@ -16,7 +16,6 @@ pub mod parallel;
 mod rng;
 mod scalar;
 
-pub use atomic_file::write_atomic;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};

@@ -63,7 +63,7 @@ pub fn for_each_chunk<T: Send>(
     work: impl Fn(usize, &mut [T]) + Sync + Send,
 ) {
     for_each(data.chunks_mut(len.max(1)).collect(), |index, chunk| {
-        work(index, chunk)
+        work(index, chunk);
     });
 }
 

@@ -3,6 +3,7 @@
 
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
+use linwright_tensor::atomic::write_atomic;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::fs;
@@ -72,7 +73,7 @@ impl Checkpoint {
             .map_err(|error| self.unusable(error))?;
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|error| self.unusable(error))?;
-        linwright_tensor::write_atomic(&self.path, &bytes).map_err(|source| self.io(source))
+        Ok(write_atomic(&self.path, &bytes)?)
     }
 
     /// Reads the state of a run, if there is a checkpoint. Returns whether there was.

@@ -1,5 +1,6 @@
 //! What can go wrong in training.
 
+use linwright_tensor::atomic::OutputError;
 use std::path::PathBuf;
 
 /// A run that could not go on.
@@ -57,7 +58,10 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
-    /// Reading or writing failed.
+    /// Writing failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Reading failed.
     #[error("{path}: {source}")]
     Io {
         /// The file.

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let json = result_json(&record);
     if let Some(path) = &args.output {
         let text = format!("{json:#}\n");
-        linwright::model::checkpoint::atomic::write_atomic(path, text.as_bytes())?;
+        linwright::tensor::atomic::write_atomic(path, text.as_bytes())?;
     }
     if shared.json {
         print_json(&json)?;

@@ -12,7 +12,7 @@ use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Join, Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
-use linwright::model::checkpoint::atomic::write_atomic;
+use linwright::tensor::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
 /// A recipe that is built in.

@@ -117,7 +117,7 @@ enum Node {
     Word(usize),
     Pronoun(usize, Pronoun),
     Sum(usize, usize),
-    Choice(Vec<Vec<Node>>),
+    Choice(Vec<Vec<Self>>),
 }
 
 /// A grammar: one of its templates is drawn, then whatever the template draws.

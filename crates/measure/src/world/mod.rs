@@ -2,13 +2,14 @@
 //!
 //! It has stories, whose entropy is known because they are drawn from a grammar ([`Grammar`]); facts
 //! about a hundred and sixty people, forty towns and forty-eight treasures, each stated in training text a
-//! known number of times; and small sums. Everything follows from [`WorldSettings`], the seed among
+//! known number of times; small sums; and games of attention. Everything follows from [`WorldSettings`], the seed among
 //! them: same settings, same bytes.
 //!
 //! Held-out stories are drawn first; a training story that shares [`RUN`] sentences in a row with
 //! one of them is drawn anew. Facts never stand in stories, so their counts are exact.
 
 mod facts;
+mod games;
 mod grammar;
 mod lexicon;
 mod stories;
@@ -33,6 +34,8 @@ pub struct WorldSettings {
     pub stories: usize,
     /// Documents of sums in the training text.
     pub sums: usize,
+    /// Games of attention in the training text.
+    pub games: usize,
     /// Statements in one document of facts, and lines in one of sums.
     pub lines: usize,
     /// How often facts are stated.
@@ -55,6 +58,7 @@ impl Default for WorldSettings {
             seed: 1,
             stories: 18_000,
             sums: 1_500,
+            games: 4_000,
             lines: 8,
             bands: vec![
                 band("rare", 5, 7),
@@ -142,7 +146,7 @@ impl World {
         self.facts.iter().enumerate().map(ask).collect()
     }
 
-    /// The training text: stories, facts and sums in random order.
+    /// The training text: stories, facts, sums and games in random order.
     #[must_use]
     pub fn training(&self) -> Training {
         let key = self.key();
@@ -168,6 +172,7 @@ impl World {
             lines,
         ));
         documents.extend(sums::documents(key.fold("sums"), self.settings.sums, lines));
+        documents.extend(games::documents(key.fold("games"), self.settings.games));
         key.fold("order").stream().shuffle(&mut documents);
         Training { documents, redrawn }
     }

@@ -11,6 +11,7 @@ fn small() -> WorldSettings {
         seed: 7,
         stories: 2_000,
         sums: 50,
+        games: 50,
         bands: vec![band("rare", 1, 3), band("frequent", 6, 8)],
         validation: 60,
         test: 60,

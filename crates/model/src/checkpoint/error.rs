@@ -1,6 +1,6 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
-use super::atomic::OutputError;
+use linwright_tensor::atomic::OutputError;
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};

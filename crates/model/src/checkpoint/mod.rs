@@ -13,7 +13,6 @@
 //! and refused with a [`CheckpointError`] before they are used, and no file is ever executed or
 //! unpickled. Files must not be shortened while they are read, since they are mapped.
 
-pub mod atomic;
 mod error;
 mod header;
 pub mod llama2c;

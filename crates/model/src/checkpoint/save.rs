@@ -3,7 +3,6 @@
 //! Everything goes into a hidden sibling of the target, is loaded back and compared there, and only
 //! then renamed into place. Weights are written as a stream, one tensor at a time.
 
-use super::atomic::AtomicDir;
 use super::error::CheckpointError;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
@@ -13,6 +12,7 @@ use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
 use crate::decoder::Decoder;
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
+use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};

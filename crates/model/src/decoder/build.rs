@@ -7,6 +7,7 @@ use crate::config::{DecoderConfig, EMBEDDING, FINAL_NORM, HEAD, Linear, NORMS};
 use linwright_ops::{Dense, LinearSlot, Op, Role, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
 use std::convert::Infallible;
+use std::sync::Arc;
 
 /// Roles of the linears of a layer, in order.
 const ROLES: [Role; 7] = [
@@ -109,7 +110,7 @@ impl Decoder {
     ) -> Result<Self, S::Error> {
         let DecoderConfig { vocab, hidden, .. } = config;
         let embedding = source.tensor(EMBEDDING, &[vocab, hidden])?;
-        let embedding = Mat::from_vec(vocab, hidden, embedding);
+        let embedding = Arc::new(Mat::from_vec(vocab, hidden, embedding));
         let layers = (0..config.layers).map(|index| build_layer(&config, index, source));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         let norm = fetch_vector(source, FINAL_NORM, hidden)?;

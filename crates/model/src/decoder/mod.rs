@@ -32,13 +32,14 @@ use layer::Layer;
 use linwright_ops::{LinearSlot, Sites};
 use linwright_tensor::Mat;
 use memory::Memory;
+use std::sync::Arc;
 
 /// A decoder of the Llama family with all its weights.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     config: DecoderConfig,
-    /// (vocab, hidden).
-    embedding: Mat<f32>,
+    /// (vocab, hidden). Copies share it until one of them is changed, as they do dense weights.
+    embedding: Arc<Mat<f32>>,
     layers: Vec<Layer>,
     /// Weight of the norm before the head (hidden).
     norm: Vec<f32>,
@@ -138,7 +139,7 @@ impl Decoder {
     fn walk_mut<'a>(&'a mut self, visit: &mut dyn FnMut(PartMut<'a, '_>)) {
         visit(PartMut::Tensor(
             crate::config::EMBEDDING,
-            self.embedding.data_mut(),
+            Arc::make_mut(&mut self.embedding).data_mut(),
         ));
         for layer in &mut self.layers {
             layer.walk_mut(visit);
@@ -179,12 +180,32 @@ impl Sites for Decoder {
     }
 
     fn slots_mut(&mut self) -> Vec<&mut LinearSlot> {
-        let mut slots = Vec::new();
-        self.walk_mut(&mut |part| {
-            if let PartMut::Slot(slot) = part {
-                slots.push(slot);
-            }
-        });
-        slots
+        // Not through `walk_mut`, which lends the embedding too and would end its sharing.
+        let layers = self.layers.iter_mut().flat_map(|layer| &mut layer.linears);
+        layers.chain(&mut self.head).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_tensor::RngKey;
+    use serde_json::json;
+
+    #[test]
+    fn an_edited_copy_shares_what_was_not_edited() {
+        let config = DecoderConfig::from_json(&json!({
+            "model_type": "llama", "hidden_size": 8, "intermediate_size": 12,
+            "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 5,
+            "hidden_act": "silu", "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": true,
+        }))
+        .expect("a valid config");
+        let original = Decoder::random(config, RngKey::new(1));
+        let mut copy = original.clone();
+        let _ = copy.slots_mut();
+        assert!(Arc::ptr_eq(&original.embedding, &copy.embedding));
+        copy.for_each_param_mut(&mut |_, values| values.fill(0.0));
+        assert!(original.embedding.data().iter().any(|&v| v != 0.0));
     }
 }

@@ -82,7 +82,7 @@ fn written<'a>(grammar: &Grammar, node: &'a Node, words: &Words) -> std::borrow:
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     nodes: &'a [Node],
-    after: Option<&'a Rest<'a>>,
+    after: Option<&'a Self>,
 }
 
 pub(super) fn probability(grammar: &Grammar, text: &str) -> f64 {

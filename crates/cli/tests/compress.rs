@@ -1,0 +1,147 @@
+//! `compress`: methods, forms, plans.
+
+use crate::workshop::Workshop;
+use serde_json::Value;
+
+const DATA: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+
+/// Operators of the sites of a model, by `inspect`.
+fn operators(w: &Workshop, model: &str) -> Vec<(String, String, u64)> {
+    let json = w.ok_json(&format!("inspect {model}"));
+    let sites = json["sites"].as_array().unwrap().iter();
+    sites
+        .map(|site| {
+            let text = |key: &str| site[key].as_str().unwrap().to_owned();
+            (text("role"), text("operator"), site["parameters"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+fn share(summary: &Value) -> f64 {
+    summary["targeted"].as_f64().unwrap() / summary["targeted_dense"].as_f64().unwrap()
+}
+
+#[test]
+fn keep_on_all_linears_saves_its_share_and_shows_it() {
+    let w = Workshop::new();
+    let result = w.ok_json(&format!("compress model --keep 0.5 {DATA} -o out"));
+    let summary = &result["summary"];
+    assert_eq!(result["sites"].as_array().unwrap().len(), 14);
+    assert!((0.3..=0.5).contains(&share(summary)), "{summary}");
+    assert!(summary["bytes"].as_u64() < summary["bytes_before"].as_u64(), "{summary}");
+    let saved = summary["model_dense"].as_u64().unwrap() - summary["model"].as_u64().unwrap();
+    let less = summary["targeted_dense"].as_u64().unwrap() - summary["targeted"].as_u64().unwrap();
+    assert_eq!(saved, less);
+    assert!(operators(&w, "out").iter().all(|(_, kind, _)| kind == "low_rank"));
+    assert_eq!(w.json("out/config.json")["linwright"]["schema"], 1);
+    assert!(w.ok("eval out --text text.jsonl --window 64").contains("token_perplexity"));
+    let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again"));
+    for said in ["LR-keep0.5", "loaded back", "wrote again", "fit error"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+}
+
+#[test]
+fn a_dense_form_keeps_the_names_and_shapes_of_the_model() {
+    let w = Workshop::new();
+    for method in ["low-rank --rank 4", "block-hadamard --epochs 1"] {
+        let targets = "--targets query,key,value --form dense --dtype f32 --force";
+        let plan = format!("compress model --method {method} {targets} {DATA}");
+        w.ok(&format!("{plan} -o dense"));
+        assert!(operators(&w, "dense").iter().all(|(_, kind, _)| kind == "dense"));
+        assert!(w.json("dense/config.json").get("linwright").is_none());
+        assert_eq!(w.weights("dense").len(), w.weights("model").len());
+        let perplexity = |model: &str| {
+            let result = w.ok_json(&format!("eval {model} --text text.jsonl --window 64"));
+            result["results"]["text"]["token_perplexity,none"].as_f64().unwrap()
+        };
+        w.ok(&format!(
+            "compress model --method {method} --targets query,key,value --force {DATA} -o native"
+        ));
+        let (dense, native) = (perplexity("dense"), perplexity("native"));
+        assert!((dense / native - 1.0).abs() < 1e-4, "{method}: {dense} and {native}");
+    }
+}
+
+#[test]
+fn rotor_networks_go_where_they_are_asked_for_and_the_output_heals() {
+    let w = Workshop::new();
+    let plan = format!("compress model --method rotor --epochs 1 --targets query,key {DATA}");
+    for (heal, healed) in [("ridge", true), ("trained", true), ("none", false)] {
+        let json = w.ok_json(&format!("{plan} --layers 1 --heal {heal} -o {heal}"));
+        let sites = json["sites"].as_array().unwrap();
+        assert_eq!(sites.len(), if healed { 3 } else { 2 }, "{heal}");
+        assert_eq!(sites[2.min(sites.len() - 1)]["role"] == "output", healed, "{heal}");
+        let found = operators(&w, heal);
+        let rotors = found.iter().filter(|(_, kind, _)| kind == "rotor_network");
+        assert_eq!(rotors.count(), 2, "{heal}");
+        assert_eq!(found[0].1, "dense", "layer 0 is as it was");
+        assert_eq!(found[7].1, "rotor_network");
+        assert!(found[7].2 < 1024, "{} parameters in a rotor network", found[7].2);
+    }
+    assert!(w.weights("ridge") != w.weights("none"));
+}
+
+#[test]
+fn trained_low_rank_and_storage_types() {
+    let w = Workshop::new();
+    let plan = format!("compress model --rank 2 --targets up {DATA} --bos never");
+    let trained = w.ok_json(&format!("{plan} --trained --epochs 2 -o trained"));
+    let closed = w.ok_json(&format!("{plan} --dtype bf16 -o closed"));
+    let error = |json: &Value| json["sites"][0]["fit"]["relative_error"].as_f64().unwrap();
+    assert!(error(&closed) <= error(&trained), "closed form is the optimum");
+    assert!(w.weights("closed").len() < w.weights("trained").len() * 6 / 10);
+    assert_eq!(w.json("closed/config.json")["torch_dtype"], "bfloat16");
+}
+
+#[test]
+fn a_dry_run_counts_what_the_run_then_does_and_writes_nothing() {
+    let w = Workshop::new();
+    let before = w.names();
+    let plan = format!("compress model --rank 3 --layers 0-1 --targets query,gate {DATA} -o out");
+    let dry = w.ok_json(&format!("{plan} --dry-run"));
+    let shown = w.ok(&format!("{plan} --dry-run"));
+    assert!(shown.contains("memory: about") && shown.contains("time: about"), "{shown}");
+    assert_eq!(w.names(), before);
+    let wet = w.ok_json(&plan);
+    assert_eq!(dry["plan"], wet["plan"]);
+    assert_eq!(dry["estimate"]["targeted"], wet["summary"]["targeted"]);
+    assert_eq!(dry["estimate"]["targeted_dense"], wet["summary"]["targeted_dense"]);
+}
+
+#[test]
+fn options_that_do_not_go_together_are_a_matter_of_usage() {
+    let w = Workshop::new();
+    let before = w.names();
+    for (args, words) in [
+        ("--keep 0.5 --rank 3", &["--keep", "--rank"][..]),
+        ("", &["budget", "--keep SHARE or --rank N"]),
+        ("--method rotor --rank 3", &["--rank", "low-rank"]),
+        ("--method block-hadamard --keep 0.5", &["--keep", "low-rank"]),
+        ("--method rotor --trained", &["--trained", "low-rank"]),
+        ("--keep 0.5 --layers 1-0", &["--layers", "3,5 or 0-7"]),
+        ("--keep 0.5 --layers 1,1", &["twice"]),
+        ("--keep 0.5 --targets head", &["head", "query"]),
+        ("--method rotor --form dense", &["dense", "native", "rotor"]),
+    ] {
+        w.fails(&format!("compress model {args} {DATA} -o out"), 2, words);
+    }
+    w.fails("compress model --keep 0.5 -o out", 2, &["calibration", "--dataset"]);
+    assert_eq!(w.names(), before);
+}
+
+#[test]
+fn force_replaces_an_output() {
+    let w = Workshop::new();
+    let plan = format!("compress model --rank 1 --layers 0 --targets up {DATA} -o out");
+    w.ok(&plan);
+    let first = w.weights("out");
+    w.fails(&plan, 2, &["out exists", "--force"]);
+    let other = plan.replace("--rank 1", "--rank 2");
+    w.ok(&format!("{other} --force"));
+    assert!(w.weights("out") != first);
+    assert_eq!(
+        w.names(),
+        ["calibration.jsonl", "model", "out", "questions.jsonl", "text.jsonl"]
+    );
+}

@@ -1,0 +1,93 @@
+//! `eval`: figures, protocols, options and the gate.
+
+use crate::workshop::{DOCUMENTS, QUESTIONS, Workshop};
+use serde_json::Value;
+
+fn perplexity(result: &Value) -> f64 {
+    result["results"]["text"]["token_perplexity,none"].as_f64().unwrap()
+}
+
+fn counted(result: &Value) -> u64 {
+    result["linwright"]["tokens_counted"].as_u64().unwrap()
+}
+
+#[test]
+fn figures_stand_where_the_harness_has_them() {
+    let w = Workshop::new();
+    let args = "eval model --text text.jsonl --questions questions.jsonl --window 128";
+    let result = w.ok_json(&format!("{args} --output result.json"));
+    assert!((2.0..1e6).contains(&perplexity(&result)), "{result}");
+    let questions = &result["results"]["multiple_choice"];
+    assert!((0.0..=1.0).contains(&questions["acc,none"].as_f64().unwrap()));
+    assert!(questions["acc_norm,none"].is_number());
+    assert_eq!(result["n-samples"]["text"]["effective"], DOCUMENTS);
+    assert_eq!(result["n-samples"]["multiple_choice"]["effective"], QUESTIONS);
+    assert!(counted(&result) > 300);
+    assert_eq!(w.json("result.json"), result, "the file holds what was printed");
+    let shown = w.ok(args);
+    let figure = format!("{:.4}", perplexity(&result));
+    assert!(shown.contains(&figure) && shown.contains("acc_norm"), "{shown}");
+}
+
+#[test]
+fn a_smaller_stride_gives_context_and_counts_the_same_text() {
+    let w = Workshop::new();
+    let whole = w.ok_json("eval model --text text.jsonl --window 64");
+    let explicit = w.ok_json("eval model --text text.jsonl --window 64 --stride 64");
+    assert_eq!(perplexity(&whole), perplexity(&explicit));
+    let sliding = w.ok_json("eval model --text text.jsonl --window 64 --stride 16");
+    assert_ne!(perplexity(&whole), perplexity(&sliding));
+    // Alone, each window loses its first token; sliding, only each document does.
+    let windows_lost = counted(&sliding) - counted(&whole);
+    assert!(windows_lost >= DOCUMENTS as u64, "{windows_lost}");
+    let protocol = |result: &Value| result["linwright"]["protocols"]["text"].clone();
+    assert_ne!(protocol(&whole), protocol(&sliding));
+    w.fails("eval model --text text.jsonl --window 64 --stride 65", 2, &["stride 65"]);
+    w.fails("eval model --text text.jsonl --stride 0", 2, &["stride 0"]);
+}
+
+#[test]
+fn the_first_token_of_documents_counts_only_after_bos() {
+    let w = Workshop::new();
+    let with = |bos: &str| w.ok_json(&format!("eval model --text text.jsonl --window 256 --bos {bos}"));
+    let (always, never, auto) = (with("always"), with("never"), with("auto"));
+    assert_eq!(counted(&always) - counted(&never), DOCUMENTS as u64);
+    assert_eq!(perplexity(&auto), perplexity(&always), "the tokenizer adds one by itself");
+    w.fails("eval model --text text.jsonl --bos sometimes", 2, &["sometimes", "never"]);
+}
+
+#[test]
+fn a_text_file_is_one_document_and_limit_cuts() {
+    let w = Workshop::new();
+    w.write("one.txt", "Tom saw a boat by the lake. Mira lost the key at noon.");
+    let one = w.ok_json("eval model --text one.txt --window 128");
+    assert_eq!(one["n-samples"]["text"]["effective"], 1);
+    let limited = w.ok_json("eval model --text text.jsonl --window 128 --limit 2");
+    assert_eq!(limited["n-samples"]["text"]["effective"], 2);
+}
+
+#[test]
+fn the_dense_baseline_is_measured_in_the_same_run() {
+    let w = Workshop::new();
+    w.ok("compress model --keep 0.4 --dataset calibration.jsonl -o small --quiet");
+    let result = w.ok_json("eval small --baseline model --text text.jsonl --window 128");
+    let alone = w.ok_json("eval model --text text.jsonl --window 128");
+    let baseline = &result["linwright"]["baseline"]["text"]["token_perplexity,none"];
+    assert_eq!(baseline.as_f64().unwrap(), perplexity(&alone));
+    assert_ne!(perplexity(&result), perplexity(&alone));
+    let params = &result["linwright"]["params"];
+    assert!(params["stored"].as_u64() < params["dense"].as_u64(), "{params}");
+}
+
+#[test]
+fn a_missed_gate_has_a_code_of_its_own_and_still_shows_the_figures() {
+    let w = Workshop::new();
+    w.ok("eval model --text text.jsonl --window 128 --max-ppl 1e9");
+    let missed = w.run("eval model --text text.jsonl --window 128 --max-ppl 1.5 --json");
+    assert_eq!(missed.code, Some(4), "{}", missed.stderr);
+    assert!(missed.stderr.contains("above 1.5"), "{}", missed.stderr);
+    let result: Value = serde_json::from_str(&missed.stdout).unwrap();
+    assert!(perplexity(&result) > 1.5);
+    w.fails("eval model --questions questions.jsonl --max-ppl 5", 2, &["--max-ppl", "--text"]);
+    w.fails("eval model", 2, &["nothing to measure", "--questions"]);
+}

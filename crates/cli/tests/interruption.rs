@@ -1,0 +1,203 @@
+//! Ctrl-C, `kill -9` and a full disk in every stage, and the same command again: what it then gives
+//! is what it gives undisturbed, bit for bit.
+
+use crate::study::{RECIPE, rows};
+use crate::workshop::{Outcome, Workshop};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus};
+
+/// Rotor networks on both layers: five stages of capture, eight fits, a save.
+const PLAN: &str = "compress model --method rotor --epochs 120 --targets query,key,value \
+                    --dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").arg(name).arg(child.id().to_string()).status().unwrap();
+    assert!(sent.success(), "kill {name}");
+}
+
+/// Starts a command and signals it as soon as stderr tells of a stage; gives how it ended and what
+/// it said.
+fn stop_at(w: &Workshop, args: &str, stage: &str, name: &str) -> (ExitStatus, String) {
+    let mut child = w.command(args).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.lines().last().is_some_and(|line| line.contains(stage)) {
+        let count = stderr.read_line(&mut said).unwrap();
+        assert!(count > 0, "no stage {stage:?} in {said}");
+    }
+    signal(&child, name);
+    stderr.read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert!(!said.contains("panicked"), "{said}");
+    (status, said)
+}
+
+/// Weights of the plan when nothing disturbs it.
+fn undisturbed() -> Vec<u8> {
+    let w = Workshop::new();
+    w.ok(&format!("{PLAN} -o out"));
+    w.weights("out")
+}
+
+fn only_the_output_remains(w: &Workshop) {
+    let expected = ["calibration.jsonl", "model", "out", "questions.jsonl", "text.jsonl"];
+    assert_eq!(w.names(), expected);
+}
+
+#[test]
+fn ctrl_c_says_that_the_same_command_goes_on_and_it_does() {
+    let expected = undisturbed();
+    let command = format!("{PLAN} -o out");
+    let w = Workshop::new();
+    for (stage, name) in [
+        ("loading", "-INT"),
+        ("layer 0: capturing", "-TERM"),
+        ("layers.0.self_attn.q_proj: fitting", "-INT"),
+        ("layers.0.self_attn.v_proj: fitting", "-INT"),
+        ("layers.0.self_attn.o_proj: fitting", "-TERM"),
+        ("layers.1.self_attn.k_proj: fitting", "-INT"),
+    ] {
+        let (status, said) = stop_at(&w, &command, stage, name);
+        assert_eq!(status.code(), Some(75), "{stage}: {said}");
+        assert!(said.contains("same command again"), "{stage}: {said}");
+        assert!(!w.path("out").exists(), "{stage}");
+        assert!(w.path(".out.linwright-state").is_dir(), "{stage}: {:?}", w.names());
+    }
+    let last = w.run(&command);
+    assert!(!last.stderr.contains("layers.0.self_attn.q_proj: fitting"), "{}", last.stderr);
+    last.succeeded("the last");
+    assert!(w.weights("out") == expected, "other bits than undisturbed");
+    only_the_output_remains(&w);
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once() {
+    let w = Workshop::new();
+    let command = PLAN.replace("--epochs 120", "--epochs 100000");
+    let mut child = w.command(&format!("{command} -o out")).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("fitting") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0);
+    }
+    signal(&child, "-INT");
+    signal(&child, "-INT");
+    let code = child.wait().unwrap().code();
+    assert!(matches!(code, Some(75 | 130)), "{code:?}");
+}
+
+#[test]
+fn a_killed_command_leaves_no_output_and_goes_on() {
+    let expected = undisturbed();
+    let command = format!("{PLAN} -o out");
+    let w = Workshop::new();
+    for stage in [
+        "layer 0: capturing",
+        "layers.0.self_attn.q_proj: fitting",
+        "layers.0.self_attn.v_proj: fitting",
+        "layer 1: capturing",
+        "layers.1.self_attn.o_proj: fitting",
+    ] {
+        let (status, said) = stop_at(&w, &command, stage, "-KILL");
+        assert_eq!(status.code(), None, "{stage}: {said}");
+        assert!(!w.path("out").exists(), "{stage}");
+    }
+    w.ok(&command);
+    assert!(w.weights("out") == expected, "other bits than undisturbed");
+    only_the_output_remains(&w);
+}
+
+#[test]
+fn a_command_killed_while_saving_leaves_all_or_nothing() {
+    let expected = undisturbed();
+    let w = Workshop::new();
+    let command = format!("{PLAN} -o out");
+    stop_at(&w, &command, "saving", "-KILL");
+    // The signal may come after the rename; then the model is whole.
+    if w.path("out").exists() {
+        assert!(w.weights("out") == expected);
+    }
+    w.ok(&format!("{command} --force"));
+    assert!(w.weights("out") == expected, "other bits than undisturbed");
+    only_the_output_remains(&w);
+}
+
+#[test]
+fn a_stopped_study_goes_on_to_the_same_report() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE);
+    w.ok("run -r tiny.yaml -o undisturbed");
+    for (stage, name, code) in [
+        ("evaluating the dense model", "-KILL", None),
+        ("layer 1: capturing", "-INT", Some(75)),
+        ("fitting rotor", "-KILL", None),
+        ("rotor on layers [1, 0], seed 0: evaluating", "-INT", Some(75)),
+        ("BH1 on layers [0], seed 0: evaluating", "-KILL", None),
+        ("seed 1: evaluating", "-TERM", Some(75)),
+    ] {
+        let (status, said) = stop_at(&w, "run -r tiny.yaml -o out", stage, name);
+        assert_eq!(status.code(), code, "{stage}: {said}");
+        assert!(!w.path("out/report.json").exists(), "{stage}");
+    }
+    w.ok("run -r tiny.yaml -o out");
+    let [found, expected] = ["out", "undisturbed"].map(|dir| w.json(&format!("{dir}/report.json")));
+    assert_eq!(rows(&found), rows(&expected));
+    assert_eq!(found["curves"], expected["curves"]);
+    assert_eq!(found["layer_errors"], expected["layer_errors"]);
+}
+
+#[test]
+fn an_interrupted_evaluation_has_nothing_to_go_on_from() {
+    let w = Workshop::new();
+    let long = w.text("text.jsonl").repeat(200);
+    w.write("long.jsonl", long);
+    let eval = "eval model --text long.jsonl --window 64 --stride 8";
+    let (status, said) = stop_at(&w, eval, "evaluating", "-INT");
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted") && !said.contains("same command"), "{said}");
+}
+
+#[test]
+fn another_plan_does_not_take_over_what_was_left() {
+    let w = Workshop::new();
+    let command = format!("{PLAN} -o out");
+    stop_at(&w, &command, "layers.0.self_attn.k_proj: fitting", "-INT");
+    let other = format!("{PLAN} --seed 9 -o out");
+    let words = [".out.linwright-state", "unfinished", "same command", "--force"];
+    w.fails(&other, 6, &words);
+    assert!(w.path(".out.linwright-state").is_dir(), "the unfinished work is kept");
+    w.ok(&format!("{other} --force"));
+    only_the_output_remains(&w);
+}
+
+/// Runs a command that can write files of at most `kib` KiB.
+fn limited(w: &Workshop, args: &str, kib: u32) -> Outcome {
+    let mut command = Command::new("bash");
+    let script = format!("ulimit -f {kib} && exec {} {args}", env!("CARGO_BIN_EXE_linwright"));
+    command.arg("-c").arg(script).current_dir(w.path("."));
+    command.env_remove("RAYON_NUM_THREADS");
+    Outcome::of(command)
+}
+
+#[test]
+fn a_full_disk_has_a_code_of_its_own_and_room_lets_the_command_finish() {
+    let w = Workshop::new();
+    let plan = PLAN.replace("--epochs 120", "--epochs 3");
+    w.ok(&format!("{plan} -o expected"));
+    let before = w.names();
+    for kib in [1, 40, 100] {
+        let outcome = limited(&w, &format!("{plan} -o out"), kib);
+        outcome.failed("a full disk", 5, &["File too large"]);
+        let left = w.names().into_iter().filter(|name| !before.contains(name));
+        assert_eq!(left.collect::<Vec<_>>(), [".out.linwright-state"], "{kib} KiB");
+    }
+    let roomy = w.run(&format!("{plan} -o out"));
+    assert!(!roomy.stderr.contains("fitting"), "the fits were kept: {}", roomy.stderr);
+    roomy.succeeded("with room");
+    assert!(w.weights("out") == w.weights("expected"));
+    assert!(!w.path(".out.linwright-state").exists());
+    let eval = "eval model --text text.jsonl --window 64 --output big.json";
+    limited(&w, eval, 0).failed("a full disk", 5, &["big.json"]);
+    assert!(!w.names().iter().any(|name| name.contains("big.json")), "{:?}", w.names());
+}

@@ -1,0 +1,125 @@
+//! `inspect`, `import`, `ls`, `train-lm`, and what all commands share.
+
+use crate::workshop::{VOCAB, Workshop};
+use linwright::tensor::RngKey;
+
+#[test]
+fn inspect_lists_every_linear_layer() {
+    let w = Workshop::new();
+    let shown = w.ok("inspect model");
+    for said in ["2 layers, hidden 32", "model.layers.1.self_attn.k_proj", "16 x 32", "dense"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    let json = w.ok_json("inspect model --quiet");
+    let sites = json["sites"].as_array().unwrap();
+    assert_eq!(sites.len(), 14, "seven linear layers in each of two layers");
+    let linear = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32);
+    assert_eq!(json["linear_parameters"], linear);
+    assert_eq!(json["parameters"], linear + 2 * VOCAB * 32 + 5 * 32);
+    assert_eq!(sites[1]["site"], "model.layers.0.self_attn.k_proj");
+    assert_eq!((&sites[1]["out"], &sites[1]["inp"]), (&16.into(), &32.into()));
+    w.fails("inspect nowhere", 1, &["nowhere"]);
+}
+
+#[test]
+fn notes_go_to_stderr_unless_quiet() {
+    let w = Workshop::new();
+    let shown = w.run("inspect model --no-progress");
+    assert!(shown.stderr.contains("loading model"), "{}", shown.stderr);
+    for quiet in ["inspect model --quiet", "inspect model -q --json"] {
+        assert_eq!(w.run(quiet).stderr, "", "{quiet}");
+    }
+}
+
+#[test]
+fn ls_lists_all_there_is() {
+    let w = Workshop::new();
+    for (what, expected) in [
+        ("operators", &["dense", "low_rank", "block_hadamard", "rotor_network"][..]),
+        ("methods", &["dense", "low_rank", "block_hadamard", "rotor"]),
+        ("tasks", &["text", "multiple_choice", "completion"]),
+        ("families", &["llama", "qwen2", "mistral"]),
+        ("presets", &["main-job", "rotor-paper-pocket"]),
+    ] {
+        let listed = w.ok_json(&format!("ls {what}"));
+        let names: Vec<&str> = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["name"].as_str().unwrap())
+            .collect();
+        let shown = w.ok(&format!("ls {what}"));
+        for name in expected {
+            assert!(names.contains(name), "{name} in {names:?}");
+            assert!(shown.contains(name), "{name} in {shown}");
+        }
+    }
+    w.fails("ls everything", 2, &["everything", "operators"]);
+}
+
+#[test]
+fn import_makes_a_directory_that_evaluates() {
+    let w = Workshop::new();
+    w.write("tiny.bin", llama2c_weights());
+    w.write("tok.bin", llama2c_tokenizer());
+    let json = w.ok_json("import tiny.bin --tokenizer tok.bin --output imported");
+    assert_eq!(json["parameters"], 270 * 16 + 2 * (768 + 960 + 32) + 16);
+    let inspected = w.ok_json("inspect imported");
+    assert_eq!((&inspected["layers"], &inspected["hidden"]), (&2.into(), &16.into()));
+    let text = "--text text.jsonl --window 24 --limit 1 --quiet";
+    let result = w.ok_json(&format!("eval imported {text}"));
+    assert!(result["results"]["text"]["token_perplexity,none"].as_f64().unwrap() > 1.0);
+    let again = "import tiny.bin --tokenizer tok.bin --output imported";
+    w.fails(again, 2, &["imported", "exists", "--force"]);
+    assert!(w.ok(&format!("{again} --force")).contains("wrote imported"));
+    w.write("tiny.bin", &llama2c_weights()[..999]);
+    w.fails("import tiny.bin --tokenizer tok.bin -o other", 1, &["tiny.bin", "truncated"]);
+    assert!(!w.path("other").exists());
+}
+
+/// Seven sizes and the tensors of a model with tied embeddings.
+fn llama2c_weights() -> Vec<u8> {
+    let (dim, hidden, layers, heads, kv_heads, vocab, positions) = (16, 20, 2, 4, 2, 270, 24);
+    let sizes: [i32; 7] = [dim, hidden, layers, heads, kv_heads, vocab, positions];
+    let per_layer = 2 * dim * dim + 2 * dim * 8 + 3 * dim * hidden + 2 * dim;
+    let count = vocab * dim + layers * per_layer + dim + positions * dim / heads;
+    let values = RngKey::new(3).stream().normals::<f32>(count as usize, 0.3);
+    let sizes = sizes.into_iter().flat_map(i32::to_le_bytes);
+    sizes.chain(values.into_iter().flat_map(f32::to_le_bytes)).collect()
+}
+
+/// Special tokens, bytes and eleven pieces.
+fn llama2c_tokenizer() -> Vec<u8> {
+    let special = ["<unk>", "\n<s>\n", "\n</s>\n"].map(str::to_owned);
+    let bytes = (0..256).map(|b| format!("<0x{b:02X}>"));
+    let pieces = ["he", " t", " the", " a", "th", " ", "t", "h", "e", "a", "n"].map(str::to_owned);
+    let mut file = 7i32.to_le_bytes().to_vec();
+    for (id, piece) in special.into_iter().chain(bytes).chain(pieces).enumerate() {
+        let score = if id < 259 { 0.0 } else { 259.0 - id as f32 };
+        file.extend(score.to_le_bytes());
+        file.extend((piece.len() as i32).to_le_bytes());
+        file.extend(piece.as_bytes());
+    }
+    file
+}
+
+#[test]
+fn the_world_of_train_lm_comes_from_its_seed() {
+    let w = Workshop::new();
+    let plan = "train-lm --seed 3 --epochs 1 --checkpoint lm.ckpt --output lm --dry-run";
+    let json = w.ok_json(plan);
+    assert!(json["training_tokens"].as_u64().unwrap() > 1_000_000);
+    assert_eq!(json["corpus_sha256"].as_str().unwrap().len(), 64);
+    assert!(!w.path("lm").exists() && !w.path("lm.ckpt").exists());
+    w.fails("train-lm --dry-run", 2, &["--output"]);
+}
+
+#[test]
+fn without_a_reader_a_command_ends_quietly() {
+    let w = Workshop::new();
+    let mut child = w.command("inspect model").spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !stderr.contains("error"), "{stderr}");
+}

@@ -1,0 +1,125 @@
+//! `run` and `report`: a recipe with two tables and two seeds.
+
+use crate::workshop::{Workshop, names};
+use serde_json::Value;
+
+/// A recipe for the tiny model.
+pub(crate) const RECIPE: &str = "
+version: 1
+title: A tiny comparison
+model: model
+seeds: [0, 1]
+calibration: {dataset: calibration.jsonl, num_tokens: 1200, seq_len: 64}
+eval: {text: text.jsonl, window: 64, bos: always, questions: questions.jsonl, limit: 3}
+tables:
+  - title: Nested layers
+    layers: [[1], [1, 0]]
+    methods:
+      - {label: rotor, fit: {method: rotor, training: {epochs: 2}}}
+      - {label: LR2-closed, fit: {method: low_rank, rank: 2}}
+  - title: Up and gate
+    layers: [[0]]
+    targets: [up, gate]
+    output_projection: null
+    methods:
+      - {label: BH1, fit: {method: block_hadamard, training: {epochs: 2, rate: 0.01}}}
+";
+
+/// The rows of a report without the times.
+pub(crate) fn rows(report: &Value) -> Vec<Value> {
+    let mut rows = report["rows"].as_array().unwrap().clone();
+    for row in &mut rows {
+        row.as_object_mut().unwrap().remove("seconds").unwrap();
+    }
+    rows
+}
+
+#[test]
+fn a_recipe_gives_a_report_in_three_forms_and_again_the_same() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE);
+    let shown = w.ok("run --recipe tiny.yaml --output out");
+    for said in ["Nested layers", "Up and gate", "rotor", "LR2-closed", "BH1", "report.html"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    let report = w.json("out/report.json");
+    assert_eq!(rows(&report).len(), 2 * (2 * 2 + 1), "seeds x cells");
+    assert_eq!(report["title"], "A tiny comparison");
+    assert_eq!(report["provenance"]["seed"], 0);
+    let markdown = w.text("out/report.md");
+    assert!(markdown.contains("A tiny comparison") && markdown.contains("LR2-closed"));
+    let html = w.text("out/report.html");
+    assert!(html.contains("<svg") && html.contains("Up and gate"));
+    assert!(!html.contains("src=\"http") && !html.contains("<script src"));
+
+    let again = w.run("run -r tiny.yaml -o out");
+    assert!(!again.stderr.contains("fitting"), "nothing is done twice: {}", again.stderr);
+    assert!(!again.stderr.contains("evaluating"), "{}", again.stderr);
+    again.succeeded("again");
+    assert_eq!(w.json("out/report.json")["rows"], report["rows"]);
+}
+
+#[test]
+fn nested_sets_share_fits_and_seeds_differ() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE);
+    let report = w.ok_json("run -r tiny.yaml -o out --quiet");
+    let rows = rows(&report);
+    let figures = |method: &str, layers: usize, seed: u64| {
+        let row = rows.iter().find(|row| {
+            row["method"] == method
+                && row["layers"].as_array().unwrap().len() == layers
+                && row["seed"] == seed
+        });
+        row.unwrap()["results"].clone()
+    };
+    assert_ne!(figures("rotor", 1, 0), figures("rotor", 1, 1));
+    assert_ne!(figures("rotor", 1, 0), figures("rotor", 2, 0));
+    // One file a fit: for each seed 2 methods x 2 layers x (3 and the output), and 2 of the MLP.
+    assert_eq!(names(&w.path("out/fits")).len(), 2 * (2 * 2 * 4 + 2));
+    assert_eq!(names(&w.path("out/cells")).len(), 1 + 2 * 5);
+}
+
+#[test]
+fn a_dry_run_shows_every_row_and_writes_nothing() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", &RECIPE.replace("model: model", "model: elsewhere"));
+    let before = w.names();
+    let costs = w.ok_json("run -r tiny.yaml --model model --dry-run");
+    assert_eq!(costs["cells"].as_array().unwrap().len(), 5);
+    assert!(costs["cells"][0]["estimate"]["targeted"].as_u64().unwrap() > 0);
+    assert!(w.ok("run -r tiny.yaml -m model --dry-run").contains("fits of all seeds"));
+    w.fails("run -r tiny.yaml --dry-run", 1, &["elsewhere"]);
+    assert_eq!(w.names(), before);
+}
+
+#[test]
+fn another_recipe_in_the_same_directory_is_refused() {
+    let w = Workshop::new();
+    let short = RECIPE.replace("seeds: [0, 1]", "seeds: [0]");
+    w.write("tiny.yaml", &short);
+    w.ok("run -r tiny.yaml -o out");
+    let report = w.text("out/report.json");
+    w.write("tiny.yaml", short.replace("rank: 2", "rank: 3"));
+    w.fails("run -r tiny.yaml -o out", 6, &["out", "another run", "choose another directory"]);
+    assert_eq!(w.text("out/report.json"), report, "the other run is untouched");
+}
+
+#[test]
+fn report_renders_a_finished_run_again() {
+    let w = Workshop::new();
+    w.write("tiny.yaml", RECIPE.replace("seeds: [0, 1]", "seeds: [3]"));
+    w.ok("run -r tiny.yaml -o out");
+    let (html, markdown) = (w.text("out/report.html"), w.text("out/report.md"));
+    std::fs::remove_file(w.path("out/report.html")).unwrap();
+    let shown = w.ok("report out");
+    assert!(shown.contains("Nested layers") && shown.contains("report.html"), "{shown}");
+    assert_eq!(w.text("out/report.html"), html);
+    assert_eq!(w.ok("report out --format markdown").trim_end(), markdown.trim_end());
+    assert_eq!(w.ok("report out --format html").trim_end(), html.trim_end());
+    assert!(w.ok("report out --format terminal").contains("LR2-closed"));
+    assert_eq!(w.ok_json("report out"), w.json("out/report.json"));
+    w.fails("report model", 1, &["report.json", "directory of a finished run"]);
+    w.write("out/report.json", "{\"schema\": 1}");
+    w.fails("report out", 1, &["report"]);
+}

@@ -1,0 +1,244 @@
+//! A directory with a tiny random model, texts and questions, and the command run in it.
+
+use linwright::model::checkpoint::{Form, SaveOptions, Source, save};
+use linwright::model::tokenizer::train::train_bpe;
+use linwright::model::{Decoder, DecoderConfig};
+use linwright::tensor::RngKey;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Tokens of the tiny model; its tokenizer has one for every byte, two special ones and merges.
+pub(crate) const VOCAB: usize = 300;
+/// Positions of the tiny model.
+pub(crate) const POSITIONS: usize = 256;
+/// Documents of `text.jsonl`.
+pub(crate) const DOCUMENTS: usize = 6;
+/// Questions of `questions.jsonl`.
+pub(crate) const QUESTIONS: usize = 4;
+
+/// What a workshop starts with: `model/`, `text.jsonl`, `calibration.jsonl`, `questions.jsonl`.
+pub(crate) struct Workshop {
+    dir: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Exit code; none if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Workshop {
+    pub(crate) fn new() -> Self {
+        static FILES: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("model")).unwrap();
+        for (name, bytes) in FILES.get_or_init(files) {
+            fs::write(dir.path().join(name), bytes).unwrap();
+        }
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        let path = self.path(name);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).unwrap()
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(name)).unwrap()
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// The command with arguments divided by spaces, in this directory.
+    pub(crate) fn command(&self, args: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linwright"));
+        command
+            .args(args.split_whitespace())
+            .current_dir(self.dir.path())
+            .env_remove("RAYON_NUM_THREADS")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &str) -> Outcome {
+        Outcome::of(self.command(args))
+    }
+
+    /// Runs a command that must succeed; gives its stdout.
+    pub(crate) fn ok(&self, args: &str) -> String {
+        self.run(args).succeeded(args)
+    }
+
+    /// Runs a command with `--json` that must print one JSON value and nothing else.
+    pub(crate) fn ok_json(&self, args: &str) -> Value {
+        let stdout = self.ok(&format!("{args} --json"));
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{args}: {error}: {stdout}"))
+    }
+
+    /// Runs a command that must fail with this code, and name all `words` on stderr.
+    pub(crate) fn fails(&self, args: &str, code: i32, words: &[&str]) -> String {
+        self.run(args).failed(args, code, words)
+    }
+
+    /// Everything in the directory, hidden entries included.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(self.dir.path())
+    }
+
+    /// The weights of a saved model.
+    pub(crate) fn weights(&self, model: &str) -> Vec<u8> {
+        self.read(&format!("{model}/model.safetensors"))
+    }
+}
+
+impl Outcome {
+    pub(crate) fn of(command: Command) -> Self {
+        let outcome = Self::with_panics(command);
+        assert!(!outcome.panicked(), "{}", outcome.stderr);
+        outcome
+    }
+
+    /// As [`Self::of`], but a panic is left to the caller to notice.
+    pub(crate) fn with_panics(mut command: Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub(crate) fn panicked(&self) -> bool {
+        self.stderr.contains("panicked") || self.code == Some(101)
+    }
+
+    pub(crate) fn succeeded(self, what: &str) -> String {
+        assert_eq!(self.code, Some(0), "{what}: {}", self.stderr);
+        self.stdout
+    }
+
+    pub(crate) fn failed(self, what: &str, code: i32, words: &[&str]) -> String {
+        assert_eq!(self.code, Some(code), "{what}: {self:?}");
+        assert_eq!(self.stdout, "", "{what}: a failure prints nothing to stdout");
+        assert!(self.stderr.contains("error: "), "{what}: {}", self.stderr);
+        for word in words {
+            assert!(
+                self.stderr.contains(word),
+                "{what}: expected {word:?} in: {}",
+                self.stderr
+            );
+        }
+        self.stderr
+    }
+}
+
+/// Names of everything in a directory, hidden entries included, in order.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn files() -> Vec<(String, Vec<u8>)> {
+    let text = documents("text", DOCUMENTS);
+    let calibration = documents("calibration", 30);
+    let mut files = vec![
+        ("text.jsonl".to_owned(), jsonl(&text)),
+        ("calibration.jsonl".to_owned(), jsonl(&calibration)),
+        ("questions.jsonl".to_owned(), questions()),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    save_model(&model, &calibration);
+    for name in names(&model) {
+        files.push((format!("model/{name}"), fs::read(model.join(&name)).unwrap()));
+    }
+    files
+}
+
+fn save_model(dir: &Path, texts: &[String]) {
+    let config = json!({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCAB,
+        "max_position_embeddings": POSITIONS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1,
+    });
+    let config = DecoderConfig::from_json(&config).unwrap();
+    let mut decoder = Decoder::random(config, RngKey::new(1));
+    // Large enough weights that replacing some of them shows in the perplexity.
+    decoder.for_each_param_mut(&mut |name, values| {
+        if name.ends_with("proj.weight") {
+            values.iter_mut().for_each(|value| *value *= 8.0);
+        }
+    });
+    let tokenizer = train_bpe(texts, VOCAB, POSITIONS).unwrap();
+    let companions = vec![
+        ("tokenizer.json".to_owned(), tokenizer.json.into_bytes()),
+        (
+            "tokenizer_config.json".to_owned(),
+            tokenizer.config.to_string().into_bytes(),
+        ),
+    ];
+    let source = Source::of_new_model(decoder.config(), companions);
+    save(&decoder, &source, &SaveOptions::new(Form::Dense), dir).unwrap();
+}
+
+/// Short stories of a small world, the same every time.
+fn documents(name: &str, count: usize) -> Vec<String> {
+    const WHO: [&str; 5] = ["Mira", "Tom", "the miller", "a grey cat", "the old woman"];
+    const DID: [&str; 5] = ["saw", "lost", "carried", "painted", "looked for"];
+    const WHAT: [&str; 6] = ["a boat", "the key", "two apples", "a lantern", "the bell", "a map"];
+    const WHERE: [&str; 4] = ["by the lake", "in the barn", "at noon", "near the mill"];
+    let mut stream = RngKey::new(7).fold(name).stream();
+    let mut pick = |words: &[&'static str]| words[stream.below(words.len())];
+    (0..count)
+        .map(|_| {
+            let sentence = |_| {
+                let (who, did) = (pick(&WHO), pick(&DID));
+                format!("{who} {did} {} {}.", pick(&WHAT), pick(&WHERE))
+            };
+            (0..8).map(sentence).collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
+fn jsonl(documents: &[String]) -> Vec<u8> {
+    let lines = documents.iter().map(|text| json!({ "text": text }));
+    lines.map(|line| format!("{line}\n")).collect::<String>().into()
+}
+
+fn questions() -> Vec<u8> {
+    let line = |index: usize| {
+        json!({
+            "question": format!("Where is lantern {index}? It is"),
+            "choices": [" by the lake", " in the barn", " near the mill"],
+            "answer": index % 3, "band": if index < 2 { "often" } else { "rarely" },
+            "prompt": format!("Lantern {index} is"), "completion": " in the barn",
+        })
+    };
+    let lines = (0..QUESTIONS).map(line);
+    lines.map(|line| format!("{line}\n")).collect::<String>().into()
+}
