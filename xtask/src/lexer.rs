@@ -31,13 +31,10 @@ pub(crate) fn mask(text: &str) -> Masked {
         at = end;
     }
     let blank = |hidden: &[Kind]| {
-        let kept = bytes.iter().zip(&kinds).map(|(&byte, kind)| {
-            if byte != b'\n' && hidden.contains(kind) {
-                b' '
-            } else {
-                byte
-            }
-        });
+        let kept = bytes
+            .iter()
+            .zip(&kinds)
+            .map(|(&byte, kind)| if byte != b'\n' && hidden.contains(kind) { b' ' } else { byte });
         String::from_utf8_lossy(&kept.collect::<Vec<u8>>()).into_owned()
     };
     Masked {
@@ -92,22 +89,16 @@ fn block_comment_end(bytes: &[u8], mut at: usize) -> usize {
 
 /// End of `r"…"`, `r#"…"#` and their byte and C forms, if one starts here.
 fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let prefix = [&b"r"[..], b"br", b"cr"]
-        .into_iter()
-        .find(|prefix| bytes[at..].starts_with(prefix))?;
+    let prefix =
+        [&b"r"[..], b"br", b"cr"].into_iter().find(|prefix| bytes[at..].starts_with(prefix))?;
     let open = at + prefix.len();
-    let hashes = bytes[open..]
-        .iter()
-        .take_while(|&&byte| byte == b'#')
-        .count();
+    let hashes = bytes[open..].iter().take_while(|&&byte| byte == b'#').count();
     if bytes.get(open + hashes) != Some(&b'"') {
         return None;
     }
     let close: Vec<u8> = std::iter::once(b'"').chain(vec![b'#'; hashes]).collect();
     let body = open + hashes + 1;
-    let length = bytes[body..]
-        .windows(close.len())
-        .position(|window| window == close);
+    let length = bytes[body..].windows(close.len()).position(|window| window == close);
     Some(length.map_or(bytes.len(), |length| body + length + close.len()))
 }
 
@@ -162,10 +153,7 @@ mod tests {
             code("fn f<'a>(x: &'a str) -> char { '}' }"),
             "fn f<'a>(x: &'a str) -> char { }"
         );
-        assert_eq!(
-            code(r"let q = ['\'', 'é', '→', '\u{1F600}']; x"),
-            "let q = [ , , , ]; x"
-        );
+        assert_eq!(code(r"let q = ['\'', 'é', '→', '\u{1F600}']; x"), "let q = [ , , , ]; x");
     }
 
     #[test]

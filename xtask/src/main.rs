@@ -3,10 +3,7 @@
 //! Each check is one file in `checks/` and one line of the list there. `cargo xtask NAME...` runs
 //! the named ones alone.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::print_stdout,
-    reason = "a command-line tool prints its findings"
-)]
+#![allow(clippy::print_stdout, reason = "a command-line tool prints its findings")]
 #![allow(
     clippy::disallowed_methods,
     reason = "a tool of the repository asks the environment where cargo puts things"
@@ -71,13 +68,8 @@ fn run_checks(repository: &Repository, checks: &[&Check]) -> Result<bool> {
         let offences = (check.run)(repository)?;
         let verdict = if offences.is_empty() { "ok" } else { "FAILED" };
         let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "{:<10} {verdict:<6} {seconds:6.1} s  {}",
-            check.name, check.about
-        );
-        offences
-            .iter()
-            .for_each(|offence| println!("    {offence}"));
+        println!("{:<10} {verdict:<6} {seconds:6.1} s  {}", check.name, check.about);
+        offences.iter().for_each(|offence| println!("    {offence}"));
         if !offences.is_empty() {
             failed.push(check.name);
         }
@@ -112,10 +104,7 @@ mod tests {
     fn check_means_all_and_names_mean_themselves() {
         assert_eq!(chosen(&words("check")).unwrap().len(), CHECKS.len());
         let named = chosen(&words("caps layers")).unwrap();
-        assert_eq!(
-            named.iter().map(|check| check.name).collect::<Vec<_>>(),
-            ["caps", "layers"]
-        );
+        assert_eq!(named.iter().map(|check| check.name).collect::<Vec<_>>(), ["caps", "layers"]);
     }
 
     #[test]

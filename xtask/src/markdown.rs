@@ -8,9 +8,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
     let mut tables: Vec<Table> = Vec::new();
     let mut inside = false;
     for line in text.lines().map(str::trim) {
-        let row = line
-            .strip_prefix('|')
-            .and_then(|line| line.strip_suffix('|'));
+        let row = line.strip_prefix('|').and_then(|line| line.strip_suffix('|'));
         if let Some(row) = row {
             if !inside {
                 tables.push(Vec::new());
@@ -28,16 +26,12 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
 /// The table whose header has these cells first.
 pub(crate) fn table(text: &str, header: &[&str]) -> Option<Table> {
     tables(text).into_iter().find(|table| {
-        table
-            .first()
-            .is_some_and(|cells| cells.iter().zip(header).all(|(a, b)| a == b))
+        table.first().is_some_and(|cells| cells.iter().zip(header).all(|(a, b)| a == b))
     })
 }
 
 fn is_rule(cells: &[String]) -> bool {
-    cells
-        .iter()
-        .all(|cell| !cell.is_empty() && cell.chars().all(|c| "-: ".contains(c)))
+    cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| "-: ".contains(c)))
 }
 
 /// What stands between backquotes in a cell or line.
@@ -62,10 +56,7 @@ pub(crate) fn blocks(text: &str, language: &str) -> Vec<Block> {
         let Some(info) = line.strip_prefix("```") else {
             continue;
         };
-        let inside = lines
-            .by_ref()
-            .map(|(_, line)| line)
-            .take_while(|line| *line != "```");
+        let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
         let text = inside.fold(String::new(), |text, line| text + line + "\n");
         if info.trim() == language {
             let line = number + 2;
@@ -115,13 +106,7 @@ $ run
 
     #[test]
     fn tables_have_a_header_and_rows() {
-        assert_eq!(
-            tables(PAGE),
-            [
-                vec![vec!["a", "b"], vec!["`x`", "`y`, `z`"]],
-                vec![vec!["c"]]
-            ]
-        );
+        assert_eq!(tables(PAGE), [vec![vec!["a", "b"], vec!["`x`", "`y`, `z`"]], vec![vec!["c"]]]);
         assert_eq!(table(PAGE, &["c"]).unwrap(), [["c"]]);
         assert_eq!(table(PAGE, &["b"]), None);
         assert_eq!(code_spans("`y`, `z`"), ["y", "z"]);

@@ -40,27 +40,14 @@ fn parse(json: &str) -> Result<Vec<Package>> {
 
 fn parse_package(package: &Value) -> Result<Package> {
     let name = package["name"].as_str().context("package without name")?;
-    let manifest = package["manifest_path"]
-        .as_str()
-        .context("package without manifest_path")?;
-    let folder = manifest
-        .rsplit(['/', '\\'])
-        .nth(1)
-        .context("manifest without folder")?;
-    let wanted = package["dependencies"]
-        .as_array()
-        .context("package without dependencies")?;
-    let mut dependencies: Vec<String> = wanted
-        .iter()
-        .filter_map(|dep| dep["name"].as_str().map(String::from))
-        .collect();
+    let manifest = package["manifest_path"].as_str().context("package without manifest_path")?;
+    let folder = manifest.rsplit(['/', '\\']).nth(1).context("manifest without folder")?;
+    let wanted = package["dependencies"].as_array().context("package without dependencies")?;
+    let mut dependencies: Vec<String> =
+        wanted.iter().filter_map(|dep| dep["name"].as_str().map(String::from)).collect();
     dependencies.sort();
     dependencies.dedup();
-    Ok(Package {
-        name: name.to_owned(),
-        folder: folder.to_owned(),
-        dependencies,
-    })
+    Ok(Package { name: name.to_owned(), folder: folder.to_owned(), dependencies })
 }
 
 #[cfg(test)]
@@ -74,10 +61,7 @@ mod tests {
              "dependencies": [{"name": "b", "kind": null}, {"name": "b", "kind": "dev"}]}
         ]}"#;
         let package = &parse(json).unwrap()[0];
-        assert_eq!(
-            (package.name.as_str(), package.folder.as_str()),
-            ("linwright-a", "a")
-        );
+        assert_eq!((package.name.as_str(), package.folder.as_str()), ("linwright-a", "a"));
         assert_eq!(package.dependencies, ["b"]);
     }
 

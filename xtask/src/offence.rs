@@ -14,10 +14,7 @@ pub(crate) struct Offence {
 impl Offence {
     /// An offence at a place that is not a line.
     pub(crate) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            place: place.into(),
-            what: what.into(),
-        }
+        Self { place: place.into(), what: what.into() }
     }
 
     /// What a program complained of, if it did.

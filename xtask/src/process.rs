@@ -29,11 +29,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("cannot start {command:?}"))?;
-    anyhow::ensure!(
-        output.status.success(),
-        "{command:?} failed: {}",
-        output.status
-    );
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {}", output.status);
     String::from_utf8(output.stdout).with_context(|| format!("output of {command:?}"))
 }
 

@@ -51,10 +51,7 @@ impl Repository {
 
     /// The paths that end so.
     pub(crate) fn ending(&self, suffix: &str) -> impl Iterator<Item = &str> {
-        self.files
-            .iter()
-            .map(String::as_str)
-            .filter(move |path| path.ends_with(suffix))
+        self.files.iter().map(String::as_str).filter(move |path| path.ends_with(suffix))
     }
 
     /// The text of a file.
@@ -70,9 +67,7 @@ impl Repository {
     /// # Errors
     /// If one cannot be read.
     pub(crate) fn sources(&self) -> Result<Vec<Source>> {
-        self.ending(".rs")
-            .map(|path| Ok(Source::new(path, &self.text(path)?)))
-            .collect()
+        self.ending(".rs").map(|path| Ok(Source::new(path, &self.text(path)?))).collect()
     }
 }
 
@@ -83,12 +78,7 @@ mod tests {
     #[test]
     fn lists_new_files_and_not_ignored_ones() {
         let dir = tempfile::tempdir().unwrap();
-        output(
-            Command::new("git")
-                .current_dir(dir.path())
-                .args(["init", "-q"]),
-        )
-        .unwrap();
+        output(Command::new("git").current_dir(dir.path()).args(["init", "-q"])).unwrap();
         std::fs::write(dir.path().join(".gitignore"), "*.log\n").unwrap();
         std::fs::write(dir.path().join("a b.rs"), "fn main() {}\n").unwrap();
         std::fs::write(dir.path().join("noise.log"), "x\n").unwrap();

@@ -33,11 +33,7 @@ impl Source {
         } else {
             test_modules(&masked.code)
         };
-        Self {
-            path: path.to_owned(),
-            masked,
-            test_lines,
-        }
+        Self { path: path.to_owned(), masked, test_lines }
     }
 
     /// Whether the line, from one, belongs to tests.
@@ -55,9 +51,7 @@ impl Source {
     /// Every function that has a body, tests included.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let code = &self.masked.code;
-        words(code, "fn")
-            .filter_map(|at| self.function_at(at))
-            .collect()
+        words(code, "fn").filter_map(|at| self.function_at(at)).collect()
     }
 
     fn function_at(&self, at: usize) -> Option<Function> {
@@ -70,33 +64,23 @@ impl Source {
         let code_lines = numbered(&self.masked.code_and_literals)
             .filter(|(number, line)| (first..=last).contains(number) && !line.trim().is_empty())
             .count();
-        Some(Function {
-            name,
-            line: first,
-            code_lines,
-        })
+        Some(Function { name, line: first, code_lines })
     }
 }
 
 /// Lines with their numbers, from one.
 pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines()
-        .enumerate()
-        .map(|(index, line)| (index + 1, line))
+    text.lines().enumerate().map(|(index, line)| (index + 1, line))
 }
 
 /// Where `word` stands in `text`, not as a part of a longer word.
 pub(crate) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
-    text.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |&at| {
-            let before = at.checked_sub(1).is_some_and(|i| is_word(bytes[i]));
-            let after = bytes
-                .get(at + word.len())
-                .is_some_and(|&byte| is_word(byte));
-            !before && !after
-        })
+    text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+        let before = at.checked_sub(1).is_some_and(|i| is_word(bytes[i]));
+        let after = bytes.get(at + word.len()).is_some_and(|&byte| is_word(byte));
+        !before && !after
+    })
 }
 
 /// Whether a file holds nothing but tests.
@@ -183,11 +167,7 @@ mod tests {
     #[test]
     fn functions_are_measured_without_comments_and_blanks() {
         let functions = Source::new("src/a.rs", SAMPLE).functions();
-        let one = Function {
-            name: "one".into(),
-            line: 4,
-            code_lines: 6,
-        };
+        let one = Function { name: "one".into(), line: 4, code_lines: 6 };
         assert_eq!(functions[0], one);
         assert_eq!(functions[1].name, "inside");
         assert_eq!(functions.len(), 2);
@@ -202,11 +182,7 @@ mod tests {
 
     #[test]
     fn test_files_are_tests_from_the_first_line() {
-        for path in [
-            "crates/a/tests/main.rs",
-            "src/tests.rs",
-            "src/read_tests.rs",
-        ] {
+        for path in ["crates/a/tests/main.rs", "src/tests.rs", "src/read_tests.rs"] {
             assert!(Source::new(path, "fn f() {}\n").is_test(1), "{path}");
         }
         assert!(!Source::new("src/attests.rs", "fn f() {}\n").is_test(1));
@@ -220,9 +196,6 @@ mod tests {
 
     #[test]
     fn words_are_whole() {
-        assert_eq!(
-            words("unsafe_code unsafe un_unsafe", "unsafe").collect::<Vec<_>>(),
-            [12]
-        );
+        assert_eq!(words("unsafe_code unsafe un_unsafe", "unsafe").collect::<Vec<_>>(), [12]);
     }
 }

@@ -97,11 +97,7 @@ impl Monitor for Console {
             }
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
                 self.last_line = Instant::now();
-                eprintln!(
-                    "{}: {:.0} %",
-                    self.stage,
-                    100.0 * done as f64 / total.max(1) as f64
-                );
+                eprintln!("{}: {:.0} %", self.stage, 100.0 * done as f64 / total.max(1) as f64);
             }
             None => {}
         }
@@ -127,12 +123,7 @@ mod tests {
 
     #[test]
     fn stages_are_timed_in_order() {
-        let shared = Shared {
-            threads: 0,
-            json: false,
-            quiet: true,
-            no_progress: false,
-        };
+        let shared = Shared { threads: 0, json: false, quiet: true, no_progress: false };
         let mut console = Console::new(&shared);
         console.stage("one");
         console.stage("two");

@@ -45,11 +45,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            hint: None,
-        }
+        Self { kind, message: message.into(), hint: None }
     }
 
     pub(crate) fn general(message: impl Into<String>) -> Self {
@@ -58,6 +54,11 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// Whether the same command can go on from what it left.
+    pub(crate) fn is_resumable(&self) -> bool {
+        self.kind == Kind::Resumable
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -84,11 +85,7 @@ impl Failure {
     }
 
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
-        let kind = if is_full(error) {
-            Kind::Resources
-        } else {
-            Kind::General
-        };
+        let kind = if is_full(error) { Kind::Resources } else { Kind::General };
         Self::new(kind, format!("{what}: {error}"))
     }
 
@@ -100,10 +97,7 @@ impl Failure {
 /// Whether the system ran out of room.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
-    matches!(
-        error.kind(),
-        FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull
-    )
+    matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
 }
 
 impl From<CompressError> for Failure {
@@ -113,19 +107,16 @@ impl From<CompressError> for Failure {
         }
         let message = error.to_string();
         match error {
+            CompressError::Fit { source: FitError::Train(error), .. } => {
+                Self { message, ..Self::from(error) }
+            }
             CompressError::Fit {
-                source: FitError::Train(error),
-                ..
-            } => Self {
-                message,
-                ..Self::from(error)
-            },
-            CompressError::Fit {
-                source: FitError::Budget { .. } | FitError::Operator(_),
-                ..
+                source: FitError::Budget { .. } | FitError::Operator(_), ..
             }
             | CompressError::Layer { .. }
-            | CompressError::Role { .. } => Self::usage(message),
+            | CompressError::Role { .. }
+            | CompressError::Inputs { .. }
+            | CompressError::Window { .. } => Self::usage(message),
             CompressError::Output(error) => error.into(),
             CompressError::Io { source, .. } if is_full(&source) => {
                 Self::new(Kind::Resources, message)
@@ -159,10 +150,9 @@ impl From<StudyError> for Failure {
             StudyError::Output(error) => error.into(),
             StudyError::Tokenizer { .. } => Self::general(message),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            StudyError::RunDirectory {
-                source: Some(source),
-                ..
-            } if is_full(&source) => Self::new(Kind::Resources, message),
+            StudyError::RunDirectory { source: Some(source), .. } if is_full(&source) => {
+                Self::new(Kind::Resources, message)
+            }
             StudyError::RunDirectory { .. } => Self::general(message),
         }
     }

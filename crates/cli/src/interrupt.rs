@@ -26,7 +26,5 @@ pub(crate) fn install() -> std::io::Result<()> {
 
 /// Whether the user asked to stop.
 pub(crate) fn asked() -> bool {
-    ASKED
-        .get()
-        .is_some_and(|asked| asked.load(Ordering::SeqCst))
+    ASKED.get().is_some_and(|asked| asked.load(Ordering::SeqCst))
 }

@@ -8,10 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The parts that every result shares.
 pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult], _shared: &Shared) -> Provenance {
-    let mut protocols: Vec<String> = results
-        .iter()
-        .map(|result| result.protocol.clone())
-        .collect();
+    let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
     protocols.dedup();
     let mut data: Vec<DataSource> = results
         .iter()
@@ -46,10 +43,7 @@ pub(crate) fn of_evaluation(
     results: &[TaskResult],
     shared: &Shared,
 ) -> Provenance {
-    Provenance {
-        recipe: "linwright eval".into(),
-        ..base(loaded, results, shared)
-    }
+    Provenance { recipe: "linwright eval".into(), ..base(loaded, results, shared) }
 }
 
 /// Bits may differ between instruction sets, so a result names its own.

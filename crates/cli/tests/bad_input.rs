@@ -40,12 +40,6 @@ fn open(w: &Workshop) -> (Value, Vec<u8>) {
     (header, file[8 + length..].to_vec())
 }
 
-fn change_header(w: &Workshop, change: impl FnOnce(&mut Value)) {
-    let (mut header, data) = open(w);
-    change(&mut header);
-    write_weights(w, WEIGHTS, &header, &data);
-}
-
 fn write_weights(w: &Workshop, name: &str, header: &Value, data: &[u8]) {
     let header = header.to_string();
     let length = (header.len() as u64).to_le_bytes();
@@ -70,6 +64,14 @@ fn shard(w: &Workshop) {
     w.write("model/model.safetensors.index.json", index.to_string());
     fs::remove_file(w.path(WEIGHTS)).unwrap();
     write_weights(w, "model/model-00001-of-00002.safetensors", &header, &data);
+}
+
+/// One long document in place of many short ones.
+fn long_documents(w: &Workshop) {
+    for name in ["text.jsonl", "calibration.jsonl"] {
+        let text = "Mira lost the key by the lake. ".repeat(200);
+        w.write(name, json!({ "text": text }).to_string());
+    }
 }
 
 fn recipe(w: &Workshop, from: &str, to: &str) {
@@ -131,10 +133,14 @@ fn models() -> Vec<Case> {
         case(
             "overlapping tensors",
             |w| {
-                change_header(w, |header| {
-                    let other = &header["model.layers.0.self_attn.o_proj.weight"];
-                    header[QUERY]["data_offsets"] = other["data_offsets"].clone();
-                });
+                let last = |name: &str| name.ends_with("1.self_attn.v_proj.weight");
+                let (mut header, data) = open(w);
+                let tensors = header.as_object_mut().unwrap();
+                let end = tensors.iter_mut().find(|(name, _)| last(name)).unwrap().1;
+                let offsets = &mut end["data_offsets"];
+                let [from, to] = [0, 1].map(|i| offsets[i].as_u64().unwrap() - 64);
+                *offsets = json!([from, to]);
+                write_weights(w, WEIGHTS, &header, &data);
             },
             EVAL,
             1,
@@ -143,10 +149,22 @@ fn models() -> Vec<Case> {
         case(
             "eight-bit weights",
             |w| {
-                change_header(w, |header| {
-                    header[QUERY]["dtype"] = json!("I8");
-                    header[QUERY]["shape"] = json!([32, 128]);
-                });
+                let (mut header, data) = open(w);
+                let names: Vec<String> = header.as_object().unwrap().keys().cloned().collect();
+                let (mut start, mut kept) = (0, Vec::new());
+                for name in names.iter().filter(|name| *name != "__metadata__") {
+                    let offsets = header[name]["data_offsets"].clone();
+                    let [from, to] = [0, 1].map(|i| offsets[i].as_u64().unwrap() as usize);
+                    let mut bytes = data[from..to].to_vec();
+                    if name == QUERY {
+                        header[name]["dtype"] = json!("I8");
+                        bytes.truncate(32 * 32);
+                    }
+                    header[name]["data_offsets"] = json!([start, start + bytes.len()]);
+                    start += bytes.len();
+                    kept.extend(bytes);
+                }
+                write_weights(w, WEIGHTS, &header, &kept);
             },
             EVAL,
             1,
@@ -154,7 +172,11 @@ fn models() -> Vec<Case> {
         ),
         case(
             "a tensor of another shape",
-            |w| change_header(w, |header| header[QUERY]["shape"] = json!([16, 64])),
+            |w| {
+                let (mut header, data) = open(w);
+                header[QUERY]["shape"] = json!([16, 64]);
+                write_weights(w, WEIGHTS, &header, &data);
+            },
             EVAL,
             1,
             &[QUERY, "[16, 64]", "[32, 32]"],
@@ -340,14 +362,14 @@ fn options() -> Vec<Case> {
         ),
         case(
             "a window longer than the model",
-            |_| {},
+            long_documents,
             "eval model --text text.jsonl --window 300",
             2,
             &["300 tokens", "256 positions"],
         ),
         case(
             "calibration windows longer than the model",
-            |_| {},
+            long_documents,
             "compress model --keep 0.5 --seq-len 300 --dataset calibration.jsonl -o out",
             2,
             &["300", "256 positions"],
@@ -359,7 +381,13 @@ fn options() -> Vec<Case> {
             2,
             &["--seq-len"],
         ),
-        case("no epochs", |_| {}, "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out", 2, &["--epochs"]),
+        case(
+            "no epochs",
+            |_| {},
+            "compress model --method rotor --epochs 0 --dataset calibration.jsonl -o out",
+            2,
+            &["--epochs"],
+        ),
         case("an unknown flag", |_| {}, "inspect model --jsn", 2, &["--jsn", "--json"]),
         case("an unknown verb", |_| {}, "inspekt model", 2, &["inspekt", "inspect"]),
     ]
@@ -399,17 +427,27 @@ fn recipes() -> Vec<Case> {
         ),
         case(
             "windows longer than the model",
-            |w| recipe(w, "seq_len: 64", "seq_len: 300"),
+            |w| {
+                long_documents(w);
+                recipe(w, "seq_len: 64", "seq_len: 300");
+            },
             RUN,
             2,
             &["300", "256 positions"],
         ),
         case(
+            "an output that would be replaced twice",
+            |w| recipe(w, "layers: [[1], [1, 0]]", "layers: [[1]]\n    targets: [output]"),
+            RUN,
+            3,
+            &["tables[0].targets", "output_projection: null"],
+        ),
+        case(
             "roles that read different inputs",
             |w| recipe(w, "[up, gate]", "[up, down]"),
             RUN,
-            3,
-            &["targets", "down"],
+            2,
+            &["targets up and down read different inputs"],
         ),
     ]
 }

@@ -32,7 +32,9 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
     let saved = summary["model_dense"].as_u64().unwrap() - summary["model"].as_u64().unwrap();
     let less = summary["targeted_dense"].as_u64().unwrap() - summary["targeted"].as_u64().unwrap();
     assert_eq!(saved, less);
-    assert!(operators(&w, "out").iter().all(|(_, kind, _)| kind == "low_rank"));
+    for (role, kind, _) in operators(&w, "out") {
+        assert_eq!(kind, if role == "head" { "dense" } else { "low_rank" }, "{role}");
+    }
     assert_eq!(w.json("out/config.json")["linwright"]["schema"], 1);
     assert!(w.ok("eval out --text text.jsonl --window 64").contains("token_perplexity"));
     let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again"));
@@ -140,8 +142,5 @@ fn force_replaces_an_output() {
     let other = plan.replace("--rank 1", "--rank 2");
     w.ok(&format!("{other} --force"));
     assert!(w.weights("out") != first);
-    assert_eq!(
-        w.names(),
-        ["calibration.jsonl", "model", "out", "questions.jsonl", "text.jsonl"]
-    );
+    assert_eq!(w.names(), ["calibration.jsonl", "model", "out", "questions.jsonl", "text.jsonl"]);
 }

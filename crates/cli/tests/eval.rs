@@ -49,7 +49,8 @@ fn a_smaller_stride_gives_context_and_counts_the_same_text() {
 #[test]
 fn the_first_token_of_documents_counts_only_after_bos() {
     let w = Workshop::new();
-    let with = |bos: &str| w.ok_json(&format!("eval model --text text.jsonl --window 256 --bos {bos}"));
+    let with =
+        |bos: &str| w.ok_json(&format!("eval model --text text.jsonl --window 256 --bos {bos}"));
     let (always, never, auto) = (with("always"), with("never"), with("auto"));
     assert_eq!(counted(&always) - counted(&never), DOCUMENTS as u64);
     assert_eq!(perplexity(&auto), perplexity(&always), "the tokenizer adds one by itself");

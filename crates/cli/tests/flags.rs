@@ -22,9 +22,8 @@ fn every_flag_is_tried_in_a_test() {
     let w = Workshop::new();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let sources = names(&tests).into_iter().filter(|name| name != "flags.rs");
-    let tried: BTreeSet<String> = sources
-        .flat_map(|name| flags(&fs::read_to_string(tests.join(name)).unwrap()))
-        .collect();
+    let tried: BTreeSet<String> =
+        sources.flat_map(|name| flags(&fs::read_to_string(tests.join(name)).unwrap())).collect();
     for verb in VERBS {
         let help = w.ok(&format!("{verb} --help"));
         let offered = flags(&help);

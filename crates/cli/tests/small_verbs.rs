@@ -12,9 +12,9 @@ fn inspect_lists_every_linear_layer() {
     }
     let json = w.ok_json("inspect model --quiet");
     let sites = json["sites"].as_array().unwrap();
-    assert_eq!(sites.len(), 14, "seven linear layers in each of two layers");
+    assert_eq!(sites.len(), 15, "seven in each of two layers, and the output matrix");
     let linear = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32);
-    assert_eq!(json["linear_parameters"], linear);
+    assert_eq!(json["linear_parameters"], linear + VOCAB * 32);
     assert_eq!(json["parameters"], linear + 2 * VOCAB * 32 + 5 * 32);
     assert_eq!(sites[1]["site"], "model.layers.0.self_attn.k_proj");
     assert_eq!((&sites[1]["out"], &sites[1]["inp"]), (&16.into(), &32.into()));

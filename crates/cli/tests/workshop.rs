@@ -141,11 +141,7 @@ impl Outcome {
         assert_eq!(self.stdout, "", "{what}: a failure prints nothing to stdout");
         assert!(self.stderr.contains("error: "), "{what}: {}", self.stderr);
         for word in words {
-            assert!(
-                self.stderr.contains(word),
-                "{what}: expected {word:?} in: {}",
-                self.stderr
-            );
+            assert!(self.stderr.contains(word), "{what}: expected {word:?} in: {}", self.stderr);
         }
         self.stderr
     }
@@ -154,9 +150,8 @@ impl Outcome {
 /// Names of everything in a directory, hidden entries included, in order.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -197,10 +192,7 @@ fn save_model(dir: &Path, texts: &[String]) {
     let tokenizer = train_bpe(texts, VOCAB, POSITIONS).unwrap();
     let companions = vec![
         ("tokenizer.json".to_owned(), tokenizer.json.into_bytes()),
-        (
-            "tokenizer_config.json".to_owned(),
-            tokenizer.config.to_string().into_bytes(),
-        ),
+        ("tokenizer_config.json".to_owned(), tokenizer.config.to_string().into_bytes()),
     ];
     let source = Source::of_new_model(decoder.config(), companions);
     save(&decoder, &source, &SaveOptions::new(Form::Dense), dir).unwrap();

@@ -43,10 +43,7 @@ impl Calibration {
         let mut left = max_tokens;
         match split {
             Split::Contiguous => {
-                for piece in documents
-                    .iter()
-                    .flat_map(|document| document.chunks(window.max(1)))
-                {
+                for piece in documents.iter().flat_map(|document| document.chunks(window.max(1))) {
                     let piece = &piece[..piece.len().min(left)];
                     left -= piece.len();
                     if piece.len() > 1 {
@@ -55,21 +52,11 @@ impl Calibration {
                 }
             }
             Split::RotorPaper => {
-                let text: Vec<u32> = documents
-                    .iter()
-                    .flatten()
-                    .copied()
-                    .take(max_tokens)
-                    .collect();
+                let text: Vec<u32> = documents.iter().flatten().copied().take(max_tokens).collect();
                 let starts = (0..text.len()).step_by((window / 2).max(1));
                 let whole = starts.filter(|start| start + window <= text.len());
-                windows = whole
-                    .map(|start| text[start..start + window].to_vec())
-                    .collect();
-                RngKey::new(0)
-                    .fold("rotor_paper split")
-                    .stream()
-                    .shuffle(&mut windows);
+                windows = whole.map(|start| text[start..start + window].to_vec()).collect();
+                RngKey::new(0).fold("rotor_paper split").stream().shuffle(&mut windows);
             }
         }
         let found: usize = windows.iter().map(Vec::len).sum();
@@ -84,22 +71,27 @@ impl Calibration {
             train -= 1;
         }
         if train == 0 {
-            return Err(CompressError::Calibration {
-                found,
-                windows: windows.len(),
-            });
+            return Err(CompressError::Calibration { found, windows: windows.len() });
         }
-        Ok(Self {
-            windows,
-            train,
-            split,
-        })
+        Ok(Self { windows, train, split })
     }
 
     /// All windows, those for training first.
     #[must_use]
     pub fn windows(&self) -> &[Vec<u32>] {
         &self.windows
+    }
+
+    /// Checks that a model with so many positions can read every window.
+    ///
+    /// # Errors
+    /// [`CompressError::Window`].
+    pub fn check_positions(&self, positions: usize) -> Result<(), CompressError> {
+        let window = self.windows.iter().map(Vec::len).max().unwrap_or(0);
+        if window > positions {
+            return Err(CompressError::Window { window, positions });
+        }
+        Ok(())
     }
 
     /// Tokens in all windows.
@@ -166,12 +158,7 @@ mod tests {
         let calibration =
             Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
         let batches = calibration.batches(25);
-        let all: Vec<u32> = batches
-            .iter()
-            .flat_map(|b| b.iter())
-            .flatten()
-            .copied()
-            .collect();
+        let all: Vec<u32> = batches.iter().flat_map(|b| b.iter()).flatten().copied().collect();
         assert_eq!(all, (0..120).collect::<Vec<u32>>());
         let mut seen = 0;
         for batch in batches {

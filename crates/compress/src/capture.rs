@@ -30,11 +30,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self {
-            hidden_bytes: 400 << 20,
-            sample_bytes: 600 << 20,
-            scratch: std::env::temp_dir(),
-        }
+        Self { hidden_bytes: 400 << 20, sample_bytes: 600 << 20, scratch: std::env::temp_dir() }
     }
 }
 
@@ -77,13 +73,7 @@ impl<'a> Lockstep<'a> {
     /// Starts with an unedited model.
     #[must_use]
     pub fn new(original: &'a Decoder, calibration: &'a Calibration, bounds: Bounds) -> Self {
-        Self {
-            original,
-            calibration,
-            bounds,
-            edited: Vec::new(),
-            cache: None,
-        }
+        Self { original, calibration, bounds, edited: Vec::new(), cache: None }
     }
 
     /// Notes that a layer of the edited model now differs.
@@ -123,10 +113,7 @@ impl<'a> Lockstep<'a> {
             let batch = Batch::new(&sequences);
             let mut hidden = match old.as_mut().and_then(Iterator::next) {
                 Some(hidden) => hidden,
-                None => Hidden {
-                    original: original.embed(&batch)?,
-                    edited: None,
-                },
+                None => Hidden { original: original.embed(&batch)?, edited: None },
             };
             self.advance(edited, &batch, &mut hidden, from..layer)?;
             if keep {
@@ -231,27 +218,14 @@ impl<'a> Collector<'a> {
         needs: Needs,
         bounds: &Bounds,
     ) -> Result<Self, CompressError> {
-        let slots: Vec<_> = sites
-            .iter()
-            .filter_map(|site| original.slot(site))
-            .collect();
-        assert_eq!(
-            slots.len(),
-            sites.len(),
-            "every site of a capture is a slot of the model"
-        );
+        let slots: Vec<_> = sites.iter().filter_map(|site| original.slot(site)).collect();
+        assert_eq!(slots.len(), sites.len(), "every site of a capture is a slot of the model");
         let shapes: Vec<Shape> = slots.iter().map(|slot| slot.shape()).collect();
         let mut collector = Self {
             sites,
             biases: slots.iter().map(|slot| slot.bias()).collect(),
-            train: shapes
-                .iter()
-                .map(|s| SiteStats::new(s.out, s.inp))
-                .collect(),
-            validation: shapes
-                .iter()
-                .map(|s| SiteStats::new(s.out, s.inp))
-                .collect(),
+            train: shapes.iter().map(|s| SiteStats::new(s.out, s.inp)).collect(),
+            validation: shapes.iter().map(|s| SiteStats::new(s.out, s.inp)).collect(),
             shapes,
             input: None,
             targets: Vec::new(),
@@ -268,17 +242,11 @@ impl<'a> Collector<'a> {
     fn open_writers(&mut self, tokens: usize, bounds: &Bounds) -> Result<(), CompressError> {
         let share = bounds.sample_bytes / (1 + self.shapes.len());
         let open = |name: &str, cols: usize| {
-            let file = bounds
-                .scratch
-                .join(format!("linwright-{}-{name}.rows", std::process::id()));
+            let file = bounds.scratch.join(format!("linwright-{}-{name}.rows", std::process::id()));
             RowWriter::new(cols, tokens, share, &file)
                 .map_err(|source| CompressError::Io { path: file, source })
         };
-        self.input = self
-            .shapes
-            .first()
-            .map(|shape| open("x", shape.inp))
-            .transpose()?;
+        self.input = self.shapes.first().map(|shape| open("x", shape.inp)).transpose()?;
         for (index, shape) in self.shapes.iter().enumerate() {
             self.targets.push(open(&format!("y{index}"), shape.out)?);
         }
@@ -286,11 +254,7 @@ impl<'a> Collector<'a> {
     }
 
     fn probe(&self, outputs: bool) -> SiteProbe<'a> {
-        SiteProbe {
-            wanted: self.sites,
-            outputs,
-            seen: vec![None; self.sites.len()],
-        }
+        SiteProbe { wanted: self.sites, outputs, seen: vec![None; self.sites.len()] }
     }
 
     fn add(
@@ -306,10 +270,7 @@ impl<'a> Collector<'a> {
             };
             for (what, mat) in [("the input", &x), ("the target", &y)] {
                 if mat.data().iter().any(|v| !v.is_finite()) {
-                    return Err(CompressError::NonFinite {
-                        what,
-                        site: site.clone(),
-                    });
+                    return Err(CompressError::NonFinite { what, site: site.clone() });
                 }
             }
             if let Some(bias) = self.biases[index] {
@@ -317,11 +278,8 @@ impl<'a> Collector<'a> {
                     y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y -= b);
                 }
             }
-            let part = if self.rows < self.train_rows {
-                &mut self.train
-            } else {
-                &mut self.validation
-            };
+            let part =
+                if self.rows < self.train_rows { &mut self.train } else { &mut self.validation };
             part[index].add(x.view(), y.view());
             self.write(index, &x, &y)?;
             rows = x.rows();
@@ -331,10 +289,7 @@ impl<'a> Collector<'a> {
     }
 
     fn write(&mut self, index: usize, x: &Mat<f32>, y: &Mat<f32>) -> Result<(), CompressError> {
-        let io = |source| CompressError::Io {
-            path: PathBuf::from("activation samples"),
-            source,
-        };
+        let io = |source| CompressError::Io { path: PathBuf::from("activation samples"), source };
         if let Some(writer) = self.targets.get_mut(index) {
             writer.push(y.view()).map_err(io)?;
             if index == 0
@@ -347,10 +302,7 @@ impl<'a> Collector<'a> {
     }
 
     fn finish(self) -> Result<Vec<SiteCapture>, CompressError> {
-        let io = |source| CompressError::Io {
-            path: PathBuf::from("activation samples"),
-            source,
-        };
+        let io = |source| CompressError::Io { path: PathBuf::from("activation samples"), source };
         let input = self.input.map(RowWriter::finish).transpose().map_err(io)?;
         let mut targets = self.targets.into_iter();
         let mut captures = Vec::new();
@@ -359,22 +311,12 @@ impl<'a> Collector<'a> {
             let samples = match (&input, targets.next()) {
                 (Some(x), Some(y)) => {
                     let y = y.finish().map_err(io)?;
-                    Some(Samples {
-                        x: x.clone(),
-                        y,
-                        train: self.train_rows,
-                    })
+                    Some(Samples { x: x.clone(), y, train: self.train_rows })
                 }
                 _ => None,
             };
             let (site, shape) = (self.sites[index].clone(), self.shapes[index]);
-            captures.push(SiteCapture {
-                site,
-                shape,
-                train,
-                validation,
-                samples,
-            });
+            captures.push(SiteCapture { site, shape, train, validation, samples });
         }
         Ok(captures)
     }

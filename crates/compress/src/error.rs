@@ -81,6 +81,26 @@ pub enum CompressError {
         /// Windows they make.
         windows: usize,
     },
+    /// A calibration window that the model cannot read.
+    #[error(
+        "a calibration window of {window} tokens is longer than the model's {positions} positions; use seq_len {positions} or less"
+    )]
+    Window {
+        /// Tokens in the window.
+        window: usize,
+        /// Positions of the model.
+        positions: usize,
+    },
+    /// Roles of one edit that read different inputs.
+    #[error(
+        "targets {first} and {second} read different inputs; put them into tables of their own"
+    )]
+    Inputs {
+        /// One role.
+        first: String,
+        /// Another.
+        second: String,
+    },
     /// A number that is not finite.
     #[error("{what} of {site} is not finite while capturing")]
     NonFinite {
@@ -120,10 +140,7 @@ impl CompressError {
         matches!(
             self,
             Self::Interrupted
-                | Self::Fit {
-                    source: FitError::Train(TrainError::Interrupted { .. }),
-                    ..
-                }
+                | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
         )
     }
 }

@@ -52,9 +52,7 @@ pub fn estimate(
     let tokens = calibration.tokens() as f64;
     let macs_of = |layer: usize| -> f64 {
         let slots = model.slots();
-        let upto = slots
-            .iter()
-            .filter(|slot| slot.layer().is_some_and(|l| l <= layer));
+        let upto = slots.iter().filter(|slot| slot.layer().is_some_and(|l| l <= layer));
         upto.map(|slot| slot.op().map().macs_per_row() as f64).sum()
     };
     let (mut sites, mut flops, mut largest_capture) = (Vec::new(), 0.0, 0u64);
@@ -64,10 +62,7 @@ pub fn estimate(
         let mut capture = 0;
         for id in &ids {
             let slot = model.slot(id).expect("the site was found in the plan");
-            let fit = |source| CompressError::Fit {
-                site: id.clone(),
-                source,
-            };
+            let fit = |source| CompressError::Fit { site: id.clone(), source };
             let parameters = edit.method.parameters(slot.shape()).map_err(fit)?;
             flops += fit_flops(&edit.method, slot, tokens);
             capture += capture_bytes(&edit.method, slot, tokens);

@@ -33,13 +33,7 @@ impl Fingerprint {
             hash.update(part.json().as_bytes());
             hash.update([0]);
         }
-        Self(
-            hash.finalize()
-                .iter()
-                .take(16)
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        )
+        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
@@ -77,13 +71,9 @@ impl FitStore {
     /// # Errors
     /// [`CompressError::Io`].
     pub fn open(directory: &Path) -> Result<Self, CompressError> {
-        std::fs::create_dir_all(directory).map_err(|source| CompressError::Io {
-            path: directory.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            directory: directory.to_owned(),
-        })
+        std::fs::create_dir_all(directory)
+            .map_err(|source| CompressError::Io { path: directory.to_owned(), source })?;
+        Ok(Self { directory: directory.to_owned() })
     }
 
     /// The directory.
@@ -93,8 +83,7 @@ impl FitStore {
     }
 
     fn path(&self, fingerprint: &Fingerprint) -> PathBuf {
-        self.directory
-            .join(format!("{}.safetensors", fingerprint.0))
+        self.directory.join(format!("{}.safetensors", fingerprint.0))
     }
 
     /// Where a fit in progress leaves its checkpoints.
@@ -109,15 +98,9 @@ impl FitStore {
     /// [`CompressError::Io`].
     pub fn put(&self, fingerprint: &Fingerprint, fit: &Fit) -> Result<(), CompressError> {
         let path = self.path(fingerprint);
-        let unusable = |reason: String| CompressError::Store {
-            path: path.clone(),
-            reason,
-        };
+        let unusable = |reason: String| CompressError::Store { path: path.clone(), reason };
         let (header, tensors) = archive::save(&fit.op);
-        let stored = Stored {
-            header,
-            report: fit.report.clone(),
-        };
+        let stored = Stored { header, report: fit.report.clone() };
         let stored = serde_json::to_string(&stored).map_err(|error| unusable(error.to_string()))?;
         let views = tensors
             .iter()
@@ -172,42 +155,30 @@ impl FitStore {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(CompressError::Io { path, source }),
         };
-        parse(&bytes)
-            .map(Some)
-            .map_err(|reason| CompressError::Store { path, reason })
+        parse(&bytes).map(Some).map_err(|reason| CompressError::Store { path, reason })
     }
 }
 
 fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let stored = metadata
-        .metadata()
-        .as_ref()
-        .and_then(|m| m.get("fit"))
-        .ok_or("no fit in its metadata")?;
+    let stored =
+        metadata.metadata().as_ref().and_then(|m| m.get("fit")).ok_or("no fit in its metadata")?;
     let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = Tensors::new();
     for (name, view) in file.tensors() {
-        let words = view
-            .data()
-            .chunks_exact(4)
-            .map(|b| [b[0], b[1], b[2], b[3]]);
+        let words = view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
         let tensor = match view.dtype() {
-            Dtype::F32 => Tensor::Values(
-                view.shape().to_vec(),
-                words.map(f32::from_le_bytes).collect(),
-            ),
+            Dtype::F32 => {
+                Tensor::Values(view.shape().to_vec(), words.map(f32::from_le_bytes).collect())
+            }
             Dtype::U32 => Tensor::Indices(words.map(u32::from_le_bytes).collect()),
             other => return Err(format!("tensor {name} is {other:?}, expected F32 or U32")),
         };
         tensors.insert(name, tensor);
     }
     let op = archive::load(&stored.header, tensors).map_err(|error| error.to_string())?;
-    Ok(Fit {
-        op,
-        report: stored.report,
-    })
+    Ok(Fit { op, report: stored.report })
 }
 
 #[cfg(test)]
@@ -218,9 +189,7 @@ mod tests {
 
     fn fit() -> Fit {
         let op = OpSpec::LowRank(LowRankSpec { rank: 2 });
-        let op = op
-            .random(Shape { out: 6, inp: 4 }, RngKey::new(3))
-            .expect("exists");
+        let op = op.random(Shape { out: 6, inp: 4 }, RngKey::new(3)).expect("exists");
         let report = FitReport {
             relative_error: 0.25,
             train_relative_error: 0.2,

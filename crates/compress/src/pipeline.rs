@@ -93,11 +93,12 @@ impl Plan {
     /// Checks the plan against a model, and gives the sites of every edit of a layer.
     ///
     /// # Errors
-    /// A layer out of range, a role that the layer lacks, or a budget that does not suit a shape.
-    pub fn sites(
-        &self,
-        model: &Decoder,
-    ) -> Result<Vec<LayerEdit<'_>>, CompressError> {
+    /// A layer out of range, a role that the layer lacks, roles of an edit that read different
+    /// inputs, or a budget that does not suit a shape.
+    pub fn sites(&self, model: &Decoder) -> Result<Vec<LayerEdit<'_>>, CompressError> {
+        for edit in &self.edits {
+            check_inputs(&edit.roles)?;
+        }
         let last = model.config().layers - 1;
         let mut all = Vec::new();
         for &layer in &self.layers {
@@ -109,10 +110,8 @@ impl Plan {
                 for &role in &edit.roles {
                     let slot = find(model, layer, role)?;
                     let checked = edit.method.parameters(slot.shape());
-                    checked.map_err(|source| CompressError::Fit {
-                        site: slot.id().clone(),
-                        source,
-                    })?;
+                    checked
+                        .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })?;
                     sites.push(slot.id().clone());
                 }
                 all.push(LayerEdit { layer, edit, sites });
@@ -125,10 +124,7 @@ impl Plan {
 fn find(model: &Decoder, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
     let mut slots = model.slots().into_iter();
     let found = slots.find(|slot| slot.layer() == Some(layer) && slot.role() == role);
-    found.ok_or_else(|| CompressError::Role {
-        layer,
-        role: role.to_string(),
-    })
+    found.ok_or_else(|| CompressError::Role { layer, role: role.to_string() })
 }
 
 /// Applies a plan to a copy of `original`.
@@ -162,10 +158,7 @@ pub fn apply(
         let fits = match stored(context.store, &prints)? {
             Some(fits) => fits,
             None => {
-                monitor.stage(&format!(
-                    "layer {layer}: capturing {} inputs",
-                    roles(&edit.roles)
-                ));
+                monitor.stage(&format!("layer {layer}: capturing {} inputs", roles(&edit.roles)));
                 let captures =
                     lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
                 let work = captures.iter().zip(&prints);
@@ -184,12 +177,24 @@ pub fn apply(
     Ok(Edited { model, sites })
 }
 
+/// Roles of one edit are captured together, and so must read the same input.
+fn check_inputs(roles: &[Role]) -> Result<(), CompressError> {
+    let input = |role: Role| match role {
+        Role::Query | Role::Key | Role::Value => Role::Query,
+        Role::Gate | Role::Up => Role::Gate,
+        other => other,
+    };
+    for pair in roles.windows(2) {
+        if input(pair[0]) != input(pair[1]) {
+            let [first, second] = [pair[0], pair[1]].map(|role| role.to_string());
+            return Err(CompressError::Inputs { first, second });
+        }
+    }
+    Ok(())
+}
+
 fn roles(roles: &[Role]) -> String {
-    roles
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+    roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The fits of all sites of an edit, if every one of them is in the store.
@@ -242,10 +247,7 @@ fn fit_site(
     let fit = edit
         .method
         .fit(&problem, &mut Forward(monitor))
-        .map_err(|source| CompressError::Fit {
-            site: site.clone(),
-            source,
-        })?;
+        .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
     if let Some(store) = context.store {
         store.put(print, &fit)?;
     }

@@ -138,10 +138,7 @@ impl Table {
         vec![Role::Query, Role::Key, Role::Value]
     }
 
-    #[allow(
-        clippy::unnecessary_wraps,
-        reason = "serde wants the type of the field"
-    )]
+    #[allow(clippy::unnecessary_wraps, reason = "serde wants the type of the field")]
     fn default_output() -> Option<DenseMethod> {
         Some(DenseMethod::default())
     }
@@ -149,21 +146,11 @@ impl Table {
     /// What happens to a set of layers in a row of this table.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
-        let mut edits = vec![Edit {
-            roles: self.targets.clone(),
-            method: row.fit.clone(),
-        }];
+        let mut edits = vec![Edit { roles: self.targets.clone(), method: row.fit.clone() }];
         if let Some(output) = self.output_projection {
-            edits.push(Edit {
-                roles: vec![Role::Output],
-                method: MethodSpec::Dense(output),
-            });
+            edits.push(Edit { roles: vec![Role::Output], method: MethodSpec::Dense(output) });
         }
-        Plan {
-            layers: layers.to_vec(),
-            edits,
-            seed,
-        }
+        Plan { layers: layers.to_vec(), edits, seed }
     }
 }
 
@@ -213,10 +200,8 @@ pub enum RecipeError {
 /// # Errors
 /// [`RecipeError`] naming file, place and, for an unknown key, the nearest valid one.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
-    let text = std::fs::read_to_string(path).map_err(|source| RecipeError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
     parse(path, &text)
 }
 
@@ -229,11 +214,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
         let reason = error.to_string();
         let suggestion =
             suggestion(&reason).map_or_else(String::new, |key| format!("\ndid you mean `{key}`?"));
-        RecipeError::Form {
-            path: path.to_owned(),
-            reason,
-            suggestion,
-        }
+        RecipeError::Form { path: path.to_owned(), reason, suggestion }
     })?;
     check(path, &recipe)?;
     Ok(recipe)
@@ -241,17 +222,10 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     let complain = |key: &str, reason: String| {
-        Err(RecipeError::Value {
-            path: path.to_owned(),
-            key: key.into(),
-            reason,
-        })
+        Err(RecipeError::Value { path: path.to_owned(), key: key.into(), reason })
     };
     if recipe.version != VERSION {
-        return complain(
-            "version",
-            format!("is {}, this program reads {VERSION}", recipe.version),
-        );
+        return complain("version", format!("is {}, this program reads {VERSION}", recipe.version));
     }
     if recipe.seeds.is_empty() {
         return complain("seeds", "is empty; give at least one".into());
@@ -268,9 +242,12 @@ fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     for (index, table) in recipe.tables.iter().enumerate() {
         let key = |name: &str| format!("tables[{index}].{name}");
         if table.methods.is_empty() || table.layers.is_empty() || table.targets.is_empty() {
+            return complain(&key("methods, layers and targets"), "must not be empty".into());
+        }
+        if table.output_projection.is_some() && table.targets.contains(&Role::Output) {
             return complain(
-                &key("methods, layers and targets"),
-                "must not be empty".into(),
+                &key("targets"),
+                "has output, which output_projection would then replace again; set output_projection: null".into(),
             );
         }
         for set in &table.layers {
@@ -300,20 +277,14 @@ fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
 /// of b, c".
 #[must_use]
 pub fn suggestion(message: &str) -> Option<String> {
-    let start = message
-        .find("unknown field")
-        .or_else(|| message.find("unknown variant"))?;
+    let start = message.find("unknown field").or_else(|| message.find("unknown variant"))?;
     let line = message[start..].lines().next()?;
     let unknown = line.split('`').nth(1)?;
     let (_, expected) = line.split_once("expected ")?;
-    let keys = expected
-        .trim_start_matches("one of ")
-        .split([',', ' '])
-        .map(|key| key.trim_matches('`'));
-    let nearest = keys
-        .filter(|key| !key.is_empty())
-        .map(|key| (distance(unknown, key), key))
-        .min()?;
+    let keys =
+        expected.trim_start_matches("one of ").split([',', ' ']).map(|key| key.trim_matches('`'));
+    let nearest =
+        keys.filter(|key| !key.is_empty()).map(|key| (distance(unknown, key), key)).min()?;
     (nearest.0 <= 1 + unknown.len() / 2).then(|| nearest.1.to_owned())
 }
 
@@ -353,9 +324,7 @@ tables:
 ";
 
     fn error(text: &str) -> String {
-        parse(Path::new("r.yaml"), text)
-            .expect_err("is refused")
-            .to_string()
+        parse(Path::new("r.yaml"), text).expect_err("is refused").to_string()
     }
 
     #[test]
@@ -365,10 +334,7 @@ tables:
         let plan = recipe.tables[0].plan(&recipe.tables[0].methods[1], &[1, 2], 1);
         assert_eq!((plan.edits.len(), plan.layers.len()), (2, 2));
         let json = serde_json::to_string(&recipe).expect("is plain data");
-        assert_eq!(
-            serde_json::from_str::<Recipe>(&json).expect("reads"),
-            recipe
-        );
+        assert_eq!(serde_json::from_str::<Recipe>(&json).expect("reads"), recipe);
     }
 
     #[test]
@@ -380,11 +346,7 @@ tables:
             ("layers:", "layer:", "`layers`"),
             ("rank: 4}\n", "rnk: 4}\n", "`rank`"),
             ("epochs", "epoch", "`epochs`"),
-            (
-                "method: low_rank, rank: 4}",
-                "method: low_rnk, rank: 4}",
-                "`low_rank`",
-            ),
+            ("method: low_rank, rank: 4}", "method: low_rnk, rank: 4}", "`low_rank`"),
         ] {
             let message = error(&GOOD.replacen(from, to, 1));
             assert!(
@@ -400,11 +362,7 @@ tables:
             ("version: 1", "version: 2", "version is 2"),
             ("[0, 1]", "[]", "seeds is empty"),
             ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
-            (
-                "label: LR4-trained",
-                "label: LR4-closed",
-                "two rows named LR4-closed",
-            ),
+            ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
         ] {
             let message = error(&GOOD.replacen(from, to, 1));
             assert!(message.contains(expected), "{message}");

@@ -30,16 +30,9 @@ impl RowWriter {
         let target = if bytes <= max_bytes {
             Target::Memory(Vec::with_capacity(expected * cols))
         } else {
-            Target::File(
-                file.to_owned(),
-                BufWriter::with_capacity(1 << 20, File::create(file)?),
-            )
+            Target::File(file.to_owned(), BufWriter::with_capacity(1 << 20, File::create(file)?))
         };
-        Ok(Self {
-            cols,
-            rows: 0,
-            target,
-        })
+        Ok(Self { cols, rows: 0, target })
     }
 
     /// Appends rows.
@@ -74,11 +67,7 @@ impl RowWriter {
                 Source::File(map)
             }
         };
-        Ok(Rows {
-            cols: self.cols,
-            rows: self.rows,
-            source: Arc::new(source),
-        })
+        Ok(Rows { cols: self.cols, rows: self.rows, source: Arc::new(source) })
     }
 }
 
@@ -135,20 +124,14 @@ impl Samples {
     /// Training inputs and targets.
     #[must_use]
     pub fn training(&self) -> (MatRef<'_, f32>, MatRef<'_, f32>) {
-        (
-            self.x.view().rows_range(0, self.train),
-            self.y.view().rows_range(0, self.train),
-        )
+        (self.x.view().rows_range(0, self.train), self.y.view().rows_range(0, self.train))
     }
 
     /// Validation inputs and targets.
     #[must_use]
     pub fn validation(&self) -> (MatRef<'_, f32>, MatRef<'_, f32>) {
         let rest = self.x.rows() - self.train;
-        (
-            self.x.view().rows_range(self.train, rest),
-            self.y.view().rows_range(self.train, rest),
-        )
+        (self.x.view().rows_range(self.train, rest), self.y.view().rows_range(self.train, rest))
     }
 }
 

@@ -122,21 +122,14 @@ impl RunDirectory {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
-                return Err(StudyError::Fingerprint {
-                    path: path.to_owned(),
-                    expected,
-                    found,
-                });
+                return Err(StudyError::Fingerprint { path: path.to_owned(), expected, found });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 write_atomic(&marker, fingerprint.0.as_bytes())?;
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
-        Ok(Self {
-            path: path.to_owned(),
-            fits: FitStore::open(&path.join("fits"))?,
-        })
+        Ok(Self { path: path.to_owned(), fits: FitStore::open(&path.join("fits"))? })
     }
 
     /// The directory.
@@ -211,7 +204,8 @@ pub fn check(recipe: &Recipe, model: &Decoder) -> Result<(), CompressError> {
 /// The windows of a seed: documents in an order drawn by it, encoded, cut.
 ///
 /// # Errors
-/// If a document cannot be encoded or there is too little text.
+/// If a document cannot be encoded, there is too little text, or a window is too long for the
+/// model.
 pub fn calibrate(
     recipe: &Recipe,
     inputs: &Inputs<'_>,
@@ -219,10 +213,7 @@ pub fn calibrate(
 ) -> Result<Calibration, StudyError> {
     let source = &recipe.calibration;
     let mut order: Vec<usize> = (0..inputs.calibration.documents.len()).collect();
-    RngKey::new(seed)
-        .fold("calibration documents")
-        .stream()
-        .shuffle(&mut order);
+    RngKey::new(seed).fold("calibration documents").stream().shuffle(&mut order);
     let mut documents = Vec::new();
     let mut tokens = 0;
     for index in order {
@@ -230,22 +221,17 @@ pub fn calibrate(
         let encoded = inputs
             .tokenizer
             .encode_document(&document.text, source.bos)
-            .map_err(|error| StudyError::Tokenizer {
-                line: document.line,
-                source: error,
-            })?;
+            .map_err(|error| StudyError::Tokenizer { line: document.line, source: error })?;
         tokens += encoded.len();
         documents.push(encoded);
         if tokens >= source.num_tokens {
             break;
         }
     }
-    Ok(Calibration::new(
-        &documents,
-        source.seq_len,
-        source.num_tokens,
-        source.split,
-    )?)
+    let calibration =
+        Calibration::new(&documents, source.seq_len, source.num_tokens, source.split)?;
+    calibration.check_positions(inputs.model.decoder.config().max_positions)?;
+    Ok(calibration)
 }
 
 /// Makes every cell of a recipe, the dense model first.
@@ -262,19 +248,10 @@ pub fn run(
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
     let baseline = directory.cell(&print, || {
         monitor.stage("evaluating the dense model");
-        measure(
-            &inputs.model.decoder,
-            inputs.tokenizer,
-            inputs.tasks,
-            monitor,
-        )
+        measure(&inputs.model.decoder, inputs.tokenizer, inputs.tasks, monitor)
     })?;
-    let mut findings = Findings {
-        baseline,
-        rows: Vec::new(),
-        curves: Vec::new(),
-        layer_errors: Vec::new(),
-    };
+    let mut findings =
+        Findings { baseline, rows: Vec::new(), curves: Vec::new(), layer_errors: Vec::new() };
     for &seed in &recipe.seeds {
         let calibration = calibrate(recipe, inputs, seed)?;
         for table in &recipe.tables {
@@ -297,11 +274,8 @@ fn one_cell(
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
     let plan = table.plan(row, layers, seed);
-    let print = Fingerprint::of(&[
-        ("cell", &plan),
-        ("table", &table.title),
-        ("label", &row.label()),
-    ]);
+    let print =
+        Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     directory.cell(&print, || {
         let began = monitor.seconds();
         let context = Context {
@@ -311,16 +285,10 @@ fn one_cell(
         };
         let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
         let seconds = monitor.seconds() - began;
-        monitor.stage(&format!(
-            "{} on layers {layers:?}, seed {seed}: evaluating",
-            row.label()
-        ));
+        monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
-        let targets: Vec<&SiteOutcome> = edited
-            .sites
-            .iter()
-            .filter(|site| table.targets.contains(&site.role))
-            .collect();
+        let targets: Vec<&SiteOutcome> =
+            edited.sites.iter().filter(|site| table.targets.contains(&site.role)).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
         Ok(Cell {
             row: Row {
@@ -340,20 +308,12 @@ fn one_cell(
 }
 
 fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> ParameterCounts {
-    let linear = |model: &Decoder| {
-        model
-            .slots()
-            .iter()
-            .map(|slot| slot.parameters() as u64)
-            .sum::<u64>()
-    };
+    let linear =
+        |model: &Decoder| model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>();
     let model_dense = original.config().parameters();
     ParameterCounts {
         targeted: targets.iter().map(|site| site.parameters as u64).sum(),
-        targeted_dense: targets
-            .iter()
-            .map(|site| site.dense_parameters as u64)
-            .sum(),
+        targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
         model: model_dense + linear(&edited.model) - linear(original),
         model_dense,
     }
@@ -379,12 +339,7 @@ pub fn measure(
             },
             cancelled: &|| monitor.borrow().interrupted(),
         };
-        results.push(evaluate(
-            task.as_ref(),
-            &model,
-            &RunOptions::default(),
-            &mut hooks,
-        )?);
+        results.push(evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?);
     }
     Ok(results)
 }
@@ -439,9 +394,5 @@ pub fn is_interruption(error: &StudyError) -> bool {
 /// A plan outside a recipe, as `compress` has it: for fingerprints.
 #[must_use]
 pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
-    Fingerprint::of(&[
-        ("plan", plan),
-        ("model", &model_hash),
-        ("windows", &calibration.windows()),
-    ])
+    Fingerprint::of(&[("plan", plan), ("model", &model_hash), ("windows", &calibration.windows())])
 }

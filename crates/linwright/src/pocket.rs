@@ -8,9 +8,8 @@
 use linwright_measure::world::{
     FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
 };
-use linwright_model::checkpoint::{
-    CheckpointError, Form, SaveOptions, SavedModel, Source, save,
-};
+use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, SavedModel, Source, save};
+use linwright_model::families::FAMILIES;
 use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
@@ -63,11 +62,7 @@ impl Default for PocketRecipe {
             calibration_documents: 600,
             batch_tokens: 1024,
             epochs: 1,
-            schedule: Schedule {
-                peak: 2e-3,
-                warmup: 150,
-                floor: 2e-5,
-            },
+            schedule: Schedule { peak: 1e-3, warmup: 150, floor: 1e-5 },
             optimizer: OptimizerSettings {
                 beta2: 0.95,
                 weight_decay: 0.1,
@@ -114,23 +109,10 @@ pub fn directory() -> Result<PathBuf, PocketError> {
     let below = Path::new("assets").join("pocket");
     let mut places = vec![below.clone()];
     if let Ok(program) = std::env::current_exe() {
-        places.extend(
-            program
-                .ancestors()
-                .skip(1)
-                .take(4)
-                .map(|dir| dir.join(&below)),
-        );
+        places.extend(program.ancestors().skip(1).take(4).map(|dir| dir.join(&below)));
     }
-    places.push(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../..")
-            .join(&below),
-    );
-    match places
-        .iter()
-        .find(|place| place.join("model.safetensors").is_file())
-    {
+    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&below));
+    match places.iter().find(|place| place.join("model.safetensors").is_file()) {
         Some(place) => Ok(place.clone()),
         None => Err(PocketError::Missing { places }),
     }
@@ -237,12 +219,7 @@ impl Prepared {
             tokens += self.tokenizer.encode(&story.text, false)?.len();
         }
         let nats_per_token = nats / tokens.max(1) as f64;
-        Ok(Entropy {
-            nats,
-            tokens,
-            nats_per_token,
-            perplexity: nats_per_token.exp(),
-        })
+        Ok(Entropy { nats, tokens, nats_per_token, perplexity: nats_per_token.exp() })
     }
 
     /// Trains a model from random weights, or goes on from the checkpoint.
@@ -256,16 +233,9 @@ impl Prepared {
     ) -> Result<(Decoder, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
         let mut decoder = start(config(self.recipe.vocab)?, key.fold("weights"));
-        let batching = Batching {
-            tokens: self.recipe.batch_tokens,
-            key: key.fold("batches"),
-        };
-        let mut task = Task(LanguageModeling::new(
-            &mut decoder,
-            &self.train,
-            &self.validation,
-            batching,
-        ));
+        let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
+        let mut task =
+            Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
         let settings = Settings {
             name: "pocket".to_owned(),
             steps: task.0.steps(self.recipe.epochs),
@@ -279,13 +249,8 @@ impl Prepared {
             path: path.to_owned(),
             every: self.recipe.validate_every,
             fingerprint: bytes_sha256(
-                format!(
-                    "{:?} {} {}",
-                    self.recipe,
-                    self.corpus_sha256,
-                    self.tokenizer_sha256()
-                )
-                .as_bytes(),
+                format!("{:?} {} {}", self.recipe, self.corpus_sha256, self.tokenizer_sha256())
+                    .as_bytes(),
             ),
         });
         let outcome = train(&mut task, &settings, checkpoint.as_ref(), control)?;
@@ -305,14 +270,8 @@ impl Prepared {
     ) -> Result<SavedModel, PocketError> {
         let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
         let companions = vec![
-            (
-                "tokenizer.json".to_owned(),
-                self.trained_tokenizer.json.clone().into_bytes(),
-            ),
-            (
-                "tokenizer_config.json".to_owned(),
-                pretty(&self.trained_tokenizer.config),
-            ),
+            ("tokenizer.json".to_owned(), self.trained_tokenizer.json.clone().into_bytes()),
+            ("tokenizer_config.json".to_owned(), pretty(&self.trained_tokenizer.config)),
             ("generation_config.json".to_owned(), pretty(&generation)),
         ];
         let source = Source::of_new_model(decoder.config(), companions);
@@ -324,14 +283,8 @@ impl Prepared {
         let files = [
             ("stories-validation.jsonl", texts(self.world.validation())),
             ("stories-test.jsonl", texts(self.world.test())),
-            (
-                "calibration.jsonl",
-                lines(self.calibration.iter().map(|d| json!({"text": d}))),
-            ),
-            (
-                "facts.jsonl",
-                lines(self.world.questions().iter().map(question)),
-            ),
+            ("calibration.jsonl", lines(self.calibration.iter().map(|d| json!({"text": d})))),
+            ("facts.jsonl", lines(self.world.questions().iter().map(question))),
             ("world.json", pretty(&self.description(outcome)?)),
         ];
         for (name, content) in &files {
@@ -378,8 +331,8 @@ impl Prepared {
 /// The shape of the model.
 fn config(vocab: usize) -> Result<DecoderConfig, ConfigError> {
     DecoderConfig::from_json(&json!({
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [FAMILIES[0].architecture],
+        "model_type": FAMILIES[0].model_type,
         "hidden_size": 256,
         "intermediate_size": 256,
         "num_hidden_layers": 8,
@@ -449,10 +402,7 @@ fn encode<S: AsRef<str> + Sync>(
             tokens.extend(eos);
             Ok(tokens)
         };
-        piece
-            .iter()
-            .map(one)
-            .collect::<Result<Vec<_>, TokenizerError>>()
+        piece.iter().map(one).collect::<Result<Vec<_>, TokenizerError>>()
     });
     let mut all = Documents::default();
     for piece in pieces {
@@ -468,10 +418,7 @@ fn question(question: &FactQuestion) -> Value {
 }
 
 fn lines(values: impl Iterator<Item = Value>) -> Vec<u8> {
-    values
-        .map(|value| format!("{value}\n"))
-        .collect::<String>()
-        .into_bytes()
+    values.map(|value| format!("{value}\n")).collect::<String>().into_bytes()
 }
 
 fn pretty(value: &Value) -> Vec<u8> {
@@ -485,12 +432,7 @@ impl Problem for Task<'_> {
     fn slices(&mut self) -> Vec<Slice<'_>> {
         let params = self.0.params().into_iter();
         params
-            .map(|p| Slice {
-                name: p.name,
-                values: p.values,
-                gradient: p.gradient,
-                decay: p.decay,
-            })
+            .map(|p| Slice { name: p.name, values: p.values, gradient: p.gradient, decay: p.decay })
             .collect()
     }
 

@@ -28,11 +28,7 @@ fn text_and_tokenizer_of_the_assets_can_be_made_again_from_their_recipe() {
     let world = std::fs::read(assets.join("world.json")).expect("reads");
     let world: serde_json::Value = serde_json::from_slice(&world).expect("is JSON");
     let recipe: PocketRecipe = serde_json::from_value(world["recipe"].clone()).expect("a recipe");
-    assert_eq!(
-        recipe,
-        PocketRecipe::default(),
-        "the assets were made by another recipe"
-    );
+    assert_eq!(recipe, PocketRecipe::default(), "the assets were made by another recipe");
     let prepared = Prepared::new(recipe).expect("prepares");
     assert_eq!(world["corpus_sha256"], prepared.corpus_sha256());
     assert_eq!(world["tokenizer_sha256"], prepared.tokenizer_sha256());
@@ -44,12 +40,7 @@ fn text_and_tokenizer_of_the_assets_can_be_made_again_from_their_recipe() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("is JSON"))
         .map(|line| line["text"].as_str().expect("a text").to_owned())
         .collect();
-    let told: Vec<&String> = prepared
-        .world()
-        .test()
-        .iter()
-        .map(|story| &story.text)
-        .collect();
+    let told: Vec<&String> = prepared.world().test().iter().map(|story| &story.text).collect();
     assert_eq!(test.iter().collect::<Vec<_>>(), told);
 }
 
@@ -61,59 +52,34 @@ fn a_small_world_trains_stops_goes_on_and_loads_back() {
             stories: 30,
             sums: 2,
             games: 2,
-            bands: vec![Band {
-                name: "none".to_owned(),
-                least: 0,
-                most: 0,
-            }],
+            bands: vec![Band { name: "none".to_owned(), least: 0, most: 0 }],
             validation: 2,
             test: 2,
             ..WorldSettings::default()
         },
         vocab: 400,
         batch_tokens: 2048,
-        schedule: Schedule {
-            peak: 1e-3,
-            warmup: 1,
-            floor: 1e-4,
-        },
+        schedule: Schedule { peak: 1e-3, warmup: 1, floor: 1e-4 },
         validate_every: 2,
         ..PocketRecipe::default()
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let checkpoint = dir.path().join("run.safetensors");
     let prepared = Prepared::new(recipe.clone()).expect("prepares");
-    let stopped = prepared.train(
-        Some(&checkpoint),
-        &mut Quiet {
-            stop_at: 1,
-            done: 0,
-        },
-    );
+    let stopped = prepared.train(Some(&checkpoint), &mut Quiet { stop_at: 1, done: 0 });
     assert!(stopped.is_err(), "interrupted");
     let again = Prepared::new(recipe).expect("prepares");
     assert_eq!(again.tokenizer_sha256(), prepared.tokenizer_sha256());
-    let mut control = Quiet {
-        stop_at: u64::MAX,
-        done: 0,
-    };
-    let (decoder, outcome) = again
-        .train(Some(&checkpoint), &mut control)
-        .expect("goes on");
+    let mut control = Quiet { stop_at: u64::MAX, done: 0 };
+    let (decoder, outcome) = again.train(Some(&checkpoint), &mut control).expect("goes on");
     assert_eq!(outcome.resumed_at, Some(1));
-    assert!(
-        outcome.best_loss < outcome.curve[0].validation,
-        "{:?}",
-        outcome.curve
-    );
+    assert!(outcome.best_loss < outcome.curve[0].validation, "{:?}", outcome.curve);
     let out = dir.path().join("pocket");
     again.write(&decoder, &outcome, &out).expect("writes");
     let model = load(&out).expect("loads");
     let tokenizer = model.tokenizer.expect("has a tokenizer");
     let story = &again.world().test()[0].text;
-    let tokens = tokenizer
-        .encode_document(story, Bos::Auto)
-        .expect("encodes");
+    let tokens = tokenizer.encode_document(story, Bos::Auto).expect("encodes");
     assert_eq!(tokens[0], 0);
     assert_eq!(tokenizer.decode(&tokens, true).expect("decodes"), *story);
     assert_eq!(model.decoder.config(), decoder.config());

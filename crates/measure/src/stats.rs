@@ -24,12 +24,7 @@ impl SiteStats {
     /// No samples yet.
     #[must_use]
     pub fn new(out: usize, inp: usize) -> Self {
-        Self {
-            sxx: Mat::zeros(inp, inp),
-            syx: Mat::zeros(out, inp),
-            syy: 0.0,
-            count: 0,
-        }
+        Self { sxx: Mat::zeros(inp, inp), syx: Mat::zeros(out, inp), syy: 0.0, count: 0 }
     }
 
     /// Adds rows `x` (rows, inp) with targets `y` (rows, out).
@@ -41,10 +36,7 @@ impl SiteStats {
         assert_eq!(x.rows(), y.rows(), "one target for each input");
         for start in (0..x.rows()).step_by(BLOCK) {
             let rows = BLOCK.min(x.rows() - start);
-            let (x, y) = (
-                wide(x.rows_range(start, rows)),
-                wide(y.rows_range(start, rows)),
-            );
+            let (x, y) = (wide(x.rows_range(start, rows)), wide(y.rows_range(start, rows)));
             let (xt, yt) = (Arg::Transposed(x.view()), Arg::Transposed(y.view()));
             product(1.0, xt, x.view().into(), self.sxx.view_mut(), Write::Add);
             product(1.0, yt, x.view().into(), self.syx.view_mut(), Write::Add);
@@ -62,10 +54,7 @@ impl SiteStats {
         let shape = |s: &Self| (s.syx.rows(), s.syx.cols());
         assert_eq!(shape(self), shape(other), "statistics of different sites");
         let add = |a: &mut Mat<f64>, b: &Mat<f64>| {
-            a.data_mut()
-                .iter_mut()
-                .zip(b.data())
-                .for_each(|(a, b)| *a += b);
+            a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a += b);
         };
         add(&mut self.sxx, &other.sxx);
         add(&mut self.syx, &other.syx);
@@ -77,19 +66,9 @@ impl SiteStats {
     #[must_use]
     pub fn squared_error(&self, a: &Mat<f64>) -> f64 {
         let mut a_sxx = Mat::zeros(a.rows(), a.cols());
-        product(
-            1.0,
-            a.view().into(),
-            self.sxx.view().into(),
-            a_sxx.view_mut(),
-            Write::Set,
-        );
+        product(1.0, a.view().into(), self.sxx.view().into(), a_sxx.view_mut(), Write::Set);
         let dot = |p: &Mat<f64>, q: &Mat<f64>| {
-            p.data()
-                .iter()
-                .zip(q.data())
-                .map(|(p, q)| p * q)
-                .sum::<f64>()
+            p.data().iter().zip(q.data()).map(|(p, q)| p * q).sum::<f64>()
         };
         let sum = self.syy - 2.0 * dot(a, &self.syx) + dot(a, &a_sxx);
         sum.max(0.0) / self.count.max(1) as f64
@@ -112,11 +91,7 @@ mod tests {
     use linwright_tensor::RngKey;
 
     fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
-        Mat::from_vec(
-            rows,
-            cols,
-            RngKey::new(seed).stream().normals(rows * cols, 1.0),
-        )
+        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
     }
 
     #[test]
@@ -138,10 +113,7 @@ mod tests {
             / 700.0;
         for stats in [&whole, &first] {
             let error = stats.squared_error(&a.cast());
-            assert!(
-                (error - direct).abs() < 1e-6 * direct,
-                "{error} is not {direct}"
-            );
+            assert!((error - direct).abs() < 1e-6 * direct, "{error} is not {direct}");
         }
         assert_eq!(first.count, 700);
     }

@@ -186,10 +186,7 @@ impl DecoderConfig {
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let count = |shape: &Vec<usize>| shape.iter().map(|&n| n as u64).product::<u64>();
-        self.tensor_shapes()
-            .iter()
-            .map(|(_, shape)| count(shape))
-            .sum()
+        self.tensor_shapes().iter().map(|(_, shape)| count(shape)).sum()
     }
 
     /// Name and shape of every tensor of a dense checkpoint, in the order of computation.
@@ -231,17 +228,9 @@ impl DecoderConfig {
 
     /// The linear layers of one layer, in the order of computation.
     pub(crate) fn linears(&self) -> [Linear; 7] {
-        let (hidden, query, kv, mlp) = (
-            self.hidden,
-            self.query_width(),
-            self.kv_width(),
-            self.intermediate,
-        );
-        let Biases {
-            query_key_value,
-            output,
-            mlp: mlp_bias,
-        } = self.biases;
+        let (hidden, query, kv, mlp) =
+            (self.hidden, self.query_width(), self.kv_width(), self.intermediate);
+        let Biases { query_key_value, output, mlp: mlp_bias } = self.biases;
         [
             Linear::new("self_attn.q_proj", query, hidden, query_key_value),
             Linear::new("self_attn.k_proj", kv, hidden, query_key_value),
@@ -280,12 +269,7 @@ pub(crate) struct Linear {
 
 impl Linear {
     fn new(name: &'static str, out: usize, inp: usize, bias: bool) -> Self {
-        Self {
-            name,
-            out,
-            inp,
-            bias,
-        }
+        Self { name, out, inp, bias }
     }
 }
 
@@ -294,12 +278,7 @@ impl RopeScaling {
         match self {
             Self::None => Value::Null,
             Self::Linear { factor } => json!({ "rope_type": "linear", "factor": factor }),
-            Self::Llama3 {
-                factor,
-                low_freq_factor,
-                high_freq_factor,
-                original_max_positions,
-            } => {
+            Self::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_positions } => {
                 json!({
                     "rope_type": "llama3",
                     "factor": factor,
@@ -313,17 +292,12 @@ impl RopeScaling {
 }
 
 fn read_family(fields: &Fields<'_>) -> Result<&'static Family, ConfigError> {
-    let model_type = fields.text("model_type")?.ok_or(ConfigError::Missing {
-        field: "model_type",
-        expected: "the family, such as \"llama\"",
-    })?;
+    let model_type = fields
+        .text("model_type")?
+        .ok_or(ConfigError::Missing { field: "model_type", expected: "the name of a family" })?;
     Family::find(model_type).ok_or_else(|| ConfigError::UnknownFamily {
         found: model_type.to_owned(),
-        known: FAMILIES
-            .iter()
-            .map(|family| family.model_type)
-            .collect::<Vec<_>>()
-            .join(", "),
+        known: FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>().join(", "),
     })
 }
 
@@ -367,10 +341,7 @@ fn read_activation(fields: &Fields<'_>) -> Result<(), ConfigError> {
 fn read_biases(fields: &Fields<'_>, family: &Family) -> Result<Biases, ConfigError> {
     Ok(match family.biases {
         BiasRule::Never => Biases::default(),
-        BiasRule::QueryKeyValue => Biases {
-            query_key_value: true,
-            ..Biases::default()
-        },
+        BiasRule::QueryKeyValue => Biases { query_key_value: true, ..Biases::default() },
         BiasRule::Fields => {
             let attention = fields.flag("attention_bias", false)?;
             Biases {
@@ -405,14 +376,10 @@ fn read_rope(fields: &Fields<'_>, max_positions: usize) -> Result<Rope, ConfigEr
     let newer = fields.object("rope_parameters")?;
     let scaling = match newer {
         Some(object) => object,
-        None => fields
-            .object("rope_scaling")?
-            .unwrap_or(Fields::of_map(&empty)),
+        None => fields.object("rope_scaling")?.unwrap_or(Fields::of_map(&empty)),
     };
     for place in [fields, &scaling] {
-        let share = place
-            .optional_number("partial_rotary_factor", 0.0, 1.0)?
-            .unwrap_or(1.0);
+        let share = place.optional_number("partial_rotary_factor", 0.0, 1.0)?.unwrap_or(1.0);
         if share != 1.0 {
             return Err(ConfigError::Unsupported {
                 field: "partial_rotary_factor",
@@ -425,10 +392,7 @@ fn read_rope(fields: &Fields<'_>, max_positions: usize) -> Result<Rope, ConfigEr
         .optional_number("rope_theta", 1.0, 1e30)?
         .or(fields.optional_number("rope_theta", 1.0, 1e30)?)
         .unwrap_or(10_000.0);
-    Ok(Rope {
-        theta,
-        scaling: read_scaling(&scaling, max_positions)?,
-    })
+    Ok(Rope { theta, scaling: read_scaling(&scaling, max_positions)? })
 }
 
 fn read_scaling(fields: &Fields<'_>, max_positions: usize) -> Result<RopeScaling, ConfigError> {

@@ -131,39 +131,22 @@ impl<'a> LanguageModeling<'a> {
         assert!(!train.is_empty(), "training without documents");
         let grads = DecoderGrads::zeros(decoder);
         let memory = TrainingMemory::default();
-        Self {
-            decoder,
-            train,
-            validation,
-            batching,
-            grads,
-            memory,
-            epoch: None,
-        }
+        Self { decoder, train, validation, batching, grads, memory, epoch: None }
     }
 
     /// Steps of the first `epochs` epochs.
     #[must_use]
     pub fn steps(&self, epochs: u64) -> u64 {
-        (0..epochs)
-            .map(|epoch| self.arrange(epoch).batches.len() as u64)
-            .sum()
+        (0..epochs).map(|epoch| self.arrange(epoch).batches.len() as u64).sum()
     }
 
     /// Every parameter with its gradient, in a fixed order.
     pub fn params(&mut self) -> Vec<Trained<'_>> {
         let values = self.decoder.params_mut().into_iter();
-        let trained = values
-            .zip(self.grads.slices_mut())
-            .map(|((name, values), gradient)| {
-                let decay = !name.ends_with("norm.weight") && !name.ends_with(".bias");
-                Trained {
-                    name,
-                    values,
-                    gradient,
-                    decay,
-                }
-            });
+        let trained = values.zip(self.grads.slices_mut()).map(|((name, values), gradient)| {
+            let decay = !name.ends_with("norm.weight") && !name.ends_with(".bias");
+            Trained { name, values, gradient, decay }
+        });
         trained.collect()
     }
 
@@ -176,8 +159,7 @@ impl<'a> LanguageModeling<'a> {
         let batch = self.batch(step);
         self.grads.clear();
         let targets = batch.next_tokens();
-        self.decoder
-            .loss_and_grads(&batch, &targets, &mut self.grads, &mut self.memory)
+        self.decoder.loss_and_grads(&batch, &targets, &mut self.grads, &mut self.memory)
     }
 
     /// Mean negative log-likelihood in nats per token of the validation documents.
@@ -191,11 +173,8 @@ impl<'a> LanguageModeling<'a> {
             let batch = pack(self.validation, &order[rows]);
             let mut hidden = self.decoder.embed(&batch)?;
             let layers = 0..self.decoder.config().layers;
-            self.decoder
-                .run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
-            let scores = self
-                .decoder
-                .token_nll(&hidden, &batch, &vec![0; batch.spans().len()])?;
+            self.decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
+            let scores = self.decoder.token_nll(&hidden, &batch, &vec![0; batch.spans().len()])?;
             for score in scores.iter().flatten() {
                 sum += score.nll;
                 count += 1;
@@ -221,26 +200,14 @@ impl<'a> LanguageModeling<'a> {
     }
 
     fn arrange(&self, index: u64) -> Epoch {
-        let order = self
-            .batching
-            .key
-            .fold_index(index)
-            .stream()
-            .permutation(self.train.len());
+        let order = self.batching.key.fold_index(index).stream().permutation(self.train.len());
         let batches = self.train.batches(&order, self.batching.tokens);
-        Epoch {
-            index,
-            order,
-            batches,
-        }
+        Epoch { index, order, batches }
     }
 }
 
 fn pack(documents: &Documents, order: &[u32]) -> Batch {
-    let sequences: Vec<&[u32]> = order
-        .iter()
-        .map(|&index| documents.get(index as usize))
-        .collect();
+    let sequences: Vec<&[u32]> = order.iter().map(|&index| documents.get(index as usize)).collect();
     Batch::new(&sequences)
 }
 
@@ -269,10 +236,7 @@ mod tests {
         documents
     }
 
-    const BATCHING: fn() -> Batching = || Batching {
-        tokens: 24,
-        key: RngKey::new(9),
-    };
+    const BATCHING: fn() -> Batching = || Batching { tokens: 24, key: RngKey::new(9) };
 
     #[test]
     fn every_epoch_holds_every_document_once_in_its_own_order() {
@@ -284,12 +248,7 @@ mod tests {
             for step in steps {
                 let batch = training.batch(step);
                 assert!(batch.len() <= 24);
-                seen.extend(
-                    batch
-                        .spans()
-                        .iter()
-                        .map(|span| batch.tokens()[span.clone()].to_vec()),
-                );
+                seen.extend(batch.spans().iter().map(|span| batch.tokens()[span.clone()].to_vec()));
             }
             seen
         };
@@ -301,26 +260,17 @@ mod tests {
             seen.sort();
             seen
         };
-        let all = (0..documents.len())
-            .map(|index| documents.get(index).to_vec())
-            .collect();
+        let all = (0..documents.len()).map(|index| documents.get(index).to_vec()).collect();
         let all = sorted(all);
         assert_eq!(sorted(first.clone()), all);
         assert_eq!(sorted(second), all);
-        assert_eq!(
-            epoch(&mut training, 0..steps),
-            first,
-            "a step does not depend on those before"
-        );
+        assert_eq!(epoch(&mut training, 0..steps), first, "a step does not depend on those before");
     }
 
     #[test]
     fn the_loss_falls_and_validation_agrees_with_the_step_before_it_moves() {
         let (mut decoder, documents) = (decoder(), documents());
-        let whole = Batching {
-            tokens: 1000,
-            key: RngKey::new(9),
-        };
+        let whole = Batching { tokens: 1000, key: RngKey::new(9) };
         let mut training = LanguageModeling::new(&mut decoder, &documents, &documents, whole);
         let before = training.validate().unwrap();
         let first = training.step(0).unwrap();

@@ -2,12 +2,12 @@
 //! message that names the file and the reason, and nothing half-written.
 
 use crate::checkpoint_common::{names, save_small, small_model, tokenizer_json};
-use linwright_model::checkpoint::atomic::OutputError;
 use linwright_model::checkpoint::{
     CheckpointError as Error, FileFault, Form, SaveOptions, load, save,
 };
 use linwright_model::tokenizer::TokenizerError;
 use linwright_tensor::RngKey;
+use linwright_tensor::atomic::OutputError;
 use linwright_tensor::dtype::DType;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
@@ -41,10 +41,7 @@ fn retype(dir: &Path, name: &str, dtype: Dtype, shape: &[usize], bytes: &[u8]) {
     let mut all = tensors.tensors();
     all.retain(|(n, _)| n != name);
     if !bytes.is_empty() {
-        all.push((
-            name.into(),
-            TensorView::new(dtype, shape.to_vec(), bytes).unwrap(),
-        ));
+        all.push((name.into(), TensorView::new(dtype, shape.to_vec(), bytes).unwrap()));
     }
     let changed = safetensors::serialize(all, None).unwrap();
     fs::write(dir.join(WEIGHTS), changed).unwrap();
@@ -58,11 +55,7 @@ fn edit_header(dir: &Path, from: &str, to: &str) {
     assert!(header.contains(from), "{header}");
     let header = header.replacen(from, to, 1);
     let length = (header.len() as u64).to_le_bytes();
-    fs::write(
-        dir.join(WEIGHTS),
-        [&length, header.as_bytes(), data].concat(),
-    )
-    .unwrap();
+    fs::write(dir.join(WEIGHTS), [&length, header.as_bytes(), data].concat()).unwrap();
 }
 
 /// The length field of a weight file.
@@ -73,11 +66,7 @@ fn header_length(file: &[u8]) -> usize {
 /// Turns the directory into one of shards.
 fn cut(dir: &Path) {
     let (decoder, source) = small_model();
-    let options = SaveOptions {
-        shard_bytes: 1000,
-        force: true,
-        ..SaveOptions::new(Form::Dense)
-    };
+    let options = SaveOptions { shard_bytes: 1000, force: true, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, dir).unwrap();
 }
 
@@ -119,11 +108,7 @@ fn weight_files() -> Vec<Case> {
         },
         Case {
             damage: |dir| truncate(dir, |_| 100),
-            expected: |e| {
-                fault(e, |f| {
-                    matches!(f, FileFault::HeaderBeyondFile { left: 92, .. })
-                })
-            },
+            expected: |e| fault(e, |f| matches!(f, FileFault::HeaderBeyondFile { left: 92, .. })),
             said: &[WEIGHTS, "truncated"],
         },
         Case {
@@ -143,9 +128,7 @@ fn weight_files() -> Vec<Case> {
         Case {
             damage: |dir| edit_header(dir, "[0,352]", "[4,356]"),
             expected: |e| {
-                fault(e, |f| {
-                    matches!(f, FileFault::Overlap { .. } | FileFault::Gap { .. })
-                })
+                fault(e, |f| matches!(f, FileFault::Overlap { .. } | FileFault::Gap { .. }))
             },
             said: &[WEIGHTS],
         },
@@ -171,15 +154,7 @@ fn tensors() -> Vec<Case> {
         },
         Case {
             damage: |dir| retype(dir, QUERY, Dtype::F8_E4M3, &[8, 8], &[1; 64]),
-            expected: |e| {
-                matches!(
-                    e,
-                    Error::TensorType {
-                        found: "F8_E4M3",
-                        ..
-                    }
-                )
-            },
+            expected: |e| matches!(e, Error::TensorType { found: "F8_E4M3", .. }),
             said: &[WEIGHTS, QUERY, "F8_E4M3"],
         },
         Case {
@@ -218,9 +193,7 @@ fn shards() -> Vec<Case> {
         Case {
             damage: |dir| {
                 cut(dir);
-                let name = names(dir)
-                    .into_iter()
-                    .find(|name| name.starts_with("model-00002"));
+                let name = names(dir).into_iter().find(|name| name.starts_with("model-00002"));
                 fs::remove_file(dir.join(name.unwrap())).unwrap();
             },
             expected: |e| matches!(e, Error::MissingShard { .. }),
@@ -360,21 +333,12 @@ fn every_damaged_checkpoint_is_refused_with_file_and_reason() {
         let error = load(&model).map(|_| ()).unwrap_err();
         assert!((case.expected)(&error), "case {index}: {error:?}");
         for said in case.said {
-            assert!(
-                error.to_string().contains(said),
-                "case {index}: {said:?} in {error}"
-            );
+            assert!(error.to_string().contains(said), "case {index}: {said:?} in {error}");
         }
     }
     let file = tempfile::NamedTempFile::new().unwrap();
-    assert!(matches!(
-        load(file.path()),
-        Err(Error::NotADirectory { .. })
-    ));
-    assert!(matches!(
-        load(Path::new("/nowhere/at/all")),
-        Err(Error::Read { .. })
-    ));
+    assert!(matches!(load(file.path()), Err(Error::NotADirectory { .. })));
+    assert!(matches!(load(Path::new("/nowhere/at/all")), Err(Error::Read { .. })));
 }
 
 #[test]
@@ -386,36 +350,19 @@ fn outputs_that_cannot_be_are_refused_and_leave_nothing() {
     fs::write(&file, "text").unwrap();
     let usual = SaveOptions::new(Form::Dense);
     let attempt = |options: &SaveOptions, out: &Path| {
-        save(&decoder, &source, options, out)
-            .map(|_| ())
-            .unwrap_err()
+        save(&decoder, &source, options, out).map(|_| ()).unwrap_err()
     };
     let exists = attempt(&usual, &there);
-    assert!(
-        matches!(exists, Error::Output(OutputError::Exists { .. })),
-        "{exists}"
-    );
+    assert!(matches!(exists, Error::Output(OutputError::Exists { .. })), "{exists}");
     assert!(exists.to_string().contains("there") && exists.to_string().contains("--force"));
     let under = attempt(&usual, &file.join("model"));
-    assert!(
-        matches!(under, Error::Output(OutputError::NoParent { .. })),
-        "{under}"
-    );
-    assert!(
-        under.to_string().contains("file is not a directory"),
-        "{under}"
-    );
+    assert!(matches!(under, Error::Output(OutputError::NoParent { .. })), "{under}");
+    assert!(under.to_string().contains("file is not a directory"), "{under}");
     // Full after 0, 1000, 2000 ... bytes: in the configuration, in the weights, in the hashes.
     for max_bytes in (0..6000).step_by(500) {
-        let options = SaveOptions {
-            max_bytes: Some(max_bytes),
-            ..usual.clone()
-        };
+        let options = SaveOptions { max_bytes: Some(max_bytes), ..usual.clone() };
         let full = attempt(&options, &dir.path().join("model"));
-        assert!(
-            matches!(full, Error::Output(OutputError::Full { .. })),
-            "{max_bytes}: {full}"
-        );
+        assert!(matches!(full, Error::Output(OutputError::Full { .. })), "{max_bytes}: {full}");
         assert!(full.to_string().contains("model/"), "{full}");
     }
     assert_eq!(names(dir.path()), ["file", "there"]);
@@ -425,26 +372,17 @@ fn outputs_that_cannot_be_are_refused_and_leave_nothing() {
 #[test]
 fn numbers_that_cannot_be_stored_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    for (value, dtype) in [
-        (f32::NAN, DType::F32),
-        (70_000.0, DType::F16),
-        (f32::MAX, DType::Bf16),
-    ] {
+    for (value, dtype) in [(f32::NAN, DType::F32), (70_000.0, DType::F16), (f32::MAX, DType::Bf16)]
+    {
         let (mut decoder, source) = small_model();
         decoder.for_each_param_mut(&mut |name, values| {
             if name == QUERY {
                 values[17] = value;
             }
         });
-        let options = SaveOptions {
-            dtype: Some(dtype),
-            ..SaveOptions::new(Form::Native)
-        };
+        let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Native) };
         let error = save(&decoder, &source, &options, &dir.path().join("model")).unwrap_err();
-        assert!(
-            matches!(error, Error::Unstorable { index: 17, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Unstorable { index: 17, .. }), "{error}");
         assert!(error.to_string().contains(QUERY), "{error}");
     }
     assert!(names(dir.path()).is_empty());
@@ -478,8 +416,5 @@ fn random_damage_to_weights_never_panics() {
             }
         }
     }
-    assert!(
-        refused > 1000 && loaded > 50,
-        "{refused} refused, {loaded} loaded"
-    );
+    assert!(refused > 1000 && loaded > 50, "{refused} refused, {loaded} loaded");
 }

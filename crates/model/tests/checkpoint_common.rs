@@ -36,14 +36,8 @@ pub(crate) fn small_model() -> (Decoder, Source) {
     let config = DecoderConfig::from_json(&config_json()).unwrap();
     let decoder = Decoder::random(config, RngKey::new(5));
     let companions = vec![
-        (
-            "tokenizer.json".to_owned(),
-            tokenizer_json(11).to_string().into_bytes(),
-        ),
-        (
-            "generation_config.json".to_owned(),
-            b"{\"temperature\": 0.5}\n".to_vec(),
-        ),
+        ("tokenizer.json".to_owned(), tokenizer_json(11).to_string().into_bytes()),
+        ("generation_config.json".to_owned(), b"{\"temperature\": 0.5}\n".to_vec()),
     ];
     let mut source = Source::of_new_model(decoder.config(), companions);
     source.config = config_json().as_object().unwrap().clone();
@@ -61,18 +55,15 @@ pub(crate) fn logits(decoder: &Decoder, tokens: &[u32]) -> Mat<f32> {
     let batch = Batch::new(&[tokens]);
     let mut hidden = decoder.embed(&batch).unwrap();
     let layers = 0..decoder.config().layers;
-    decoder
-        .run_layers(&mut hidden, &batch, layers, &mut NoProbe)
-        .unwrap();
+    decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).unwrap();
     decoder.logits(hidden.view())
 }
 
 /// Names of everything in a directory, hidden files included.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

@@ -16,11 +16,7 @@ const TOKENS: [u32; 9] = [0, 3, 10, 7, 7, 1, 2, 9, 4];
 fn low_rank(out: usize, inp: usize, rank: usize) -> LowRank<f32> {
     let key = RngKey::new(9);
     let factor = |name: &str, rows: usize, cols: usize| {
-        Mat::from_vec(
-            rows,
-            cols,
-            key.fold(name).stream().normals(rows * cols, 0.1),
-        )
+        Mat::from_vec(rows, cols, key.fold(name).stream().normals(rows * cols, 0.1))
     };
     LowRank::new(factor("u", out, rank), factor("v", rank, inp))
 }
@@ -47,27 +43,18 @@ fn a_dense_model_comes_back_bit_for_bit_with_all_its_files() {
 
     let (decoder, source) = small_model();
     let loaded = load(&out).unwrap();
-    assert_eq!(
-        logits(&loaded.decoder, &TOKENS).data(),
-        logits(&decoder, &TOKENS).data()
-    );
+    assert_eq!(logits(&loaded.decoder, &TOKENS).data(), logits(&decoder, &TOKENS).data());
     assert_eq!(loaded.source.config, *config_json().as_object().unwrap());
     assert_eq!(loaded.source.companions.len(), source.companions.len());
     assert!(loaded.notes.is_empty(), "{:?}", loaded.notes);
     assert_eq!(loaded.hash.len(), 64);
-    assert_eq!(
-        loaded.tokenizer.unwrap().encode("t4 t9", false).unwrap(),
-        [4, 9]
-    );
+    assert_eq!(loaded.tokenizer.unwrap().encode("t4 t9", false).unwrap(), [4, 9]);
     assert_eq!(saved.parameters, decoder.config().parameters());
 
     let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
     assert_eq!(sums.lines().count(), saved.files.len());
     for file in &saved.files {
-        assert_eq!(
-            fs::metadata(out.join(&file.name)).unwrap().len(),
-            file.bytes
-        );
+        assert_eq!(fs::metadata(out.join(&file.name)).unwrap().len(), file.bytes);
         assert!(sums.contains(&format!("{}  {}\n", file.sha256, file.name)));
     }
 }
@@ -92,58 +79,29 @@ fn shards_hold_the_same_model_and_have_the_same_hash() {
     let (whole, cut) = (dir.path().join("whole"), dir.path().join("cut"));
     save_small(&whole);
     let (decoder, source) = small_model();
-    let options = SaveOptions {
-        shard_bytes: 1000,
-        ..SaveOptions::new(Form::Dense)
-    };
+    let options = SaveOptions { shard_bytes: 1000, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, &cut).unwrap();
     let index = json_of(&cut.join("model.safetensors.index.json"));
     let map = index["weight_map"].as_object().unwrap();
     assert_eq!(map.len(), decoder.config().tensor_shapes().len());
-    assert_eq!(
-        index["metadata"]["total_size"],
-        json!(4 * decoder.config().parameters())
-    );
-    let shards = names(&cut)
-        .into_iter()
-        .filter(|name| name.ends_with(".safetensors"))
-        .count();
-    assert!(
-        shards > 2
-            && cut
-                .join(format!("model-00001-of-{shards:05}.safetensors"))
-                .exists()
-    );
+    assert_eq!(index["metadata"]["total_size"], json!(4 * decoder.config().parameters()));
+    let shards = names(&cut).into_iter().filter(|name| name.ends_with(".safetensors")).count();
+    assert!(shards > 2 && cut.join(format!("model-00001-of-{shards:05}.safetensors")).exists());
     let [a, b] = [whole, cut].map(|dir| load(&dir).unwrap());
-    assert_eq!(
-        logits(&a.decoder, &TOKENS).data(),
-        logits(&b.decoder, &TOKENS).data()
-    );
+    assert_eq!(logits(&a.decoder, &TOKENS).data(), logits(&b.decoder, &TOKENS).data());
     assert_eq!(a.hash, b.hash);
 }
 
 #[test]
 fn half_precision_is_named_in_the_configuration_and_close() {
     let dir = tempfile::tempdir().unwrap();
-    for (dtype, name, bound) in [
-        (DType::Bf16, "bfloat16", 2e-2),
-        (DType::F16, "float16", 2e-3),
-    ] {
+    for (dtype, name, bound) in [(DType::Bf16, "bfloat16", 2e-2), (DType::F16, "float16", 2e-3)] {
         let out = dir.path().join(name);
         let (decoder, source) = small_model();
-        let options = SaveOptions {
-            dtype: Some(dtype),
-            ..SaveOptions::new(Form::Dense)
-        };
+        let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
         let saved = save(&decoder, &source, &options, &out).unwrap();
-        assert!(
-            saved.max_difference > 0.0 && saved.max_difference < bound,
-            "{saved:?}"
-        );
-        assert_eq!(
-            json_of(&out.join("config.json"))["torch_dtype"],
-            json!(name)
-        );
+        assert!(saved.max_difference > 0.0 && saved.max_difference < bound, "{saved:?}");
+        assert_eq!(json_of(&out.join("config.json"))["torch_dtype"], json!(name));
         let loaded = load(&out).unwrap();
         assert_eq!(loaded.source.dtype, dtype);
         // Saved again without a word about precision, it stays as it is, exactly.
@@ -170,33 +128,20 @@ fn operators_come_back_in_native_form_and_as_dense_weights() {
 
     let config = json_of(&native.join("config.json"));
     let header = &config["linwright"]["sites"][&site.0];
-    assert_eq!(
-        header,
-        &json!({"kind": "low_rank", "rank": 3, "shape": {"out": 8, "inp": 8}})
-    );
+    assert_eq!(header, &json!({"kind": "low_rank", "rank": 3, "shape": {"out": 8, "inp": 8}}));
     assert_eq!(config["linwright"]["schema"], json!(1));
     assert_eq!(config["linwright"]["recipe"], json!("test"));
     let loaded = load(&native).unwrap();
     let slot = loaded.decoder.slot(&site).unwrap();
     assert!(matches!(slot.op().map().spec(), OpSpec::LowRank(_)));
-    assert_eq!(
-        logits(&loaded.decoder, &TOKENS).data(),
-        logits(&decoder, &TOKENS).data()
-    );
+    assert_eq!(logits(&loaded.decoder, &TOKENS).data(), logits(&decoder, &TOKENS).data());
 
     let options = SaveOptions::new(Form::Dense);
     let saved = save(&loaded.decoder, &loaded.source, &options, &dense).unwrap();
     assert!(saved.max_difference < 1e-5, "{saved:?}");
-    assert!(
-        json_of(&dense.join("config.json"))
-            .get("linwright")
-            .is_none()
-    );
+    assert!(json_of(&dense.join("config.json")).get("linwright").is_none());
     let back = load(&dense).unwrap();
-    assert!(matches!(
-        back.decoder.slot(&site).unwrap().op().map().spec(),
-        OpSpec::Dense(_)
-    ));
+    assert!(matches!(back.decoder.slot(&site).unwrap().op().map().spec(), OpSpec::Dense(_)));
 }
 
 #[test]
@@ -204,9 +149,7 @@ fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("tied");
     let (_, mut source) = small_model();
-    source
-        .config
-        .insert("tie_word_embeddings".into(), json!(true));
+    source.config.insert("tie_word_embeddings".into(), json!(true));
     let config =
         linwright_model::DecoderConfig::from_json(&Value::Object(source.config.clone())).unwrap();
     let decoder = linwright_model::Decoder::random(config, RngKey::new(1));
@@ -215,16 +158,9 @@ fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
     // The untied weights have the head too, and a table that old exporters wrote.
     let other = dir.path().join("untied");
     save_small(&other);
-    fs::copy(
-        other.join("model.safetensors"),
-        out.join("model.safetensors"),
-    )
-    .unwrap();
+    fs::copy(other.join("model.safetensors"), out.join("model.safetensors")).unwrap();
     let notes = load(&out).unwrap().notes;
-    assert!(
-        notes.len() == 1 && notes[0].starts_with("lm_head.weight is not used"),
-        "{notes:?}"
-    );
+    assert!(notes.len() == 1 && notes[0].starts_with("lm_head.weight is not used"), "{notes:?}");
 }
 
 #[test]
@@ -238,17 +174,11 @@ fn a_forced_save_replaces_its_own_source() {
     let weight = Mat::from_fn(12, 8, |i, j| (i * j) as f32 * 0.01);
     let op = Op::Linear(Box::new(Dense::new(weight)));
     loaded.decoder.slot_mut(&site).unwrap().replace(op).unwrap();
-    let options = SaveOptions {
-        force: true,
-        ..SaveOptions::new(Form::Native)
-    };
+    let options = SaveOptions { force: true, ..SaveOptions::new(Form::Native) };
     save(&loaded.decoder, &loaded.source, &options, &out).unwrap();
     assert!(!out.join("old").exists());
     let back = load(&out).unwrap();
-    assert_eq!(
-        logits(&back.decoder, &TOKENS).data(),
-        logits(&loaded.decoder, &TOKENS).data()
-    );
+    assert_eq!(logits(&back.decoder, &TOKENS).data(), logits(&loaded.decoder, &TOKENS).data());
     assert_eq!(names(dir.path()), ["model"]);
 }
 
@@ -285,9 +215,6 @@ fn tensors_of_no_use_are_listed_and_harmless_ones_are_not() {
     let file = safetensors::serialize(all, None).unwrap();
     fs::write(out.join("model.safetensors"), file).unwrap();
     let notes = load(&out).unwrap().notes;
-    assert_eq!(
-        notes,
-        ["tensors that this model does not use: vision.patch"]
-    );
+    assert_eq!(notes, ["tensors that this model does not use: vision.patch"]);
     assert_eq!(StoredType::I64.name(), "I64");
 }

@@ -55,11 +55,7 @@ impl Weights {
     }
 
     fn file(&self) -> Vec<u8> {
-        let vocab = if self.head.is_none() {
-            VOCAB as i32
-        } else {
-            -(VOCAB as i32)
-        };
+        let vocab = if self.head.is_none() { VOCAB as i32 } else { -(VOCAB as i32) };
         let sizes = [DIM, HIDDEN, LAYERS, HEADS, KV_HEADS].map(|n| n as i32);
         let words = sizes.into_iter().chain([vocab, POSITIONS as i32]);
         let mut bytes: Vec<u8> = words.flat_map(i32::to_le_bytes).collect();
@@ -102,21 +98,11 @@ impl Weights {
                 let n = norm(&x, &self.ffn_norm[layer * DIM..]);
                 let gate = product(&self.w1[layer * HIDDEN * DIM..], &n, HIDDEN);
                 let up = product(&self.w3[layer * HIDDEN * DIM..], &n, HIDDEN);
-                let inner: Vec<f32> = gate
-                    .iter()
-                    .zip(&up)
-                    .map(|(g, u)| g / (1.0 + (-g).exp()) * u)
-                    .collect();
-                add(
-                    &mut x,
-                    &product(&self.w2[layer * DIM * HIDDEN..], &inner, DIM),
-                );
+                let inner: Vec<f32> =
+                    gate.iter().zip(&up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+                add(&mut x, &product(&self.w2[layer * DIM * HIDDEN..], &inner, DIM));
             }
-            product(
-                self.head.as_ref().unwrap_or(&self.embedding),
-                &norm(&x, &self.norm),
-                VOCAB,
-            )
+            product(self.head.as_ref().unwrap_or(&self.embedding), &norm(&x, &self.norm), VOCAB)
         };
         tokens.iter().enumerate().map(step).collect()
     }
@@ -124,16 +110,12 @@ impl Weights {
 
 fn norm(x: &[f32], weight: &[f32]) -> Vec<f32> {
     let mean = x.iter().map(|v| v * v).sum::<f32>() / x.len() as f32;
-    x.iter()
-        .zip(weight)
-        .map(|(v, w)| w * v / (mean + 1e-5).sqrt())
-        .collect()
+    x.iter().zip(weight).map(|(v, w)| w * v / (mean + 1e-5).sqrt()).collect()
 }
 
 fn product(weight: &[f32], x: &[f32], out: usize) -> Vec<f32> {
     let rows = weight.chunks(x.len()).take(out);
-    rows.map(|row| row.iter().zip(x).map(|(w, v)| w * v).sum())
-        .collect()
+    rows.map(|row| row.iter().zip(x).map(|(w, v)| w * v).sum()).collect()
 }
 
 fn add(x: &mut [f32], y: &[f32]) {
@@ -155,22 +137,11 @@ fn attend(q: &[f32], keys: &[Vec<f32>], values: &[Vec<f32>]) -> Vec<f32> {
     for head in 0..HEADS {
         let (q, kv) = (&q[head * HEAD..][..HEAD], head / (HEADS / KV_HEADS) * HEAD);
         let score = |k: &Vec<f32>| {
-            k[kv..][..HEAD]
-                .iter()
-                .zip(q)
-                .map(|(k, q)| k * q)
-                .sum::<f32>()
-                / (HEAD as f32).sqrt()
+            k[kv..][..HEAD].iter().zip(q).map(|(k, q)| k * q).sum::<f32>() / (HEAD as f32).sqrt()
         };
         let weights: Vec<f32> = keys.iter().map(|k| score(k).exp()).collect();
         let total: f32 = weights.iter().sum();
-        let at = |i: usize| {
-            weights
-                .iter()
-                .zip(values)
-                .map(|(w, v)| w / total * v[kv + i])
-                .sum()
-        };
+        let at = |i: usize| weights.iter().zip(values).map(|(w, v)| w / total * v[kv + i]).sum();
         mixed.extend((0..HEAD).map(at).collect::<Vec<f32>>());
     }
     mixed
@@ -241,9 +212,6 @@ fn damaged_files_are_refused_and_leave_nothing() {
     weights.wk[77] = f32::NAN;
     fs::write(&bin, weights.file()).unwrap();
     let error = import_llama2c(&bin, &tok, &out, false).unwrap_err();
-    assert!(
-        matches!(error, CheckpointError::NonFinite { index: 77, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, CheckpointError::NonFinite { index: 77, .. }), "{error}");
     assert_eq!(names(dir.path()), ["model.bin", "tok.bin"]);
 }

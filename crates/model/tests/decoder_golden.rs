@@ -14,33 +14,20 @@ const TOLERANCE: f64 = 1e-5;
 
 fn folder() -> PathBuf {
     let stored = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    std::env::var_os("LINWRIGHT_GOLDEN")
-        .map_or_else(stored, PathBuf::from)
-        .join("decoder")
+    std::env::var_os("LINWRIGHT_GOLDEN").map_or_else(stored, PathBuf::from).join("decoder")
 }
 
 /// Every set in the folder: its stem, its record and its checkpoint.
 fn sets() -> Vec<(String, Value, Vec<u8>)> {
     let entries = fs::read_dir(folder()).expect("folder of golden vectors");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("entry").path()).collect();
-    paths.retain(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "json")
-    });
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    assert!(
-        !paths.is_empty(),
-        "no golden vectors of decoders in {}",
-        folder().display()
-    );
+    assert!(!paths.is_empty(), "no golden vectors of decoders in {}", folder().display());
     let read = |path: &Path| fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let set = |path: PathBuf| {
         let record = serde_json::from_slice(&read(&path)).expect("JSON");
-        let stem = path
-            .file_stem()
-            .expect("stem")
-            .to_string_lossy()
-            .into_owned();
+        let stem = path.file_stem().expect("stem").to_string_lossy().into_owned();
         (stem, record, read(&path.with_extension("safetensors")))
     };
     paths.into_iter().map(set).collect()
@@ -72,17 +59,12 @@ fn golden_logits_of_every_family_are_reproduced() {
         let batch = Batch::new(&views);
         let mut hidden = decoder.embed(&batch).expect("tokens of the vocabulary");
         let layers = decoder.config().layers;
-        decoder
-            .run_layers(&mut hidden, &batch, 0..layers, &mut NoProbe)
-            .expect("finite numbers");
+        decoder.run_layers(&mut hidden, &batch, 0..layers, &mut NoProbe).expect("finite numbers");
         let logits = decoder.logits(hidden.view());
         for (index, span) in batch.spans().iter().enumerate() {
             let found = logits.view().rows_range(span.start, span.len());
             let error = relative_error(found, &rows(&record["logits"][index]));
-            assert!(
-                error < TOLERANCE,
-                "{stem}, sequence {index}: off by {error:e}"
-            );
+            assert!(error < TOLERANCE, "{stem}, sequence {index}: off by {error:e}");
         }
     }
 }

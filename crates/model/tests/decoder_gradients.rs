@@ -9,20 +9,15 @@ use serde_json::json;
 fn loss(decoder: &Decoder, batch: &Batch, targets: &[u32]) -> f64 {
     let mut grads = DecoderGrads::zeros(decoder);
     let mut memory = TrainingMemory::default();
-    decoder
-        .loss_and_grads(batch, targets, &mut grads, &mut memory)
-        .expect("finite loss")
+    decoder.loss_and_grads(batch, targets, &mut grads, &mut memory).expect("finite loss")
 }
 
 /// Moves one tensor at a time along its own gradient and compares the change of the loss with the
 /// gradient's length: a wrong gradient would promise more than is there.
 fn check(decoder: &Decoder) {
     let vocab = decoder.config().vocab;
-    let sequences = [
-        tiny::tokens(90, vocab, 1),
-        tiny::tokens(1, vocab, 2),
-        tiny::tokens(9, vocab, 3),
-    ];
+    let sequences =
+        [tiny::tokens(90, vocab, 1), tiny::tokens(1, vocab, 2), tiny::tokens(9, vocab, 3)];
     let batch = Batch::new(&sequences.each_ref().map(Vec::as_slice));
     let mut targets = batch.next_tokens();
     targets[4] = u32::MAX;
@@ -35,11 +30,7 @@ fn check(decoder: &Decoder) {
     assert_eq!(names.len(), grads.slices().len());
     for ((name, len), grad) in names.into_iter().zip(grads.slices()) {
         assert_eq!(grad.len(), len, "{name}");
-        let length = grad
-            .iter()
-            .map(|&g| f64::from(g).powi(2))
-            .sum::<f64>()
-            .sqrt();
+        let length = grad.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
         assert!(length > 1e-6, "{name} has no gradient");
         let moved = |by: f64| {
             let mut decoder = decoder.clone();
@@ -57,10 +48,7 @@ fn check(decoder: &Decoder) {
         // to matter bend the loss.
         let slope = (4.0 * difference(0.02) - difference(0.04)) / 3.0;
         let error = (slope - length).abs();
-        assert!(
-            error < 2e-3 * length + 2e-4,
-            "{name}: slope {slope}, gradient {length}"
-        );
+        assert!(error < 2e-3 * length + 2e-4, "{name}: slope {slope}, gradient {length}");
     }
 }
 
@@ -70,10 +58,7 @@ fn gradients_of_dense_decoders_equal_differences() {
     check(&tiny::decoder(tiny::config("llama", tied), 1));
     let biased = json!({ "attention_bias": true, "mlp_bias": true, "head_dim": 10 });
     check(&tiny::decoder(tiny::config("llama", biased), 2));
-    check(&tiny::decoder(
-        tiny::config("mistral", json!({ "sliding_window": 5 })),
-        3,
-    ));
+    check(&tiny::decoder(tiny::config("mistral", json!({ "sliding_window": 5 })), 3));
     check(&tiny::decoder(tiny::config("qwen2", json!({})), 4));
 }
 
@@ -96,9 +81,7 @@ fn gradients_add_up_over_calls_and_clear_to_zero() {
     let batch = Batch::new(&[&sequence]);
     let (mut grads, mut memory) = (DecoderGrads::zeros(&decoder), TrainingMemory::default());
     let mut step = |grads: &mut DecoderGrads| {
-        decoder
-            .loss_and_grads(&batch, &batch.next_tokens(), grads, &mut memory)
-            .expect("finite")
+        decoder.loss_and_grads(&batch, &batch.next_tokens(), grads, &mut memory).expect("finite")
     };
     let first = step(&mut grads);
     let once = grads.clone();

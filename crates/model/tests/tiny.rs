@@ -29,15 +29,8 @@ pub(crate) fn decoder(config: DecoderConfig, seed: u64) -> Decoder {
     let key = RngKey::new(seed).fold("test weights");
     decoder.for_each_param_mut(&mut |name, values| {
         let noise = key.fold(name).stream().normals::<f32>(values.len(), 0.2);
-        let centre = if name.ends_with("norm.weight") {
-            1.0
-        } else {
-            0.0
-        };
-        values
-            .iter_mut()
-            .zip(noise)
-            .for_each(|(value, noise)| *value = centre + noise);
+        let centre = if name.ends_with("norm.weight") { 1.0 } else { 0.0 };
+        values.iter_mut().zip(noise).for_each(|(value, noise)| *value = centre + noise);
     });
     decoder
 }

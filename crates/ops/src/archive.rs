@@ -34,23 +34,11 @@ pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
 #[must_use]
 pub fn save<T: Scalar>(op: &Op<T>) -> (Header, Tensors<T>) {
     let map = op.map();
-    let values = map
-        .params()
-        .into_iter()
-        .map(|p| (p.name, Tensor::Values(p.shape, p.values.to_vec())));
+    let values =
+        map.params().into_iter().map(|p| (p.name, Tensor::Values(p.shape, p.values.to_vec())));
     let mut tensors: Tensors<T> = values.collect();
-    tensors.extend(
-        map.buffers()
-            .into_iter()
-            .map(|b| (b.name, Tensor::Indices(b.values.to_vec()))),
-    );
-    (
-        Header {
-            spec: map.spec(),
-            shape: map.shape(),
-        },
-        tensors,
-    )
+    tensors.extend(map.buffers().into_iter().map(|b| (b.name, Tensor::Indices(b.values.to_vec()))));
+    (Header { spec: map.spec(), shape: map.shape() }, tensors)
 }
 
 /// Rebuilds an operator.
@@ -62,20 +50,13 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
     let mut op = header.spec.random::<T>(header.shape, RngKey::new(0))?;
     let mut take = |name: &str| {
-        let missing = || OpError::MissingTensor {
-            kind,
-            name: name.into(),
-            present: present.clone(),
-        };
+        let missing =
+            || OpError::MissingTensor { kind, name: name.into(), present: present.clone() };
         tensors.remove(name).ok_or_else(missing)
     };
-    let wrong_shape =
-        |name: String, expected: Vec<usize>, found: Vec<usize>| OpError::TensorShape {
-            kind,
-            name,
-            expected,
-            found,
-        };
+    let wrong_shape = |name: String, expected: Vec<usize>, found: Vec<usize>| {
+        OpError::TensorShape { kind, name, expected, found }
+    };
     for param in op.map_mut().params_mut() {
         match take(&param.name)? {
             Tensor::Values(shape, values)
@@ -95,11 +76,7 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
                 buffer.values.copy_from_slice(&values);
             }
             Tensor::Indices(found) => {
-                return Err(wrong_shape(
-                    buffer.name,
-                    vec![buffer.values.len()],
-                    vec![found.len()],
-                ));
+                return Err(wrong_shape(buffer.name, vec![buffer.values.len()], vec![found.len()]));
             }
             Tensor::Values(shape, _) => {
                 return Err(wrong_shape(buffer.name, vec![buffer.values.len()], shape));
@@ -109,11 +86,7 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     if let Some(name) = tensors.into_keys().next() {
         let mut names: Vec<String> = op.map().params().into_iter().map(|p| p.name).collect();
         names.extend(op.map().buffers().into_iter().map(|b| b.name));
-        return Err(OpError::UnknownTensor {
-            kind,
-            name,
-            expected: names.join(", "),
-        });
+        return Err(OpError::UnknownTensor { kind, name, expected: names.join(", ") });
     }
     op.map().check()?;
     Ok(op)

@@ -70,43 +70,28 @@ pub fn check(op: &Op<f64>) -> Result<(), Failure> {
 /// The first law found broken.
 pub fn check_spec(spec: &OpSpec, shape: Shape) -> Result<(), Failure> {
     let key = RngKey::new(11);
-    let fail = |law, detail| Failure {
-        kind: spec.kind(),
-        shape,
-        law,
-        detail,
-    };
+    let fail = |law, detail| Failure { kind: spec.kind(), shape, law, detail };
     let build = |key| spec.random::<f64>(shape, key);
     let op = build(key).map_err(|e| fail("can be built", e.to_string()))?;
     check(&op)?;
     let again = build(key).map_err(|e| fail("can be built", e.to_string()))?;
     if archive::save(&op) != archive::save(&again) {
-        return Err(fail(
-            "same key, same bits",
-            "two builds from one key differ".into(),
-        ));
+        return Err(fail("same key, same bits", "two builds from one key differ".into()));
     }
     // The same parameters in both precisions: those of f32, widened.
-    let single = spec
-        .random::<f32>(shape, key)
-        .map_err(|e| fail("can be built", e.to_string()))?;
+    let single = spec.random::<f32>(shape, key).map_err(|e| fail("can be built", e.to_string()))?;
     let (header, tensors) = archive::save(&single);
     let widen = |tensor| match tensor {
         Tensor::Values(shape, v) => Tensor::Values(shape, v.into_iter().map(f64::from).collect()),
         Tensor::Indices(v) => Tensor::Indices(v),
     };
-    let tensors = tensors
-        .into_iter()
-        .map(|(name, tensor)| (name, widen(tensor)))
-        .collect();
+    let tensors = tensors.into_iter().map(|(name, tensor)| (name, widen(tensor))).collect();
     let double = archive::load::<f64>(&header, tensors)
         .map_err(|e| fail("f32 parameters load as f64", e.to_string()))?;
     let suite = Suite::new(&double);
     let mut y = Mat::zeros(ROWS, shape.out);
     let x: Mat<f32> = suite.x.cast();
-    single
-        .map()
-        .forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    single.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     suite.close("f32 agrees with f64", &y.cast(), &suite.y, SINGLE)
 }
 
@@ -121,20 +106,12 @@ struct Suite<'a> {
 }
 
 fn normal(rows: usize, cols: usize, label: &str) -> Mat<f64> {
-    Mat::from_vec(
-        rows,
-        cols,
-        RngKey::new(23)
-            .fold(label)
-            .stream()
-            .normals(rows * cols, 1.0),
-    )
+    Mat::from_vec(rows, cols, RngKey::new(23).fold(label).stream().normals(rows * cols, 1.0))
 }
 
 fn forward(op: &Op<f64>, x: &Mat<f64>) -> Mat<f64> {
     let mut y = Mat::zeros(x.rows(), op.map().shape().out);
-    op.map()
-        .forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     y
 }
 
@@ -189,12 +166,7 @@ impl<'a> Suite<'a> {
 
     fn fail(&self, law: &'static str, detail: String) -> Failure {
         let map = self.op.map();
-        Failure {
-            kind: map.spec().kind(),
-            shape: map.shape(),
-            law,
-            detail,
-        }
+        Failure { kind: map.spec().kind(), shape: map.shape(), law, detail }
     }
 
     /// Largest difference relative to the largest number expected, or one.
@@ -226,12 +198,8 @@ impl<'a> Suite<'a> {
         }
         for p in map.params() {
             if p.shape.iter().product::<usize>() != p.values.len() {
-                let detail = format!(
-                    "{} has shape {:?}, {} numbers",
-                    p.name,
-                    p.shape,
-                    p.values.len()
-                );
+                let detail =
+                    format!("{} has shape {:?}, {} numbers", p.name, p.shape, p.values.len());
                 return Err(self.fail("shapes fit the numbers", detail));
             }
         }
@@ -265,13 +233,7 @@ impl<'a> Suite<'a> {
         map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
         let dy = Mat::zeros(0, out);
         let (dx, grads_ref) = (Some(dx.view_mut()), &mut grads);
-        let args = Backward {
-            x: x.view(),
-            dy: dy.view(),
-            tape: &tape,
-            dx,
-            grads: grads_ref,
-        };
+        let args = Backward { x: x.view(), dy: dy.view(), tape: &tape, dx, grads: grads_ref };
         map.backward(args, &mut ws);
         if grads.iter().flatten().any(|&g| g != 0.0) {
             return Err(self.fail("an empty batch passes", "it has a gradient".into()));
@@ -337,25 +299,13 @@ impl<'a> Suite<'a> {
         map.forward(self.x.view(), y.view_mut(), Some(&mut tape), &mut ws);
         let mut grads = self.grads.clone();
         let (x, dy) = (self.x.view(), self.weight.view());
-        map.backward(
-            Backward {
-                x,
-                dy,
-                tape: &tape,
-                dx: None,
-                grads: &mut grads,
-            },
-            &mut ws,
-        );
+        map.backward(Backward { x, dy, tape: &tape, dx: None, grads: &mut grads }, &mut ws);
         for (k, (sum, once)) in grads.iter().zip(self.grads.iter()).enumerate() {
             let sum = Mat::from_vec(1, sum.len(), sum.to_vec());
             let twice = Mat::from_fn(1, once.len(), |_, j| 2.0 * once[j]);
             let law = "gradients are added, with or without dx";
             self.close(law, &sum, &twice, ROUNDING)
-                .map_err(|f| Failure {
-                    detail: format!("parameter {k}, {}", f.detail),
-                    ..f
-                })?;
+                .map_err(|f| Failure { detail: format!("parameter {k}, {}", f.detail), ..f })?;
         }
         Ok(())
     }
@@ -397,24 +347,14 @@ impl<'a> Suite<'a> {
 
     fn is_linear(&self) -> Result<(), Failure> {
         let other = normal(ROWS, self.x.cols(), "other");
-        let combined = Mat::from_fn(ROWS, self.x.cols(), |i, j| {
-            2.0 * self.x.at(i, j) - 0.5 * other.at(i, j)
-        });
+        let combined =
+            Mat::from_fn(ROWS, self.x.cols(), |i, j| 2.0 * self.x.at(i, j) - 0.5 * other.at(i, j));
         let y = forward(self.op, &other);
-        let expected = Mat::from_fn(ROWS, y.cols(), |i, j| {
-            2.0 * self.y.at(i, j) - 0.5 * y.at(i, j)
-        });
-        self.close(
-            "the map is linear",
-            &forward(self.op, &combined),
-            &expected,
-            ROUNDING,
-        )?;
+        let expected =
+            Mat::from_fn(ROWS, y.cols(), |i, j| 2.0 * self.y.at(i, j) - 0.5 * y.at(i, j));
+        self.close("the map is linear", &forward(self.op, &combined), &expected, ROUNDING)?;
 
-        let dense = self
-            .op
-            .to_dense()
-            .map_err(|e| self.fail("has a dense form", e.to_string()))?;
+        let dense = self.op.to_dense().map_err(|e| self.fail("has a dense form", e.to_string()))?;
         let times = |a: &Mat<f64>, b: &Mat<f64>| {
             Mat::from_fn(a.rows(), b.cols(), |i, j| {
                 (0..a.cols()).map(|k| a.at(i, k) * b.at(k, j)).sum()
@@ -437,10 +377,7 @@ mod tests {
     fn every_kind_has_examples_and_conforms() {
         let examples = OpSpec::examples();
         for kind in OpSpec::KINDS {
-            assert!(
-                examples.iter().any(|(spec, _)| spec.kind() == *kind),
-                "{kind}"
-            );
+            assert!(examples.iter().any(|(spec, _)| spec.kind() == *kind), "{kind}");
         }
         for (spec, shape) in examples {
             if let Err(failure) = check_spec(&spec, shape) {
@@ -452,33 +389,15 @@ mod tests {
     #[test]
     fn impossible_shapes_are_named() {
         for (json, text) in [
-            (
-                r#"{"kind":"low_rank","rank":9}"#,
-                "low_rank cannot map 4 to 6 features",
-            ),
-            (
-                r#"{"kind":"rotor","chunk":8}"#,
-                "rotor cannot map 4 to 6 features",
-            ),
-            (
-                r#"{"kind":"rotor","chunk":3}"#,
-                "chunk 3 must be a power of two",
-            ),
-            (
-                r#"{"kind":"block_hadamard","blocks":4}"#,
-                "4 blocks do not divide 4 and 6",
-            ),
-            (
-                r#"{"kind":"rotor_network","breadth":0}"#,
-                "rotor_network cannot map 4 to 6",
-            ),
+            (r#"{"kind":"low_rank","rank":9}"#, "low_rank cannot map 4 to 6 features"),
+            (r#"{"kind":"rotor","chunk":8}"#, "rotor cannot map 4 to 6 features"),
+            (r#"{"kind":"rotor","chunk":3}"#, "chunk 3 must be a power of two"),
+            (r#"{"kind":"block_hadamard","blocks":4}"#, "4 blocks do not divide 4 and 6"),
+            (r#"{"kind":"rotor_network","breadth":0}"#, "rotor_network cannot map 4 to 6"),
         ] {
             let spec: OpSpec = serde_json::from_str(json).unwrap();
             let shape = Shape { out: 6, inp: 4 };
-            let error = spec
-                .random::<f64>(shape, RngKey::new(0))
-                .unwrap_err()
-                .to_string();
+            let error = spec.random::<f64>(shape, RngKey::new(0)).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
     }
@@ -498,18 +417,10 @@ mod tests {
             2
         }
         fn params(&self) -> Vec<Param<'_, f64>> {
-            vec![Param {
-                name: "scale".into(),
-                shape: vec![1],
-                values: &self.0,
-            }]
+            vec![Param { name: "scale".into(), shape: vec![1], values: &self.0 }]
         }
         fn params_mut(&mut self) -> Vec<ParamMut<'_, f64>> {
-            vec![ParamMut {
-                name: "scale".into(),
-                shape: vec![1],
-                values: &mut self.0,
-            }]
+            vec![ParamMut { name: "scale".into(), shape: vec![1], values: &mut self.0 }]
         }
         fn forward(
             &self,
@@ -519,10 +430,7 @@ mod tests {
             _ws: &mut Workspace<f64>,
         ) {
             for i in 0..x.rows() {
-                y.row_mut(i)
-                    .iter_mut()
-                    .zip(x.row(i))
-                    .for_each(|(y, x)| *y = self.0[0] * x);
+                y.row_mut(i).iter_mut().zip(x.row(i)).for_each(|(y, x)| *y = self.0[0] * x);
             }
         }
         fn backward(&self, args: Backward<'_, '_, f64>, _ws: &mut Workspace<f64>) {

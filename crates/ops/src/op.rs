@@ -108,12 +108,7 @@ pub trait LinearOp<T: Scalar>: Map<T> {
     fn to_dense(&self) -> Mat<T> {
         let Shape { out, inp } = self.shape();
         let mut y = Mat::zeros(inp, out);
-        self.forward(
-            Mat::identity(inp).view(),
-            y.view_mut(),
-            None,
-            &mut Workspace::default(),
-        );
+        self.forward(Mat::identity(inp).view(), y.view_mut(), None, &mut Workspace::default());
         y.transpose()
     }
 }
@@ -171,9 +166,7 @@ impl<T: Scalar> Op<T> {
     pub fn to_dense(&self) -> Result<Mat<T>, OpError> {
         match self {
             Self::Linear(op) => Ok(op.to_dense()),
-            Self::Map(op) => Err(OpError::NotLinear {
-                kind: op.spec().kind(),
-            }),
+            Self::Map(op) => Err(OpError::NotLinear { kind: op.spec().kind() }),
         }
     }
 }

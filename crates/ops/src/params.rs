@@ -56,12 +56,7 @@ impl<T: Scalar> Grads<T> {
     /// Zeros for each of `params`.
     #[must_use]
     pub fn zeros(params: &[Param<'_, T>]) -> Self {
-        Self(
-            params
-                .iter()
-                .map(|p| vec![T::ZERO; p.values.len()])
-                .collect(),
-        )
+        Self(params.iter().map(|p| vec![T::ZERO; p.values.len()]).collect())
     }
 
     /// Sets all to zero, keeping the memory.

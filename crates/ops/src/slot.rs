@@ -95,13 +95,7 @@ impl LinearSlot {
         if let Some(bias) = &bias {
             assert_eq!(bias.len(), op.map().shape().out, "bias of {id}");
         }
-        Self {
-            id,
-            role,
-            layer,
-            op,
-            bias,
-        }
+        Self { id, role, layer, op, bias }
     }
 
     /// The name.
@@ -202,9 +196,7 @@ impl LinearSlot {
     ) {
         if let Some(grad) = bias_grad {
             for i in 0..args.dy.rows() {
-                grad.iter_mut()
-                    .zip(args.dy.row(i))
-                    .for_each(|(g, d)| *g += d);
+                grad.iter_mut().zip(args.dy.row(i)).for_each(|(g, d)| *g += d);
             }
         }
         self.op.map().backward(args, ws);

@@ -47,11 +47,7 @@ impl<T: Scalar> Tape<T> {
     #[must_use]
     #[track_caller]
     pub fn saved(&self, index: usize) -> &Mat<T> {
-        assert!(
-            index < self.used,
-            "matrix {index} of a tape that holds {}",
-            self.used
-        );
+        assert!(index < self.used, "matrix {index} of a tape that holds {}", self.used);
         &self.saved[index]
     }
 
@@ -62,11 +58,7 @@ impl<T: Scalar> Tape<T> {
     #[must_use]
     #[track_caller]
     pub fn child_at(&self, index: usize) -> &Self {
-        assert!(
-            index < self.children_used,
-            "child {index} of {}",
-            self.children_used
-        );
+        assert!(index < self.children_used, "child {index} of {}", self.children_used);
         &self.children[index]
     }
 }

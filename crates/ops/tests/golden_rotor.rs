@@ -51,16 +51,10 @@ struct Case<'a> {
 fn numbers(view: &safetensors::tensor::TensorView<'_>) -> Vec<f64> {
     let bytes = view.data();
     let eight = |f: fn([u8; 8]) -> f64| -> Vec<f64> {
-        bytes
-            .chunks_exact(8)
-            .map(|b| f(b.try_into().expect("8 bytes")))
-            .collect()
+        bytes.chunks_exact(8).map(|b| f(b.try_into().expect("8 bytes"))).collect()
     };
     let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
-        bytes
-            .chunks_exact(4)
-            .map(|b| f(b.try_into().expect("4 bytes")))
-            .collect()
+        bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
     };
     match view.dtype() {
         Dtype::F64 => eight(f64::from_le_bytes),
@@ -73,13 +67,9 @@ fn numbers(view: &safetensors::tensor::TensorView<'_>) -> Vec<f64> {
 
 fn sets() -> Vec<Set> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN")
-        .map_or(default, PathBuf::from)
-        .join("rotor");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join("rotor");
     let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut paths: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
     assert!(!paths.is_empty(), "no golden set in {}", root.display());
@@ -95,16 +85,8 @@ fn read_set(path: PathBuf) -> Set {
         shape: view.shape().to_vec(),
         values: numbers(view),
     };
-    let tensors = file
-        .tensors()
-        .iter()
-        .map(|(name, view)| (name.clone(), golden(view)))
-        .collect();
-    Set {
-        path,
-        about,
-        tensors,
-    }
+    let tensors = file.tensors().iter().map(|(name, view)| (name.clone(), golden(view))).collect();
+    Set { path, about, tensors }
 }
 
 impl Set {
@@ -128,12 +110,7 @@ impl Set {
             .filter(|what| what.get("nonlinearity").is_some() == networks)
             .map(|what| {
                 let (name, tensors) = case(what);
-                Case {
-                    name,
-                    what,
-                    tensors,
-                    tolerance,
-                }
+                Case { name, what, tensors, tolerance }
             })
             .collect()
     }
@@ -150,43 +127,27 @@ impl Case<'_> {
     }
 
     fn shape(&self) -> Shape {
-        Shape {
-            out: self.number("out_features"),
-            inp: self.number("in_features"),
-        }
+        Shape { out: self.number("out_features"), inp: self.number("in_features") }
     }
 
     fn tensor(&self, key: &str) -> &Golden {
-        self.tensors
-            .get(key)
-            .unwrap_or_else(|| panic!("{}: no tensor {key}", self.name))
+        self.tensors.get(key).unwrap_or_else(|| panic!("{}: no tensor {key}", self.name))
     }
 
     #[track_caller]
     fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
-        assert_eq!(
-            found.len(),
-            expected.len(),
-            "{}: numbers of {what}",
-            self.name
-        );
+        assert_eq!(found.len(), expected.len(), "{}: numbers of {what}", self.name);
         for (k, (a, b)) in found.iter().zip(expected).enumerate() {
             let off = (a - b).abs();
             let allowed = self.tolerance * b.abs().max(1.0);
-            assert!(
-                off <= allowed,
-                "{}: {what}[{k}] is {a}, expected {b}",
-                self.name
-            );
+            assert!(off <= allowed, "{}: {what}[{k}] is {a}, expected {b}", self.name);
         }
     }
 
     /// The operator of a specification with the parameters and buffers of the case, and how many
     /// branch weights the case leaves out, which then stay 1.
     fn build(&self, spec: &OpSpec) -> (Op<f64>, usize) {
-        let fresh = spec
-            .random::<f64>(self.shape(), RngKey::new(0))
-            .expect("a supported case");
+        let fresh = spec.random::<f64>(self.shape(), RngKey::new(0)).expect("a supported case");
         let (header, fresh) = archive::save(&fresh);
         let mut absent = 0;
         let mut tensors = Tensors::new();
@@ -207,27 +168,19 @@ impl Case<'_> {
             };
             tensors.insert(name, tensor);
         }
-        (
-            archive::load(&header, tensors).expect("the case's own parameters"),
-            absent,
-        )
+        (archive::load(&header, tensors).expect("the case's own parameters"), absent)
     }
 }
 
 fn forward(op: &Op<f64>, x: &Mat<f64>) -> Mat<f64> {
     let mut y = Mat::zeros(x.rows(), op.map().shape().out);
-    op.map()
-        .forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     y
 }
 
 fn rotor_spec(case: &Case<'_>) -> RotorSpec {
     let (chunk, single) = (Some(case.number("chunk")), case.flag("single_rotor"));
-    RotorSpec {
-        chunk,
-        single,
-        init: RotorInit::Normal,
-    }
+    RotorSpec { chunk, single, init: RotorInit::Normal }
 }
 
 #[test]
@@ -251,21 +204,13 @@ fn golden_rotor_gradients() {
             let (op, _) = case.build(&OpSpec::Rotor(rotor_spec(&case)));
             let (map, x) = (op.map(), case.tensor("x").rows());
             let (mut tape, mut ws) = (Tape::default(), Workspace::default());
-            let (mut y, mut dx) = (
-                Mat::zeros(dy.rows(), dy.cols()),
-                Mat::zeros(x.rows(), x.cols()),
-            );
+            let (mut y, mut dx) =
+                (Mat::zeros(dy.rows(), dy.cols()), Mat::zeros(x.rows(), x.cols()));
             let mut grads = Grads::zeros(&map.params());
             map.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
             let (view, dx_view) = (x.view(), Some(dx.view_mut()));
             let (dy, grads_view) = (dy.view(), &mut grads);
-            let args = Backward {
-                x: view,
-                dy,
-                tape: &tape,
-                dx: dx_view,
-                grads: grads_view,
-            };
+            let args = Backward { x: view, dy, tape: &tape, dx: dx_view, grads: grads_view };
             map.backward(args, &mut ws);
             if let Some(want) = case.tensors.get("grad_x") {
                 case.close("grad_x", dx.data(), &want.values);
@@ -291,31 +236,15 @@ fn golden_rotor_matrices() {
             let (spec, chunk) = (rotor_spec(&case), case.number("chunk"));
             let left = case.tensor("bivectors_left");
             let pairs = left.shape[0];
-            assert_eq!(
-                matrices.shape[0] * matrices.shape[1],
-                pairs,
-                "{}",
-                case.name
-            );
+            assert_eq!(matrices.shape[0] * matrices.shape[1], pairs, "{}", case.name);
             for pair in 0..pairs {
-                let shape = Shape {
-                    out: chunk,
-                    inp: chunk,
-                };
-                let mut op = OpSpec::Rotor(spec)
-                    .random::<f64>(shape, RngKey::new(0))
-                    .expect("a map");
-                for param in op
-                    .map_mut()
-                    .params_mut()
-                    .into_iter()
-                    .filter(|p| p.name != "alpha")
-                {
+                let shape = Shape { out: chunk, inp: chunk };
+                let mut op =
+                    OpSpec::Rotor(spec).random::<f64>(shape, RngKey::new(0)).expect("a map");
+                for param in op.map_mut().params_mut().into_iter().filter(|p| p.name != "alpha") {
                     let golden = &case.tensor(&param.name).values;
                     let count = param.values.len();
-                    param
-                        .values
-                        .copy_from_slice(&golden[pair * count..][..count]);
+                    param.values.copy_from_slice(&golden[pair * count..][..count]);
                 }
                 let found = op.to_dense().expect("a linear map");
                 let want = &matrices.values[pair * chunk * chunk..][..chunk * chunk];
@@ -338,10 +267,8 @@ fn golden_rotor_plane_angles() {
                 let found =
                     rotor_planes(&left.values[pair * count..][..count]).expect("a bivector");
                 let mut found: Vec<f64> = found.iter().map(|plane| plane.angle).collect();
-                let mut want: Vec<f64> = angles.values[pair * planes..][..planes]
-                    .iter()
-                    .map(|v| v.abs())
-                    .collect();
+                let mut want: Vec<f64> =
+                    angles.values[pair * planes..][..planes].iter().map(|v| v.abs()).collect();
                 found.sort_by(f64::total_cmp);
                 want.sort_by(f64::total_cmp);
                 case.close(&format!("angles of pair {pair}"), &found, &want);

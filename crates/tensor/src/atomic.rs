@@ -68,11 +68,7 @@ impl OutputError {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => Self::Full { path, source },
-            _ => Self::Io {
-                action,
-                path,
-                source,
-            },
+            _ => Self::Io { action, path, source },
         }
     }
 }
@@ -87,10 +83,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let temp = parent.join(partial_name(&name));
     let guard = RemoveOnDrop(Some(temp.clone()));
     let mut file = create_locked(&temp)?;
-    file.write_all(bytes)
-        .map_err(|e| OutputError::io("write", path, e))?;
-    file.sync_all()
-        .map_err(|e| OutputError::io("write", path, e))?;
+    file.write_all(bytes).map_err(|e| OutputError::io("write", path, e))?;
+    file.sync_all().map_err(|e| OutputError::io("write", path, e))?;
     fs::rename(&temp, path).map_err(|e| OutputError::io("rename to", path, e))?;
     guard.keep();
     sync_directory(&parent);
@@ -118,9 +112,7 @@ impl AtomicDir {
         let (parent, name) = place(target)?;
         recover_replaced(&parent, &name, target);
         if !force && target.symlink_metadata().is_ok() {
-            return Err(OutputError::Exists {
-                path: target.to_path_buf(),
-            });
+            return Err(OutputError::Exists { path: target.to_path_buf() });
         }
         remove_stale(&parent, &name);
         let temp = parent.join(partial_name(&name));
@@ -128,14 +120,7 @@ impl AtomicDir {
         let guard = RemoveOnDrop(Some(temp.clone()));
         let lock = create_locked(&temp.join(LOCK))?;
         let target = target.to_path_buf();
-        Ok(Self {
-            target,
-            temp,
-            force,
-            left_bytes: None,
-            _lock: lock,
-            guard,
-        })
+        Ok(Self { target, temp, force, left_bytes: None, _lock: lock, guard })
     }
 
     /// Lets the directory grow to `bytes` at most; further writes fail like those to a full disk.
@@ -163,11 +148,7 @@ impl AtomicDir {
         let shown = self.target.join(name);
         let failed = |e| OutputError::io("write", &shown, e);
         let file = File::create_new(self.temp.join(name)).map_err(failed)?;
-        let metered = Metered {
-            file,
-            written: 0,
-            left: self.left_bytes,
-        };
+        let metered = Metered { file, written: 0, left: self.left_bytes };
         let mut writer = BufWriter::with_capacity(1 << 20, metered);
         content(&mut writer).map_err(failed)?;
         let metered = writer.into_inner().map_err(|e| failed(e.into_error()))?;
@@ -181,13 +162,7 @@ impl AtomicDir {
     /// # Errors
     /// [`OutputError`]; what stood at the target is then still there.
     pub fn commit(self) -> Result<(), OutputError> {
-        let Self {
-            target,
-            temp,
-            force,
-            guard,
-            ..
-        } = self;
+        let Self { target, temp, force, guard, .. } = self;
         let (parent, name) = place(&target)?;
         fs::remove_file(temp.join(LOCK)).map_err(|e| OutputError::io("unlock", &temp, e))?;
         sync_directory(&temp);
@@ -224,10 +199,7 @@ struct Metered {
 impl Write for Metered {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.left.is_some_and(|left| (bytes.len() as u64) > left) {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the size limit is reached",
-            ));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the size limit is reached"));
         }
         let count = self.file.write(bytes)?;
         self.written += count as u64;
@@ -261,9 +233,7 @@ impl Drop for RemoveOnDrop {
 
 /// Parent directory and name of a target, both checked.
 fn place(path: &Path) -> Result<(PathBuf, OsString), OutputError> {
-    let name = path.file_name().ok_or_else(|| OutputError::NoName {
-        path: path.to_path_buf(),
-    })?;
+    let name = path.file_name().ok_or_else(|| OutputError::NoName { path: path.to_path_buf() })?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
@@ -275,11 +245,7 @@ fn place(path: &Path) -> Result<(PathBuf, OsString), OutputError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => "lies under a regular file",
         Err(error) => return Err(OutputError::io("look at", &parent, error)),
     };
-    Err(OutputError::NoParent {
-        path: path.to_path_buf(),
-        parent,
-        reason,
-    })
+    Err(OutputError::NoParent { path: path.to_path_buf(), parent, reason })
 }
 
 fn hidden(name: &OsString, suffix: &str) -> OsString {
@@ -324,10 +290,7 @@ fn remove_stale(parent: &Path, name: &OsString) {
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        let named = entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(prefix.as_encoded_bytes());
+        let named = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
         if named && !is_locked(&path) {
             drop(remove(&path));
         }
@@ -335,11 +298,7 @@ fn remove_stale(parent: &Path, name: &OsString) {
 }
 
 fn is_locked(path: &Path) -> bool {
-    let lock = if path.is_dir() {
-        path.join(LOCK)
-    } else {
-        path.to_path_buf()
-    };
+    let lock = if path.is_dir() { path.join(LOCK) } else { path.to_path_buf() };
     match File::open(&lock) {
         Ok(file) => matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)),
         Err(_) => false,
@@ -353,21 +312,14 @@ fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
     if old.symlink_metadata().is_err() {
         return;
     }
-    let done = if target.symlink_metadata().is_ok() {
-        remove(&old)
-    } else {
-        fs::rename(&old, target)
-    };
+    let done =
+        if target.symlink_metadata().is_ok() { remove(&old) } else { fs::rename(&old, target) };
     // A failure shows again, with its reason, when the target is committed.
     drop(done);
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    if path.symlink_metadata()?.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    }
+    if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 /// Makes a rename durable where directories can be flushed; elsewhere the system does it in time.
@@ -462,10 +414,7 @@ mod tests {
             let error = write_atomic(&target, b"x").unwrap_err();
             assert!(matches!(error, OutputError::NoParent { .. }), "{error}");
         }
-        assert!(matches!(
-            write_atomic(Path::new(".."), b""),
-            Err(OutputError::NoName { .. })
-        ));
+        assert!(matches!(write_atomic(Path::new(".."), b""), Err(OutputError::NoName { .. })));
     }
 
     #[test]

@@ -47,12 +47,7 @@ impl DType {
     /// If `bytes` does not hold exactly as many numbers as `values`.
     #[track_caller]
     pub fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
-        assert_eq!(
-            bytes.len(),
-            values.len() * self.size(),
-            "bytes of {} numbers",
-            values.len()
-        );
+        assert_eq!(bytes.len(), values.len() * self.size(), "bytes of {} numbers", values.len());
         match self {
             Self::F32 => {
                 for (v, b) in values.iter_mut().zip(bytes.as_chunks().0) {
@@ -131,9 +126,7 @@ fn decode_f16(bytes: &[u8], values: &mut [f32]) {
 #[must_use]
 pub fn has_non_finite(values: &[f32]) -> bool {
     const EXPONENT: u32 = 0x7f80_0000;
-    values.iter().fold(false, |found, v| {
-        found | (v.to_bits() & EXPONENT == EXPONENT)
-    })
+    values.iter().fold(false, |found, v| found | (v.to_bits() & EXPONENT == EXPONENT))
 }
 
 const _: () = assert!(
@@ -169,17 +162,11 @@ mod tests {
     #[test]
     fn decode_inverts_encode_within_the_rounding_of_the_type() {
         let values = [0.0f32, 1.0, -2.5, 3.125_1, 65504.0];
-        for (dtype, tolerance) in [
-            (DType::F32, 0.0),
-            (DType::F64, 0.0),
-            (DType::F16, 1e-3),
-            (DType::Bf16, 8e-3),
-        ] {
+        for (dtype, tolerance) in
+            [(DType::F32, 0.0), (DType::F64, 0.0), (DType::F16, 1e-3), (DType::Bf16, 8e-3)]
+        {
             for (a, b) in values.iter().zip(dtype.decode(&dtype.encode(&values))) {
-                assert!(
-                    (a - b).abs() <= tolerance * a.abs(),
-                    "{dtype:?}: {a} became {b}"
-                );
+                assert!((a - b).abs() <= tolerance * a.abs(), "{dtype:?}: {a} became {b}");
             }
         }
     }
@@ -188,10 +175,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
         for (bits, v) in (0..=u16::MAX).zip(DType::F16.decode(&bytes)) {
             let expected = f16::from_bits(bits);
-            assert!(
-                v == expected.to_f32() || (v.is_nan() && expected.is_nan()),
-                "{bits:#x}: {v}"
-            );
+            assert!(v == expected.to_f32() || (v.is_nan() && expected.is_nan()), "{bits:#x}: {v}");
             assert_eq!(has_non_finite(&[0.0, v]), !v.is_finite());
         }
         for (bits, v) in (0..=u16::MAX).zip(DType::Bf16.decode(&bytes)) {

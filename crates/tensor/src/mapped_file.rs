@@ -1,8 +1,5 @@
 //! Read-only memory maps.
-#![allow(
-    unsafe_code,
-    reason = "mapping a file is inherently unsafe; it is isolated here"
-)]
+#![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
 use memmap2::{Mmap, UncheckedAdvice};
 use std::fs::File;

@@ -17,11 +17,7 @@ impl<T: Scalar> Mat<T> {
     /// All zeros.
     #[must_use]
     pub fn zeros(rows: usize, cols: usize) -> Self {
-        Self {
-            data: vec![T::ZERO; rows * cols],
-            rows,
-            cols,
-        }
+        Self { data: vec![T::ZERO; rows * cols], rows, cols }
     }
 
     /// The identity of size `n`.
@@ -109,22 +105,12 @@ impl<T: Scalar> Mat<T> {
     /// View of the whole.
     #[must_use]
     pub fn view(&self) -> MatRef<'_, T> {
-        MatRef {
-            data: &self.data,
-            rows: self.rows,
-            cols: self.cols,
-            stride: self.cols,
-        }
+        MatRef { data: &self.data, rows: self.rows, cols: self.cols, stride: self.cols }
     }
 
     /// Mutable view of the whole.
     pub fn view_mut(&mut self) -> MatMut<'_, T> {
-        MatMut {
-            data: &mut self.data,
-            rows: self.rows,
-            cols: self.cols,
-            stride: self.cols,
-        }
+        MatMut { data: &mut self.data, rows: self.rows, cols: self.cols, stride: self.cols }
     }
 
     /// Changes the shape, keeping the allocation; the contents are zeros afterwards.
@@ -181,18 +167,8 @@ impl<'a, T: Scalar> MatRef<'a, T> {
     #[must_use]
     #[track_caller]
     pub fn new(data: &'a [T], rows: usize, cols: usize) -> Self {
-        assert_eq!(
-            data.len(),
-            rows * cols,
-            "a {rows} x {cols} view needs {} numbers",
-            rows * cols
-        );
-        Self {
-            data,
-            rows,
-            cols,
-            stride: cols,
-        }
+        assert_eq!(data.len(), rows * cols, "a {rows} x {cols} view needs {} numbers", rows * cols);
+        Self { data, rows, cols, stride: cols }
     }
 
     /// Number of rows.
@@ -234,39 +210,17 @@ impl<'a, T: Scalar> MatRef<'a, T> {
     /// Columns `start .. start + count` of every row.
     #[must_use]
     pub fn columns(&self, start: usize, count: usize) -> Self {
-        assert!(
-            start + count <= self.cols,
-            "columns {start}+{count} of {}",
-            self.cols
-        );
-        let data = if self.rows == 0 {
-            self.data
-        } else {
-            &self.data[start..]
-        };
-        Self {
-            data,
-            rows: self.rows,
-            cols: count,
-            stride: self.stride,
-        }
+        assert!(start + count <= self.cols, "columns {start}+{count} of {}", self.cols);
+        let data = if self.rows == 0 { self.data } else { &self.data[start..] };
+        Self { data, rows: self.rows, cols: count, stride: self.stride }
     }
 
     /// Rows `start .. start + count`.
     #[must_use]
     pub fn rows_range(&self, start: usize, count: usize) -> Self {
-        assert!(
-            start + count <= self.rows,
-            "rows {start}+{count} of {}",
-            self.rows
-        );
+        assert!(start + count <= self.rows, "rows {start}+{count} of {}", self.rows);
         let from = (start * self.stride).min(self.data.len());
-        Self {
-            data: &self.data[from..],
-            rows: count,
-            cols: self.cols,
-            stride: self.stride,
-        }
+        Self { data: &self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
     /// A contiguous copy.
@@ -276,11 +230,7 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         for i in 0..self.rows {
             data.extend_from_slice(self.row(i));
         }
-        Mat {
-            data,
-            rows: self.rows,
-            cols: self.cols,
-        }
+        Mat { data, rows: self.rows, cols: self.cols }
     }
 }
 
@@ -301,18 +251,8 @@ impl<'a, T: Scalar> MatMut<'a, T> {
     #[must_use]
     #[track_caller]
     pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Self {
-        assert_eq!(
-            data.len(),
-            rows * cols,
-            "a {rows} x {cols} view needs {} numbers",
-            rows * cols
-        );
-        Self {
-            data,
-            rows,
-            cols,
-            stride: cols,
-        }
+        assert_eq!(data.len(), rows * cols, "a {rows} x {cols} view needs {} numbers", rows * cols);
+        Self { data, rows, cols, stride: cols }
     }
 
     /// Number of rows.
@@ -351,62 +291,30 @@ impl<'a, T: Scalar> MatMut<'a, T> {
 
     /// A shorter-lived mutable view of the same numbers.
     pub fn reborrow(&mut self) -> MatMut<'_, T> {
-        MatMut {
-            data: self.data,
-            rows: self.rows,
-            cols: self.cols,
-            stride: self.stride,
-        }
+        MatMut { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
 
     /// A read-only view of the same numbers.
     #[must_use]
     pub fn as_ref(&self) -> MatRef<'_, T> {
-        MatRef {
-            data: self.data,
-            rows: self.rows,
-            cols: self.cols,
-            stride: self.stride,
-        }
+        MatRef { data: self.data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
 
     /// Columns `start .. start + count` of every row.
     #[must_use]
     pub fn columns(self, start: usize, count: usize) -> Self {
-        assert!(
-            start + count <= self.cols,
-            "columns {start}+{count} of {}",
-            self.cols
-        );
+        assert!(start + count <= self.cols, "columns {start}+{count} of {}", self.cols);
         let (rows, stride) = (self.rows, self.stride);
-        let data = if rows == 0 {
-            self.data
-        } else {
-            &mut self.data[start..]
-        };
-        Self {
-            data,
-            rows,
-            cols: count,
-            stride,
-        }
+        let data = if rows == 0 { self.data } else { &mut self.data[start..] };
+        Self { data, rows, cols: count, stride }
     }
 
     /// Rows `start .. start + count`.
     #[must_use]
     pub fn rows_range(self, start: usize, count: usize) -> Self {
-        assert!(
-            start + count <= self.rows,
-            "rows {start}+{count} of {}",
-            self.rows
-        );
+        assert!(start + count <= self.rows, "rows {start}+{count} of {}", self.rows);
         let from = (start * self.stride).min(self.data.len());
-        Self {
-            data: &mut self.data[from..],
-            rows: count,
-            cols: self.cols,
-            stride: self.stride,
-        }
+        Self { data: &mut self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
     /// Sets every element.
@@ -419,11 +327,7 @@ impl<'a, T: Scalar> MatMut<'a, T> {
     /// Copies a matrix of the same shape.
     #[track_caller]
     pub fn copy_from(&mut self, other: MatRef<'_, T>) {
-        assert_eq!(
-            (self.rows, self.cols),
-            (other.rows(), other.cols()),
-            "copy between shapes"
-        );
+        assert_eq!((self.rows, self.cols), (other.rows(), other.cols()), "copy between shapes");
         for i in 0..self.rows {
             self.row_mut(i).copy_from_slice(other.row(i));
         }
@@ -436,37 +340,18 @@ impl<'a, T: Scalar> MatMut<'a, T> {
     #[must_use]
     #[track_caller]
     pub fn split_rows(self, count: usize) -> (Self, Self) {
-        let Self {
-            data,
-            rows,
-            cols,
-            stride,
-        } = self;
+        let Self { data, rows, cols, stride } = self;
         assert!(count <= rows, "{count} of {rows} rows");
-        let cut = if count == rows {
-            data.len()
-        } else {
-            count * stride
-        };
+        let cut = if count == rows { data.len() } else { count * stride };
         let (head, tail) = data.split_at_mut(cut);
-        let part = |data, rows| MatMut {
-            data,
-            rows,
-            cols,
-            stride,
-        };
+        let part = |data, rows| MatMut { data, rows, cols, stride };
         (part(head, count), part(tail, rows - count))
     }
 
     /// Splits into blocks of `block` rows (the last may be shorter), for parallel work.
     #[must_use]
     pub fn row_blocks(self, block: usize) -> Vec<Self> {
-        let Self {
-            mut data,
-            rows,
-            cols,
-            stride,
-        } = self;
+        let Self { mut data, rows, cols, stride } = self;
         let mut blocks = Vec::with_capacity(rows.div_ceil(block.max(1)));
         let mut left = rows;
         while left > 0 {
@@ -474,12 +359,7 @@ impl<'a, T: Scalar> MatMut<'a, T> {
             left -= take;
             let cut = if left == 0 { data.len() } else { take * stride };
             let (head, tail) = data.split_at_mut(cut);
-            blocks.push(MatMut {
-                data: head,
-                rows: take,
-                cols,
-                stride,
-            });
+            blocks.push(MatMut { data: head, rows: take, cols, stride });
             data = tail;
         }
         blocks

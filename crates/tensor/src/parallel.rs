@@ -11,9 +11,7 @@ pub const ROW_BLOCK: usize = 64;
 /// # Errors
 /// If the pool was already started with another size.
 pub fn set_threads(threads: usize) -> Result<(), rayon::ThreadPoolBuildError> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build_global()
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()
 }
 
 /// Number of threads that kernels use.
@@ -25,10 +23,7 @@ pub fn threads() -> usize {
 /// Runs `work` on every item, in parallel, in no particular order.
 pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
     if threads() == 1 || items.len() < 2 {
-        items
-            .into_iter()
-            .enumerate()
-            .for_each(|(index, item)| work(index, item));
+        items.into_iter().enumerate().for_each(|(index, item)| work(index, item));
     } else {
         items
             .into_par_iter()
@@ -41,11 +36,7 @@ pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
 /// Maps every item in parallel; results come in the order of the items.
 pub fn map<I: Send, O: Send>(items: Vec<I>, work: impl Fn(usize, I) -> O + Sync + Send) -> Vec<O> {
     if threads() == 1 || items.len() < 2 {
-        items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| work(index, item))
-            .collect()
+        items.into_iter().enumerate().map(|(index, item)| work(index, item)).collect()
     } else {
         items
             .into_par_iter()

@@ -35,10 +35,7 @@ impl RngKey {
     /// The numbers of this key, from the first.
     #[must_use]
     pub fn stream(self) -> RngStream {
-        RngStream {
-            rng: ChaCha8Rng::seed_from_u64(self.0),
-            spare: None,
-        }
+        RngStream { rng: ChaCha8Rng::seed_from_u64(self.0), spare: None }
     }
 }
 
@@ -97,9 +94,7 @@ impl RngStream {
 
     /// `count` normal numbers of standard deviation `scale`.
     pub fn normals<T: Scalar>(&mut self, count: usize, scale: f64) -> Vec<T> {
-        (0..count)
-            .map(|_| T::from_f64(scale * self.normal()))
-            .collect()
+        (0..count).map(|_| T::from_f64(scale * self.normal())).collect()
     }
 
     /// Shuffles in place (Fisher and Yates).
@@ -126,9 +121,7 @@ mod tests {
         let key = RngKey::new(7).fold("weights");
         let a: Vec<u64> = (0..8).scan(key.stream(), |s, _| Some(s.bits())).collect();
         let b: Vec<u64> = (0..8).scan(key.stream(), |s, _| Some(s.bits())).collect();
-        let c: Vec<u64> = (0..8)
-            .scan(key.fold_index(1).stream(), |s, _| Some(s.bits()))
-            .collect();
+        let c: Vec<u64> = (0..8).scan(key.fold_index(1).stream(), |s, _| Some(s.bits())).collect();
         assert_eq!(a, b);
         assert_ne!(a, c);
     }

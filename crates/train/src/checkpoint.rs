@@ -93,61 +93,25 @@ impl Checkpoint {
         let found = metadata.get("fingerprint").cloned().unwrap_or_default();
         if found != self.fingerprint {
             let (path, expected) = (self.path.clone(), self.fingerprint.clone());
-            return Err(TrainError::Fingerprint {
-                path,
-                expected,
-                found,
-            });
+            return Err(TrainError::Fingerprint { path, expected, found });
         }
         let run = metadata.get("run").map_or("", String::as_str);
         let scalars: Scalars = serde_json::from_str(run).map_err(|error| self.unusable(error))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|error| self.unusable(error))?;
-        let read = |name: &str, len: usize| -> Result<Vec<f32>, TrainError> {
-            let view = tensors.tensor(name).map_err(|error| self.unusable(error))?;
-            if view.dtype() != Dtype::F32 || view.shape() != [len] {
-                let found = format!(
-                    "{name} is {:?} {:?}, expected F32 [{len}]",
-                    view.dtype(),
-                    view.shape()
-                );
-                return Err(self.unusable(found));
-            }
-            let numbers = view.data().chunks_exact(4);
-            Ok(numbers
-                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                .collect())
-        };
-        let mut best = scalars.best.map(|(step, loss)| Best {
-            step,
-            loss,
-            values: Vec::new(),
-        });
+        let read = |name: &str, len: usize| self.read(&tensors, name, len);
+        let mut best = scalars.best.map(|(step, loss)| Best { step, loss, values: Vec::new() });
         for slice in problem.slices() {
             let (name, len) = (&slice.name, slice.values.len());
-            slice
-                .values
-                .copy_from_slice(&read(&format!("values.{name}"), len)?);
+            slice.values.copy_from_slice(&read(&format!("values.{name}"), len)?);
             if scalars.step > 0 {
-                state
-                    .optimizer
-                    .first
-                    .push(read(&format!("first.{name}"), len)?);
-                state
-                    .optimizer
-                    .second
-                    .push(read(&format!("second.{name}"), len)?);
+                state.optimizer.first.push(read(&format!("first.{name}"), len)?);
+                state.optimizer.second.push(read(&format!("second.{name}"), len)?);
             }
             if let Some(best) = &mut best {
                 best.values.push(read(&format!("best.{name}"), len)?);
             }
         }
-        let Scalars {
-            step,
-            curve,
-            train_sum,
-            train_count,
-            ..
-        } = scalars;
+        let Scalars { step, curve, train_sum, train_count, .. } = scalars;
         *state = State {
             step,
             curve,
@@ -159,18 +123,29 @@ impl Checkpoint {
         Ok(true)
     }
 
-    fn unusable(&self, reason: impl std::fmt::Display) -> TrainError {
-        TrainError::Checkpoint {
-            path: self.path.clone(),
-            reason: reason.to_string(),
+    fn read(
+        &self,
+        tensors: &SafeTensors<'_>,
+        name: &str,
+        len: usize,
+    ) -> Result<Vec<f32>, TrainError> {
+        let view = tensors.tensor(name).map_err(|error| self.unusable(error))?;
+        if view.dtype() != Dtype::F32 || view.shape() != [len] {
+            let (dtype, shape) = (view.dtype(), view.shape());
+            return Err(
+                self.unusable(format!("{name} is {dtype:?} {shape:?}, expected F32 [{len}]"))
+            );
         }
+        let numbers = view.data().chunks_exact(4);
+        Ok(numbers.map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+    }
+
+    fn unusable(&self, reason: impl std::fmt::Display) -> TrainError {
+        TrainError::Checkpoint { path: self.path.clone(), reason: reason.to_string() }
     }
 
     fn io(&self, source: std::io::Error) -> TrainError {
-        TrainError::Io {
-            path: self.path.clone(),
-            source,
-        }
+        TrainError::Io { path: self.path.clone(), source }
     }
 }
 
@@ -194,12 +169,7 @@ mod tests {
     impl Problem for Quadratic {
         fn slices(&mut self) -> Vec<Slice<'_>> {
             let Self { values, gradient } = self;
-            vec![Slice {
-                name: "x".into(),
-                values,
-                gradient,
-                decay: false,
-            }]
+            vec![Slice { name: "x".into(), values, gradient, decay: false }]
         }
 
         fn step(&mut self, step: u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
@@ -216,21 +186,14 @@ mod tests {
     }
 
     fn start() -> Quadratic {
-        Quadratic {
-            values: vec![0.0, 10.0],
-            gradient: vec![0.0; 2],
-        }
+        Quadratic { values: vec![0.0, 10.0], gradient: vec![0.0; 2] }
     }
 
     fn settings() -> Settings {
         Settings {
             name: "quadratic".into(),
             steps: 60,
-            schedule: Schedule {
-                peak: 0.5,
-                warmup: 3,
-                floor: 0.0,
-            },
+            schedule: Schedule { peak: 0.5, warmup: 3, floor: 0.0 },
             optimizer: OptimizerSettings::default(),
             validate_every: 10,
             keep_best: true,
@@ -253,11 +216,8 @@ mod tests {
     #[test]
     fn an_interrupted_run_ends_with_the_same_bits_as_one_that_was_not() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let plan = Checkpoint {
-            path: dir.path().join("run.ckpt"),
-            every: 7,
-            fingerprint: "f".into(),
-        };
+        let plan =
+            Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
         let mut whole = start();
         let expected =
             train(&mut whole, &settings(), None, &mut StopAt(u64::MAX, 0)).expect("trains");
@@ -265,71 +225,33 @@ mod tests {
 
         let mut first = start();
         let stopped = train(&mut first, &settings(), Some(&plan), &mut StopAt(23, 0));
-        assert!(
-            matches!(stopped, Err(TrainError::Interrupted { step: 23, .. })),
-            "{stopped:?}"
-        );
+        assert!(matches!(stopped, Err(TrainError::Interrupted { step: 23, .. })), "{stopped:?}");
         let mut second = start();
-        let outcome = train(
-            &mut second,
-            &settings(),
-            Some(&plan),
-            &mut StopAt(u64::MAX, 0),
-        )
-        .expect("goes on");
+        let outcome = train(&mut second, &settings(), Some(&plan), &mut StopAt(u64::MAX, 0))
+            .expect("goes on");
         assert_eq!(outcome.resumed_at, Some(23));
-        assert_eq!(
-            (outcome.curve, second.values),
-            (expected.curve, whole.values)
-        );
+        assert_eq!((outcome.curve, second.values), (expected.curve, whole.values));
     }
 
     #[test]
     fn a_checkpoint_of_another_run_is_refused() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut plan = Checkpoint {
-            path: dir.path().join("run.ckpt"),
-            every: 7,
-            fingerprint: "f".into(),
-        };
-        train(
-            &mut start(),
-            &settings(),
-            Some(&plan),
-            &mut StopAt(u64::MAX, 0),
-        )
-        .expect("trains");
+        let mut plan =
+            Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
+        train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0)).expect("trains");
         plan.fingerprint = "g".into();
-        let refused = train(
-            &mut start(),
-            &settings(),
-            Some(&plan),
-            &mut StopAt(u64::MAX, 0),
-        );
-        assert!(
-            matches!(refused, Err(TrainError::Fingerprint { .. })),
-            "{refused:?}"
-        );
+        let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0));
+        assert!(matches!(refused, Err(TrainError::Fingerprint { .. })), "{refused:?}");
     }
 
     #[test]
     fn a_damaged_checkpoint_is_an_error_that_names_the_file() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let plan = Checkpoint {
-            path: dir.path().join("run.ckpt"),
-            every: 7,
-            fingerprint: "f".into(),
-        };
+        let plan =
+            Checkpoint { path: dir.path().join("run.ckpt"), every: 7, fingerprint: "f".into() };
         std::fs::write(&plan.path, b"not a checkpoint").expect("writes");
-        let refused = train(
-            &mut start(),
-            &settings(),
-            Some(&plan),
-            &mut StopAt(u64::MAX, 0),
-        );
-        let Err(TrainError::Checkpoint { path, .. }) = refused else {
-            panic!("{refused:?}")
-        };
+        let refused = train(&mut start(), &settings(), Some(&plan), &mut StopAt(u64::MAX, 0));
+        let Err(TrainError::Checkpoint { path, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(path, plan.path);
     }
 
@@ -360,16 +282,8 @@ mod tests {
                 self.0.validate()
             }
         }
-        let error = train(
-            &mut Broken(start()),
-            &settings(),
-            None,
-            &mut StopAt(u64::MAX, 0),
-        )
-        .expect_err("stops");
-        assert!(
-            matches!(error, TrainError::NonFinite { step: 5, .. }),
-            "{error}"
-        );
+        let error = train(&mut Broken(start()), &settings(), None, &mut StopAt(u64::MAX, 0))
+            .expect_err("stops");
+        assert!(matches!(error, TrainError::NonFinite { step: 5, .. }), "{error}");
     }
 }

@@ -23,13 +23,7 @@ pub struct OptimizerSettings {
 
 impl Default for OptimizerSettings {
     fn default() -> Self {
-        Self {
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-            clip_norm: None,
-        }
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0, clip_norm: None }
     }
 }
 
@@ -55,14 +49,9 @@ impl Optimizer {
         step: u64,
         slices: Vec<Slice<'_>>,
     ) -> f64 {
-        let norm = slices
-            .iter()
-            .map(|s| squares(s.gradient))
-            .sum::<f64>()
-            .sqrt();
-        let scale = settings
-            .clip_norm
-            .map_or(1.0, |limit| (limit / norm.max(1e-30)).min(1.0)) as f32;
+        let norm = slices.iter().map(|s| squares(s.gradient)).sum::<f64>().sqrt();
+        let scale =
+            settings.clip_norm.map_or(1.0, |limit| (limit / norm.max(1e-30)).min(1.0)) as f32;
         self.first.resize_with(slices.len(), Vec::new);
         self.second.resize_with(slices.len(), Vec::new);
         let mut pieces = Vec::new();
@@ -70,44 +59,19 @@ impl Optimizer {
         for (slice, (first, second)) in slices.into_iter().zip(moments) {
             first.resize(slice.values.len(), 0.0);
             second.resize(slice.values.len(), 0.0);
-            let decay = if slice.decay {
-                settings.weight_decay
-            } else {
-                0.0
-            };
-            let parts = slice
-                .values
-                .chunks_mut(PIECE)
-                .zip(slice.gradient.chunks_mut(PIECE));
+            let decay = if slice.decay { settings.weight_decay } else { 0.0 };
+            let parts = slice.values.chunks_mut(PIECE).zip(slice.gradient.chunks_mut(PIECE));
             let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
-            pieces.extend(
-                parts
-                    .zip(moments)
-                    .map(|((p, g), (m, v))| (decay, p, g, m, v)),
-            );
+            pieces.extend(parts.zip(moments).map(|((p, g), (m, v))| (decay, p, g, m, v)));
         }
-        parallel::for_each(
-            pieces,
-            |_, (weight_decay, values, gradient, first, second)| {
-                if scale < 1.0 {
-                    gradient.iter_mut().for_each(|g| *g *= scale);
-                }
-                let OptimizerSettings {
-                    beta1,
-                    beta2,
-                    epsilon,
-                    ..
-                } = *settings;
-                let constants = Adam {
-                    rate,
-                    beta1,
-                    beta2,
-                    epsilon,
-                    weight_decay,
-                };
-                adam(&constants, step, values, gradient, (first, second));
-            },
-        );
+        parallel::for_each(pieces, |_, (weight_decay, values, gradient, first, second)| {
+            if scale < 1.0 {
+                gradient.iter_mut().for_each(|g| *g *= scale);
+            }
+            let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
+            let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
+            adam(&constants, step, values, gradient, (first, second));
+        });
         norm
     }
 }
@@ -116,11 +80,7 @@ fn squares(values: &[f32]) -> f64 {
     // Eight partial sums in a fixed order: fast, and the same bits everywhere.
     let mut sums = [0.0f64; 8];
     let chunks = values.chunks_exact(8);
-    let rest: f64 = chunks
-        .remainder()
-        .iter()
-        .map(|v| f64::from(*v).powi(2))
-        .sum();
+    let rest: f64 = chunks.remainder().iter().map(|v| f64::from(*v).powi(2)).sum();
     for chunk in chunks {
         for (sum, v) in sums.iter_mut().zip(chunk) {
             *sum += f64::from(*v) * f64::from(*v);

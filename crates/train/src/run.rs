@@ -151,10 +151,7 @@ pub fn train(
             if let Some(checkpoint) = checkpoint {
                 checkpoint.write(problem, &state)?;
             }
-            return Err(TrainError::Interrupted {
-                name: settings.name.clone(),
-                step: state.step,
-            });
+            return Err(TrainError::Interrupted { name: settings.name.clone(), step: state.step });
         }
         let loss = one_step(problem, settings, &mut state)?;
         if state.step.is_multiple_of(settings.validate_every.max(1)) || state.step == settings.steps
@@ -167,12 +164,7 @@ pub fn train(
             checkpoint.write(problem, &state)?;
         }
         let (name, step, steps) = (settings.name.as_str(), state.step, settings.steps);
-        control.progress(&Progress {
-            name,
-            step,
-            steps,
-            loss,
-        });
+        control.progress(&Progress { name, step, steps, loss });
     }
     Ok(finish(problem, settings, state, resumed_at))
 }
@@ -183,11 +175,7 @@ fn one_step(
     state: &mut State,
 ) -> Result<f64, TrainError> {
     let (name, step) = (&settings.name, state.step);
-    let non_finite = |what| TrainError::NonFinite {
-        name: name.clone(),
-        what,
-        step,
-    };
+    let non_finite = |what| TrainError::NonFinite { name: name.clone(), what, step };
     let loss = problem.step(step).map_err(|source| TrainError::Step {
         name: name.clone(),
         step,
@@ -197,9 +185,7 @@ fn one_step(
         return Err(non_finite("the loss"));
     }
     let rate = settings.schedule.rate(step, settings.steps);
-    let norm = state
-        .optimizer
-        .update(&settings.optimizer, rate, step + 1, problem.slices());
+    let norm = state.optimizer.update(&settings.optimizer, rate, step + 1, problem.slices());
     if !norm.is_finite() {
         return Err(non_finite("the gradient"));
     }
@@ -233,36 +219,14 @@ fn validate(
         state.train_sum / state.train_count as f64
     };
     (state.train_sum, state.train_count) = (0.0, 0);
-    state.curve.push(CurvePoint {
-        step,
-        train,
-        validation,
-    });
+    state.curve.push(CurvePoint { step, train, validation });
     let first = state.curve[0].validation;
     if validation > settings.divergence_factor * first.max(f64::MIN_POSITIVE) {
-        return Err(TrainError::Diverged {
-            name: name.clone(),
-            step,
-            loss: validation,
-            first,
-        });
+        return Err(TrainError::Diverged { name: name.clone(), step, loss: validation, first });
     }
-    if settings.keep_best
-        && state
-            .best
-            .as_ref()
-            .is_none_or(|best| validation < best.loss)
-    {
-        let values = problem
-            .slices()
-            .into_iter()
-            .map(|slice| slice.values.to_vec())
-            .collect();
-        state.best = Some(Best {
-            step,
-            loss: validation,
-            values,
-        });
+    if settings.keep_best && state.best.as_ref().is_none_or(|best| validation < best.loss) {
+        let values = problem.slices().into_iter().map(|slice| slice.values.to_vec()).collect();
+        state.best = Some(Best { step, loss: validation, values });
     }
     Ok(())
 }
@@ -273,10 +237,7 @@ fn finish(
     state: State,
     resumed_at: Option<u64>,
 ) -> Outcome {
-    let last = state
-        .curve
-        .last()
-        .map_or(f64::NAN, |point| point.validation);
+    let last = state.curve.last().map_or(f64::NAN, |point| point.validation);
     let (mut best_step, mut best_loss) = (state.step, last);
     if settings.keep_best
         && let Some(best) = state.best
@@ -286,10 +247,5 @@ fn finish(
             slice.values.copy_from_slice(values);
         }
     }
-    Outcome {
-        curve: state.curve,
-        best_step,
-        best_loss,
-        resumed_at,
-    }
+    Outcome { curve: state.curve, best_step, best_loss, resumed_at }
 }

@@ -39,30 +39,15 @@ mod tests {
 
     #[test]
     fn warms_up_peaks_and_falls_without_ever_rising_again() {
-        let schedule = Schedule {
-            peak: 1.0,
-            warmup: 10,
-            floor: 0.1,
-        };
+        let schedule = Schedule { peak: 1.0, warmup: 10, floor: 0.1 };
         let rates: Vec<f64> = (0..100).map(|step| schedule.rate(step, 100)).collect();
         assert!((rates[0] - 0.1).abs() < 1e-12 && (rates[9] - 1.0).abs() < 1e-12);
-        assert!(
-            rates[10..].windows(2).all(|pair| pair[1] < pair[0]),
-            "the cosine falls"
-        );
+        assert!(rates[10..].windows(2).all(|pair| pair[1] < pair[0]), "the cosine falls");
         assert!(rates[99] > 0.1 && rates[99] < 0.11);
     }
 
     #[test]
     fn a_schedule_without_steps_or_warm_up_is_finite() {
-        assert!(
-            Schedule {
-                peak: 0.05,
-                warmup: 0,
-                floor: 0.0
-            }
-            .rate(0, 0)
-            .is_finite()
-        );
+        assert!(Schedule { peak: 0.05, warmup: 0, floor: 0.0 }.rate(0, 0).is_finite());
     }
 }

@@ -24,10 +24,7 @@ fn offences(source: &Source) -> Vec<Offence> {
         let what = format!("{lines} lines of code, at most {FILE_LINES}; split the file");
         offences.push(Offence::new(&source.path, what));
     }
-    let long = source
-        .functions()
-        .into_iter()
-        .filter(|f| f.code_lines > FUNCTION_LINES);
+    let long = source.functions().into_iter().filter(|f| f.code_lines > FUNCTION_LINES);
     offences.extend(long.map(|f| {
         let (name, lines) = (&f.name, f.code_lines);
         let what = format!("function {name} has {lines} lines, at most {FUNCTION_LINES}; split it");
@@ -55,29 +52,17 @@ mod tests {
     fn comments_blanks_and_tests_do_not_make_a_file_long() {
         assert_eq!(found(&"/// Doc.\n\n".repeat(FILE_LINES)), []);
         let body = "    const A: u8 = 1;\n".repeat(FILE_LINES);
-        assert_eq!(
-            found(&format!(
-                "fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{body}}}\n"
-            )),
-            []
-        );
+        assert_eq!(found(&format!("fn f() {{}}\n#[cfg(test)]\nmod tests {{\n{body}}}\n")), []);
     }
 
     #[test]
     fn a_long_function_is_found_in_tests_too() {
-        let long = |lines| {
-            format!(
-                "\nfn long() {{\n{}}}\n",
-                "    // why\n    f();\n".repeat(lines)
-            )
-        };
+        let long =
+            |lines| format!("\nfn long() {{\n{}}}\n", "    // why\n    f();\n".repeat(lines));
         assert_eq!(found(&long(FUNCTION_LINES - 2)), []);
         let offences = found(&long(FUNCTION_LINES - 1));
         assert_eq!(offences[0].place, "src/a.rs:2");
-        assert!(
-            offences[0].what.contains("long has 81 lines"),
-            "{offences:?}"
-        );
+        assert!(offences[0].what.contains("long has 81 lines"), "{offences:?}");
         let inside = format!("#[cfg(test)]\nmod tests {{{}}}\n", long(FUNCTION_LINES));
         assert_eq!(found(&inside).len(), 1);
     }

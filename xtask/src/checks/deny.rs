@@ -21,10 +21,12 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 
 fn cargo_deny(root: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
-    command
-        .current_dir(root)
-        .args(["--log-level", "error", "--all-features", "check"])
-        .args(["--hide-inclusion-graph", "bans", "licenses", "sources"]);
+    command.current_dir(root).args(["--log-level", "error", "--all-features", "check"]).args([
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
     command
 }
 

@@ -15,10 +15,12 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 
 fn rustdoc(root: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command
-        .current_dir(root)
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .args(["doc", "--quiet", "--workspace", "--no-deps"]);
+    command.current_dir(root).env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--quiet",
+        "--workspace",
+        "--no-deps",
+    ]);
     command
 }
 

@@ -8,9 +8,8 @@ use crate::repository::Repository;
 use crate::source::{Source, numbered};
 use anyhow::Result;
 
-const FAMILIES: &[&str] = &[
-    "llama", "qwen", "mistral", "mixtral", "gemma", "gpt2", "gpt_neo", "falcon", "deepseek",
-];
+const FAMILIES: &[&str] =
+    &["llama", "qwen", "mistral", "mixtral", "gemma", "gpt2", "gpt_neo", "falcon", "deepseek"];
 
 /// Names of formats that contain a family's, and what they are.
 const FORMATS: &[(&str, &str)] = &[
@@ -26,10 +25,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/model/src/checkpoint/llama2c",
         "writes the configuration of the one family that its format holds",
     ),
-    (
-        "crates/measure/src/world/",
-        "people of the little world share some names",
-    ),
+    ("crates/measure/src/world/", "people of the little world share some names"),
     ("xtask/src/checks/families.rs", "this list"),
 ];
 
@@ -39,19 +35,14 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 }
 
 fn offences(source: &Source) -> Vec<Offence> {
-    if ALLOWED
-        .iter()
-        .any(|(path, _)| source.path.starts_with(path))
-    {
+    if ALLOWED.iter().any(|(path, _)| source.path.starts_with(path)) {
         return Vec::new();
     }
     numbered(&source.masked.code_and_literals)
         .filter(|(number, _)| !source.is_test(*number))
         .filter_map(|(number, line)| {
             let formats = FORMATS.iter();
-            let line = formats.fold(line.to_lowercase(), |line, (name, _)| {
-                line.replace(name, "")
-            });
+            let line = formats.fold(line.to_lowercase(), |line, (name, _)| line.replace(name, ""));
             let family = FAMILIES.iter().find(|family| line.contains(*family))?;
             let what = format!("names the family `{family}`; ask the family's data instead");
             Some(Offence::at(&source.path, number, what))
@@ -75,14 +66,8 @@ mod tests {
 
     #[test]
     fn families_comments_and_tests_may_name_them() {
-        assert_eq!(
-            count("crates/model/src/families/llama.rs", "const LLAMA: u8 = 1;"),
-            0
-        );
-        assert_eq!(
-            count("crates/ops/src/a.rs", "/// As in Llama.\nfn f() {}"),
-            0
-        );
+        assert_eq!(count("crates/model/src/families/llama.rs", "const LLAMA: u8 = 1;"), 0);
+        assert_eq!(count("crates/ops/src/a.rs", "/// As in Llama.\nfn f() {}"), 0);
         assert_eq!(count("crates/model/tests/a.rs", "fn llama() {}"), 0);
         let inside = "#[cfg(test)]\nmod tests {\n    fn llama() {}\n}\n";
         assert_eq!(count("crates/model/src/a.rs", inside), 0);

@@ -8,16 +8,10 @@ use anyhow::Result;
 
 /// Text in code, and what to do instead.
 const FORBIDDEN: &[(&str, &str)] = &[
-    (
-        "#[ignore",
-        "a test that does not run proves nothing; make it quick or delete it",
-    ),
+    ("#[ignore", "a test that does not run proves nothing; make it quick or delete it"),
     ("todo!", "finish it or leave it out"),
     ("unimplemented!", "finish it or leave it out"),
-    (
-        "clippy::too_many_arguments",
-        "six is enough; group the arguments in a struct",
-    ),
+    ("clippy::too_many_arguments", "six is enough; group the arguments in a struct"),
 ];
 
 /// Reports forbidden words, and crates that do not take the workspace's lints.

@@ -16,24 +16,15 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let files: Vec<&str> = repository.ending(".rs").collect();
     let complaint = complaint(rustfmt(&repository.root, &files).args(["--check", "-l"]))?;
     // rustfmt visits modules again from the files that declare them.
-    let lines: BTreeSet<String> = complaint
-        .iter()
-        .flat_map(|text| text.lines())
-        .map(String::from)
-        .collect();
-    Ok(lines
-        .iter()
-        .map(|line| offence(line, &repository.root))
-        .collect())
+    let lines: BTreeSet<String> =
+        complaint.iter().flat_map(|text| text.lines()).map(String::from).collect();
+    Ok(lines.iter().map(|line| offence(line, &repository.root)).collect())
 }
 
 /// A line of rustfmt's is the path of a file that it would change, or a message.
 fn offence(line: &str, root: &Path) -> Offence {
     match Path::new(line).strip_prefix(root) {
-        Ok(path) => Offence::new(
-            path.to_string_lossy(),
-            "not formatted; run `cargo xtask fmt`",
-        ),
+        Ok(path) => Offence::new(path.to_string_lossy(), "not formatted; run `cargo xtask fmt`"),
         Err(_) => Offence::new("rustfmt", line),
     }
 }
@@ -52,10 +43,7 @@ pub(crate) fn write(repository: &Repository) -> Result<()> {
 
 fn rustfmt(root: &Path, files: &[&str]) -> Command {
     let mut command = Command::new("rustfmt");
-    command
-        .current_dir(root)
-        .args(["--edition", "2024", "--config-path", "."])
-        .args(files);
+    command.current_dir(root).args(["--edition", "2024", "--config-path", "."]).args(files);
     command
 }
 
@@ -84,9 +72,6 @@ mod tests {
         std::fs::write(dir.path().join("a.rs"), "fn a( {\n").unwrap();
         let root = dir.path().to_owned();
         let files = vec!["a.rs".to_owned()];
-        assert_eq!(
-            run(&Repository { root, files }).unwrap()[0].place,
-            "rustfmt"
-        );
+        assert_eq!(run(&Repository { root, files }).unwrap()[0].place, "rustfmt");
     }
 }

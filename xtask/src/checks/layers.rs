@@ -34,50 +34,28 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 fn allowed(page: &str, header: &[&str]) -> Result<Allowed> {
     let table = table(page, header)
         .with_context(|| format!("{PAGE} has no table with the columns {header:?}"))?;
-    let owned = |cell: &str| {
-        code_spans(cell)
-            .into_iter()
-            .map(String::from)
-            .collect::<Vec<_>>()
-    };
+    let owned = |cell: &str| code_spans(cell).into_iter().map(String::from).collect::<Vec<_>>();
     let rows = table[1..].iter().flat_map(|row| {
         let beside: BTreeSet<String> = owned(&row[1]).into_iter().collect();
-        owned(&row[0])
-            .into_iter()
-            .map(move |name| (name, beside.clone()))
+        owned(&row[0]).into_iter().map(move |name| (name, beside.clone()))
     });
     Ok(rows.collect())
 }
 
 fn missing_rows(members: &[Package], layers: &Allowed) -> Vec<Offence> {
-    let folders: BTreeSet<&str> = members
-        .iter()
-        .map(|member| member.folder.as_str())
-        .collect();
+    let folders: BTreeSet<&str> = members.iter().map(|member| member.folder.as_str()).collect();
     let rows: BTreeSet<&str> = layers.keys().map(String::as_str).collect();
-    let crates = folders
-        .difference(&rows)
-        .map(|name| (*name, "has no row in the table of layers"));
-    let absent = rows
-        .difference(&folders)
-        .map(|name| (*name, "has a row, but is not a crate"));
-    crates
-        .chain(absent)
-        .map(|(name, what)| Offence::new(format!("{PAGE}: {name}"), what))
-        .collect()
+    let crates = folders.difference(&rows).map(|name| (*name, "has no row in the table of layers"));
+    let absent = rows.difference(&folders).map(|name| (*name, "has a row, but is not a crate"));
+    crates.chain(absent).map(|(name, what)| Offence::new(format!("{PAGE}: {name}"), what)).collect()
 }
 
 fn forbidden_imports(members: &[Package], layers: &Allowed) -> Vec<Offence> {
-    let folders: BTreeMap<&str, &str> = members
-        .iter()
-        .map(|member| (member.name.as_str(), member.folder.as_str()))
-        .collect();
+    let folders: BTreeMap<&str, &str> =
+        members.iter().map(|member| (member.name.as_str(), member.folder.as_str())).collect();
     let mut offences = Vec::new();
     for member in members {
-        let imports = member
-            .dependencies
-            .iter()
-            .filter_map(|name| folders.get(name.as_str()));
+        let imports = member.dependencies.iter().filter_map(|name| folders.get(name.as_str()));
         let may = layers.get(&member.folder);
         for import in imports {
             if !may.is_some_and(|may| may.contains(*import)) {
@@ -129,10 +107,7 @@ mod tests {
     #[test]
     fn an_import_upwards_is_found() {
         let layers = allowed(TABLES, LAYERS_HEADER).unwrap();
-        let good = [
-            member("tensor", &["gemm"]),
-            member("ops", &["linwright-tensor"]),
-        ];
+        let good = [member("tensor", &["gemm"]), member("ops", &["linwright-tensor"])];
         assert_eq!(forbidden_imports(&good, &layers), []);
         let bad = [member("tensor", &["linwright-ops"]), member("ops", &[])];
         let offences = forbidden_imports(&bad, &layers);
@@ -152,10 +127,7 @@ mod tests {
     #[test]
     fn a_confined_dependency_is_found() {
         let confined = allowed(TABLES, CONFINED_HEADER).unwrap();
-        let members = [
-            member("tensor", &["gemm"]),
-            member("ops", &["faer", "serde"]),
-        ];
+        let members = [member("tensor", &["gemm"]), member("ops", &["faer", "serde"])];
         let offences = escaped(&members, &confined);
         assert_eq!(offences.len(), 1);
         assert!(offences[0].what.contains("faer"));

@@ -36,9 +36,6 @@ mod tests {
         std::fs::write(dir.path().join("README.md"), "").unwrap();
         let text = "[a](../README.md#x)\n[b](gone.md)\n[c](https://example.org)\n[d](#here)\n";
         let offences = dead("docs/page.md", text, dir.path());
-        assert_eq!(
-            offences,
-            [Offence::at("docs/page.md", 2, "gone.md does not exist")]
-        );
+        assert_eq!(offences, [Offence::at("docs/page.md", 2, "gone.md does not exist")]);
     }
 }

@@ -32,74 +32,26 @@ pub(crate) struct Check {
 
 /// Every check, the quick ones first.
 pub(crate) const CHECKS: &[Check] = &[
-    Check {
-        name: "format",
-        about: "every Rust file is formatted",
-        run: format::run,
-    },
-    Check {
-        name: "layers",
-        about: "crates import what ARCHITECTURE.md allows",
-        run: layers::run,
-    },
-    Check {
-        name: "unsafe",
-        about: "`unsafe` only in crates/tensor",
-        run: unsafe_code::run,
-    },
-    Check {
-        name: "caps",
-        about: "no file over 800, no function over 80 lines",
-        run: caps::run,
-    },
-    Check {
-        name: "names",
-        about: "no file or type is named after nothing",
-        run: names::run,
-    },
-    Check {
-        name: "families",
-        about: "model families are data, in families/",
-        run: families::run,
-    },
+    Check { name: "format", about: "every Rust file is formatted", run: format::run },
+    Check { name: "layers", about: "crates import what ARCHITECTURE.md allows", run: layers::run },
+    Check { name: "unsafe", about: "`unsafe` only in crates/tensor", run: unsafe_code::run },
+    Check { name: "caps", about: "no file over 800, no function over 80 lines", run: caps::run },
+    Check { name: "names", about: "no file or type is named after nothing", run: names::run },
+    Check { name: "families", about: "model families are data, in families/", run: families::run },
     Check {
         name: "forbidden",
         about: "no skipped test, stub or banned allow",
         run: forbidden::run,
     },
-    Check {
-        name: "tracked",
-        about: "no large or binary file in git",
-        run: tracked::run,
-    },
-    Check {
-        name: "links",
-        about: "links between documents lead somewhere",
-        run: links::run,
-    },
-    Check {
-        name: "deny",
-        about: "dependencies as deny.toml allows",
-        run: deny::run,
-    },
+    Check { name: "tracked", about: "no large or binary file in git", run: tracked::run },
+    Check { name: "links", about: "links between documents lead somewhere", run: links::run },
+    Check { name: "deny", about: "dependencies as deny.toml allows", run: deny::run },
     Check {
         name: "reasons",
         about: "each dependency has its reason in deny.toml",
         run: reasons::run,
     },
-    Check {
-        name: "clippy",
-        about: "no warning from compiler or clippy",
-        run: clippy::run,
-    },
-    Check {
-        name: "docs",
-        about: "documentation builds, no broken link",
-        run: docs::run,
-    },
-    Check {
-        name: "readme",
-        about: "the README's session prints what it says",
-        run: readme::run,
-    },
+    Check { name: "clippy", about: "no warning from compiler or clippy", run: clippy::run },
+    Check { name: "docs", about: "documentation builds, no broken link", run: docs::run },
+    Check { name: "readme", about: "the README's session prints what it says", run: readme::run },
 ];

@@ -15,9 +15,7 @@ const TYPE_ENDINGS: &[&str] = &["Manager", "Helper", "Util", "Utils"];
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let files = repository.files.iter().flat_map(|path| file_offences(path));
     let sources = repository.sources()?;
-    Ok(files
-        .chain(sources.iter().flat_map(source_offences))
-        .collect())
+    Ok(files.chain(sources.iter().flat_map(source_offences)).collect())
 }
 
 fn file_offences(path: &str) -> Vec<Offence> {
@@ -34,10 +32,7 @@ fn source_offences(source: &Source) -> Vec<Offence> {
     for keyword in ["mod", "struct", "enum", "trait"] {
         for at in words(code, keyword) {
             let rest = code[at + keyword.len()..].trim_start();
-            let name = rest
-                .split(|c: char| !c.is_alphanumeric() && c != '_')
-                .next()
-                .unwrap_or("");
+            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
             let bad = match keyword {
                 "mod" => MODULES.contains(&name),
                 _ => TYPE_ENDINGS.iter().any(|ending| name.ends_with(ending)),
@@ -57,11 +52,8 @@ mod tests {
 
     #[test]
     fn heaps_are_found() {
-        for path in [
-            "crates/ops/src/utils.rs",
-            "crates/ops/src/helpers/mod.rs",
-            "tools/common.py",
-        ] {
+        for path in ["crates/ops/src/utils.rs", "crates/ops/src/helpers/mod.rs", "tools/common.py"]
+        {
             assert_eq!(file_offences(path).len(), 1, "{path}");
         }
         assert_eq!(file_offences("crates/ops/src/common_factor.rs"), []);

@@ -38,10 +38,7 @@ fn check(page: &str, root: &Path, target: &Path) -> Result<Vec<Offence>> {
     let mut offences = missing_commands(page);
     let steps: Vec<Step> = blocks(page, "console").iter().flat_map(steps).collect();
     if steps.is_empty() {
-        offences.push(Offence::new(
-            PAGE,
-            "no `console` block with a command after `$ `",
-        ));
+        offences.push(Offence::new(PAGE, "no `console` block with a command after `$ `"));
     }
     let binaries = build_release(root, target)?;
     for step in &steps {
@@ -52,15 +49,9 @@ fn check(page: &str, root: &Path, target: &Path) -> Result<Vec<Offence>> {
 
 fn missing_commands(page: &str) -> Vec<Offence> {
     let blocks = blocks(page, "sh");
-    let given = |command: &str| {
-        blocks
-            .iter()
-            .any(|block| block.text.lines().any(|l| l == command))
-    };
+    let given = |command: &str| blocks.iter().any(|block| block.text.lines().any(|l| l == command));
     let missing = COMMANDS.iter().filter(|command| !given(command));
-    missing
-        .map(|command| Offence::new(PAGE, format!("no `sh` block with `{command}`")))
-        .collect()
+    missing.map(|command| Offence::new(PAGE, format!("no `sh` block with `{command}`"))).collect()
 }
 
 fn steps(block: &Block) -> Vec<Step> {
@@ -87,10 +78,7 @@ fn steps(block: &Block) -> Vec<Step> {
 /// Builds the release binary and returns its folder.
 fn build_release(root: &Path, target: &Path) -> Result<PathBuf> {
     let mut build = Command::new("cargo");
-    build
-        .current_dir(root)
-        .args(["build", "--release", "--quiet", "--target-dir"])
-        .arg(target);
+    build.current_dir(root).args(["build", "--release", "--quiet", "--target-dir"]).arg(target);
     if let Some(printed) = complaint(&mut build)? {
         bail!("`cargo build --release` failed\n{printed}");
     }
@@ -115,10 +103,7 @@ fn offence(step: &Step, root: &Path, binaries: &Path) -> Result<Option<Offence>>
         return Ok(None);
     }
     let (status, shown) = (output.status, printed.join("\n    | "));
-    let what = format!(
-        "`{}` ended with {status} and printed\n    | {shown}",
-        step.command
-    );
+    let what = format!("`{}` ended with {status} and printed\n    | {shown}", step.command);
     Ok(Some(Offence::at(PAGE, step.line, what)))
 }
 
@@ -161,10 +146,7 @@ mod tests {
 
     #[test]
     fn a_session_that_holds_passes() {
-        assert_eq!(
-            run_here("$ echo one two\none [..]\n$ printf 'a\\nb\\nc\\n'\n...\nc\n"),
-            []
-        );
+        assert_eq!(run_here("$ echo one two\none [..]\n$ printf 'a\\nb\\nc\\n'\n...\nc\n"), []);
         assert_eq!(run_here("$ echo no >&2; exit 3\nno\n? 3\n"), []);
     }
 
@@ -221,9 +203,6 @@ mod tests {
     fn both_commands_must_be_there() {
         let good = "```sh\ncargo run --release\n```\n\n```sh\ncargo test --workspace\n```\n";
         assert_eq!(missing_commands(good), []);
-        assert_eq!(
-            missing_commands("```sh\ncargo run --release -- x\n```\n").len(),
-            2
-        );
+        assert_eq!(missing_commands("```sh\ncargo run --release -- x\n```\n").len(), 2);
     }
 }

@@ -9,10 +9,7 @@ const TABLE: &str = "[workspace.dependencies]";
 
 /// Reports dependencies without a reason, and reasons for dependencies that are gone.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
-    Ok(offences(
-        &repository.text("Cargo.toml")?,
-        &repository.text(PAGE)?,
-    ))
+    Ok(offences(&repository.text("Cargo.toml")?, &repository.text(PAGE)?))
 }
 
 fn offences(manifest: &str, page: &str) -> Vec<Offence> {
@@ -70,10 +67,8 @@ opt-level = 2
         let page = "# Rules.\n#\n#   gemm, half   numbers\n\n#   later    not the head\n";
         assert_eq!(offences(MANIFEST, page), []);
         let page = "# Rules.\n#   gemm   products\n#   faer   decompositions\n";
-        let places: Vec<_> = offences(MANIFEST, page)
-            .into_iter()
-            .map(|offence| offence.place)
-            .collect();
+        let places: Vec<_> =
+            offences(MANIFEST, page).into_iter().map(|offence| offence.place).collect();
         assert_eq!(places, ["half", PAGE]);
     }
 }

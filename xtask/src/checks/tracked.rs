@@ -12,15 +12,10 @@ const DATA_FOLDERS: &[&str] = &["testdata/", "assets/"];
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let mut offences = Vec::new();
     for path in &repository.files {
-        let is_data = path
-            .split_inclusive('/')
-            .any(|part| DATA_FOLDERS.contains(&part));
+        let is_data = path.split_inclusive('/').any(|part| DATA_FOLDERS.contains(&part));
         if !is_data {
             let bytes = std::fs::read(repository.root.join(path));
-            offences.extend(offence(
-                path,
-                &bytes.with_context(|| format!("cannot read {path}"))?,
-            ));
+            offences.extend(offence(path, &bytes.with_context(|| format!("cannot read {path}"))?));
         }
     }
     Ok(offences)
@@ -28,10 +23,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
 
 fn offence(path: &str, bytes: &[u8]) -> Option<Offence> {
     if bytes.len() > MAX_BYTES {
-        let what = format!(
-            "{} bytes, at most {MAX_BYTES}; data belongs in testdata/",
-            bytes.len()
-        );
+        let what = format!("{} bytes, at most {MAX_BYTES}; data belongs in testdata/", bytes.len());
         return Some(Offence::new(path, what));
     }
     let binary = bytes.contains(&0) || std::str::from_utf8(bytes).is_err();
@@ -56,9 +48,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("crates/a/testdata")).unwrap();
         std::fs::create_dir_all(dir.path().join("src")).unwrap();
         let files = ["crates/a/testdata/x", "src/y"].map(String::from).to_vec();
-        files
-            .iter()
-            .for_each(|path| std::fs::write(dir.path().join(path), [0]).unwrap());
+        files.iter().for_each(|path| std::fs::write(dir.path().join(path), [0]).unwrap());
         let root = dir.path().to_owned();
         let offences = run(&Repository { root, files }).unwrap();
         assert_eq!(offences[0].place, "src/y");

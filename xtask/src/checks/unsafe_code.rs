@@ -19,13 +19,11 @@ fn offences(source: &Source) -> Vec<Offence> {
     }
     let code = &source.masked.code;
     let what = format!("`unsafe` outside {HOME}; move the code there behind a safe function");
-    let lifted = ["allow(", "expect(", "warn("]
-        .into_iter()
-        .flat_map(|leave| {
-            let lints = |at: usize| code[at..].split(')').next().unwrap_or("");
-            let leaves = code.match_indices(leave).map(|(at, _)| at);
-            leaves.filter(move |&at| words(lints(at), "unsafe_code").next().is_some())
-        });
+    let lifted = ["allow(", "expect(", "warn("].into_iter().flat_map(|leave| {
+        let lints = |at: usize| code[at..].split(')').next().unwrap_or("");
+        let leaves = code.match_indices(leave).map(|(at, _)| at);
+        leaves.filter(move |&at| words(lints(at), "unsafe_code").next().is_some())
+    });
     words(code, "unsafe")
         .chain(lifted)
         .map(|at| Offence::at(&source.path, line_of(code, at), what.as_str()))
@@ -43,33 +41,15 @@ mod tests {
     #[test]
     fn unsafe_code_is_found_outside_tensor() {
         assert_eq!(count("crates/ops/src/a.rs", "fn f() { unsafe { g() } }"), 1);
-        assert_eq!(
-            count(
-                "crates/ops/src/a.rs",
-                "#![allow(unsafe_code, reason = \"\")]"
-            ),
-            1
-        );
-        assert_eq!(
-            count("crates/ops/src/a.rs", "#[expect(dead_code, unsafe_code)]"),
-            1
-        );
+        assert_eq!(count("crates/ops/src/a.rs", "#![allow(unsafe_code, reason = \"\")]"), 1);
+        assert_eq!(count("crates/ops/src/a.rs", "#[expect(dead_code, unsafe_code)]"), 1);
         assert_eq!(count("crates/cli/tests/a.rs", "unsafe fn f() {}"), 1);
     }
 
     #[test]
     fn tensor_comments_and_the_ban_itself_are_fine() {
-        assert_eq!(
-            count("crates/tensor/src/a.rs", "fn f() { unsafe { g() } }"),
-            0
-        );
-        assert_eq!(
-            count("crates/ops/src/a.rs", "#![forbid(unsafe_code)] // unsafe\n"),
-            0
-        );
-        assert_eq!(
-            count("crates/ops/src/a.rs", "const A: &str = \"unsafe\";"),
-            0
-        );
+        assert_eq!(count("crates/tensor/src/a.rs", "fn f() { unsafe { g() } }"), 0);
+        assert_eq!(count("crates/ops/src/a.rs", "#![forbid(unsafe_code)] // unsafe\n"), 0);
+        assert_eq!(count("crates/ops/src/a.rs", "const A: &str = \"unsafe\";"), 0);
     }
 }

@@ -4,21 +4,22 @@ use super::{grouped, print, print_json, table};
 use crate::args::Shared;
 use crate::commands::eval::BosArg;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::source::{data_file, model_dir, open_model};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use linwright::compress::calibration::{Calibration, Split};
 use linwright::compress::capture::Bounds;
-use linwright::compress::fit_store::FitStore;
+use linwright::compress::fit_store::{Fingerprint, FitStore};
 use linwright::compress::methods::{
     BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training,
 };
 use linwright::compress::pipeline::{Context, Edit, Edited, Plan, apply};
-use linwright::compress::study::{self, RunDirectory};
+use linwright::compress::study::{self, RunDirectory, StudyError};
 use linwright::compress::{MethodSpec, Monitor};
 use linwright::measure::data::Corpus;
 use linwright::model::Decoder;
-use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, save};
+use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, save};
 use linwright::ops::{Role, Sites};
 use linwright::tensor::dtype::DType;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub(crate) struct CompressArgs {
     #[arg(long)]
     trained: bool,
     /// Passes over the samples, for trained methods.
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
     /// Layers, in the order in which they are replaced: `3`, `3,5`, `0-7` [default: all].
     #[arg(long)]
@@ -60,7 +61,8 @@ pub(crate) struct CompressArgs {
     #[arg(long, default_value_t = 40_000, alias = "num_tokens")]
     num_tokens: usize,
     /// Tokens in a calibration window.
-    #[arg(long, default_value_t = 256, alias = "seq_len")]
+    #[arg(long, default_value_t = 256, alias = "seq_len",
+          value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     seq_len: usize,
     /// Whether calibration documents start with the beginning-of-sequence token.
     #[arg(long, value_enum, default_value_t = BosArg::Auto)]
@@ -157,6 +159,10 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists", args.output.display()))
             .hint("choose another directory or give --force"));
     }
+    if matches!((args.form, args.method), (FormArg::Dense, MethodArg::Rotor)) {
+        return Err(Failure::usage("a rotor network is not linear and has no dense form")
+            .hint("give --form native"));
+    }
     let loaded = open_model(&args.model, &mut console)?;
     let plan = plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
@@ -167,30 +173,11 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let state = state_directory(&args.output)?;
     let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
-    let directory = RunDirectory::open(&state, &fingerprint)?;
-    let edited = {
-        let store = FitStore::open(&directory.path().join("fits"))?;
-        let context = Context {
-            model_hash: &loaded.hash,
-            bounds: Bounds::default(),
-            store: Some(&store),
-        };
-        apply(&loaded.decoder, &calibration, &plan, &context, &mut console)?
-    };
-    console.stage("saving and loading back");
-    let mut options = SaveOptions::new(match args.form {
-        FormArg::Dense => Form::Dense,
-        FormArg::Native => Form::Native,
-    });
-    options.force = args.force;
-    options.dtype = args.dtype.map(|dtype| match dtype {
-        DTypeArg::F32 => DType::F32,
-        DTypeArg::F16 => DType::F16,
-        DTypeArg::Bf16 => DType::Bf16,
-    });
-    let saved = save(&edited.model, &loaded.source, &options, &args.output)?;
-    std::fs::remove_dir_all(&state)
-        .map_err(|error| Failure::io(&state.display().to_string(), &error))?;
+    let directory = open_state(&state, &fingerprint, args.force)?;
+    let work = (&loaded, &plan, &calibration);
+    let (edited, saved) = fit_and_save(args, work, &directory, &mut console)
+        .map_err(|failure| tidy(&state, failure))?;
+    remove_state(&state)?;
     let times = console.finish();
     let before = directory_bytes(&model_dir(&args.model)?);
     let summary = Summary::new(
@@ -211,6 +198,31 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     print(&summary.render(&edited, &args.output))
 }
 
+fn fit_and_save(
+    args: &CompressArgs,
+    (loaded, plan, calibration): (&LoadedModel, &Plan, &Calibration),
+    directory: &RunDirectory,
+    console: &mut Console,
+) -> Result<(Edited, SavedModel), Failure> {
+    let store = FitStore::open(&directory.path().join("fits"))?;
+    let context =
+        Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
+    let edited = apply(&loaded.decoder, calibration, plan, &context, console)?;
+    console.stage("saving and loading back");
+    let mut options = SaveOptions::new(match args.form {
+        FormArg::Dense => Form::Dense,
+        FormArg::Native => Form::Native,
+    });
+    options.force = args.force;
+    options.dtype = args.dtype.map(|dtype| match dtype {
+        DTypeArg::F32 => DType::F32,
+        DTypeArg::F16 => DType::F16,
+        DTypeArg::Bf16 => DType::Bf16,
+    });
+    let saved = save(&edited.model, &loaded.source, &options, &args.output)?;
+    Ok((edited, saved))
+}
+
 fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
     let layers = match &args.layers {
         Some(text) => parse_layers(text)?,
@@ -225,45 +237,23 @@ fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
     let attention = GROUPS[0].iter().any(|role| targets.contains(role));
     let mut edits = Vec::new();
     for group in GROUPS {
-        let roles: Vec<Role> = group
-            .iter()
-            .copied()
-            .filter(|role| targets.contains(role))
-            .collect();
+        let roles: Vec<Role> =
+            group.iter().copied().filter(|role| targets.contains(role)).collect();
         if !roles.is_empty() {
-            edits.push(Edit {
-                roles,
-                method: method.clone(),
-            });
+            edits.push(Edit { roles, method: method.clone() });
         } else if group == [Role::Output] && attention && args.heal != HealArg::None {
-            let fit = if args.heal == HealArg::Trained {
-                How::Trained
-            } else {
-                How::Closed
-            };
-            let heal = MethodSpec::Dense(DenseMethod {
-                fit,
-                ..DenseMethod::default()
-            });
-            edits.push(Edit {
-                roles: vec![Role::Output],
-                method: heal,
-            });
+            let fit = if args.heal == HealArg::Trained { How::Trained } else { How::Closed };
+            let heal = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
+            edits.push(Edit { roles: vec![Role::Output], method: heal });
         }
     }
-    Ok(Plan {
-        layers,
-        edits,
-        seed: args.seed,
-    })
+    Ok(Plan { layers, edits, seed: args.seed })
 }
 
 fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
     let low_rank_only = |present: bool, flag: &str| {
         if present {
-            Err(Failure::usage(format!(
-                "{flag} goes with --method low-rank"
-            )))
+            Err(Failure::usage(format!("{flag} goes with --method low-rank")))
         } else {
             Ok(())
         }
@@ -276,21 +266,9 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
                     Failure::usage("low rank needs a budget").hint("give --keep SHARE or --rank N")
                 );
             }
-            let fit = if args.trained {
-                How::Trained
-            } else {
-                How::Closed
-            };
-            let training = Training {
-                epochs,
-                ..Training::default()
-            };
-            MethodSpec::LowRank(LowRankMethod {
-                rank: args.rank,
-                keep: args.keep,
-                fit,
-                training,
-            })
+            let fit = if args.trained { How::Trained } else { How::Closed };
+            let training = Training { epochs, ..Training::default() };
+            MethodSpec::LowRank(LowRankMethod { rank: args.rank, keep: args.keep, fit, training })
         }
         MethodArg::Rotor | MethodArg::BlockHadamard => {
             low_rank_only(args.rank.is_some(), "--rank")?;
@@ -312,9 +290,7 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
 /// `3`, `3,5`, `0-7` and their mixtures.
 fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
-        Failure::usage(format!(
-            "--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"
-        ))
+        Failure::usage(format!("--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"))
     };
     let mut layers = Vec::new();
     for part in text.split(',') {
@@ -334,9 +310,7 @@ fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != layers.len() {
-        return Err(Failure::usage(format!(
-            "--layers {text:?} names a layer twice"
-        )));
+        return Err(Failure::usage(format!("--layers {text:?} names a layer twice")));
     }
     Ok(layers)
 }
@@ -365,12 +339,10 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
             break;
         }
     }
-    Ok(Calibration::new(
-        &documents,
-        args.seq_len,
-        args.num_tokens,
-        Split::Contiguous,
-    )?)
+    let calibration =
+        Calibration::new(&documents, args.seq_len, args.num_tokens, Split::Contiguous)?;
+    calibration.check_positions(loaded.decoder.config().max_positions)?;
+    Ok(calibration)
 }
 
 /// Where fits of an unfinished job are kept: beside the output, under a hidden name.
@@ -379,6 +351,51 @@ fn state_directory(output: &Path) -> Result<PathBuf, Failure> {
         Failure::usage(format!("--output {} names no directory", output.display()))
     })?;
     Ok(output.with_file_name(format!(".{}.linwright-state", name.to_string_lossy())))
+}
+
+/// Opens the directory of an unfinished job. What another job left there is dropped with `force`.
+fn open_state(
+    state: &Path,
+    fingerprint: &Fingerprint,
+    force: bool,
+) -> Result<RunDirectory, Failure> {
+    match RunDirectory::open(state, fingerprint) {
+        Err(StudyError::Fingerprint { .. }) if force => {
+            remove_state(state)?;
+            Ok(RunDirectory::open(state, fingerprint)?)
+        }
+        Err(StudyError::Fingerprint { .. }) => Err(Failure::new(
+            Kind::Fingerprint,
+            format!(
+                "{} holds the unfinished work of another command for this output",
+                state.display()
+            ),
+        )
+        .hint("give that same command again to finish it, or --force to drop it and begin anew")),
+        other => Ok(other?),
+    }
+}
+
+/// After a failure: removes a state directory without a finished fit, and tells of one with fits.
+fn tidy(state: &Path, failure: Failure) -> Failure {
+    if failure.is_resumable() {
+        return failure;
+    }
+    let fits = std::fs::read_dir(state.join("fits"));
+    if fits.is_ok_and(|mut fits| fits.next().is_some()) {
+        return failure.hint(format!(
+            "the fits so far are kept in {}; the same command goes on from there",
+            state.display()
+        ));
+    }
+    // The failure itself is what the user must hear of.
+    drop(std::fs::remove_dir_all(state));
+    failure
+}
+
+fn remove_state(state: &Path) -> Result<(), Failure> {
+    std::fs::remove_dir_all(state)
+        .map_err(|error| Failure::io(&state.display().to_string(), &error))
 }
 
 fn directory_bytes(path: &Path) -> u64 {
@@ -411,17 +428,10 @@ impl Summary {
         difference: f64,
     ) -> Self {
         let sum = |model: &Decoder| {
-            model
-                .slots()
-                .iter()
-                .map(|slot| slot.parameters() as u64)
-                .sum::<u64>()
+            model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>()
         };
-        let targeted_dense: u64 = edited
-            .sites
-            .iter()
-            .map(|site| site.dense_parameters as u64)
-            .sum();
+        let targeted_dense: u64 =
+            edited.sites.iter().map(|site| site.dense_parameters as u64).sum();
         let targeted: u64 = edited.sites.iter().map(|site| site.parameters as u64).sum();
         let model_dense = original.config().parameters();
         Self {

@@ -71,6 +71,9 @@ impl From<BosArg> for Bos {
 
 pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
+    if args.max_ppl.is_some() && args.text.is_none() {
+        return Err(Failure::usage("--max-ppl needs --text"));
+    }
     let tasks = open_tasks(args)?;
     let loaded = open_model(&args.model, &mut console)?;
     let began = console.seconds();
@@ -116,11 +119,7 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
     };
     let mut tasks = Vec::new();
     if let Some(text) = &args.text {
-        tasks.push(open_task(
-            "text",
-            &data_file(text, "stories-test.jsonl")?,
-            &options,
-        )?);
+        tasks.push(open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?);
     }
     if let Some(questions) = &args.questions {
         let path = data_file(questions, "facts.jsonl")?;
@@ -154,10 +153,8 @@ fn measure(
 fn parameters(loaded: &LoadedModel) -> ParameterCounts {
     let slots = loaded.decoder.slots();
     let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
-    let targeted_dense = slots
-        .iter()
-        .map(|slot| slot.shape().dense_parameters() as u64)
-        .sum::<u64>();
+    let targeted_dense =
+        slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
     let model_dense = loaded.decoder.config().parameters();
     ParameterCounts {
         targeted,
@@ -179,33 +176,26 @@ fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) -> String {
                 result.task.clone(),
                 metric.name.clone(),
                 number(metric.value),
-                metric
-                    .stderr
-                    .map_or_else(String::new, |e| format!("± {e:.4}")),
+                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
                 dense.map_or_else(String::new, |m| number(m.value)),
                 result.protocol.clone(),
             ]);
         }
     }
-    super::table(
-        &["task", "metric", "value", "error", "dense", "protocol"],
-        &rows,
-    )
+    super::table(&["task", "metric", "value", "error", "dense", "protocol"], &rows)
 }
 
 fn gate(args: &EvalArgs, results: &[TaskResult]) -> Result<(), Failure> {
     let Some(limit) = args.max_ppl else {
         return Ok(());
     };
-    let perplexity = results
-        .iter()
-        .find_map(|result| result.metric("token_perplexity"));
+    let perplexity = results.iter().find_map(|result| result.metric("token_perplexity"));
     match perplexity {
         Some(metric) if metric.value <= limit => Ok(()),
         Some(metric) => Err(Failure::new(
             Kind::Gate,
             format!("perplexity {:.4} is above {limit}", metric.value),
         )),
-        None => Err(Failure::usage("--max-ppl needs --text")),
+        None => Err(Failure::general("the text gave no perplexity")),
     }
 }

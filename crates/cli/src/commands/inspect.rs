@@ -81,11 +81,7 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         sites,
         notes: loaded.notes,
     };
-    if shared.json {
-        print_json(&inspection)
-    } else {
-        print(&render(&inspection))
-    }
+    if shared.json { print_json(&inspection) } else { print(&render(&inspection)) }
 }
 
 fn render(inspection: &Inspection) -> String {
@@ -103,14 +99,7 @@ fn render(inspection: &Inspection) -> String {
             ]
         })
         .collect();
-    let header = [
-        "site",
-        "role",
-        "out x inp",
-        "operator",
-        "parameters",
-        "MACs per token",
-    ];
+    let header = ["site", "role", "out x inp", "operator", "parameters", "MACs per token"];
     format!(
         "{}: {}, {} layers, hidden {}, vocabulary {}\n{} parameters, {} in linear layers\n\n{}",
         inspection.model,

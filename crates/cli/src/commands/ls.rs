@@ -31,19 +31,14 @@ enum What {
 }
 
 pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
-    let pairs = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| ((*name).to_owned(), String::new()))
-            .collect()
-    };
+    let pairs =
+        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     let rows: Vec<(String, String)> = match args.what {
         What::Operators => pairs(OpSpec::KINDS),
         What::Methods => pairs(MethodSpec::IDS),
-        What::Tasks => TASKS
-            .iter()
-            .map(|task| (task.name.to_owned(), task.summary.to_owned()))
-            .collect(),
+        What::Tasks => {
+            TASKS.iter().map(|task| (task.name.to_owned(), task.summary.to_owned())).collect()
+        }
         What::Families => FAMILIES
             .iter()
             .map(|family| (family.model_type.to_owned(), family.architecture.to_owned()))
@@ -60,9 +55,6 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             .collect();
         return print_json(&list);
     }
-    let rows: Vec<Vec<String>> = rows
-        .into_iter()
-        .map(|(name, about)| vec![name, about])
-        .collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, about)| vec![name, about]).collect();
     print(&table(&["name", "about"], &rows))
 }

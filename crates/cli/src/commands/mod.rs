@@ -35,10 +35,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells
-            .chain([header[column].chars().count()])
-            .max()
-            .unwrap_or(0)
+        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let numeric: Vec<bool> = (0..header.len())
@@ -46,16 +43,9 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         .collect();
     let line = |cells: &[String]| {
         let padded =
-            cells
-                .iter()
-                .zip(widths.iter().zip(&numeric))
-                .map(|(cell, (&width, &right))| {
-                    if right {
-                        format!("{cell:>width$}")
-                    } else {
-                        format!("{cell:<width$}")
-                    }
-                });
+            cells.iter().zip(widths.iter().zip(&numeric)).map(|(cell, (&width, &right))| {
+                if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            });
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let header: Vec<String> = header.iter().map(ToString::to_string).collect();
@@ -87,14 +77,9 @@ mod tests {
 
     #[test]
     fn tables_align_text_left_and_numbers_right() {
-        let rows = vec![
-            vec!["a".to_owned(), "7".to_owned()],
-            vec!["long".to_owned(), "1,234".to_owned()],
-        ];
-        assert_eq!(
-            table(&["site", "count"], &rows),
-            "site  count\na         7\nlong  1,234"
-        );
+        let rows =
+            vec![vec!["a".to_owned(), "7".to_owned()], vec!["long".to_owned(), "1,234".to_owned()]];
+        assert_eq!(table(&["site", "count"], &rows), "site  count\na         7\nlong  1,234");
     }
 
     #[test]

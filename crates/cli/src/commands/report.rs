@@ -39,11 +39,7 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         Some(FormatArg::Html) => print(&render::html(&report)?),
         None => {
             let html = write_report(&report, &args.run)?;
-            print(&format!(
-                "{}\nreport: {}",
-                render::terminal(&report),
-                html.display()
-            ))
+            print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
         }
     }
 }

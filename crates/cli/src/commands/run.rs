@@ -62,10 +62,7 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(model) = &args.model {
         recipe.model.clone_from(model);
     }
-    let output = args
-        .output
-        .clone()
-        .unwrap_or_else(|| Path::new("runs").join(&name));
+    let output = args.output.clone().unwrap_or_else(|| Path::new("runs").join(&name));
     study(&name, &recipe, &output, args.dry_run, shared)
 }
 
@@ -74,14 +71,10 @@ fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
     if let Some(preset) = preset
         && !path.exists()
     {
-        return Ok((
-            preset.name.to_owned(),
-            recipe::parse(Path::new(preset.name), preset.text)?,
-        ));
+        return Ok((preset.name.to_owned(), recipe::parse(Path::new(preset.name), preset.text)?));
     }
-    let name = path
-        .file_stem()
-        .map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
+    let name =
+        path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
     Ok((name, recipe::read(path)?))
 }
 
@@ -103,15 +96,14 @@ pub(crate) fn study(
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
-    let inputs = Inputs {
-        model: &loaded,
-        tokenizer,
-        calibration: &calibration,
-        tasks: &tasks,
-    };
+    let inputs = Inputs { model: &loaded, tokenizer, calibration: &calibration, tasks: &tasks };
     if dry_run {
         console.finish();
         return show_costs(recipe, &inputs, shared);
+    }
+    // Before the directory belongs to this recipe: what is wrong with it can still be put right.
+    for &seed in &recipe.seeds {
+        study::calibrate(recipe, &inputs, seed)?;
     }
     let data = data_hashes(recipe)?;
     let directory = RunDirectory::open(output, &study::fingerprint(recipe, &inputs, &data))?;
@@ -123,11 +115,7 @@ pub(crate) fn study(
         let json = report.to_json()?;
         return print(&json);
     }
-    print(&format!(
-        "{}\nreport: {}",
-        render::terminal(&report),
-        html.display()
-    ))
+    print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
 }
 
 fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
@@ -139,17 +127,10 @@ fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
         join: Join::Separate,
         limit: eval.limit,
     };
-    let mut tasks = vec![open_task(
-        "text",
-        &data_file(&eval.text, "stories-test.jsonl")?,
-        &options,
-    )?];
+    let mut tasks =
+        vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl")?, &options)?];
     if let Some(questions) = &eval.questions {
-        tasks.push(open_task(
-            "multiple_choice",
-            &data_file(questions, "facts.jsonl")?,
-            &options,
-        )?);
+        tasks.push(open_task("multiple_choice", &data_file(questions, "facts.jsonl")?, &options)?);
     }
     Ok(tasks)
 }
@@ -176,12 +157,7 @@ fn report(
     findings: Findings,
     shared: &Shared,
 ) -> Result<Report, Failure> {
-    let Findings {
-        baseline,
-        rows,
-        curves,
-        layer_errors,
-    } = findings;
+    let Findings { baseline, rows, curves, layer_errors } = findings;
     let config = inputs.model.decoder.config();
     Ok(Report {
         schema: linwright::measure::report::SCHEMA,
@@ -226,10 +202,7 @@ fn provenance(
 /// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
 pub(crate) fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
     write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
-    write_atomic(
-        &directory.join("report.md"),
-        render::markdown(report).as_bytes(),
-    )?;
+    write_atomic(&directory.join("report.md"), render::markdown(report).as_bytes())?;
     let html = directory.join("report.html");
     write_atomic(&html, render::html(report)?.as_bytes())?;
     Ok(html)
@@ -264,15 +237,7 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
             &serde_json::json!({"recipe": recipe, "cells": costs, "seconds": seconds}),
         );
     }
-    let header = [
-        "table",
-        "method",
-        "layers",
-        "parameters",
-        "dense",
-        "MB",
-        "seconds",
-    ];
+    let header = ["table", "method", "layers", "parameters", "dense", "MB", "seconds"];
     print(&format!(
         "{}\n\nfits of all seeds: about {seconds:.0} s, evaluation apart",
         table(&header, &lines)

@@ -25,36 +25,15 @@ pub struct BlockHadamardMethod {
 
 impl Default for BlockHadamardMethod {
     fn default() -> Self {
-        let BlockHadamardSpec {
-            depth,
-            block,
-            blocks,
-        } = BlockHadamardSpec::default();
-        Self {
-            depth,
-            block,
-            blocks,
-            training: Training {
-                rate: 0.01,
-                ..Training::default()
-            },
-        }
+        let BlockHadamardSpec { depth, block, blocks } = BlockHadamardSpec::default();
+        Self { depth, block, blocks, training: Training { rate: 0.01, ..Training::default() } }
     }
 }
 
 impl BlockHadamardMethod {
     fn spec(&self) -> OpSpec {
-        let Self {
-            depth,
-            block,
-            blocks,
-            ..
-        } = *self;
-        OpSpec::BlockHadamard(BlockHadamardSpec {
-            depth,
-            block,
-            blocks,
-        })
+        let Self { depth, block, blocks, .. } = *self;
+        OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks })
     }
 }
 

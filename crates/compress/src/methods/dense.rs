@@ -32,23 +32,13 @@ impl DenseMethod {
     }
 
     fn default_training() -> Training {
-        Training {
-            epochs: 15,
-            batch: 256,
-            rate: 1e-4,
-            weight_decay: 1e-2,
-            starts: 1,
-        }
+        Training { epochs: 15, batch: 256, rate: 1e-4, weight_decay: 1e-2, starts: 1 }
     }
 }
 
 impl Default for DenseMethod {
     fn default() -> Self {
-        Self {
-            fit: How::Closed,
-            ridge: Self::default_ridge(),
-            training: Self::default_training(),
-        }
+        Self { fit: How::Closed, ridge: Self::default_ridge(), training: Self::default_training() }
     }
 }
 
@@ -82,9 +72,7 @@ impl Method for DenseMethod {
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
         if self.fit == How::Trained {
-            return self
-                .training
-                .run(&OpSpec::Dense(DenseSpec {}), problem, control);
+            return self.training.run(&OpSpec::Dense(DenseSpec {}), problem, control);
         }
         let inp = problem.shape.inp;
         let mut sxx = problem.stats.sxx.clone();
@@ -92,15 +80,9 @@ impl Method for DenseMethod {
         let ridge = self.ridge * mean;
         (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
         let weight = solve_spd(sxx.view(), problem.stats.syx.view()).map_err(|error| {
-            FitError::Numerics {
-                what: "ridge regression",
-                reason: error.to_string(),
-            }
+            FitError::Numerics { what: "ridge regression", reason: error.to_string() }
         })?;
         let report = super::closed_report(problem, &weight, Some(ridge), 0);
-        Ok(Fit {
-            op: Op::Linear(Box::new(Dense::new(weight.cast()))),
-            report,
-        })
+        Ok(Fit { op: Op::Linear(Box::new(Dense::new(weight.cast()))), report })
     }
 }

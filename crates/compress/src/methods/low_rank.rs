@@ -45,10 +45,7 @@ impl LowRankMethod {
         match (self.rank, self.keep) {
             (Some(rank), None) => low_rank_for(Budget::Rank(rank), shape),
             (None, Some(keep)) => low_rank_for(Budget::Keep(keep), shape),
-            _ => Err(FitError::Budget {
-                shape,
-                reason: "give either rank or keep".into(),
-            }),
+            _ => Err(FitError::Budget { shape, reason: "give either rank or keep".into() }),
         }
     }
 }
@@ -90,8 +87,7 @@ impl Method for LowRankMethod {
         let rank = self.rank(problem.shape)?;
         match self.fit {
             How::Trained => {
-                self.training
-                    .run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
+                self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
                 let (u, v, dropped_directions) = reduced_rank_regression(problem.stats, rank)?;
@@ -106,13 +102,7 @@ impl Method for LowRankMethod {
 
 fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
     let mut a = Mat::zeros(u.rows(), v.cols());
-    product(
-        1.0,
-        u.view().into(),
-        v.view().into(),
-        a.view_mut(),
-        Write::Set,
-    );
+    product(1.0, u.view().into(), v.view().into(), a.view_mut(), Write::Set);
     a
 }
 
@@ -138,34 +128,18 @@ pub fn reduced_rank_regression(
     let roots: Vec<f64> = eigen
         .values
         .iter()
-        .map(|&w| {
-            if w > NO_DATA * largest {
-                1.0 / w.sqrt()
-            } else {
-                0.0
-            }
-        })
+        .map(|&w| if w > NO_DATA * largest { 1.0 / w.sqrt() } else { 0.0 })
         .collect();
     let dropped = roots.iter().filter(|root| **root == 0.0).count();
     // M = D Q w^-½: D S^-½ in the eigenbasis of S.
     let mut m = Mat::zeros(out, inp);
-    product(
-        1.0,
-        stats.syx.view().into(),
-        eigen.vectors.view().into(),
-        m.view_mut(),
-        Write::Set,
-    );
+    product(1.0, stats.syx.view().into(), eigen.vectors.view().into(), m.view_mut(), Write::Set);
     for i in 0..out {
-        m.row_mut(i)
-            .iter_mut()
-            .zip(&roots)
-            .for_each(|(m, root)| *m *= root);
+        m.row_mut(i).iter_mut().zip(&roots).for_each(|(m, root)| *m *= root);
     }
     let decomposed = svd(m.view()).map_err(numerics("whitened cross moment"))?;
-    let mut right = Mat::from_fn(rank, inp, |r, j| {
-        decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]
-    });
+    let mut right =
+        Mat::from_fn(rank, inp, |r, j| decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]);
     let mut v = Mat::zeros(rank, inp);
     let qt = linwright_tensor::kernels::gemm::Arg::Transposed(eigen.vectors.view());
     product(1.0, right.view().into(), qt, v.view_mut(), Write::Set);
@@ -187,11 +161,7 @@ mod tests {
     use linwright_tensor::RngKey;
 
     fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
-        Mat::from_vec(
-            rows,
-            cols,
-            RngKey::new(seed).stream().normals(rows * cols, 1.0),
-        )
+        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
     }
 
     /// Inputs with strongly unequal directions and targets that are not a linear map of them.
@@ -222,24 +192,16 @@ mod tests {
             let best = stats.squared_error(&dense(&u, &v));
             let plain = svd(full.view()).expect("decomposes");
             let truncated = Mat::from_fn(6, 8, |i, j| {
-                (0..rank)
-                    .map(|r| plain.u.at(i, r) * plain.s[r] * plain.vt.at(r, j))
-                    .sum()
+                (0..rank).map(|r| plain.u.at(i, r) * plain.s[r] * plain.vt.at(r, j)).sum()
             });
-            assert!(
-                best <= stats.squared_error(&truncated) + 1e-12,
-                "rank {rank}"
-            );
+            assert!(best <= stats.squared_error(&truncated) + 1e-12, "rank {rank}");
             let mut stream = RngKey::new(9).stream();
             for _ in 0..50 {
                 let nudge = |m: &Mat<f64>, s: &mut linwright_tensor::RngStream| {
                     Mat::from_fn(m.rows(), m.cols(), |i, j| m.at(i, j) + 1e-3 * s.normal())
                 };
                 let (nu, nv) = (nudge(&u, &mut stream), nudge(&v, &mut stream));
-                assert!(
-                    best <= stats.squared_error(&dense(&nu, &nv)) + 1e-12,
-                    "rank {rank}"
-                );
+                assert!(best <= stats.squared_error(&dense(&nu, &nv)) + 1e-12, "rank {rank}");
             }
         }
     }
@@ -263,9 +225,6 @@ mod tests {
         stats.add(x.view(), x.view());
         let (u, v, dropped) = reduced_rank_regression(&stats, 3).expect("fits");
         assert_eq!(dropped, 1);
-        assert!(
-            stats.squared_error(&dense(&u, &v)) < 1e-9,
-            "three directions carry all the data"
-        );
+        assert!(stats.squared_error(&dense(&u, &v)) < 1e-9, "three directions carry all the data");
     }
 }

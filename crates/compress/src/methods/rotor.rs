@@ -25,10 +25,7 @@ impl RotorMethod {
     fn spec(&self, shape: Shape) -> OpSpec {
         let largest_power = 1 << shape.inp.max(1).ilog2();
         let hidden_width = self.network.hidden_width.or(Some(largest_power));
-        OpSpec::RotorNetwork(RotorNetworkSpec {
-            hidden_width,
-            ..self.network
-        })
+        OpSpec::RotorNetwork(RotorNetworkSpec { hidden_width, ..self.network })
     }
 }
 
@@ -53,8 +50,7 @@ impl Method for RotorMethod {
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        self.training
-            .run(&self.spec(problem.shape), problem, control)
+        self.training.run(&self.spec(problem.shape), problem, control)
     }
 }
 

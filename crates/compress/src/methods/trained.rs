@@ -27,13 +27,7 @@ pub struct Training {
 
 impl Default for Training {
     fn default() -> Self {
-        Self {
-            epochs: 1,
-            batch: 256,
-            rate: 0.05,
-            weight_decay: 0.0,
-            starts: 1,
-        }
+        Self { epochs: 1, batch: 256, rate: 0.05, weight_decay: 0.0, starts: 1 }
     }
 }
 
@@ -45,10 +39,8 @@ impl Training {
         problem: &FitProblem<'_>,
         control: &mut dyn Control,
     ) -> Result<Fit, FitError> {
-        let samples = problem.samples.ok_or(FitError::TooFewSamples {
-            found: 0,
-            needed: self.batch,
-        })?;
+        let samples =
+            problem.samples.ok_or(FitError::TooFewSamples { found: 0, needed: self.batch })?;
         if samples.train == 0 || samples.train == samples.x.rows() {
             return Err(FitError::TooFewSamples {
                 found: samples.x.rows(),
@@ -63,10 +55,7 @@ impl Training {
                 best = Some(fit);
             }
         }
-        best.ok_or(FitError::TooFewSamples {
-            found: 0,
-            needed: 1,
-        })
+        best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
     }
 
     fn run_once(
@@ -84,15 +73,8 @@ impl Training {
         let settings = Settings {
             name: problem.site.to_string(),
             steps,
-            schedule: Schedule {
-                peak: self.rate,
-                warmup: 0,
-                floor: 0.0,
-            },
-            optimizer: OptimizerSettings {
-                weight_decay: self.weight_decay,
-                ..Default::default()
-            },
+            schedule: Schedule { peak: self.rate, warmup: 0, floor: 0.0 },
+            optimizer: OptimizerSettings { weight_decay: self.weight_decay, ..Default::default() },
             validate_every: steps.div_ceil(20).max(1),
             keep_best: true,
             divergence_factor: 1e3,
@@ -174,13 +156,7 @@ impl<'a> Regression<'a> {
 
 fn squared_difference(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> f64 {
     (0..a.rows())
-        .map(|i| {
-            a.row(i)
-                .iter()
-                .zip(b.row(i))
-                .map(|(a, b)| f64::from(a - b).powi(2))
-                .sum::<f64>()
-        })
+        .map(|i| a.row(i).iter().zip(b.row(i)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>())
         .sum()
 }
 
@@ -191,12 +167,7 @@ impl Problem for Regression<'_> {
             .params_mut()
             .into_iter()
             .zip(grads.iter_mut())
-            .map(|(p, gradient)| Slice {
-                name: p.name,
-                values: p.values,
-                gradient,
-                decay: true,
-            })
+            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: true })
             .collect()
     }
 
@@ -205,10 +176,7 @@ impl Problem for Regression<'_> {
         let per_epoch = x.rows().div_ceil(self.batch) as u64;
         let (epoch, position) = (step / per_epoch, (step % per_epoch) as usize);
         if self.order.0 != epoch {
-            self.order = (
-                epoch,
-                self.key.fold_index(epoch).stream().permutation(x.rows()),
-            );
+            self.order = (epoch, self.key.fold_index(epoch).stream().permutation(x.rows()));
         }
         let from = position * self.batch;
         let chosen = &self.order.1[from..(from + self.batch).min(x.rows())];
@@ -217,12 +185,7 @@ impl Problem for Regression<'_> {
         self.predicted.resize(chosen.len(), y.cols());
         self.tape.clear();
         let map = self.op.map();
-        map.forward(
-            self.x.view(),
-            self.predicted.view_mut(),
-            Some(&mut self.tape),
-            &mut self.ws,
-        );
+        map.forward(self.x.view(), self.predicted.view_mut(), Some(&mut self.tape), &mut self.ws);
         let elements = (chosen.len() * y.cols()) as f64;
         let loss = squared_difference(self.predicted.view(), self.y.view()) / elements;
         let scale = (2.0 / elements) as f32;
@@ -231,13 +194,7 @@ impl Problem for Regression<'_> {
         }
         self.grads.clear();
         let (x, dy) = (self.x.view(), self.predicted.view());
-        let args = Backward {
-            x,
-            dy,
-            tape: &self.tape,
-            dx: None,
-            grads: &mut self.grads,
-        };
+        let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
         self.op.map().backward(args, &mut self.ws);
         Ok(loss)
     }

@@ -59,37 +59,21 @@ impl Corpus {
     pub fn from_bytes(path: &Path, bytes: &[u8], format: Format) -> Result<Self, DataError> {
         let text = file::decode(path, bytes)?;
         let documents = match format {
-            Format::Text => vec![Document {
-                text: text.to_owned(),
-                line: 1,
-            }],
+            Format::Text => vec![Document { text: text.to_owned(), line: 1 }],
             Format::Jsonl => file::records(path, text)
                 .map(|record| {
                     let record = record?;
-                    Ok(Document {
-                        text: record.string("text")?.to_owned(),
-                        line: record.line,
-                    })
+                    Ok(Document { text: record.string("text")?.to_owned(), line: record.line })
                 })
                 .collect::<Result<_, DataError>>()?,
         };
         if documents.is_empty() {
-            return Err(DataError::NoRecords {
-                path: path.to_owned(),
-                what: "documents",
-            });
+            return Err(DataError::NoRecords { path: path.to_owned(), what: "documents" });
         }
         if let Some(empty) = documents.iter().find(|d| d.text.trim().is_empty()) {
-            return Err(DataError::EmptyText {
-                path: path.to_owned(),
-                line: empty.line,
-            });
+            return Err(DataError::EmptyText { path: path.to_owned(), line: empty.line });
         }
-        Ok(Self {
-            path: path.to_owned(),
-            sha256: file::sha256_hex(bytes),
-            documents,
-        })
+        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), documents })
     }
 }
 
@@ -109,59 +93,31 @@ mod tests {
         let lines = jsonl("\u{feff}{\"text\":\"a\"}\r\n\n{\"text\":\"b\",\"id\":3}\n".as_bytes());
         let documents = lines.unwrap().documents;
         assert_eq!(
-            documents
-                .iter()
-                .map(|d| (d.text.as_str(), d.line))
-                .collect::<Vec<_>>(),
+            documents.iter().map(|d| (d.text.as_str(), d.line)).collect::<Vec<_>>(),
             [("a", 1), ("b", 3)]
         );
-        assert_eq!(
-            text.sha256,
-            "ca48018cd69ec26f9206d26f99b5019ba6075d5482c587a072361987ae3179dd"
-        );
+        assert_eq!(text.sha256, "ca48018cd69ec26f9206d26f99b5019ba6075d5482c587a072361987ae3179dd");
     }
 
     #[test]
     fn every_fault_names_file_and_line() {
         let cases: [(&[u8], &str); 9] = [
-            (
-                b"{\"text\":\"a\"}\n{\"text\": ",
-                "t.jsonl, line 2: not valid JSON",
-            ),
-            (
-                b"{\"txt\":\"a\"}",
-                "line 1: field `text` is missing; the fields are [\"txt\"]",
-            ),
-            (
-                b"{\"text\":7}",
-                "line 1: field `text` is a number, expected a string",
-            ),
+            (b"{\"text\":\"a\"}\n{\"text\": ", "t.jsonl, line 2: not valid JSON"),
+            (b"{\"txt\":\"a\"}", "line 1: field `text` is missing; the fields are [\"txt\"]"),
+            (b"{\"text\":7}", "line 1: field `text` is a number, expected a string"),
             (b"[1]", "line 1: expected an object {...}, found an array"),
-            (
-                b"{\"text\":\"a\"}\n{\"text\":\"\xff\"}",
-                "line 2: byte 22 of the file is not UTF-8",
-            ),
-            (
-                b"{\"text\":\"a\"}\n{\"text\":\" \"}",
-                "line 2: the text is empty",
-            ),
+            (b"{\"text\":\"a\"}\n{\"text\":\"\xff\"}", "line 2: byte 22 of the file is not UTF-8"),
+            (b"{\"text\":\"a\"}\n{\"text\":\" \"}", "line 2: the text is empty"),
             (b"", "t.jsonl holds no documents"),
             (b"\n\n", "t.jsonl holds no documents"),
-            (
-                b"{\"text\":\"a\"} x",
-                "line 1: not valid JSON: trailing characters (column 14)",
-            ),
+            (b"{\"text\":\"a\"} x", "line 1: not valid JSON: trailing characters (column 14)"),
         ];
         for (bytes, want) in cases {
             let message = jsonl(bytes).unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");
         }
         let empty = Corpus::from_bytes(Path::new("e.txt"), b" \n", Format::Text).unwrap_err();
-        assert!(
-            empty
-                .to_string()
-                .contains("e.txt, line 1: the text is empty")
-        );
+        assert!(empty.to_string().contains("e.txt, line 1: the text is empty"));
     }
 
     #[test]
@@ -169,12 +125,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let message = Corpus::open(folder.path()).unwrap_err().to_string();
         assert!(message.contains("is a directory"), "{message}");
-        let message = Corpus::open(&folder.path().join("no.txt"))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            message.contains("cannot read") && message.contains("no.txt"),
-            "{message}"
-        );
+        let message = Corpus::open(&folder.path().join("no.txt")).unwrap_err().to_string();
+        assert!(message.contains("cannot read") && message.contains("no.txt"), "{message}");
     }
 }

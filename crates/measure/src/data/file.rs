@@ -18,40 +18,28 @@ pub const MAX_LINE_BYTES: usize = 256 << 20;
 /// The sha256 of `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::with_capacity(64), |mut hex, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// All bytes of a file of at most [`MAX_FILE_BYTES`]; pipes work as well.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
-    let failed = |source: io::Error| DataError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source: io::Error| DataError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(DataError::IsDirectory {
-            path: path.to_owned(),
-        });
+        return Err(DataError::IsDirectory { path: path.to_owned() });
     }
-    let too_long = || DataError::FileTooLong {
-        path: path.to_owned(),
-        limit_bytes: MAX_FILE_BYTES,
-    };
+    let too_long = || DataError::FileTooLong { path: path.to_owned(), limit_bytes: MAX_FILE_BYTES };
     if metadata.len() > MAX_FILE_BYTES {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
     // A pipe has no length beforehand, so the bound is checked while reading, too.
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(too_long());
     }
@@ -117,20 +105,14 @@ impl<'a> Record<'a> {
 
     /// An error at this record.
     pub(super) fn bad(&self, reason: String) -> DataError {
-        DataError::BadRecord {
-            path: self.path.to_owned(),
-            line: self.line,
-            reason,
-        }
+        DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }
     }
 
     /// A field, or an error that lists the fields there are.
     pub(super) fn field(&self, name: &str) -> Result<&Value, DataError> {
         self.fields.get(name).ok_or_else(|| {
             let present: Vec<&str> = self.fields.keys().map(String::as_str).take(12).collect();
-            self.bad(format!(
-                "field `{name}` is missing; the fields are {present:?}"
-            ))
+            self.bad(format!("field `{name}` is missing; the fields are {present:?}"))
         })
     }
 
@@ -143,10 +125,7 @@ impl<'a> Record<'a> {
     pub(super) fn string(&self, name: &str) -> Result<&str, DataError> {
         let value = self.field(name)?;
         value.as_str().ok_or_else(|| {
-            self.bad(format!(
-                "field `{name}` is {}, expected a string",
-                kind(value)
-            ))
+            self.bad(format!("field `{name}` is {}, expected a string", kind(value)))
         })
     }
 }

@@ -64,16 +64,9 @@ impl QuestionSet {
             .map(|record| question(&record?))
             .collect::<Result<Vec<_>, _>>()?;
         if questions.is_empty() {
-            return Err(DataError::NoRecords {
-                path: path.to_owned(),
-                what: "questions",
-            });
+            return Err(DataError::NoRecords { path: path.to_owned(), what: "questions" });
         }
-        Ok(Self {
-            path: path.to_owned(),
-            sha256: file::sha256_hex(bytes),
-            questions,
-        })
+        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), questions })
     }
 }
 
@@ -110,10 +103,7 @@ fn question(record: &Record<'_>) -> Result<Question, DataError> {
         Some(Value::String(band)) => Some(band.clone()),
         Some(Value::Number(band)) => Some(band.to_string()),
         Some(other) => {
-            return Err(record.bad(format!(
-                "field `band` is {}, expected a string",
-                kind(other)
-            )));
+            return Err(record.bad(format!("field `band` is {}, expected a string", kind(other))));
         }
     };
     Ok(Question {
@@ -129,26 +119,21 @@ fn question(record: &Record<'_>) -> Result<Question, DataError> {
 fn choices(record: &Record<'_>) -> Result<Vec<String>, DataError> {
     let value = record.field("choices")?;
     let list = value.as_array().ok_or_else(|| {
-        record.bad(format!(
-            "field `choices` is {}, expected an array of strings",
-            kind(value)
-        ))
+        record.bad(format!("field `choices` is {}, expected an array of strings", kind(value)))
     })?;
     if list.len() < 2 {
-        return Err(record.bad(format!(
-            "field `choices` has {} entries, expected at least 2",
-            list.len()
-        )));
+        return Err(
+            record.bad(format!("field `choices` has {} entries, expected at least 2", list.len()))
+        );
     }
     list.iter()
         .enumerate()
         .map(|(index, choice)| match choice.as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.to_owned()),
             Some(_) => Err(record.bad(format!("choice {index} is empty"))),
-            None => Err(record.bad(format!(
-                "choice {index} is {}, expected a string",
-                kind(choice)
-            ))),
+            None => {
+                Err(record.bad(format!("choice {index} is {}, expected a string", kind(choice))))
+            }
         })
         .collect()
 }
@@ -171,10 +156,7 @@ mod tests {
         .unwrap();
         assert_eq!(set.questions[0].gold, 1);
         assert_eq!(set.questions[0].group.as_deref(), Some("rare"));
-        assert_eq!(
-            set.questions[0].completion,
-            Some(("P".to_owned(), " a".to_owned()))
-        );
+        assert_eq!(set.questions[0].completion, Some(("P".to_owned(), " a".to_owned())));
         assert_eq!(set.questions[1].completion, None);
         assert_eq!(set.questions[1].line, 2);
     }
@@ -182,10 +164,7 @@ mod tests {
     #[test]
     fn faults_say_what_was_expected() {
         let cases = [
-            (
-                r#"{"choices":["a","b"],"answer":0}"#,
-                "field `question` is missing",
-            ),
+            (r#"{"choices":["a","b"],"answer":0}"#, "field `question` is missing"),
             (
                 r#"{"question":"Q","choices":["a"],"answer":0}"#,
                 "has 1 entries, expected at least 2",
@@ -194,26 +173,11 @@ mod tests {
                 r#"{"question":"Q","choices":["a","b"],"answer":2}"#,
                 "is 2, expected an index from 0 to 1",
             ),
-            (
-                r#"{"question":"Q","choices":["a","b"],"answer":-1}"#,
-                "is -1, expected an index",
-            ),
-            (
-                r#"{"question":"Q","choices":["a",""],"answer":0}"#,
-                "choice 1 is empty",
-            ),
-            (
-                r#"{"question":"Q","choices":["a",1],"answer":0}"#,
-                "choice 1 is a number",
-            ),
-            (
-                r#"{"question":"Q","choices":"ab","answer":0}"#,
-                "field `choices` is a string",
-            ),
-            (
-                r#"{"question":"Q","choices":["a","b"],"answer":0,"prompt":"P"}"#,
-                "belong together",
-            ),
+            (r#"{"question":"Q","choices":["a","b"],"answer":-1}"#, "is -1, expected an index"),
+            (r#"{"question":"Q","choices":["a",""],"answer":0}"#, "choice 1 is empty"),
+            (r#"{"question":"Q","choices":["a",1],"answer":0}"#, "choice 1 is a number"),
+            (r#"{"question":"Q","choices":"ab","answer":0}"#, "field `choices` is a string"),
+            (r#"{"question":"Q","choices":["a","b"],"answer":0,"prompt":"P"}"#, "belong together"),
             ("", "q.jsonl holds no questions"),
         ];
         for (line, want) in cases {

@@ -34,8 +34,7 @@ impl Completion {
     /// Over the questions of `set` that have a prompt and a completion.
     #[must_use]
     pub fn new(mut set: QuestionSet, bos: Bos) -> Self {
-        set.questions
-            .retain(|question| question.completion.is_some());
+        set.questions.retain(|question| question.completion.is_some());
         Self { set, bos }
     }
 }
@@ -73,19 +72,10 @@ impl Task for Completion {
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
-        let mut counts = Counts {
-            items: replies.len(),
-            ..Counts::default()
-        };
+        let mut counts = Counts { items: replies.len(), ..Counts::default() };
         let mut right = Vec::with_capacity(replies.len());
         for reply in replies.iter().flatten() {
-            if let Reply::LogLikelihood {
-                is_greedy,
-                tokens,
-                truncated,
-                ..
-            } = reply
-            {
+            if let Reply::LogLikelihood { is_greedy, tokens, truncated, .. } = reply {
                 right.push(*is_greedy);
                 counts.tokens_counted += tokens;
                 counts.truncated += usize::from(*truncated > 0);
@@ -97,17 +87,10 @@ impl Task for Completion {
                 what: "questions with `prompt` and `completion`",
             });
         }
-        let groups: Vec<Option<&str>> = self
-            .set
-            .questions
-            .iter()
-            .map(|question| question.group.as_deref())
-            .collect();
+        let groups: Vec<Option<&str>> =
+            self.set.questions.iter().map(|question| question.group.as_deref()).collect();
         let figures = |members: &[usize]| -> Vec<Metric> {
-            vec![accuracy(
-                "exact_match",
-                members.iter().map(|&item| right[item]),
-            )]
+            vec![accuracy("exact_match", members.iter().map(|&item| right[item]))]
         };
         Ok(TaskResult {
             task: self.id(),

@@ -37,15 +37,12 @@ impl LanguageModel for Subject<'_> {
         sequences: &[Sequence<'_>],
     ) -> Result<Vec<Vec<TokenScore>>, Box<dyn Error + Send + Sync>> {
         let tokens: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.tokens).collect();
-        let first_counted: Vec<usize> = sequences
-            .iter()
-            .map(|sequence| sequence.first_counted)
-            .collect();
+        let first_counted: Vec<usize> =
+            sequences.iter().map(|sequence| sequence.first_counted).collect();
         let batch = Batch::new(&tokens);
         let mut hidden = self.decoder.embed(&batch)?;
         let layers = 0..self.decoder.config().layers;
-        self.decoder
-            .run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
+        self.decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
         Ok(self.decoder.token_nll(&hidden, &batch, &first_counted)?)
     }
 }

@@ -79,26 +79,14 @@ impl Task for MultipleChoice {
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
         if replies.is_empty() {
-            return Err(EvaluationError::Nothing {
-                task: self.id(),
-                what: "questions",
-            });
+            return Err(EvaluationError::Nothing { task: self.id(), what: "questions" });
         }
-        let mut counts = Counts {
-            items: replies.len(),
-            ..Counts::default()
-        };
+        let mut counts = Counts { items: replies.len(), ..Counts::default() };
         let mut outcomes = Vec::with_capacity(replies.len());
         for (question, replies) in self.set.questions.iter().zip(replies) {
             let mut scores = Vec::with_capacity(replies.len());
             for reply in replies {
-                if let Reply::LogLikelihood {
-                    log_likelihood,
-                    tokens,
-                    truncated,
-                    ..
-                } = reply
-                {
+                if let Reply::LogLikelihood { log_likelihood, tokens, truncated, .. } = reply {
                     scores.push(*log_likelihood);
                     counts.tokens_counted += tokens;
                     counts.truncated += usize::from(*truncated > 0);
@@ -117,19 +105,12 @@ impl Task for MultipleChoice {
             });
         }
         counts.ties = outcomes.iter().filter(|outcome| outcome.tie).count();
-        let groups: Vec<Option<&str>> = self
-            .set
-            .questions
-            .iter()
-            .map(|question| question.group.as_deref())
-            .collect();
+        let groups: Vec<Option<&str>> =
+            self.set.questions.iter().map(|question| question.group.as_deref()).collect();
         let figures = |members: &[usize]| -> Vec<Metric> {
             vec![
                 accuracy("acc", members.iter().map(|&item| outcomes[item].acc)),
-                accuracy(
-                    "acc_norm",
-                    members.iter().map(|&item| outcomes[item].acc_norm),
-                ),
+                accuracy("acc_norm", members.iter().map(|&item| outcomes[item].acc_norm)),
             ]
         };
         Ok(TaskResult {

@@ -30,10 +30,7 @@ pub(super) fn encode_pair(
     let encode = |text: &str| {
         model
             .encode(text)
-            .map_err(|source| EvaluationError::Tokenizer {
-                place: place.to_owned(),
-                source,
-            })
+            .map_err(|source| EvaluationError::Tokenizer { place: place.to_owned(), source })
     };
     let mut tokens: Vec<u32> = bos.into_iter().collect();
     let start;
@@ -61,9 +58,5 @@ pub(super) fn encode_pair(
         });
     }
     let truncated = tokens.len().saturating_sub(limit);
-    Ok(Pair {
-        tokens: tokens.split_off(truncated),
-        continuation: start - truncated,
-        truncated,
-    })
+    Ok(Pair { tokens: tokens.split_off(truncated), continuation: start - truncated, truncated })
 }

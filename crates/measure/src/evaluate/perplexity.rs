@@ -76,29 +76,15 @@ impl Protocol {
         } else if stride > window {
             "a stride beyond the window would leave tokens unseen"
         } else {
-            return Ok(Self {
-                window,
-                stride,
-                bos,
-                join,
-            });
+            return Ok(Self { window, stride, bos, join });
         };
-        Err(EvaluationError::BadProtocol {
-            window,
-            stride,
-            reason,
-        })
+        Err(EvaluationError::BadProtocol { window, stride, reason })
     }
 
     /// Window 512, stride 256 on text joined by a space.
     #[must_use]
     pub fn rotor_paper() -> Self {
-        Self {
-            window: 512,
-            stride: 256,
-            bos: Bos::Auto,
-            join: Join::Space,
-        }
+        Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space }
     }
 
     /// The name under which figures may be compared.
@@ -112,12 +98,7 @@ impl Protocol {
             Join::Space => "_joined-space",
             Join::BlankLine => "_joined-blank-line",
         };
-        format!(
-            "text_ppl_w{}_s{}_bos-{}{join}",
-            self.window,
-            self.stride,
-            bos_word(self.bos)
-        )
+        format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, bos_word(self.bos))
     }
 
     /// Tokens in a window.
@@ -167,26 +148,16 @@ impl TextPerplexity {
             None => corpus.documents,
             Some(separator) => {
                 let texts: Vec<&str> = corpus.documents.iter().map(|d| &*d.text).collect();
-                vec![Document {
-                    text: texts.join(separator),
-                    line: 1,
-                }]
+                vec![Document { text: texts.join(separator), line: 1 }]
             }
         };
-        Self {
-            protocol,
-            sha256: corpus.sha256,
-            documents,
-            file: corpus.path.display().to_string(),
-        }
+        Self { protocol, sha256: corpus.sha256, documents, file: corpus.path.display().to_string() }
     }
 
     fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
         let protocol = Protocol::new(options.window, options.stride, options.bos, options.join)?;
         let mut corpus = Corpus::open(path)?;
-        corpus
-            .documents
-            .truncate(options.limit.unwrap_or(usize::MAX));
+        corpus.documents.truncate(options.limit.unwrap_or(usize::MAX));
         Ok(Self::new(corpus, protocol))
     }
 
@@ -226,29 +197,18 @@ impl Task for TextPerplexity {
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
         let (mut nll, mut counted, mut whole) = (0.0, 0, 0);
         for reply in replies.iter().flatten() {
-            if let Reply::Rolling {
-                nll: n,
-                tokens,
-                text_tokens,
-                ..
-            } = reply
-            {
+            if let Reply::Rolling { nll: n, tokens, text_tokens, .. } = reply {
                 nll += n;
                 counted += tokens;
                 whole += text_tokens;
             }
         }
         if counted == 0 {
-            return Err(EvaluationError::Nothing {
-                task: self.id(),
-                what: "tokens",
-            });
+            return Err(EvaluationError::Nothing { task: self.id(), what: "tokens" });
         }
         let mean = nll / counted as f64;
-        let mut metrics = vec![
-            lower("token_perplexity", mean.exp()),
-            lower("nll_nats_per_token", mean),
-        ];
+        let mut metrics =
+            vec![lower("token_perplexity", mean.exp()), lower("nll_nats_per_token", mean)];
         if counted == whole {
             let texts = || self.documents.iter().map(|d| d.text.as_str());
             let words = texts().map(|t| t.split_whitespace().count()).sum::<usize>() as f64;
@@ -277,12 +237,7 @@ impl Task for TextPerplexity {
 }
 
 fn lower(name: &str, value: f64) -> Metric {
-    Metric {
-        name: name.to_owned(),
-        value,
-        stderr: None,
-        higher_is_better: false,
-    }
+    Metric { name: name.to_owned(), value, stderr: None, higher_is_better: false }
 }
 
 #[cfg(test)]
@@ -290,9 +245,7 @@ mod tests {
     use super::*;
 
     fn windows(window: usize, stride: usize, tokens: usize) -> Vec<(Range<usize>, usize)> {
-        Protocol::new(window, stride, Bos::Never, Join::Separate)
-            .unwrap()
-            .windows(tokens)
+        Protocol::new(window, stride, Bos::Never, Join::Separate).unwrap().windows(tokens)
     }
 
     #[test]
@@ -326,10 +279,7 @@ mod tests {
     fn only_one_protocol_has_the_papers_name() {
         assert_eq!(Protocol::rotor_paper().id(), "rotor_paper");
         let id = |window, stride, bos, join| Protocol::new(window, stride, bos, join).unwrap().id();
-        assert_eq!(
-            id(512, 512, Bos::Always, Join::Separate),
-            "text_ppl_w512_s512_bos-always"
-        );
+        assert_eq!(id(512, 512, Bos::Always, Join::Separate), "text_ppl_w512_s512_bos-always");
         assert_eq!(
             id(512, 256, Bos::Auto, Join::BlankLine),
             "text_ppl_w512_s256_bos-auto_joined-blank-line"

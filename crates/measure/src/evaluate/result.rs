@@ -96,14 +96,9 @@ pub(super) fn by_group(
     names
         .into_iter()
         .map(|name| {
-            let members: Vec<usize> = (0..groups.len())
-                .filter(|&item| groups[item] == Some(name))
-                .collect();
-            GroupResult {
-                group: name.to_owned(),
-                items: members.len(),
-                metrics: figures(&members),
-            }
+            let members: Vec<usize> =
+                (0..groups.len()).filter(|&item| groups[item] == Some(name)).collect();
+            GroupResult { group: name.to_owned(), items: members.len(), metrics: figures(&members) }
         })
         .collect()
 }

@@ -15,9 +15,7 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self {
-            max_batch_tokens: 4096,
-        }
+        Self { max_batch_tokens: 4096 }
     }
 }
 
@@ -70,10 +68,7 @@ pub fn evaluate(
     let mut rest = &jobs[..];
     while !rest.is_empty() {
         if (hooks.cancelled)() {
-            return Err(EvaluationError::Interrupted {
-                done_tokens,
-                total_tokens,
-            });
+            return Err(EvaluationError::Interrupted { done_tokens, total_tokens });
         }
         let (batch, after) = rest.split_at(batch_len(rest, options.max_batch_tokens));
         for (job, scores) in batch.iter().zip(score(&items, model, batch)?) {
@@ -81,10 +76,7 @@ pub fn evaluate(
             add(&mut replies[job.item][job.request], sum, &scores);
             done_tokens += job.tokens.len() as u64;
         }
-        (hooks.progress)(Progress {
-            done_tokens,
-            total_tokens,
-        });
+        (hooks.progress)(Progress { done_tokens, total_tokens });
         rest = after;
     }
     task.score(&replies, bos.is_some())
@@ -108,10 +100,7 @@ fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, Evaluatio
 }
 
 /// Cuts all requests into jobs, and makes for each request a reply that nothing was added to yet.
-#[allow(
-    clippy::type_complexity,
-    reason = "a pair that exists between two lines"
-)]
+#[allow(clippy::type_complexity, reason = "a pair that exists between two lines")]
 fn plan(
     items: &[Item<'_>],
     model: &dyn LanguageModel,
@@ -121,17 +110,11 @@ fn plan(
     let (mut jobs, mut replies) = (Vec::new(), Vec::with_capacity(items.len()));
     for (index, item) in items.iter().enumerate() {
         if cancelled() {
-            return Err(EvaluationError::Interrupted {
-                done_tokens: 0,
-                total_tokens: 0,
-            });
+            return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
         }
         let mut of_item = Vec::with_capacity(item.requests.len());
         for (request, content) in item.requests.iter().enumerate() {
-            let place = Place {
-                item: index,
-                request,
-            };
+            let place = Place { item: index, request };
             of_item.push(plan_request(content, item, place, (model, bos), &mut jobs)?);
         }
         replies.push(of_item);
@@ -148,18 +131,12 @@ struct Place {
 fn plan_request(
     content: &Request<'_>,
     item: &Item<'_>,
-    Place {
-        item: index,
-        request,
-    }: Place,
+    Place { item: index, request }: Place,
     (model, bos): (&dyn LanguageModel, Option<u32>),
     jobs: &mut Vec<Job>,
 ) -> Result<Reply, EvaluationError> {
     match content {
-        Request::LogLikelihood {
-            context,
-            continuation,
-        } => {
+        Request::LogLikelihood { context, continuation } => {
             let place = format!("{}, choice {request}", item.place);
             let pair = encode_pair(model, (context, continuation), bos, &place)?;
             jobs.push(Job {
@@ -178,12 +155,10 @@ fn plan_request(
         }
         Request::Rolling { text, protocol } => {
             let mut tokens: Vec<u32> = bos.into_iter().collect();
-            let text = model
-                .encode(text)
-                .map_err(|source| EvaluationError::Tokenizer {
-                    place: item.place.clone(),
-                    source,
-                })?;
+            let text = model.encode(text).map_err(|source| EvaluationError::Tokenizer {
+                place: item.place.clone(),
+                source,
+            })?;
             tokens.extend(&text);
             for (window, (range, first_counted)) in
                 protocol.windows(tokens.len()).into_iter().enumerate()
@@ -197,12 +172,7 @@ fn plan_request(
                 });
             }
             check_window(protocol.window().min(tokens.len()), model)?;
-            Ok(Reply::Rolling {
-                nll: 0.0,
-                tokens: 0,
-                text_tokens: text.len(),
-                windows: 0,
-            })
+            Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
         }
     }
 }
@@ -236,10 +206,7 @@ fn score(
 ) -> Result<Vec<Vec<TokenScore>>, EvaluationError> {
     let sequences: Vec<Sequence<'_>> = batch
         .iter()
-        .map(|job| Sequence {
-            tokens: &job.tokens,
-            first_counted: job.first_counted,
-        })
+        .map(|job| Sequence { tokens: &job.tokens, first_counted: job.first_counted })
         .collect();
     model.score(&sequences).map_err(|source| {
         let alone = batch
@@ -247,10 +214,7 @@ fn score(
             .zip(sequences.chunks(1))
             .find_map(|(job, one)| model.score(one).err().map(|source| (job, source)));
         let (job, source) = alone.unwrap_or((&batch[0], source));
-        EvaluationError::Model {
-            place: place(items, job),
-            source,
-        }
+        EvaluationError::Model { place: place(items, job), source }
     })
 }
 
@@ -276,22 +240,12 @@ fn place(items: &[Item<'_>], job: &Job) -> String {
 
 fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
     match reply {
-        Reply::LogLikelihood {
-            log_likelihood,
-            is_greedy,
-            tokens,
-            ..
-        } => {
+        Reply::LogLikelihood { log_likelihood, is_greedy, tokens, .. } => {
             *log_likelihood -= sum;
             *is_greedy &= scores.iter().all(|score| score.is_greedy);
             *tokens += scores.len();
         }
-        Reply::Rolling {
-            nll,
-            tokens,
-            windows,
-            ..
-        } => {
+        Reply::Rolling { nll, tokens, windows, .. } => {
             *nll += sum;
             *tokens += scores.len();
             *windows += 1;

@@ -43,13 +43,7 @@ pub struct TaskOptions {
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self {
-            window: 512,
-            stride: 512,
-            bos: Bos::Auto,
-            join: Join::Separate,
-            limit: None,
-        }
+        Self { window: 512, stride: 512, bos: Bos::Auto, join: Join::Separate, limit: None }
     }
 }
 
@@ -82,11 +76,7 @@ pub fn open_task(
     let entry = TASKS.iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
-        known: TASKS
-            .iter()
-            .map(|entry| entry.name)
-            .collect::<Vec<_>>()
-            .join(", "),
+        known: TASKS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
     })?;
     (entry.open)(data, options)
 }

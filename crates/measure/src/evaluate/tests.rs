@@ -65,32 +65,25 @@ impl LanguageModel for Fake {
         &self,
         sequences: &[Sequence<'_>],
     ) -> Result<Vec<Vec<TokenScore>>, Box<dyn Error + Send + Sync>> {
-        self.batches
-            .borrow_mut()
-            .push(sequences.iter().map(|s| s.tokens.len()).sum());
+        self.batches.borrow_mut().push(sequences.iter().map(|s| s.tokens.len()).sum());
         sequences
             .iter()
-            .map(
-                |&Sequence {
-                     tokens,
-                     first_counted,
-                 }| {
-                    if self.refused.is_some_and(|bad| tokens.contains(&bad)) {
-                        return Err("refused".into());
-                    }
-                    Ok((first_counted..tokens.len())
-                        .map(|index| TokenScore {
-                            nll: if self.nan == Some(tokens[index]) {
-                                f64::NAN
-                            } else {
-                                loss(&tokens[..=index])
-                            },
-                            // The next byte of the alphabet is the likeliest one.
-                            is_greedy: tokens[index] == tokens[index - 1] + 1,
-                        })
-                        .collect())
-                },
-            )
+            .map(|&Sequence { tokens, first_counted }| {
+                if self.refused.is_some_and(|bad| tokens.contains(&bad)) {
+                    return Err("refused".into());
+                }
+                Ok((first_counted..tokens.len())
+                    .map(|index| TokenScore {
+                        nll: if self.nan == Some(tokens[index]) {
+                            f64::NAN
+                        } else {
+                            loss(&tokens[..=index])
+                        },
+                        // The next byte of the alphabet is the likeliest one.
+                        is_greedy: tokens[index] == tokens[index - 1] + 1,
+                    })
+                    .collect())
+            })
             .collect()
     }
 }
@@ -104,24 +97,14 @@ fn run_with(
     model: &Fake,
     max_batch_tokens: usize,
 ) -> Result<TaskResult, EvaluationError> {
-    let mut hooks = Hooks {
-        progress: &mut |_| {},
-        cancelled: &|| false,
-    };
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
     evaluate(task, model, &RunOptions { max_batch_tokens }, &mut hooks)
 }
 
 fn corpus(texts: &[&str]) -> Corpus {
-    let lines: Vec<String> = texts
-        .iter()
-        .map(|text| serde_json::json!({ "text": text }).to_string())
-        .collect();
-    Corpus::from_bytes(
-        Path::new("t.jsonl"),
-        lines.join("\n").as_bytes(),
-        Format::Jsonl,
-    )
-    .unwrap()
+    let lines: Vec<String> =
+        texts.iter().map(|text| serde_json::json!({ "text": text }).to_string()).collect();
+    Corpus::from_bytes(Path::new("t.jsonl"), lines.join("\n").as_bytes(), Format::Jsonl).unwrap()
 }
 
 fn perplexity(texts: &[&str], window: usize, stride: usize, bos: Bos) -> TextPerplexity {
@@ -137,14 +120,8 @@ fn figure(result: &TaskResult, name: &str) -> f64 {
 fn bos_starts_every_document_and_no_later_window() {
     let texts = ["abcdefg", "xyz"];
     let result = run(&perplexity(&texts, 4, 4, Bos::Always), &Fake::default()).unwrap();
-    let first: Vec<u32> = [BOS]
-        .into_iter()
-        .chain(texts[0].bytes().map(u32::from))
-        .collect();
-    let second: Vec<u32> = [BOS]
-        .into_iter()
-        .chain(texts[1].bytes().map(u32::from))
-        .collect();
+    let first: Vec<u32> = [BOS].into_iter().chain(texts[0].bytes().map(u32::from)).collect();
+    let second: Vec<u32> = [BOS].into_iter().chain(texts[1].bytes().map(u32::from)).collect();
     // Windows: [BOS a b c] [d e f g] and [BOS x y z]; three counted tokens each.
     let nll: f64 = [&first[..4], &first[4..], &second[..]]
         .iter()
@@ -190,14 +167,8 @@ fn word_and_byte_figures_need_every_token() {
 #[test]
 fn joined_documents_are_one_text() {
     let protocol = Protocol::new(32, 32, Bos::Always, Join::BlankLine).unwrap();
-    let joined = run(
-        &TextPerplexity::new(corpus(&["ab", "cd"]), protocol),
-        &Fake::default(),
-    );
-    let whole = run(
-        &perplexity(&["ab\n\ncd"], 32, 32, Bos::Always),
-        &Fake::default(),
-    );
+    let joined = run(&TextPerplexity::new(corpus(&["ab", "cd"]), protocol), &Fake::default());
+    let whole = run(&perplexity(&["ab\n\ncd"], 32, 32, Bos::Always), &Fake::default());
     assert_eq!(joined.unwrap().metrics, whole.unwrap().metrics);
 }
 
@@ -209,75 +180,46 @@ fn batches_are_bounded_and_do_not_change_figures() {
     for limit in [1, 8, 17, 30] {
         let model = Fake::default();
         assert_eq!(run_with(&task, &model, limit).unwrap(), whole);
-        assert!(
-            model
-                .batches
-                .borrow()
-                .iter()
-                .all(|&tokens| tokens <= limit.max(8))
-        );
+        assert!(model.batches.borrow().iter().all(|&tokens| tokens <= limit.max(8)));
     }
 }
 
 #[test]
 fn options_of_bos_are_resolved_or_refused() {
     let auto = perplexity(&["abc"], 8, 8, Bos::Auto);
-    let plain = Fake {
-        adds_bos: false,
-        ..Fake::default()
-    };
+    let plain = Fake { adds_bos: false, ..Fake::default() };
     assert!(!run(&auto, &plain).unwrap().bos_used);
     assert!(run(&auto, &Fake::default()).unwrap().bos_used);
-    let none = Fake {
-        bos: None,
-        adds_bos: false,
-        ..Fake::default()
-    };
-    let message = run(&perplexity(&["abc"], 8, 8, Bos::Always), &none)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("bos always") && message.contains("--bos never"),
-        "{message}"
-    );
+    let none = Fake { bos: None, adds_bos: false, ..Fake::default() };
+    let message = run(&perplexity(&["abc"], 8, 8, Bos::Always), &none).unwrap_err().to_string();
+    assert!(message.contains("bos always") && message.contains("--bos never"), "{message}");
 }
 
 #[test]
 fn bad_losses_and_refused_tokens_name_document_and_window() {
     let task = perplexity(&["abcd", "efghijkl"], 4, 4, Bos::Never);
-    let model = Fake {
-        nan: Some(u32::from(b'k')),
-        ..Fake::default()
-    };
+    let model = Fake { nan: Some(u32::from(b'k')), ..Fake::default() };
     let message = run(&task, &model).unwrap_err().to_string();
     assert!(
         message.starts_with("t.jsonl, document at line 2, window 1: the loss of token 2 is NaN"),
         "{message}"
     );
-    let model = Fake {
-        refused: Some(u32::from(b'f')),
-        ..Fake::default()
-    };
+    let model = Fake { refused: Some(u32::from(b'f')), ..Fake::default() };
     let error = run(&task, &model).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "t.jsonl, document at line 2, window 0: the model failed"
-    );
+    assert_eq!(error.to_string(), "t.jsonl, document at line 2, window 0: the model failed");
     assert_eq!(error.source().unwrap().to_string(), "refused");
 }
 
 #[test]
 fn too_long_windows_and_empty_tasks_are_errors() {
     let long = "x".repeat(80);
-    let message = run(&perplexity(&[&long], 65, 65, Bos::Never), &Fake::default())
-        .unwrap_err()
-        .to_string();
+    let message =
+        run(&perplexity(&[&long], 65, 65, Bos::Never), &Fake::default()).unwrap_err().to_string();
     assert!(message.contains("use --window 64 or less"), "{message}");
     // A short document fits, whatever the window.
     assert!(run(&perplexity(&["abc"], 65, 65, Bos::Never), &Fake::default()).is_ok());
-    let message = run(&perplexity(&["a"], 8, 8, Bos::Never), &Fake::default())
-        .unwrap_err()
-        .to_string();
+    let message =
+        run(&perplexity(&["a"], 8, 8, Bos::Never), &Fake::default()).unwrap_err().to_string();
     assert_eq!(message, "task text has no tokens to score");
 }
 
@@ -289,15 +231,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         progress: &mut |progress| seen.push((progress.done_tokens, progress.total_tokens)),
         cancelled: &|| false,
     };
-    evaluate(
-        &task,
-        &Fake::default(),
-        &RunOptions {
-            max_batch_tokens: 4,
-        },
-        &mut hooks,
-    )
-    .unwrap();
+    evaluate(&task, &Fake::default(), &RunOptions { max_batch_tokens: 4 }, &mut hooks).unwrap();
     assert_eq!(seen, [(4, 16), (8, 16), (12, 16), (16, 16)]);
 
     let asked = Cell::new(0);
@@ -305,21 +239,10 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         asked.set(asked.get() + 1);
         asked.get() > 4
     };
-    let mut hooks = Hooks {
-        progress: &mut |_| {},
-        cancelled: &cancelled,
-    };
-    let options = RunOptions {
-        max_batch_tokens: 4,
-    };
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled };
+    let options = RunOptions { max_batch_tokens: 4 };
     let error = evaluate(&task, &Fake::default(), &options, &mut hooks).unwrap_err();
-    assert!(matches!(
-        error,
-        EvaluationError::Interrupted {
-            done_tokens: 8,
-            total_tokens: 16
-        }
-    ));
+    assert!(matches!(error, EvaluationError::Interrupted { done_tokens: 8, total_tokens: 16 }));
 }
 
 fn questions(lines: &[serde_json::Value]) -> QuestionSet {
@@ -334,9 +257,7 @@ fn log_likelihood(context: &str, continuation: &str) -> f64 {
         .chain(format!("{context}{continuation}").bytes().map(u32::from))
         .collect();
     let start = 1 + context.len();
-    -(start..tokens.len())
-        .map(|index| loss(&tokens[..=index]))
-        .sum::<f64>()
+    -(start..tokens.len()).map(|index| loss(&tokens[..=index])).sum::<f64>()
 }
 
 #[test]
@@ -350,32 +271,20 @@ fn choices_are_judged_by_summed_and_by_normalised_likelihood() {
             })
         })
         .collect();
-    let result = run(
-        &MultipleChoice::new(questions(&lines), Bos::Always),
-        &Fake::default(),
-    );
+    let result = run(&MultipleChoice::new(questions(&lines), Bos::Always), &Fake::default());
     let result = result.unwrap();
     let best = |index: usize, normalise: bool| {
         let scores: Vec<f64> = choices
             .iter()
             .map(|choice| {
                 let score = log_likelihood(&format!("Question {index}:"), &format!(" {choice}"));
-                if normalise {
-                    score / choice.len() as f64
-                } else {
-                    score
-                }
+                if normalise { score / choice.len() as f64 } else { score }
             })
             .collect();
-        (0..4)
-            .max_by(|&a, &b| scores[a].total_cmp(&scores[b]))
-            .unwrap()
+        (0..4).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap()
     };
     let share = |range: std::ops::Range<usize>, normalise| {
-        let right = range
-            .clone()
-            .filter(|&index| best(index, normalise) == index % 4)
-            .count();
+        let right = range.clone().filter(|&index| best(index, normalise) == index % 4).count();
         right as f64 / range.len() as f64
     };
     assert!((figure(&result, "acc") - share(0..12, false)).abs() < 1e-12);
@@ -395,11 +304,7 @@ fn equal_choices_are_a_tie_and_the_first_wins() {
         serde_json::json!({"question": "Q", "choices": ["a", "a"], "answer": 0}),
         serde_json::json!({"question": "Q", "choices": ["a", "a"], "answer": 1}),
     ];
-    let result = run(
-        &MultipleChoice::new(questions(&lines), Bos::Auto),
-        &Fake::default(),
-    )
-    .unwrap();
+    let result = run(&MultipleChoice::new(questions(&lines), Bos::Auto), &Fake::default()).unwrap();
     assert_eq!((result.counts.ties, figure(&result, "acc")), (2, 0.5));
 }
 
@@ -407,28 +312,16 @@ fn equal_choices_are_a_tie_and_the_first_wins() {
 fn spaces_of_the_context_go_to_the_continuation_and_long_contexts_lose_their_start() {
     let long = format!("{}  ", "y".repeat(70));
     let lines = [serde_json::json!({"question": long, "choices": ["a", "b"], "answer": 0})];
-    let result = run(
-        &MultipleChoice::new(questions(&lines), Bos::Always),
-        &Fake::default(),
-    )
-    .unwrap();
+    let result =
+        run(&MultipleChoice::new(questions(&lines), Bos::Always), &Fake::default()).unwrap();
     // Two spaces, the delimiter and the letter are counted for both choices.
-    assert_eq!(
-        (result.counts.truncated, result.counts.tokens_counted),
-        (2, 8)
-    );
+    assert_eq!((result.counts.truncated, result.counts.tokens_counted), (2, 8));
     let endless = "z".repeat(64);
     let lines = [serde_json::json!({"question": "Q", "choices": [endless, "b"], "answer": 0})];
-    let message = run(
-        &MultipleChoice::new(questions(&lines), Bos::Always),
-        &Fake::default(),
-    )
-    .unwrap_err()
-    .to_string();
-    assert!(
-        message.contains("line 1, choice 0: the continuation has 65 tokens"),
-        "{message}"
-    );
+    let message = run(&MultipleChoice::new(questions(&lines), Bos::Always), &Fake::default())
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("line 1, choice 0: the continuation has 65 tokens"), "{message}");
 }
 
 #[test]
@@ -436,10 +329,7 @@ fn an_empty_context_is_the_bos_token() {
     let lines = [serde_json::json!({"question": "", "choices": ["a", "b"], "answer": 0})];
     let task = MultipleChoice::new(questions(&lines), Bos::Never);
     assert!(run(&task, &Fake::default()).is_ok());
-    let none = Fake {
-        bos: None,
-        ..Fake::default()
-    };
+    let none = Fake { bos: None, ..Fake::default() };
     let message = run(&task, &none).unwrap_err().to_string();
     assert!(message.contains("whose context is empty"), "{message}");
 }
@@ -452,27 +342,16 @@ fn a_completion_counts_only_if_every_token_is_greedy() {
             "prompt": "a", "completion": completion, "band": band,
         })
     };
-    let mut lines = vec![
-        line("bcd", "often"),
-        line("bce", "often"),
-        line("b", "rarely"),
-    ];
+    let mut lines = vec![line("bcd", "often"), line("bce", "often"), line("b", "rarely")];
     lines.push(serde_json::json!({"question": "Q", "choices": ["a", "b"], "answer": 0}));
-    let result = run(
-        &Completion::new(questions(&lines), Bos::Auto),
-        &Fake::default(),
-    )
-    .unwrap();
+    let result = run(&Completion::new(questions(&lines), Bos::Auto), &Fake::default()).unwrap();
     assert_eq!(result.counts.items, 3);
     assert!((figure(&result, "exact_match") - 2.0 / 3.0).abs() < 1e-12);
     assert_eq!(result.groups[0].metrics[0].value, 0.5);
     assert_eq!(result.groups[1].metrics[0].stderr, None);
-    let message = run(
-        &Completion::new(questions(&lines[3..]), Bos::Auto),
-        &Fake::default(),
-    )
-    .unwrap_err()
-    .to_string();
+    let message = run(&Completion::new(questions(&lines[3..]), Bos::Auto), &Fake::default())
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("no questions with `prompt`"), "{message}");
 }
 
@@ -483,21 +362,9 @@ fn the_list_opens_tasks_by_name() {
     std::fs::write(&path, "abcdef").unwrap();
     let task = open_task("text", &path, &TaskOptions::default()).unwrap();
     assert_eq!((task.id().as_str(), task.version()), ("text", 1));
-    assert_eq!(
-        run(task.as_ref(), &Fake::default())
-            .unwrap()
-            .counts
-            .tokens_counted,
-        6
-    );
-    let message = open_task("poetry", &path, &TaskOptions::default())
-        .err()
-        .unwrap()
-        .to_string();
-    assert!(
-        message.contains("the tasks are text, multiple_choice, completion"),
-        "{message}"
-    );
+    assert_eq!(run(task.as_ref(), &Fake::default()).unwrap().counts.tokens_counted, 6);
+    let message = open_task("poetry", &path, &TaskOptions::default()).err().unwrap().to_string();
+    assert!(message.contains("the tasks are text, multiple_choice, completion"), "{message}");
     let mut names: Vec<_> = TASKS.iter().map(|entry| entry.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -536,21 +403,11 @@ fn subject() -> (Decoder, Tokenizer) {
 #[test]
 fn a_real_decoder_gives_the_same_figures_in_any_batches() {
     let (decoder, tokenizer) = subject();
-    let model = Subject {
-        decoder: &decoder,
-        tokenizer: &tokenizer,
-    };
-    let task = perplexity(
-        &["some letters without sense", "abc", "and more of them"],
-        8,
-        4,
-        Bos::Auto,
-    );
+    let model = Subject { decoder: &decoder, tokenizer: &tokenizer };
+    let task =
+        perplexity(&["some letters without sense", "abc", "and more of them"], 8, 4, Bos::Auto);
     let figures = |max_batch_tokens| {
-        let mut hooks = Hooks {
-            progress: &mut |_| {},
-            cancelled: &|| false,
-        };
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
         evaluate(&task, &model, &RunOptions { max_batch_tokens }, &mut hooks).unwrap()
     };
     let whole = figures(4096);

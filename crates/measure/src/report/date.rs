@@ -20,11 +20,7 @@ pub fn iso_date(unix_seconds: f64) -> String {
         month += 1;
     }
     let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!(
-        "{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{:02}Z",
-        day + 1,
-        second % 60
-    )
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{:02}Z", day + 1, second % 60)
 }
 
 fn days_of(year: u64) -> u64 {

@@ -11,10 +11,7 @@ impl Report {
     pub fn headline(&self) -> String {
         let summaries = self.summaries();
         let Some(task) = self.perplexity_task() else {
-            return format!(
-                "{} runs, without a perplexity among their figures.",
-                self.rows.len()
-            );
+            return format!("{} runs, without a perplexity among their figures.", self.rows.len());
         };
         let dense = metric_of(&self.baseline, task, "token_perplexity");
         let Some((best, perplexity)) = closest(&summaries, task) else {
@@ -51,11 +48,7 @@ fn closest<'a, 'b>(
     task: &str,
 ) -> Option<(&'b Summary<'a>, super::Spread)> {
     let first = summaries.first()?.comparison;
-    let of_first = || {
-        summaries
-            .iter()
-            .filter(|summary| summary.comparison == first)
-    };
+    let of_first = || summaries.iter().filter(|summary| summary.comparison == first);
     let most = of_first().map(|summary| summary.layer_count).max()?;
     of_first()
         .filter(|summary| summary.layer_count == most)

@@ -64,10 +64,7 @@ impl Report {
         }
         let header: Header = serde_json::from_str(json)?;
         if header.schema != SCHEMA {
-            return Err(ReportError::Schema {
-                found: header.schema,
-                expected: SCHEMA,
-            });
+            return Err(ReportError::Schema { found: header.schema, expected: SCHEMA });
         }
         Ok(serde_json::from_str(json)?)
     }

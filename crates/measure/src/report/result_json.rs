@@ -29,19 +29,12 @@ pub struct EvaluationRecord<'a> {
 #[must_use]
 pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     let provenance = record.provenance;
-    let tokens: usize = of_text(record.results)
-        .map(|r| r.counts.tokens_counted)
-        .sum();
+    let tokens: usize = of_text(record.results).map(|r| r.counts.tokens_counted).sum();
     let mut object = Map::new();
     object.insert("results".to_owned(), results(record.results));
     object.insert("group_subtasks".to_owned(), subtasks(record.results));
     let per_task = |field: fn(&TaskResult) -> Value| -> Value {
-        record
-            .results
-            .iter()
-            .map(|r| (r.task.clone(), field(r)))
-            .collect::<Map<_, _>>()
-            .into()
+        record.results.iter().map(|r| (r.task.clone(), field(r))).collect::<Map<_, _>>().into()
     };
     object.insert("configs".to_owned(), per_task(configuration));
     object.insert("versions".to_owned(), per_task(|r| json!(r.version)));
@@ -88,9 +81,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
 }
 
 fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
-    results
-        .iter()
-        .filter(|result| result.metric("token_perplexity").is_some())
+    results.iter().filter(|result| result.metric("token_perplexity").is_some())
 }
 
 fn results(results: &[TaskResult]) -> Value {
@@ -99,10 +90,7 @@ fn results(results: &[TaskResult]) -> Value {
         object.insert(result.task.clone(), figures(&result.task, &result.metrics));
         for group in &result.groups {
             let alias = format!(" - {}", group.group);
-            object.insert(
-                subtask(result, &group.group),
-                figures(&alias, &group.metrics),
-            );
+            object.insert(subtask(result, &group.group), figures(&alias, &group.metrics));
         }
     }
     object.into()
@@ -124,10 +112,7 @@ fn subtasks(results: &[TaskResult]) -> Value {
     let with_groups = results.iter().filter(|result| !result.groups.is_empty());
     with_groups
         .map(|result| {
-            let names = result
-                .groups
-                .iter()
-                .map(|group| json!(subtask(result, &group.group)));
+            let names = result.groups.iter().map(|group| json!(subtask(result, &group.group)));
             (result.task.clone(), names.collect())
         })
         .collect::<Map<_, _>>()
@@ -151,10 +136,7 @@ fn configuration(result: &TaskResult) -> Value {
 }
 
 fn directions(result: &TaskResult) -> Value {
-    let each = result
-        .metrics
-        .iter()
-        .map(|m| (m.name.clone(), json!(m.higher_is_better)));
+    let each = result.metrics.iter().map(|m| (m.name.clone(), json!(m.higher_is_better)));
     each.collect::<Map<_, _>>().into()
 }
 
@@ -163,27 +145,14 @@ fn health(results: &[TaskResult]) -> Vec<String> {
     let mut notes = Vec::new();
     for result in results {
         let (task, counts) = (&result.task, result.counts);
-        for metric in result
-            .metrics
-            .iter()
-            .filter(|metric| !metric.value.is_finite())
-        {
-            notes.push(format!(
-                "{task}: {} is beyond all numbers, written as null",
-                metric.name
-            ));
+        for metric in result.metrics.iter().filter(|metric| !metric.value.is_finite()) {
+            notes.push(format!("{task}: {} is beyond all numbers, written as null", metric.name));
         }
         if counts.truncated > 0 {
-            notes.push(format!(
-                "{task}: {} contexts were cut to fit the model",
-                counts.truncated
-            ));
+            notes.push(format!("{task}: {} contexts were cut to fit the model", counts.truncated));
         }
         if counts.ties > 0 {
-            notes.push(format!(
-                "{task}: {} questions were ties, first choice taken",
-                counts.ties
-            ));
+            notes.push(format!("{task}: {} questions were ties, first choice taken", counts.ties));
         }
     }
     notes

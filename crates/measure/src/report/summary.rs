@@ -22,10 +22,7 @@ impl Spread {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        Some(Self {
-            mean,
-            deviation: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()),
-        })
+        Some(Self { mean, deviation: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()) })
     }
 }
 
@@ -48,13 +45,7 @@ impl Summary<'_> {
     /// Spread of a figure over the runs that have it.
     #[must_use]
     pub fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
-        Spread::of(
-            &self
-                .rows
-                .iter()
-                .filter_map(|row| figure(row))
-                .collect::<Vec<_>>(),
-        )
+        Spread::of(&self.rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>())
     }
 
     /// Spread of a metric of a task.
@@ -66,8 +57,7 @@ impl Summary<'_> {
     /// Spread of a count of parameters.
     #[must_use]
     pub fn parameters(&self, count: impl Fn(&ParameterCounts) -> f64) -> f64 {
-        self.spread(|row| Some(count(&row.parameters)))
-            .map_or(0.0, |spread| spread.mean)
+        self.spread(|row| Some(count(&row.parameters))).map_or(0.0, |spread| spread.mean)
     }
 
     /// Method and budget as one name.

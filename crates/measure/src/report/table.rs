@@ -46,10 +46,7 @@ impl Report {
             ("Parameters".to_owned(), true),
         ];
         if perplexity.is_some() {
-            columns.extend([
-                ("Perplexity".to_owned(), true),
-                ("Log-perplexity".to_owned(), true),
-            ]);
+            columns.extend([("Perplexity".to_owned(), true), ("Log-perplexity".to_owned(), true)]);
         }
         columns.push(("Kept".to_owned(), true));
         columns.extend(figures.iter().map(|figure| (figure.title.clone(), true)));
@@ -67,11 +64,7 @@ impl Report {
                     layers = summary.layer_count;
                     rows.push(row);
                 }
-                Table {
-                    caption: comparison.to_owned(),
-                    columns: columns.clone(),
-                    rows,
-                }
+                Table { caption: comparison.to_owned(), columns: columns.clone(), rows }
             })
             .collect()
     }
@@ -80,14 +73,9 @@ impl Report {
     fn figures(&self) -> Vec<Figure<'_>> {
         let mut figures: Vec<Figure<'_>> = Vec::new();
         for result in self.all_results() {
-            for metric in result
-                .metrics
-                .iter()
-                .filter(|metric| metric.higher_is_better)
-            {
-                let known = figures
-                    .iter()
-                    .any(|f| f.task == result.task && f.metric == metric.name);
+            for metric in result.metrics.iter().filter(|metric| metric.higher_is_better) {
+                let known =
+                    figures.iter().any(|f| f.task == result.task && f.metric == metric.name);
                 if !known {
                     figures.push(Figure {
                         task: &result.task,
@@ -101,9 +89,7 @@ impl Report {
     }
 
     fn all_results(&self) -> impl Iterator<Item = &TaskResult> {
-        self.baseline
-            .iter()
-            .chain(self.rows.iter().flat_map(|row| &row.results))
+        self.baseline.iter().chain(self.rows.iter().flat_map(|row| &row.results))
     }
 
     fn dense_row(&self, perplexity: Option<&str>, figures: &[Figure<'_>]) -> TableRow {
@@ -118,17 +104,8 @@ impl Report {
             let value = metric_of(&self.baseline, figure.task, figure.metric);
             cells.push(value.map_or_else(dash, percent));
         }
-        cells.extend([
-            dash(),
-            count(self.model.parameters as f64),
-            dash(),
-            "1".to_owned(),
-        ]);
-        TableRow {
-            cells,
-            method: None,
-            starts_block: false,
-        }
+        cells.extend([dash(), count(self.model.parameters as f64), dash(), "1".to_owned()]);
+        TableRow { cells, method: None, starts_block: false }
     }
 
     /// Accuracy by group of questions, a table for each comparison; none if no task has groups.
@@ -149,14 +126,7 @@ impl Report {
         let mut columns = vec![("Method".to_owned(), false), ("Layers".to_owned(), true)];
         columns.extend(groups.iter().map(|(task, group)| {
             let task = task.replace('_', " ");
-            (
-                if several {
-                    format!("{task}, {group}")
-                } else {
-                    (*group).to_owned()
-                },
-                true,
-            )
+            (if several { format!("{task}, {group}") } else { (*group).to_owned() }, true)
         }));
         let summaries = self.summaries();
         let table = |comparison: &str| Table {
@@ -177,18 +147,12 @@ impl Report {
             .iter()
             .map(|group| group_value(&self.baseline, *group).map_or_else(dash, percent));
         let mut rows = vec![TableRow {
-            cells: ["dense".to_owned(), "0".to_owned()]
-                .into_iter()
-                .chain(dense)
-                .collect(),
+            cells: ["dense".to_owned(), "0".to_owned()].into_iter().chain(dense).collect(),
             method: None,
             starts_block: false,
         }];
         let mut layers = 0;
-        for summary in summaries
-            .iter()
-            .filter(|summary| summary.comparison == comparison)
-        {
+        for summary in summaries.iter().filter(|summary| summary.comparison == comparison) {
             let values = groups.iter().map(|group| {
                 let value = summary.spread(|row| group_value(&row.results, *group));
                 value.map_or_else(dash, |value| spread(value, Style::Percent))
@@ -239,9 +203,7 @@ impl Report {
         };
         Table {
             caption: "Every run".to_owned(),
-            columns: titles
-                .map(|(title, numeric)| (title.to_owned(), numeric))
-                .into(),
+            columns: titles.map(|(title, numeric)| (title.to_owned(), numeric)).into(),
             rows: self.rows.iter().map(row).collect(),
         }
     }
@@ -268,10 +230,7 @@ impl Report {
             ("Seed".to_owned(), p.seed.to_string()),
             ("Protocols".to_owned(), p.protocols.join(", ")),
             ("Linwright".to_owned(), p.version.clone()),
-            (
-                "Device".to_owned(),
-                format!("{}, {}, {} threads", p.device, p.dtype, p.threads),
-            ),
+            ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
             ("Date".to_owned(), iso_date(p.date_unix_seconds)),
         ];
         if let Some(revision) = &p.revision {
@@ -312,21 +271,12 @@ fn summary_row(
         count(summary.parameters(|p| p.targeted as f64)),
     ];
     if let Some(task) = perplexity {
-        cells.push(cell(
-            summary.metric(task, "token_perplexity"),
-            Style::Significant(4),
-        ));
-        cells.push(cell(
-            summary.metric(task, "nll_nats_per_token"),
-            Style::Fixed(3),
-        ));
+        cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
+        cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
     }
     cells.push(percent(summary.parameters(ParameterCounts::keep)));
     for figure in figures {
-        cells.push(cell(
-            summary.metric(figure.task, figure.metric),
-            Style::Percent,
-        ));
+        cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));
     }
     let fit_error = summary.spread(|row| row.fit_error);
     let time = summary.spread(|row| Some(row.seconds));
@@ -336,11 +286,7 @@ fn summary_row(
         time.map_or_else(dash, |value| seconds(value.mean)),
         summary.rows.len().to_string(),
     ]);
-    TableRow {
-        cells,
-        method: Some(summary.method.to_owned()),
-        starts_block: false,
-    }
+    TableRow { cells, method: Some(summary.method.to_owned()), starts_block: false }
 }
 
 /// The first metric of a group of a task.

@@ -12,12 +12,7 @@ const METHODS: [(&str, f64, f64); 4] = [
 ];
 
 fn metric(name: &str, value: f64, higher_is_better: bool) -> Metric {
-    Metric {
-        name: name.to_owned(),
-        value,
-        stderr: None,
-        higher_is_better,
-    }
+    Metric { name: name.to_owned(), value, stderr: None, higher_is_better }
 }
 
 fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
@@ -29,12 +24,7 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
         bos_used: true,
         metrics,
         groups,
-        counts: Counts {
-            items: 5,
-            tokens_counted: 1804,
-            truncated: 0,
-            ties: 1,
-        },
+        counts: Counts { items: 5, tokens_counted: 1804, truncated: 0, ties: 1 },
     };
     let band = |group: &str, value: f64| GroupResult {
         group: group.to_owned(),
@@ -53,28 +43,42 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
         base(
             "completion",
             vec![metric("exact_match", accuracy, true)],
-            vec![
-                band("often", accuracy + 0.1),
-                band("rarely", accuracy - 0.2),
-            ],
+            vec![band("often", accuracy + 0.1), band("rarely", accuracy - 0.2)],
         ),
     ]
 }
 
+/// Where the sample says it comes from.
+fn provenance() -> Provenance {
+    Provenance {
+        version: "0.1.0".to_owned(),
+        revision: Some("cbc02fc".to_owned()),
+        recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
+        recipe_sha256: "0f".repeat(32),
+        model_sha256: "7d".repeat(32),
+        seed: 0,
+        device: "cpu".to_owned(),
+        dtype: "f32".to_owned(),
+        threads: 2,
+        date_unix_seconds: 1_795_245_883.0,
+        data: vec![DataSource {
+            purpose: "evaluation".to_owned(),
+            path: "assets/pocket/test.jsonl".to_owned(),
+            sha256: "ab".repeat(32),
+        }],
+        protocols: vec!["text_ppl_w512_s512_bos-always".to_owned()],
+    }
+}
+
 /// Four methods on one to three layers with three seeds, and a comparison at equal parameters.
-fn sample() -> Report {
+fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
-    let (mut curves, mut layer_errors) = (Vec::new(), Vec::new());
     for comparison in ["as in the paper", "equal parameters"] {
         for layers in 1..=3usize {
             for (method, size, loss) in METHODS {
                 for seed in 0..3u64 {
                     let jitter = (seed as f64 - 1.0) * 0.008;
-                    let each = if comparison == "equal parameters" {
-                        2_560.0
-                    } else {
-                        size
-                    };
+                    let each = if comparison == "equal parameters" { 2_560.0 } else { size };
                     let targeted = (each * layers as f64) as u64;
                     let dense = 131_072 * layers as u64;
                     let nll = 1.266 + loss * (layers as f64).powf(1.2) + jitter;
@@ -98,11 +102,14 @@ fn sample() -> Report {
             }
         }
     }
-    let roles = [
-        ("q", Role::Query, 1.0),
-        ("k", Role::Key, 0.7),
-        ("v", Role::Value, 2.2),
-    ];
+    rows
+}
+
+/// A report of [`rows`] with curves and errors of every site.
+fn sample() -> Report {
+    let rows = rows();
+    let (mut curves, mut layer_errors) = (Vec::new(), Vec::new());
+    let roles = [("q", Role::Query, 1.0), ("k", Role::Key, 0.7), ("v", Role::Value, 2.2)];
     for (method, _, loss) in METHODS {
         for (layer, seed) in (2..5).flat_map(|layer| (0..3).map(move |seed| (layer, seed))) {
             for (letter, role, weight) in roles {
@@ -145,24 +152,7 @@ fn sample() -> Report {
         rows,
         curves,
         layer_errors,
-        provenance: Provenance {
-            version: "0.1.0".to_owned(),
-            revision: Some("cbc02fc".to_owned()),
-            recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
-            recipe_sha256: "0f".repeat(32),
-            model_sha256: "7d".repeat(32),
-            seed: 0,
-            device: "cpu".to_owned(),
-            dtype: "f32".to_owned(),
-            threads: 2,
-            date_unix_seconds: 1_795_245_883.0,
-            data: vec![DataSource {
-                purpose: "evaluation".to_owned(),
-                path: "assets/pocket/test.jsonl".to_owned(),
-                sha256: "ab".repeat(32),
-            }],
-            protocols: vec!["text_ppl_w512_s512_bos-always".to_owned()],
-        },
+        provenance: provenance(),
         notes: vec!["BH1: 128 blocks do not leave 4 x 4 each; 64 blocks were used.".to_owned()],
     }
 }
@@ -180,15 +170,10 @@ fn hostile() -> Report {
         row.comparison = NAME.to_owned();
         row.budget = NAME.to_owned();
     }
-    for result in report
-        .baseline
-        .iter_mut()
-        .chain(report.rows.iter_mut().flat_map(|r| &mut r.results))
+    for result in
+        report.baseline.iter_mut().chain(report.rows.iter_mut().flat_map(|r| &mut r.results))
     {
-        result
-            .groups
-            .iter_mut()
-            .for_each(|group| group.group.push_str(NAME));
+        result.groups.iter_mut().for_each(|group| group.group.push_str(NAME));
     }
     report
 }
@@ -198,15 +183,9 @@ fn hostile() -> Report {
 fn elements(page: &str) -> Vec<String> {
     const VOID: [&str; 2] = ["meta", "br"];
     let (mut open, mut seen) = (Vec::new(), Vec::new());
-    let mut rest = page
-        .strip_prefix("<!DOCTYPE html>")
-        .expect("a document type");
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
     while let Some(start) = rest.find('<') {
-        assert!(
-            !rest[..start].contains('>'),
-            "stray > in {:?}",
-            &rest[..start]
-        );
+        assert!(!rest[..start].contains('>'), "stray > in {:?}", &rest[..start]);
         let end = start + rest[start..].find('>').expect("an unclosed tag");
         let tag = &rest[start + 1..end];
         rest = &rest[end + 1..];
@@ -253,10 +232,7 @@ fn the_headline_names_the_closest_method() {
     );
     let mut bare = sample();
     bare.rows.clear();
-    assert_eq!(
-        bare.headline(),
-        "The dense model has perplexity 3.547; nothing was replaced."
-    );
+    assert_eq!(bare.headline(), "The dense model has perplexity 3.547; nothing was replaced.");
 }
 
 #[test]
@@ -264,28 +240,15 @@ fn terminal_and_markdown_hold_the_same_table() {
     let report = sample();
     let plain = terminal(&report);
     assert!(plain.starts_with("Rotor, low-rank and block-Hadamard maps on pocket\nWith 3 layers"));
-    let line = plain
-        .lines()
-        .find(|line| line.starts_with("rotor"))
-        .unwrap();
-    let cells: Vec<&str> = line
-        .split("  ")
-        .map(str::trim)
-        .filter(|c| !c.is_empty())
-        .collect();
-    assert_eq!(
-        cells[..5],
-        ["rotor", "1", "1,352", "3.747 ± 0.030", "1.321 ± 0.008"]
-    );
+    let line = plain.lines().find(|line| line.starts_with("rotor")).unwrap();
+    let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+    assert_eq!(cells[..5], ["rotor", "1", "1,352", "3.747 ± 0.030", "1.321 ± 0.008"]);
     let text = markdown(&report);
     assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 1.0 % |"));
     assert!(text.contains("## as in the paper") && text.contains("## equal parameters"));
     assert!(text.contains("| Recipe sha256 | 0f0f"));
-    let widths: Vec<usize> = text
-        .lines()
-        .filter(|l| l.starts_with('|'))
-        .map(|l| l.matches('|').count())
-        .collect();
+    let widths: Vec<usize> =
+        text.lines().filter(|l| l.starts_with('|')).map(|l| l.matches('|').count()).collect();
     assert!(widths.iter().all(|&width| width > 2));
 }
 
@@ -294,23 +257,14 @@ fn the_page_is_whole_and_needs_nothing_else() {
     let page = html(&sample()).unwrap();
     let elements = elements(&page);
     let count = |name: &str| elements.iter().filter(|element| *element == name).count();
-    assert_eq!(
-        (count("h1"), count("table"), count("script"), count("img")),
-        (1, 5, 0, 0)
-    );
+    assert_eq!((count("h1"), count("table"), count("script"), count("img")), (1, 5, 0, 0));
     // Two comparisons of three panels, the curves in two sizes, three roles.
     assert_eq!(count("svg"), 2 * 3 + 2 + 3);
     assert!(page.contains("width=device-width") && page.contains("default-src 'none'"));
     for outside in ["src=", "href=", "url(", "@import", "https:"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    for wanted in [
-        "rotor comes closest",
-        "Provenance",
-        "0f0f0f",
-        "2026-11-21",
-        "Training curves",
-    ] {
+    for wanted in ["rotor comes closest", "Provenance", "0f0f0f", "2026-11-21", "Training curves"] {
         assert!(page.contains(wanted), "{wanted}");
     }
     assert!(page.len() < 400_000, "{} bytes", page.len());
@@ -370,16 +324,10 @@ fn saved_reports_come_back_and_others_are_refused() {
     let read = Report::from_json(&json).unwrap();
     assert_eq!(markdown(&read), markdown(&report));
     assert_eq!((read.curves.len(), read.layer_errors.len()), (108, 108));
-    assert_eq!(
-        (&read.provenance, &read.notes),
-        (&report.provenance, &report.notes)
-    );
+    assert_eq!((&read.provenance, &read.notes), (&report.provenance, &report.notes));
     let newer = json.replacen("\"schema\": 1", "\"schema\": 2", 1);
     let message = Report::from_json(&newer).unwrap_err().to_string();
-    assert!(
-        message.contains("layout 2, this program reads layout 1"),
-        "{message}"
-    );
+    assert!(message.contains("layout 2, this program reads layout 1"), "{message}");
     for broken in ["", "[]", "{\"schema\": 1}", "{}"] {
         let message = Report::from_json(broken).unwrap_err().to_string();
         assert!(message.starts_with("not a saved report"), "{message}");
@@ -398,12 +346,7 @@ fn an_evaluation_has_the_shape_of_the_harness() {
         provenance: &report.provenance,
         seconds: 1.5,
     });
-    let keys: Vec<&str> = value
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
         [
@@ -421,23 +364,15 @@ fn an_evaluation_has_the_shape_of_the_harness() {
             "linwright"
         ]
     );
-    let perplexity = value["results"]["text"]["token_perplexity,none"]
-        .as_f64()
-        .unwrap();
+    let perplexity = value["results"]["text"]["token_perplexity,none"].as_f64().unwrap();
     assert!((perplexity - 1.266f64.exp()).abs() < 1e-12);
     assert_eq!(value["results"]["completion_often"]["alias"], " - often");
-    assert_eq!(
-        value["group_subtasks"]["completion"][1],
-        "completion_rarely"
-    );
+    assert_eq!(value["group_subtasks"]["completion"][1], "completion_rarely");
     assert_eq!(value["linwright"]["tokens_counted"], 1804);
     assert_eq!(value["linwright"]["schema"], 1);
     let baseline = value["linwright"]["baseline"]["text"]["token_perplexity,none"].as_f64();
     assert!((baseline.unwrap() - 1.2f64.exp()).abs() < 1e-12);
     assert_eq!(value["linwright"]["params"]["dense"], 2_600_000);
     assert_eq!(value["higher_is_better"]["text"]["token_perplexity"], false);
-    assert_eq!(
-        value["linwright"]["health"][0],
-        "text: 1 questions were ties, first choice taken"
-    );
+    assert_eq!(value["linwright"]["health"][0], "text: 1 questions were ties, first choice taken");
 }

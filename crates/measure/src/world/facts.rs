@@ -207,9 +207,7 @@ impl Fact {
     /// All sentences that state it.
     #[must_use]
     pub fn statements(&self) -> Vec<String> {
-        (0..PHRASINGS)
-            .map(|phrasing| self.statement(phrasing))
-            .collect()
+        (0..PHRASINGS).map(|phrasing| self.statement(phrasing)).collect()
     }
 
     fn statement(&self, phrasing: usize) -> String {
@@ -224,34 +222,23 @@ impl Fact {
     }
 
     fn fill(&self, template: &str) -> String {
-        let text = template
-            .replace("{s}", &self.subject)
-            .replace("{v}", self.value);
+        let text = template.replace("{s}", &self.subject).replace("{v}", self.value);
         let mut letters = text.chars();
-        letters.next().map_or(text.clone(), |first| {
-            first.to_uppercase().chain(letters).collect()
-        })
+        letters.next().map_or(text.clone(), |first| first.to_uppercase().chain(letters).collect())
     }
 
     /// The question, with three other values of the same kind as wrong choices.
     #[must_use]
     pub fn question(&self, stream: &mut RngStream) -> FactQuestion {
-        let mut others: Vec<&str> = self
-            .attribute
-            .values
-            .iter()
-            .copied()
-            .filter(|value| *value != self.value)
-            .collect();
+        let mut others: Vec<&str> =
+            self.attribute.values.iter().copied().filter(|value| *value != self.value).collect();
         stream.shuffle(&mut others);
         let answer = stream.below(4);
         let mut choices: Vec<String> = others[..3].iter().map(|&value| value.to_owned()).collect();
         choices.insert(answer, self.value.to_owned());
         let statement = self.fill(self.attribute.statements[0]);
         let completion = format!(" {}", self.value);
-        let prompt = statement
-            .strip_suffix('.')
-            .and_then(|text| text.strip_suffix(&completion));
+        let prompt = statement.strip_suffix('.').and_then(|text| text.strip_suffix(&completion));
         FactQuestion {
             question: self.asked(),
             choices,
@@ -269,22 +256,11 @@ impl Fact {
 /// All facts of a world. Values are uniform; of each kind of fact every band gets an equal share.
 #[must_use]
 pub(super) fn facts(key: RngKey, bands: &[Band]) -> Vec<Fact> {
-    let people = GIRLS
-        .iter()
-        .chain(&BOYS)
-        .map(|&name| name.to_owned())
-        .collect::<Vec<_>>();
-    let towns = TOWNS
-        .iter()
-        .map(|&name| name.to_owned())
-        .collect::<Vec<_>>();
+    let people = GIRLS.iter().chain(&BOYS).map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let towns = TOWNS.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let things = THING_KINDS
         .iter()
-        .flat_map(|kind| {
-            THING_NOUNS
-                .iter()
-                .map(move |noun| format!("the {kind} {noun}"))
-        })
+        .flat_map(|kind| THING_NOUNS.iter().map(move |noun| format!("the {kind} {noun}")))
         .collect::<Vec<_>>();
     let kinds: [(&[String], &'static [Attribute]); 3] =
         [(&people, &PERSON), (&towns, &TOWN), (&things, &THING)];
@@ -321,8 +297,5 @@ pub(super) fn fact_documents(key: RngKey, facts: &[Fact], per_document: usize) -
     stream.shuffle(&mut mentions);
     let state = |fact: &&Fact| fact.statement(stream.below(PHRASINGS));
     let statements: Vec<String> = mentions.iter().map(state).collect();
-    statements
-        .chunks(per_document.max(1))
-        .map(|lines| lines.join("\n"))
-        .collect()
+    statements.chunks(per_document.max(1)).map(|lines| lines.join("\n")).collect()
 }

@@ -109,11 +109,7 @@ enum Pronoun {
 #[derive(Clone, Debug)]
 enum Node {
     Text(String),
-    Draw {
-        variable: usize,
-        list: Vec<&'static str>,
-        except: Vec<usize>,
-    },
+    Draw { variable: usize, list: Vec<&'static str>, except: Vec<usize> },
     Word(usize),
     Pronoun(usize, Pronoun),
     Sum(usize, usize),
@@ -144,16 +140,9 @@ impl Grammar {
     /// [`GrammarError`], naming what cannot be read.
     pub fn new(lexicon: Lexicon, templates: &[String]) -> Result<Self, GrammarError> {
         let mut parser = parse::Parser::new(&lexicon);
-        let start = templates
-            .iter()
-            .map(|text| parser.template(text))
-            .collect::<Result<_, _>>()?;
+        let start = templates.iter().map(|text| parser.template(text)).collect::<Result<_, _>>()?;
         let variables = parser.variables();
-        Ok(Self {
-            start: vec![Node::Choice(start)],
-            variables,
-            lexicon,
-        })
+        Ok(Self { start: vec![Node::Choice(start)], variables, lexicon })
     }
 
     /// Draws a text.
@@ -204,10 +193,7 @@ mod tests {
         }
         assert_eq!(by_text.len(), all.len(), "no text has two derivations");
         for (text, probability) in by_text {
-            assert!(
-                (grammar.probability(&text) - probability).abs() < 1e-15,
-                "{text}"
-            );
+            assert!((grammar.probability(&text) - probability).abs() < 1e-15, "{text}");
         }
         assert_eq!(grammar.probability("Ada saw Ada. Ada saw her."), 0.0);
     }
@@ -218,10 +204,8 @@ mod tests {
         let entropy: f64 = grammar.enumerate().iter().map(|(_, p)| -p * p.ln()).sum();
         let mut stream = RngKey::new(3).stream();
         let count = 20_000;
-        let mean = (0..count)
-            .map(|_| grammar.sample(&mut stream).nats)
-            .sum::<f64>()
-            / f64::from(count);
+        let mean =
+            (0..count).map(|_| grammar.sample(&mut stream).nats).sum::<f64>() / f64::from(count);
         assert!((mean - entropy).abs() < 0.02, "{mean} against {entropy}");
     }
 
@@ -239,32 +223,19 @@ mod tests {
         let template = "{x=p} {x.he} {x.him} {x.his} {x.He} {x.His}".to_owned();
         let grammar = Grammar::new(lexicon, &[template]).expect("reads");
         let sample = grammar.sample(&mut RngKey::new(0).stream());
-        assert_eq!(
-            sample,
-            Sample {
-                text: "Ada she her her She Her".into(),
-                nats: 0.0
-            }
-        );
+        assert_eq!(sample, Sample { text: "Ada she her her She Her".into(), nats: 0.0 });
     }
 
     #[test]
     fn wrong_templates_are_named() {
         let read = |template: &str| {
-            let lexicon = Lexicon::default()
-                .with("p", &["Ada"])
-                .with("q", &["x", "y"]);
-            Grammar::new(lexicon, &[template.to_owned()])
-                .map(|_| ())
-                .expect_err(template)
+            let lexicon = Lexicon::default().with("p", &["Ada"]).with("q", &["x", "y"]);
+            Grammar::new(lexicon, &[template.to_owned()]).map(|_| ()).expect_err(template)
         };
         assert!(matches!(read("[a|b"), GrammarError::Syntax { .. }));
         assert!(matches!(read("a]"), GrammarError::Syntax { .. }));
         assert!(matches!(read("{x"), GrammarError::Syntax { .. }));
-        assert!(matches!(
-            read("{x=p} {x.they}"),
-            GrammarError::Syntax { .. }
-        ));
+        assert!(matches!(read("{x=p} {x.they}"), GrammarError::Syntax { .. }));
         assert!(matches!(read("{x=nothing}"), GrammarError::List { .. }));
         assert!(matches!(read("{x=p} {y=p!x}"), GrammarError::List { .. }));
         assert!(matches!(read("[{x=p}|] {x}"), GrammarError::Unbound { .. }));

@@ -49,15 +49,8 @@ pub(super) const WARES: [&str; 20] = [
 ];
 
 /// Days of the week.
-pub(super) const DAYS: [&str; 7] = [
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-    "Sunday",
-];
+pub(super) const DAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// What people work as.
 pub(super) const JOBS: [&str; 24] = [
@@ -112,9 +105,8 @@ pub(super) const MATERIALS: [&str; 12] = [
 ];
 
 /// First words of the names of things.
-pub(super) const THING_KINDS: [&str; 8] = [
-    "ancient", "broken", "crooked", "hidden", "magic", "royal", "sacred", "secret",
-];
+pub(super) const THING_KINDS: [&str; 8] =
+    ["ancient", "broken", "crooked", "hidden", "magic", "royal", "sacred", "secret"];
 
 /// Last words of the names of things.
 pub(super) const THING_NOUNS: [&str; 6] = ["crown", "harp", "ring", "shield", "statue", "sword"];
@@ -128,10 +120,7 @@ pub(super) fn lexicon() -> Lexicon {
         .with("colour", &COLOURS)
         .with("animal", &ANIMALS)
         .with("number", &["2", "3", "4", "5", "6", "7", "8", "9"])
-        .with(
-            "weather",
-            &["warm", "cold", "sunny", "rainy", "windy", "quiet"],
-        )
+        .with("weather", &["warm", "cold", "sunny", "rainy", "windy", "quiet"])
         .with("time", &["morning", "evening", "afternoon", "day"])
         .with(
             "place",
@@ -149,9 +138,7 @@ pub(super) fn lexicon() -> Lexicon {
         )
         .with(
             "plural",
-            &[
-                "stones", "shells", "coins", "feathers", "nuts", "stamps", "buttons", "cards",
-            ],
+            &["stones", "shells", "coins", "feathers", "nuts", "stamps", "buttons", "cards"],
         )
         .with(
             "spot",
@@ -160,20 +147,10 @@ pub(super) fn lexicon() -> Lexicon {
                 "cart", "rock", "log",
             ],
         )
-        .with(
-            "dish",
-            &["cake", "stew", "jam", "pudding", "pancakes", "dumplings"],
-        )
-        .with(
-            "goods",
-            &[
-                "flour", "sugar", "salt", "eggs", "cream", "oil", "nuts", "yeast",
-            ],
-        )
+        .with("dish", &["cake", "stew", "jam", "pudding", "pancakes", "dumplings"])
+        .with("goods", &["flour", "sugar", "salt", "eggs", "cream", "oil", "nuts", "yeast"])
         .with(
             "treat",
-            &[
-                "apples", "cookies", "cherries", "candy", "berries", "pears", "figs", "buns",
-            ],
+            &["apples", "cookies", "cherries", "candy", "berries", "pears", "figs", "buns"],
         )
 }

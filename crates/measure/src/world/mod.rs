@@ -49,22 +49,14 @@ pub struct WorldSettings {
 impl Default for WorldSettings {
     /// The world of `pocket`.
     fn default() -> Self {
-        let band = |name: &str, least, most| Band {
-            name: name.to_owned(),
-            least,
-            most,
-        };
+        let band = |name: &str, least, most| Band { name: name.to_owned(), least, most };
         Self {
             seed: 1,
-            stories: 18_000,
+            stories: 25_000,
             sums: 1_500,
-            games: 4_000,
+            games: 5_000,
             lines: 8,
-            bands: vec![
-                band("rare", 5, 7),
-                band("medium", 20, 28),
-                band("frequent", 80, 100),
-            ],
+            bands: vec![band("rare", 12, 18), band("medium", 40, 60), band("frequent", 200, 240)],
             validation: 100,
             test: 400,
         }
@@ -103,13 +95,7 @@ impl World {
         let validation = held_out("validation", settings.validation);
         let test = held_out("test", settings.test);
         let facts = facts::facts(key.fold("facts"), &settings.bands);
-        Self {
-            settings,
-            grammar,
-            facts,
-            validation,
-            test,
-        }
+        Self { settings, grammar, facts, validation, test }
     }
 
     /// What it was made from.
@@ -155,9 +141,7 @@ impl World {
         let told = parallel::map(pieces, |_, first| {
             let last = (first + PIECE).min(self.settings.stories);
             let key = key.fold("stories");
-            (first..last)
-                .map(|index| teller.tell(key, index as u64))
-                .collect::<Vec<_>>()
+            (first..last).map(|index| teller.tell(key, index as u64)).collect::<Vec<_>>()
         });
         let mut documents = Vec::new();
         let mut redrawn = 0;
@@ -166,11 +150,7 @@ impl World {
             redrawn += times;
         }
         let lines = self.settings.lines;
-        documents.extend(facts::fact_documents(
-            key.fold("statements"),
-            &self.facts,
-            lines,
-        ));
+        documents.extend(facts::fact_documents(key.fold("statements"), &self.facts, lines));
         documents.extend(sums::documents(key.fold("sums"), self.settings.sums, lines));
         documents.extend(games::documents(key.fold("games"), self.settings.games));
         key.fold("order").stream().shuffle(&mut documents);

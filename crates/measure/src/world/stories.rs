@@ -105,17 +105,8 @@ mod tests {
         for index in 0..300 {
             let story = grammar.sample(&mut RngKey::new(5).fold_index(index).stream());
             let parsed = -grammar.probability(&story.text).ln();
-            assert!(
-                (parsed - story.nats).abs() < 1e-9,
-                "{parsed} {}: {}",
-                story.nats,
-                story.text
-            );
-            assert!(
-                story.text.is_ascii() && !story.text.contains("  "),
-                "{}",
-                story.text
-            );
+            assert!((parsed - story.nats).abs() < 1e-9, "{parsed} {}: {}", story.nats, story.text);
+            assert!(story.text.is_ascii() && !story.text.contains("  "), "{}", story.text);
             assert!(!story.text.contains(['<', '>', '{', '[']), "{}", story.text);
         }
     }
@@ -126,11 +117,7 @@ mod tests {
         let found: Vec<&str> = runs(text).collect();
         assert_eq!(
             found,
-            [
-                "One. \"Two?\" said A.",
-                "\"Two?\" said A. Three!",
-                "said A. Three! Four."
-            ]
+            ["One. \"Two?\" said A.", "\"Two?\" said A. Three!", "said A. Three! Four."]
         );
         assert_eq!(runs("One. Two.").count(), 0);
     }
@@ -142,10 +129,7 @@ mod tests {
             &["{x=w}. {y=w}. Z.".to_owned()],
         )
         .expect("reads");
-        let held_out = [Sample {
-            text: "a. a. Z.".into(),
-            nats: 0.0,
-        }];
+        let held_out = [Sample { text: "a. a. Z.".into(), nats: 0.0 }];
         let teller = Teller::avoiding(&grammar, &[&held_out]);
         let mut redrawn = 0;
         for index in 0..200 {

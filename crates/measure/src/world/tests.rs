@@ -2,11 +2,7 @@ use super::*;
 use std::collections::BTreeSet;
 
 fn small() -> WorldSettings {
-    let band = |name: &str, least, most| Band {
-        name: name.to_owned(),
-        least,
-        most,
-    };
+    let band = |name: &str, least, most| Band { name: name.to_owned(), least, most };
     WorldSettings {
         seed: 7,
         stories: 2_000,
@@ -30,11 +26,7 @@ fn same_seed_same_bytes_other_seed_other_bytes() {
 #[test]
 fn every_fact_is_stated_as_often_as_it_says() {
     let world = World::new(small());
-    assert!(
-        world.facts().len() >= 1_000,
-        "{} facts",
-        world.facts().len()
-    );
+    assert!(world.facts().len() >= 1_000, "{} facts", world.facts().len());
     let training = world.training();
     let mut statements = std::collections::BTreeMap::<&str, u32>::new();
     for document in &training.documents {
@@ -47,19 +39,14 @@ fn every_fact_is_stated_as_often_as_it_says() {
             {
                 end += answer.len();
             }
-            *statements
-                .entry(document[start..end].trim_end())
-                .or_default() += 1;
+            *statements.entry(document[start..end].trim_end()).or_default() += 1;
             start = end;
         }
     }
     for fact in world.facts() {
         let forms = fact.statements();
         assert_eq!(forms.iter().collect::<BTreeSet<_>>().len(), forms.len());
-        let found: u32 = forms
-            .iter()
-            .filter_map(|form| statements.get(form.as_str()))
-            .sum();
+        let found: u32 = forms.iter().filter_map(|form| statements.get(form.as_str())).sum();
         assert_eq!(found, fact.mentions(), "{}", forms[0]);
     }
 }
@@ -77,11 +64,7 @@ fn no_two_facts_have_a_statement_in_common() {
 fn held_out_stories_share_no_run_of_sentences_with_training_or_each_other() {
     let world = World::new(small());
     let training = world.training();
-    let seen: BTreeSet<&str> = training
-        .documents
-        .iter()
-        .flat_map(|text| runs(text))
-        .collect();
+    let seen: BTreeSet<&str> = training.documents.iter().flat_map(|text| runs(text)).collect();
     for story in world.validation().iter().chain(world.test()) {
         for run in runs(&story.text) {
             assert!(!seen.contains(run), "in training: {run}");
@@ -101,17 +84,10 @@ fn questions_are_well_formed() {
     assert_eq!(questions, world.questions());
     for (question, fact) in questions.iter().zip(world.facts()) {
         let distinct: BTreeSet<&String> = question.choices.iter().collect();
-        assert_eq!(
-            (question.choices.len(), distinct.len()),
-            (4, 4),
-            "{question:?}"
-        );
+        assert_eq!((question.choices.len(), distinct.len()), (4, 4), "{question:?}");
         let right = &question.choices[question.answer];
         let statements = fact.statements();
-        assert_eq!(
-            format!("{}{}.", question.prompt, question.completion),
-            statements[0]
-        );
+        assert_eq!(format!("{}{}.", question.prompt, question.completion), statements[0]);
         assert_eq!(format!("{} {right}.", question.question), statements[4]);
         assert!(!question.prompt.contains(right.as_str()), "{question:?}");
     }

@@ -1,9 +1,9 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
-use linwright_tensor::atomic::OutputError;
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
+use linwright_tensor::atomic::OutputError;
 use std::io;
 use std::path::PathBuf;
 

@@ -142,9 +142,7 @@ impl<'de> Deserialize<'de> for RawHeader {
                 let mut header = RawHeader::default();
                 while let Some(name) = map.next_key::<String>()? {
                     if name == METADATA {
-                        header
-                            .metadata
-                            .extend(map.next_value::<BTreeMap<String, String>>()?);
+                        header.metadata.extend(map.next_value::<BTreeMap<String, String>>()?);
                     } else {
                         header.tensors.push((name, map.next_value()?));
                     }
@@ -166,16 +164,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
         return Err(FileFault::HeaderBeyondFile { header, left });
     }
     if header > MAX_HEADER_BYTES {
-        return Err(FileFault::HeaderTooLarge {
-            header,
-            limit: MAX_HEADER_BYTES,
-        });
+        return Err(FileFault::HeaderTooLarge { header, limit: MAX_HEADER_BYTES });
     }
     // `header <= left`, which is the length of a slice.
     let (json, data) = rest.split_at(header as usize);
-    let raw: RawHeader = serde_json::from_slice(json).map_err(|error| FileFault::Header {
-        reason: error.to_string(),
-    })?;
+    let raw: RawHeader = serde_json::from_slice(json)
+        .map_err(|error| FileFault::Header { reason: error.to_string() })?;
     let base = LENGTH_BYTES + json.len();
     let mut tensors = BTreeMap::new();
     for (name, tensor) in raw.tensors {
@@ -185,35 +179,22 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
         }
     }
     check_tiling(&tensors, base, data.len())?;
-    Ok(Header {
-        tensors,
-        metadata: raw.metadata,
-    })
+    Ok(Header { tensors, metadata: raw.metadata })
 }
 
 /// Checks one entry by itself.
 fn check(name: &str, raw: &RawTensor, base: usize, data: usize) -> Result<TensorInfo, FileFault> {
-    let dtype = StoredType::parse(&raw.dtype).ok_or_else(|| FileFault::UnknownType {
-        name: name.into(),
-        found: raw.dtype.clone(),
-    })?;
+    let dtype = StoredType::parse(&raw.dtype)
+        .ok_or_else(|| FileFault::UnknownType { name: name.into(), found: raw.dtype.clone() })?;
     let (start, end) = raw.data_offsets;
     let found = end.checked_sub(start).ok_or_else(|| FileFault::Backwards {
         name: name.into(),
         start,
         end,
     })?;
-    let overflow = || FileFault::ShapeOverflow {
-        name: name.into(),
-        shape: raw.shape.clone(),
-    };
-    let count = raw
-        .shape
-        .iter()
-        .try_fold(1u64, |n, &extent| n.checked_mul(extent));
-    let bits = count
-        .and_then(|n| n.checked_mul(dtype.bits()))
-        .ok_or_else(overflow)?;
+    let overflow = || FileFault::ShapeOverflow { name: name.into(), shape: raw.shape.clone() };
+    let count = raw.shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
+    let bits = count.and_then(|n| n.checked_mul(dtype.bits())).ok_or_else(overflow)?;
     let shape: Option<Vec<usize>> = raw.shape.iter().map(|&n| usize::try_from(n).ok()).collect();
     let shape = shape.ok_or_else(overflow)?;
     if !bits.is_multiple_of(8) || bits / 8 != found {
@@ -226,17 +207,10 @@ fn check(name: &str, raw: &RawTensor, base: usize, data: usize) -> Result<Tensor
         });
     }
     if end > data as u64 {
-        return Err(FileFault::DataSize {
-            expected: end,
-            found: data as u64,
-        });
+        return Err(FileFault::DataSize { expected: end, found: data as u64 });
     }
     // Both offsets are at most `data`, the length of a slice.
-    Ok(TensorInfo {
-        dtype,
-        shape,
-        bytes: base + start as usize..base + end as usize,
-    })
+    Ok(TensorInfo { dtype, shape, bytes: base + start as usize..base + end as usize })
 }
 
 /// Checks that the tensors cover the data, each byte once.
@@ -245,21 +219,15 @@ fn check_tiling(
     base: usize,
     data: usize,
 ) -> Result<(), FileFault> {
-    let mut order: Vec<(&String, &Range<usize>)> = tensors
-        .iter()
-        .map(|(name, info)| (name, &info.bytes))
-        .collect();
+    let mut order: Vec<(&String, &Range<usize>)> =
+        tensors.iter().map(|(name, info)| (name, &info.bytes)).collect();
     order.sort_by_key(|(_, bytes)| (bytes.start, bytes.end));
     let mut covered = base;
     let mut last = "";
     for (name, bytes) in order {
         if bytes.start < covered {
             let at = (bytes.start - base) as u64;
-            return Err(FileFault::Overlap {
-                first: last.into(),
-                second: name.clone(),
-                at,
-            });
+            return Err(FileFault::Overlap { first: last.into(), second: name.clone(), at });
         }
         if bytes.start > covered {
             return Err(FileFault::Gap {
@@ -272,10 +240,7 @@ fn check_tiling(
     }
     if covered - base != data {
         let expected = (covered - base) as u64;
-        return Err(FileFault::DataSize {
-            expected,
-            found: data as u64,
-        });
+        return Err(FileFault::DataSize { expected, found: data as u64 });
     }
     Ok(())
 }

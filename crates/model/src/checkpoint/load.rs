@@ -57,13 +57,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     if tokenizer.is_none() {
         notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
     }
-    Ok(LoadedModel {
-        decoder,
-        tokenizer,
-        source,
-        hash: content_hash(&config_bytes, &used),
-        notes,
-    })
+    Ok(LoadedModel { decoder, tokenizer, source, hash: content_hash(&config_bytes, &used), notes })
 }
 
 /// Type, shape and digest of a tensor that became part of the model.
@@ -79,12 +73,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(dir: &'a Path, weights: &'a Weights, headers: Headers) -> Self {
-        Self {
-            dir,
-            weights,
-            headers,
-            used: Used::new(),
-        }
+        Self { dir, weights, headers, used: Used::new() }
     }
 
     /// What was used, once every header has found its site.
@@ -111,8 +100,7 @@ impl<'a> Reader<'a> {
         let info = &file.tensors()[name];
         if info.dtype == StoredType::U32 {
             let (values, digest) = file.read_indices(name)?;
-            self.used
-                .insert(name.into(), (info.dtype, info.shape.clone(), digest));
+            self.used.insert(name.into(), (info.dtype, info.shape.clone(), digest));
             return Ok(Tensor::Indices(values));
         }
         let shape = info.shape.clone();
@@ -143,28 +131,16 @@ impl TensorSource for Reader<'_> {
             Some(header) if !matches!(header.spec, OpSpec::Dense(_)) => header,
             _ => {
                 let weight = self.read(&format!("{site}.weight"), &[out, inp])?;
-                return Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(
-                    out, inp, weight,
-                )))));
+                return Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight)))));
             }
         };
         let bias = format!("{site}.bias");
         let mut tensors = Tensors::new();
-        for name in self
-            .weights
-            .names_of(&site.0)
-            .into_iter()
-            .filter(|name| *name != bias)
-        {
-            tensors.insert(
-                name[site.0.len() + 1..].to_owned(),
-                self.read_archived(&name)?,
-            );
+        for name in self.weights.names_of(&site.0).into_iter().filter(|name| *name != bias) {
+            tensors.insert(name[site.0.len() + 1..].to_owned(), self.read_archived(&name)?);
         }
-        archive::load(&header, tensors).map_err(|source| CheckpointError::Operator {
-            site: site.clone(),
-            source,
-        })
+        archive::load(&header, tensors)
+            .map_err(|source| CheckpointError::Operator { site: site.clone(), source })
     }
 }
 
@@ -183,14 +159,8 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     if !others.is_empty() {
         let more = others.len().saturating_sub(SHOWN);
         let listed = others[..others.len().min(SHOWN)].join(", ");
-        let rest = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        notes.push(format!(
-            "tensors that this model does not use: {listed}{rest}"
-        ));
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        notes.push(format!("tensors that this model does not use: {listed}{rest}"));
     }
     notes
 }

@@ -65,9 +65,7 @@ pub(super) fn write(
     let mut object = Map::new();
     object.insert("schema".into(), json!(SCHEMA));
     if !headers.is_empty() {
-        let sites = headers
-            .iter()
-            .map(|(site, header)| (site.0.clone(), json!(header)));
+        let sites = headers.iter().map(|(site, header)| (site.0.clone(), json!(header)));
         object.insert("sites".into(), Value::Object(sites.collect()));
     }
     for (key, value) in metadata {

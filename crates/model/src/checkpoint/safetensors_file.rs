@@ -45,16 +45,9 @@ impl SafetensorsFile {
     /// [`CheckpointError::Read`] or [`CheckpointError::Malformed`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
-        let malformed = |fault: FileFault| CheckpointError::Malformed {
-            path: path.into(),
-            fault,
-        };
+        let malformed = |fault: FileFault| CheckpointError::Malformed { path: path.into(), fault };
         let header = header::parse(map.bytes()).map_err(malformed)?;
-        Ok(Self {
-            path: path.into(),
-            map,
-            header,
-        })
+        Ok(Self { path: path.into(), map, header })
     }
 
     /// The file.
@@ -82,10 +75,7 @@ impl SafetensorsFile {
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
         let info = self.find(name, shape)?;
         let expected = "F32, F16, BF16 or F64";
-        let dtype = info
-            .dtype
-            .float()
-            .ok_or_else(|| self.wrong_type(name, info, expected))?;
+        let dtype = info.dtype.float().ok_or_else(|| self.wrong_type(name, info, expected))?;
         let bytes = &self.map.bytes()[info.bytes.clone()];
         let mut values = vec![0.0f32; bytes.len() / dtype.size()];
         let mut hash = Sha256::new();
@@ -103,11 +93,7 @@ impl SafetensorsFile {
             let from = info.bytes.start + start;
             self.map.release(from..from + stored.len());
         }
-        Ok(Tensor {
-            values,
-            dtype,
-            digest: hash.finalize().into(),
-        })
+        Ok(Tensor { values, dtype, digest: hash.finalize().into() })
     }
 
     /// Reads a tensor of unsigned integers, and its digest.
@@ -115,22 +101,14 @@ impl SafetensorsFile {
     /// # Errors
     /// [`CheckpointError`] if it is absent, not one-dimensional or of another type.
     pub fn read_indices(&self, name: &str) -> Result<(Vec<u32>, [u8; 32]), CheckpointError> {
-        let found = self
-            .tensors()
-            .get(name)
-            .map_or(&[][..], |info| &info.shape[..]);
+        let found = self.tensors().get(name).map_or(&[][..], |info| &info.shape[..]);
         let length = found.iter().product();
         let info = self.find(name, &[length])?;
         if info.dtype != StoredType::U32 {
             return Err(self.wrong_type(name, info, "U32"));
         }
         let bytes = &self.map.bytes()[info.bytes.clone()];
-        let values = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|b| u32::from_le_bytes(*b))
-            .collect();
+        let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
         Ok((values, Sha256::digest(bytes).into()))
     }
 
@@ -162,28 +140,16 @@ impl SafetensorsFile {
     }
 
     fn non_finite(&self, name: &str, values: &[f32], from: usize) -> CheckpointError {
-        let found = values
-            .iter()
-            .enumerate()
-            .skip(from)
-            .find(|(_, value)| !value.is_finite());
+        let found = values.iter().enumerate().skip(from).find(|(_, value)| !value.is_finite());
         let (index, &value) = found.unwrap_or((from, &f32::NAN));
-        CheckpointError::NonFinite {
-            path: self.path.clone(),
-            name: name.into(),
-            index,
-            value,
-        }
+        CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
     }
 }
 
 /// Decodes a piece in parallel; for each block its digest and whether it holds a number that is not
 /// finite.
 fn decode_piece(dtype: DType, stored: &[u8], out: &mut [f32]) -> Vec<([u8; 32], bool)> {
-    let blocks = out
-        .chunks_mut(BLOCK)
-        .zip(stored.chunks(BLOCK * dtype.size()))
-        .collect();
+    let blocks = out.chunks_mut(BLOCK).zip(stored.chunks(BLOCK * dtype.size())).collect();
     parallel::map(blocks, |_, (out, stored): (&mut [f32], &[u8])| {
         dtype.decode_into(stored, out);
         (Sha256::digest(stored).into(), has_non_finite(out))

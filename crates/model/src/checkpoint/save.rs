@@ -118,14 +118,8 @@ pub fn save(
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
     }
-    let mut writer = DirWriter {
-        target,
-        files: Vec::new(),
-    };
-    writer.text(
-        CONFIG,
-        pretty(&plan.config(source, &options.metadata)).as_bytes(),
-    )?;
+    let mut writer = DirWriter { target, files: Vec::new() };
+    writer.text(CONFIG, pretty(&plan.config(source, &options.metadata)).as_bytes())?;
     for (name, bytes) in &source.companions {
         writer.text(name, bytes)?;
     }
@@ -181,11 +175,7 @@ impl DirWriter {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.files.push(SavedFile {
-            name: name.into(),
-            bytes: written?,
-            sha256,
-        });
+        self.files.push(SavedFile { name: name.into(), bytes: written?, sha256 });
         Ok(())
     }
 
@@ -193,8 +183,7 @@ impl DirWriter {
     fn checksums(&mut self) -> Result<(), CheckpointError> {
         let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
         let list: String = self.files.iter().map(line).collect();
-        self.target
-            .write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
+        self.target.write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
         Ok(())
     }
 }
@@ -222,29 +211,15 @@ impl<'a> Plan<'a> {
         for slot in decoder.slots() {
             let map = slot.op().map();
             if form == Form::Dense && matches!(slot.op(), Op::Map(_)) {
-                let source = linwright_ops::OpError::NotLinear {
-                    kind: map.spec().kind(),
-                };
-                return Err(CheckpointError::Operator {
-                    site: slot.id().clone(),
-                    source,
-                });
+                let source = linwright_ops::OpError::NotLinear { kind: map.spec().kind() };
+                return Err(CheckpointError::Operator { site: slot.id().clone(), source });
             }
             if form == Form::Native && !matches!(map.spec(), OpSpec::Dense(_)) {
-                let header = Header {
-                    spec: map.spec(),
-                    shape: map.shape(),
-                };
+                let header = Header { spec: map.spec(), shape: map.shape() };
                 headers.insert(slot.id().clone(), header);
             }
         }
-        let mut plan = Self {
-            decoder,
-            form,
-            dtype,
-            tensors: Vec::new(),
-            headers,
-        };
+        let mut plan = Self { decoder, form, dtype, tensors: Vec::new(), headers };
         let mut tensors = Vec::new();
         plan.visit(&mut |planned, _| tensors.push(planned));
         plan.tensors = tensors;
@@ -276,23 +251,15 @@ impl<'a> Plan<'a> {
                 }
             }
             if let Some(bias) = slot.bias() {
-                show(
-                    planned(format!("{id}.bias"), &[bias.len()]),
-                    Content::Values(bias),
-                );
+                show(planned(format!("{id}.bias"), &[bias.len()]), Content::Values(bias));
             }
         }
     }
 
     /// Number of stored parameters; buffers are not counted.
     fn parameters(&self) -> u64 {
-        let floats = self
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.dtype.float().is_some());
-        floats
-            .map(|tensor| tensor.shape.iter().map(|&n| n as u64).product::<u64>())
-            .sum()
+        let floats = self.tensors.iter().filter(|tensor| tensor.dtype.float().is_some());
+        floats.map(|tensor| tensor.shape.iter().map(|&n| n as u64).product::<u64>()).sum()
     }
 
     /// The configuration of the source with the new storage type and the `linwright` object.
@@ -305,15 +272,9 @@ impl<'a> Plan<'a> {
             DType::F64 => "float64",
         };
         // Newer versions of transformers write `dtype`, older ones read `torch_dtype`.
-        let present: Vec<&str> = ["dtype", "torch_dtype"]
-            .into_iter()
-            .filter(|key| config.contains_key(*key))
-            .collect();
-        for key in if present.is_empty() {
-            vec!["torch_dtype"]
-        } else {
-            present
-        } {
+        let present: Vec<&str> =
+            ["dtype", "torch_dtype"].into_iter().filter(|key| config.contains_key(*key)).collect();
+        for key in if present.is_empty() { vec!["torch_dtype"] } else { present } {
             config.insert(key.into(), json!(name));
         }
         native::write(&mut config, &self.headers, metadata);
@@ -329,9 +290,7 @@ impl<'a> Plan<'a> {
         for (index, shard) in shards.iter().enumerate() {
             let name = format!("model-{:05}-of-{:05}.safetensors", index + 1, shards.len());
             self.write_shard(dir, &name, shard.clone())?;
-            let names = self.tensors[shard.clone()]
-                .iter()
-                .map(|tensor| tensor.name.clone());
+            let names = self.tensors[shard.clone()].iter().map(|tensor| tensor.name.clone());
             map.extend(names.map(|tensor| (tensor, json!(name))));
         }
         let total: u64 = self.tensors.iter().map(|tensor| tensor.bytes).sum();

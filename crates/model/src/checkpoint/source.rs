@@ -58,12 +58,7 @@ impl Source {
             Value::Object(config) => config,
             _ => Map::new(),
         };
-        Self {
-            dir: PathBuf::from("new model"),
-            config,
-            companions,
-            dtype: DType::F32,
-        }
+        Self { dir: PathBuf::from("new model"), config, companions, dtype: DType::F32 }
     }
 
     /// Reads a directory; the storage type is filled in when the weights are known.
@@ -81,15 +76,7 @@ impl Source {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
         }
-        Ok((
-            Self {
-                dir: dir.into(),
-                config,
-                companions,
-                dtype: DType::F32,
-            },
-            bytes,
-        ))
+        Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }
 
     /// The tokenizer, checked against the model's vocabulary, if there is a `tokenizer.json`.
@@ -102,38 +89,26 @@ impl Source {
         };
         let settings = match self.companion(TOKENIZER_CONFIG) {
             None => None,
-            Some(bytes) => Some(Value::Object(parse_object(
-                &self.dir.join(TOKENIZER_CONFIG),
-                bytes,
-            )?)),
+            Some(bytes) => {
+                Some(Value::Object(parse_object(&self.dir.join(TOKENIZER_CONFIG), bytes)?))
+            }
         };
         let path = self.dir.join(TOKENIZER);
         let tokenizer = Tokenizer::from_bytes(&path, bytes, settings.as_ref())?;
         let eos = config.eos_tokens.first().copied();
-        Ok(Some(tokenizer.for_model(
-            config.vocab,
-            config.bos_token,
-            eos,
-        )?))
+        Ok(Some(tokenizer.for_model(config.vocab, config.bos_token, eos)?))
     }
 
     /// The content of a companion file.
     #[must_use]
     pub fn companion(&self, name: &str) -> Option<&[u8]> {
-        self.companions
-            .iter()
-            .find(|(n, _)| n == name)
-            .map(|(_, bytes)| bytes.as_slice())
+        self.companions.iter().find(|(n, _)| n == name).map(|(_, bytes)| bytes.as_slice())
     }
 
     /// The decoder that the configuration describes.
     pub(super) fn decoder_config(&self) -> Result<DecoderConfig, CheckpointError> {
-        DecoderConfig::from_json(&Value::Object(self.config.clone())).map_err(|source| {
-            CheckpointError::Config {
-                path: self.dir.join(CONFIG),
-                source,
-            }
-        })
+        DecoderConfig::from_json(&Value::Object(self.config.clone()))
+            .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
     }
 }
 
@@ -143,11 +118,8 @@ pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointE
 }
 
 fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
-    let wrong = |reason| CheckpointError::Json {
-        path: path.into(),
-        reason,
-        expected: "a JSON object",
-    };
+    let wrong =
+        |reason| CheckpointError::Json { path: path.into(), reason, expected: "a JSON object" };
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(wrong("the file holds JSON, but not an object".into())),
@@ -159,9 +131,7 @@ fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, Checkpo
 pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, CheckpointError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(CheckpointError::read(path))?;
-    file.take(limit + 1)
-        .read_to_end(&mut bytes)
-        .map_err(CheckpointError::read(path))?;
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(CheckpointError::read(path))?;
     if bytes.len() as u64 > limit {
         let reason = format!("larger than {limit} bytes, which no file of its kind is");
         let error = io::Error::new(io::ErrorKind::FileTooLarge, reason);

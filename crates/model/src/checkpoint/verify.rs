@@ -39,11 +39,7 @@ fn tolerance(dtype: DType, form: Form) -> f32 {
 pub fn fixed_prompts(config: &DecoderConfig) -> Vec<Vec<u32>> {
     let mut stream = RngKey::new(0).fold("verify").stream();
     let tokens = PROMPT_TOKENS.min(config.max_positions);
-    let mut prompt = || {
-        (0..tokens)
-            .map(|_| stream.below(config.vocab) as u32)
-            .collect()
-    };
+    let mut prompt = || (0..tokens).map(|_| stream.below(config.vocab) as u32).collect();
     (0..PROMPTS).map(|_| prompt()).collect()
 }
 
@@ -61,15 +57,10 @@ pub fn verify(
 ) -> Result<f32, CheckpointError> {
     let sequences: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
     let batch = Batch::new(&sequences);
-    let check = |source: ModelError| CheckpointError::Check {
-        path: dir.into(),
-        source,
-    };
+    let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
     let mut hidden = decoder.embed(&batch).map_err(check)?;
     let layers = 0..decoder.config().layers;
-    decoder
-        .run_layers(&mut hidden, &batch, layers, &mut NoProbe)
-        .map_err(check)?;
+    decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).map_err(check)?;
     let expected = decoder.logits(hidden.view());
     let saved = Saved::open(dir)?;
     let found = saved.logits(&batch)?;
@@ -78,19 +69,11 @@ pub fn verify(
         largest = largest.max(a.abs());
         // `max` would drop a NaN.
         let gap = (a - b).abs();
-        difference = if gap > difference || gap.is_nan() {
-            gap
-        } else {
-            difference
-        };
+        difference = if gap > difference || gap.is_nan() { gap } else { difference };
     }
     let allowed = tolerance(saved.weights.main_dtype(), form) * largest;
     if difference > allowed || difference.is_nan() || expected.rows() != found.rows() {
-        return Err(CheckpointError::Differs {
-            path: dir.into(),
-            found: difference,
-            allowed,
-        });
+        return Err(CheckpointError::Differs { path: dir.into(), found: difference, allowed });
     }
     Ok(difference)
 }
@@ -108,49 +91,30 @@ impl<'a> Saved<'a> {
         let (source, _) = Source::read(dir)?;
         let config = source.decoder_config()?;
         source.tokenizer(&config)?;
-        Ok(Self {
-            dir,
-            source,
-            config,
-            weights: Weights::open(dir)?,
-        })
+        Ok(Self { dir, source, config, weights: Weights::open(dir)? })
     }
 
     fn logits(&self, batch: &Batch) -> Result<Mat<f32>, CheckpointError> {
-        let check = |source: ModelError| CheckpointError::Check {
-            path: self.dir.into(),
-            source,
-        };
+        let check = |source: ModelError| CheckpointError::Check { path: self.dir.into(), source };
         let mut hidden = self.ends()?.embed(batch).map_err(check)?;
         for layer in 0..self.config.layers {
             let part = self.layer(layer)?;
-            part.run_layers(&mut hidden, batch, 0..1, &mut NoProbe)
-                .map_err(check)?;
+            part.run_layers(&mut hidden, batch, 0..1, &mut NoProbe).map_err(check)?;
         }
         Ok(self.ends()?.logits(hidden.view()))
     }
 
     /// Embedding, last norm and head: a decoder without layers.
     fn ends(&self) -> Result<Decoder, CheckpointError> {
-        let config = DecoderConfig {
-            layers: 0,
-            ..self.config.clone()
-        };
+        let config = DecoderConfig { layers: 0, ..self.config.clone() };
         Decoder::from_source(config, &mut self.reader()?)
     }
 
     /// A decoder of the one layer, with a token vocabulary that is never used.
     fn layer(&self, layer: usize) -> Result<Decoder, CheckpointError> {
-        let config = DecoderConfig {
-            layers: 1,
-            vocab: 1,
-            tied_embeddings: true,
-            ..self.config.clone()
-        };
-        let mut source = OneLayer {
-            reader: self.reader()?,
-            layer,
-        };
+        let config =
+            DecoderConfig { layers: 1, vocab: 1, tied_embeddings: true, ..self.config.clone() };
+        let mut source = OneLayer { reader: self.reader()?, layer };
         Decoder::from_source(config, &mut source)
     }
 
@@ -168,11 +132,7 @@ struct OneLayer<'a> {
 
 impl OneLayer<'_> {
     fn renamed(&self, name: &str) -> String {
-        name.replacen(
-            "model.layers.0.",
-            &format!("model.layers.{}.", self.layer),
-            1,
-        )
+        name.replacen("model.layers.0.", &format!("model.layers.{}.", self.layer), 1)
     }
 }
 

@@ -14,22 +14,10 @@ pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// Weight files that are recognised, in order to say what to do with them.
 const UNREAD: [(&str, &str); 4] = [
-    (
-        "pytorch_model.bin",
-        "pickled files are not read: convert it to safetensors",
-    ),
-    (
-        "pytorch_model.bin.index.json",
-        "pickled files are not read: convert them to safetensors",
-    ),
-    (
-        "consolidated.00.pth",
-        "pickled files are not read: convert it to safetensors",
-    ),
-    (
-        "tf_model.h5",
-        "TensorFlow files are not read: convert it to safetensors",
-    ),
+    ("pytorch_model.bin", "pickled files are not read: convert it to safetensors"),
+    ("pytorch_model.bin.index.json", "pickled files are not read: convert them to safetensors"),
+    ("consolidated.00.pth", "pickled files are not read: convert it to safetensors"),
+    ("tf_model.h5", "TensorFlow files are not read: convert it to safetensors"),
 ];
 
 /// All weight files, and in which of them each tensor lies.
@@ -46,16 +34,8 @@ impl Weights {
         let (single, index) = (dir.join(SINGLE), dir.join(INDEX));
         if single.exists() {
             let file = SafetensorsFile::open(&single)?;
-            let place = file
-                .tensors()
-                .keys()
-                .map(|name| (name.clone(), 0))
-                .collect();
-            return Ok(Self {
-                dir: dir.into(),
-                files: vec![file],
-                place,
-            });
+            let place = file.tensors().keys().map(|name| (name.clone(), 0)).collect();
+            return Ok(Self { dir: dir.into(), files: vec![file], place });
         }
         if index.exists() {
             return Self::open_shards(dir, &index);
@@ -65,10 +45,7 @@ impl Weights {
             Some((name, advice)) => format!("{name} ({advice})"),
             None => "neither".to_owned(),
         };
-        Err(CheckpointError::NoWeights {
-            path: dir.into(),
-            found,
-        })
+        Err(CheckpointError::NoWeights { path: dir.into(), found })
     }
 
     fn open_shards(dir: &Path, index: &Path) -> Result<Self, CheckpointError> {
@@ -85,10 +62,7 @@ impl Weights {
                 });
             }
             let file = SafetensorsFile::open(&path)?;
-            if let Some(name) = names
-                .iter()
-                .find(|name| !file.tensors().contains_key(*name))
-            {
+            if let Some(name) = names.iter().find(|name| !file.tensors().contains_key(*name)) {
                 return Err(CheckpointError::NotInShard {
                     index: index.into(),
                     shard,
@@ -102,11 +76,7 @@ impl Weights {
             }
             files.push(file);
         }
-        Ok(Self {
-            dir: dir.into(),
-            files,
-            place,
-        })
+        Ok(Self { dir: dir.into(), files, place })
     }
 
     /// Names of all tensors.
@@ -138,26 +108,15 @@ impl Weights {
             name: name.into(),
             expected: shape.to_vec(),
         };
-        self.place
-            .get(name)
-            .map(|&file| &self.files[file])
-            .ok_or_else(missing)
+        self.place.get(name).map(|&file| &self.files[file]).ok_or_else(missing)
     }
 
     /// The type of most stored numbers; `f32` if there are none.
     pub(super) fn main_dtype(&self) -> DType {
-        let mut counts = [
-            (DType::F32, 0),
-            (DType::Bf16, 0),
-            (DType::F16, 0),
-            (DType::F64, 0),
-        ];
+        let mut counts = [(DType::F32, 0), (DType::Bf16, 0), (DType::F16, 0), (DType::F64, 0)];
         let tensors = self.files.iter().flat_map(|file| file.tensors().values());
         for info in tensors {
-            if let Some(count) = counts
-                .iter_mut()
-                .find(|(d, _)| Some(*d) == info.dtype.float())
-            {
+            if let Some(count) = counts.iter_mut().find(|(d, _)| Some(*d) == info.dtype.float()) {
                 count.1 += info.bytes.len() / count.0.size();
             }
         }

@@ -26,22 +26,12 @@ impl Planned {
     /// A tensor of floating-point numbers.
     pub(super) fn values(name: String, dtype: DType, shape: Vec<usize>) -> Self {
         let count: usize = shape.iter().product();
-        Self {
-            name,
-            dtype: dtype.into(),
-            shape,
-            bytes: (count * dtype.size()) as u64,
-        }
+        Self { name, dtype: dtype.into(), shape, bytes: (count * dtype.size()) as u64 }
     }
 
     /// A tensor of unsigned integers.
     pub(super) fn indices(name: String, count: usize) -> Self {
-        Self {
-            name,
-            dtype: StoredType::U32,
-            shape: vec![count],
-            bytes: count as u64 * 4,
-        }
+        Self { name, dtype: StoredType::U32, shape: vec![count], bytes: count as u64 * 4 }
     }
 }
 
@@ -76,10 +66,7 @@ pub(super) struct Hashed<'a> {
 
 impl<'a> Hashed<'a> {
     pub(super) fn new(inner: &'a mut dyn Write) -> Self {
-        Self {
-            inner,
-            hash: Sha256::new(),
-        }
+        Self { inner, hash: Sha256::new() }
     }
 
     /// The hash, in hexadecimal.
@@ -123,9 +110,7 @@ pub(super) fn write_values(
 ) -> Result<(), WriteError> {
     let piece = BLOCK * BLOCKS_OF_PIECE;
     for (index, values) in values.chunks(piece).enumerate() {
-        let blocks = parallel::map(values.chunks(BLOCK).collect(), |_, block| {
-            encode(dtype, block)
-        });
+        let blocks = parallel::map(values.chunks(BLOCK).collect(), |_, block| encode(dtype, block));
         for (block, encoded) in blocks.into_iter().enumerate() {
             match encoded {
                 Ok(bytes) => out.write_all(&bytes)?,

@@ -11,10 +11,7 @@ pub(super) struct Fields<'a>(&'a Map<String, Value>);
 impl<'a> Fields<'a> {
     /// Of a value that must be an object.
     pub(super) fn of(value: &'a Value) -> Result<Self, ConfigError> {
-        value
-            .as_object()
-            .map(Self)
-            .ok_or(ConfigError::NotAnObject { found: kind(value) })
+        value.as_object().map(Self).ok_or(ConfigError::NotAnObject { found: kind(value) })
     }
 
     /// Of an object.
@@ -33,10 +30,7 @@ impl<'a> Fields<'a> {
 
     /// A whole number from one to `max`, which must be there.
     pub(super) fn size(&self, field: &'static str, max: usize) -> Result<usize, ConfigError> {
-        let missing = ConfigError::Missing {
-            field,
-            expected: "a positive whole number",
-        };
+        let missing = ConfigError::Missing { field, expected: "a positive whole number" };
         self.optional_size(field, max)?.ok_or(missing)
     }
 
@@ -52,11 +46,7 @@ impl<'a> Fields<'a> {
         let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
         match size.filter(|size| (1..=max).contains(size)) {
             Some(size) => Ok(Some(size)),
-            None => Err(invalid(
-                field,
-                value,
-                format!("a whole number from 1 to {max}"),
-            )),
+            None => Err(invalid(field, value, format!("a whole number from 1 to {max}"))),
         }
     }
 
@@ -67,10 +57,7 @@ impl<'a> Fields<'a> {
         min: f64,
         max: f64,
     ) -> Result<f64, ConfigError> {
-        let missing = ConfigError::Missing {
-            field,
-            expected: "a number",
-        };
+        let missing = ConfigError::Missing { field, expected: "a number" };
         self.optional_number(field, min, max)?.ok_or(missing)
     }
 
@@ -86,11 +73,7 @@ impl<'a> Fields<'a> {
         };
         match value.as_f64().filter(|number| (min..=max).contains(number)) {
             Some(number) => Ok(Some(number)),
-            None => Err(invalid(
-                field,
-                value,
-                format!("a number from {min} to {max}"),
-            )),
+            None => Err(invalid(field, value, format!("a number from {min} to {max}"))),
         }
     }
 
@@ -99,9 +82,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.get(field) else {
             return Ok(default);
         };
-        value
-            .as_bool()
-            .ok_or_else(|| invalid(field, value, "true or false".into()))
+        value.as_bool().ok_or_else(|| invalid(field, value, "true or false".into()))
     }
 
     /// A string.
@@ -109,10 +90,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
-        value
-            .as_str()
-            .map(Some)
-            .ok_or_else(|| invalid(field, value, "a string".into()))
+        value.as_str().map(Some).ok_or_else(|| invalid(field, value, "a string".into()))
     }
 
     /// An object.
@@ -135,20 +113,12 @@ impl<'a> Fields<'a> {
         let Some(value) = self.get(field) else {
             return Ok(Vec::new());
         };
-        let items = value
-            .as_array()
-            .map_or(std::slice::from_ref(value), Vec::as_slice);
+        let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         let token = |item: &Value| {
             let token = item.as_u64().filter(|&token| token < vocab as u64);
-            token
-                .and_then(|token| u32::try_from(token).ok())
-                .ok_or_else(|| {
-                    invalid(
-                        field,
-                        value,
-                        format!("token ids below vocab_size = {vocab}"),
-                    )
-                })
+            token.and_then(|token| u32::try_from(token).ok()).ok_or_else(|| {
+                invalid(field, value, format!("token ids below vocab_size = {vocab}"))
+            })
         };
         items.iter().map(token).collect()
     }
@@ -162,11 +132,7 @@ fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError 
         found.truncate(cut);
         found.push('…');
     }
-    ConfigError::Invalid {
-        field,
-        found,
-        expected,
-    }
+    ConfigError::Invalid { field, found, expected }
 }
 
 fn kind(value: &Value) -> &'static str {

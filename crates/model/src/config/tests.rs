@@ -31,13 +31,7 @@ fn error(field: &str, value: Value) -> String {
 fn absent_fields_take_the_defaults_of_the_family() {
     let config = DecoderConfig::from_json(&llama()).expect("a valid configuration");
     assert_eq!((config.kv_heads, config.head_dim), (4, 16));
-    assert_eq!(
-        config.rope,
-        Rope {
-            theta: 10_000.0,
-            scaling: RopeScaling::None
-        }
-    );
+    assert_eq!(config.rope, Rope { theta: 10_000.0, scaling: RopeScaling::None });
     assert_eq!(config.biases, Biases::default());
     assert!(!config.tied_embeddings && config.sliding_window.is_none());
     let eight = with(llama(), "num_attention_heads", json!(8));
@@ -60,14 +54,7 @@ fn every_size_must_be_there_positive_whole_and_bounded() {
         "max_position_embeddings",
     ] {
         assert!(error(field, Value::Null).contains(&format!("no field {field}")));
-        for bad in [
-            json!(0),
-            json!(-4),
-            json!(2.5),
-            json!("64"),
-            json!(1u64 << 40),
-            json!([1]),
-        ] {
+        for bad in [json!(0), json!(-4), json!(2.5), json!("64"), json!(1u64 << 40), json!([1])] {
             assert!(error(field, bad).contains(field), "{field}");
         }
     }
@@ -82,11 +69,7 @@ fn contradictions_are_named() {
     assert!(error("head_dim", json!(15)).contains("15 features"));
     assert!(error("eos_token_id", json!([2, 100])).contains("below vocab_size = 100"));
     let wide = with(llama(), "num_attention_heads", json!(1 << 14));
-    let wide = with(
-        with(wide, "head_dim", json!(1 << 14)),
-        "num_key_value_heads",
-        json!(1),
-    );
+    let wide = with(with(wide, "head_dim", json!(1 << 14)), "num_key_value_heads", json!(1));
     let refused = DecoderConfig::from_json(&wide).map_err(|error| error.to_string());
     assert!(refused.is_err_and(|text| text.contains("exceed")));
 }
@@ -101,19 +84,10 @@ fn what_the_decoder_does_not_have_is_refused_with_what_it_has() {
     let dynamic = json!({ "type": "dynamic", "factor": 2.0 });
     assert!(error("rope_scaling", dynamic).contains("\"dynamic\""));
     assert!(error("partial_rotary_factor", json!(0.5)).contains("all features"));
-    let windowed = with(
-        with(llama(), "model_type", json!("qwen2")),
-        "use_sliding_window",
-        json!(true),
-    );
+    let windowed =
+        with(with(llama(), "model_type", json!("qwen2")), "use_sliding_window", json!(true));
     let refused = DecoderConfig::from_json(&with(windowed, "num_key_value_heads", json!(4)));
-    assert!(matches!(
-        refused,
-        Err(ConfigError::Unsupported {
-            field: "use_sliding_window",
-            ..
-        })
-    ));
+    assert!(matches!(refused, Err(ConfigError::Unsupported { field: "use_sliding_window", .. })));
     let list = DecoderConfig::from_json(&json!([1]));
     assert_eq!(list, Err(ConfigError::NotAnObject { found: "an array" }));
 }
@@ -127,16 +101,8 @@ fn older_and_newer_ways_to_write_rotary_positions_say_the_same() {
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 64,
     });
-    let older = with(
-        with(llama(), "rope_theta", json!(5e5)),
-        "rope_scaling",
-        scaling.clone(),
-    );
-    let newer = with(
-        llama(),
-        "rope_parameters",
-        with(scaling.clone(), "rope_theta", json!(5e5)),
-    );
+    let older = with(with(llama(), "rope_theta", json!(5e5)), "rope_scaling", scaling.clone());
+    let newer = with(llama(), "rope_parameters", with(scaling.clone(), "rope_theta", json!(5e5)));
     let older = DecoderConfig::from_json(&older).expect("a valid configuration");
     assert_eq!(DecoderConfig::from_json(&newer), Ok(older));
     let flat = with(scaling, "high_freq_factor", json!(1.0));
@@ -146,11 +112,7 @@ fn older_and_newer_ways_to_write_rotary_positions_say_the_same() {
 
 #[test]
 fn parameters_are_counted_with_biases_and_norms() {
-    let biased = with(
-        with(llama(), "attention_bias", json!(true)),
-        "mlp_bias",
-        json!(true),
-    );
+    let biased = with(with(llama(), "attention_bias", json!(true)), "mlp_bias", json!(true));
     let biased = with(biased, "num_key_value_heads", json!(2));
     let config = DecoderConfig::from_json(&biased).expect("a valid configuration");
     let layer = (64 * 64 + 64) * 2 + (32 * 64 + 32) * 2 + (64 * 96 + 96) * 2 + 96 * 64 + 64 + 128;

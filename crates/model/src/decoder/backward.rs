@@ -43,14 +43,7 @@ impl Decoder {
     ) -> Result<f64, ModelError> {
         let counted = self.check_targets(batch, targets)?;
         let rope = self.rope_for(batch)?;
-        let TrainingMemory {
-            layers,
-            workspace,
-            head,
-            hidden,
-            d_hidden,
-            logits,
-        } = memory;
+        let TrainingMemory { layers, workspace, head, hidden, d_hidden, logits } = memory;
         layers.resize_with(self.layers.len(), LayerTape::default);
         self.embed_into(batch, hidden)?;
         let mut pass = Pass {
@@ -64,18 +57,10 @@ impl Decoder {
         for (layer, tape) in self.layers.iter().zip(&mut *layers) {
             pass.layer(layer, hidden, tape)?;
         }
-        let mut output = Output {
-            logits,
-            tape: head,
-            workspace,
-        };
+        let mut output = Output { logits, tape: head, workspace };
         let loss = self.head_backward((hidden, targets, counted), grads, d_hidden, &mut output)?;
-        let mut back = BackwardPass {
-            config: &self.config,
-            spans: batch.spans(),
-            rope: &rope,
-            workspace,
-        };
+        let mut back =
+            BackwardPass { config: &self.config, spans: batch.spans(), rope: &rope, workspace };
         for ((layer, tape), grads) in self.layers.iter().zip(layers).zip(&mut grads.layers).rev() {
             back.mlp(layer, tape, grads, d_hidden);
             back.attention(layer, tape, grads, d_hidden);
@@ -83,9 +68,7 @@ impl Decoder {
         for (row, &token) in batch.tokens().iter().enumerate() {
             let at = token as usize * self.config.hidden;
             let grad = &mut grads.embedding[at..at + self.config.hidden];
-            grad.iter_mut()
-                .zip(d_hidden.row(row))
-                .for_each(|(grad, d)| *grad += d);
+            grad.iter_mut().zip(d_hidden.row(row)).for_each(|(grad, d)| *grad += d);
         }
         Ok(loss)
     }
@@ -95,21 +78,13 @@ impl Decoder {
         assert_eq!(targets.len(), batch.len(), "one target a row");
         let vocab = self.config.vocab;
         let mut counted = 0;
-        for (row, &token) in targets
-            .iter()
-            .enumerate()
-            .filter(|(_, token)| **token != IGNORE)
-        {
+        for (row, &token) in targets.iter().enumerate().filter(|(_, token)| **token != IGNORE) {
             if token as usize >= vocab {
                 return Err(ModelError::TokenOutOfRange { token, row, vocab });
             }
             counted += 1;
         }
-        if counted == 0 {
-            Err(ModelError::NoTargets)
-        } else {
-            Ok(counted)
-        }
+        if counted == 0 { Err(ModelError::NoTargets) } else { Ok(counted) }
     }
 
     /// Loss, gradients of head and final norm, and into `d_hidden` that of the rows that left the
@@ -121,16 +96,9 @@ impl Decoder {
         d_hidden: &mut Mat<f32>,
         memory: &mut Output<'_>,
     ) -> Result<f64, ModelError> {
-        let Output {
-            logits,
-            tape,
-            workspace,
-        } = memory;
-        let (scale, block, width) = (
-            1.0 / counted as f32,
-            self.rows_of_logits(),
-            self.config.hidden,
-        );
+        let Output { logits, tape, workspace } = memory;
+        let (scale, block, width) =
+            (1.0 / counted as f32, self.rows_of_logits(), self.config.hidden);
         d_hidden.resize(hidden.rows(), width);
         d_hidden.data_mut().fill(0.0);
         let mut total = 0.0;
@@ -154,13 +122,7 @@ impl Decoder {
                     let rows = Arg::Plain(normed.view());
                     product(1.0, Arg::Transposed(d_logits), rows, grad, Write::Add);
                     let target = d_normed.view_mut();
-                    product(
-                        1.0,
-                        Arg::Plain(d_logits),
-                        embedding.into(),
-                        target,
-                        Write::Set,
-                    );
+                    product(1.0, Arg::Plain(d_logits), embedding.into(), target, Write::Set);
                 }
             }
             let d_rows = d_hidden.view_mut().rows_range(start, count);
@@ -172,10 +134,7 @@ impl Decoder {
         let loss = total / counted as f64;
         match loss.is_finite() {
             true => Ok(loss),
-            false => Err(ModelError::NonFinite {
-                site: self.head_site(),
-                stage: "loss",
-            }),
+            false => Err(ModelError::NonFinite { site: self.head_site(), stage: "loss" }),
         }
     }
 }
@@ -205,13 +164,7 @@ impl BackwardPass<'_> {
         grads: &mut LayerGrads,
         d_hidden: &mut Mat<f32>,
     ) {
-        let LayerTape {
-            middle,
-            gate,
-            up,
-            ops,
-            ..
-        } = tape;
+        let LayerTape { middle, gate, up, ops, .. } = tape;
         let [.., gate_slot, up_slot, down_slot] = &layer.linears;
         let [.., gate_tape, up_tape, down_tape] = ops;
         let [.., gate_grads, up_grads, down_grads] = &mut grads.linears;
@@ -221,26 +174,14 @@ impl BackwardPass<'_> {
         let mut d_inner = self.workspace.take(rows, gate.cols());
         swiglu(gate, up, &mut inner);
         let target = (Some(d_inner.view_mut()), down_grads);
-        slot_backward(
-            down_slot,
-            (&inner, d_hidden),
-            down_tape,
-            target,
-            self.workspace,
-        );
+        slot_backward(down_slot, (&inner, d_hidden), down_tape, target, self.workspace);
         swiglu_backward(gate, up, &d_inner);
         self.workspace.give(inner);
         self.workspace.give(d_inner);
 
         let (normed, mut d_normed) = self.normed(middle, &layer.norms[1]);
         let target = (Some(d_normed.view_mut()), gate_grads);
-        slot_backward(
-            gate_slot,
-            (&normed, gate),
-            gate_tape,
-            target,
-            self.workspace,
-        );
+        slot_backward(gate_slot, (&normed, gate), gate_tape, target, self.workspace);
         let mut part = self.workspace.take(rows, width);
         let target = (Some(part.view_mut()), up_grads);
         slot_backward(up_slot, (&normed, up), up_tape, target, self.workspace);
@@ -268,13 +209,7 @@ impl BackwardPass<'_> {
         let rows = d_hidden.rows();
         let mut d_attended = self.workspace.take(rows, self.config.query_width());
         let target = (Some(d_attended.view_mut()), o_grads);
-        slot_backward(
-            o,
-            (&tape.attended, d_hidden),
-            o_tape,
-            target,
-            self.workspace,
-        );
+        slot_backward(o, (&tape.attended, d_hidden), o_tape, target, self.workspace);
         let [d_query, d_key, d_value] = self.attend_backward(tape, &d_attended);
         self.workspace.give(d_attended);
 
@@ -289,31 +224,18 @@ impl BackwardPass<'_> {
             slot_backward(slot, (&normed, dy), tape, target, self.workspace);
             add(d_normed.data_mut(), part.data());
         }
-        [part, d_query, d_key, d_value]
-            .into_iter()
-            .for_each(|mat| self.workspace.give(mat));
+        [part, d_query, d_key, d_value].into_iter().for_each(|mat| self.workspace.give(mat));
         let norm = (&tape.input, layer.norms[0].as_slice());
         self.norm_backward(norm, [normed, d_normed], d_hidden, &mut grads.norms[0]);
     }
 
     /// Gradients of queries and keys before their rotation, and of values.
     fn attend_backward(&mut self, tape: &LayerTape, d_attended: &Mat<f32>) -> [Mat<f32>; 3] {
-        let LayerTape {
-            query,
-            key,
-            value,
-            attended,
-            log_sums,
-            ..
-        } = tape;
+        let LayerTape { query, key, value, attended, log_sums, .. } = tape;
         let mut grads = [query, key, value].map(|mat| self.workspace.take(mat.rows(), mat.cols()));
         let [d_query, d_key, d_value] = &mut grads;
         attention_of(self.config, self.spans).backward(
-            Inputs {
-                query: query.view(),
-                key: key.view(),
-                value: value.view(),
-            },
+            Inputs { query: query.view(), key: key.view(), value: value.view() },
             (attended.view(), log_sums.view()),
             d_attended.view(),
             Gradients {
@@ -358,12 +280,6 @@ fn slot_backward(
     (dx, grads): (Option<MatMut<'_, f32>>, &mut SlotGrads),
     workspace: &mut Workspace<f32>,
 ) {
-    let args = Backward {
-        x: x.view(),
-        dy: dy.view(),
-        tape,
-        dx,
-        grads: &mut grads.op,
-    };
+    let args = Backward { x: x.view(), dy: dy.view(), tape, dx, grads: &mut grads.op };
     slot.backward(args, grads.bias.as_deref_mut(), workspace);
 }

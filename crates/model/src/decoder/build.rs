@@ -10,15 +10,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Roles of the linears of a layer, in order.
-const ROLES: [Role; 7] = [
-    Role::Query,
-    Role::Key,
-    Role::Value,
-    Role::Output,
-    Role::Gate,
-    Role::Up,
-    Role::Down,
-];
+const ROLES: [Role; 7] =
+    [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
 /// Standard deviation of random weights, the customary one for models of this family.
 const SCALE: f64 = 0.02;
 
@@ -40,9 +33,7 @@ pub trait TensorSource {
     fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, Self::Error> {
         let Shape { out, inp } = shape;
         let weight = self.tensor(&format!("{site}.weight"), &[out, inp])?;
-        Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(
-            out, inp, weight,
-        )))))
+        Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight)))))
     }
 }
 
@@ -117,27 +108,10 @@ impl Decoder {
         let head = if config.tied_embeddings {
             None
         } else {
-            let head = Linear {
-                name: HEAD,
-                out: vocab,
-                inp: hidden,
-                bias: false,
-            };
-            Some(build_slot(
-                source,
-                HEAD.to_owned(),
-                (Role::Head, None),
-                head,
-            )?)
+            let head = Linear { name: HEAD, out: vocab, inp: hidden, bias: false };
+            Some(build_slot(source, HEAD.to_owned(), (Role::Head, None), head)?)
         };
-        Ok(Self {
-            config,
-            embedding,
-            layers,
-            norm,
-            head,
-            memory: Memory::default(),
-        })
+        Ok(Self { config, embedding, layers, norm, head, memory: Memory::default() })
     }
 }
 
@@ -146,14 +120,10 @@ fn build_layer<S: TensorSource>(
     index: usize,
     source: &mut S,
 ) -> Result<Layer, S::Error> {
-    let mut linears = config
-        .linears()
-        .into_iter()
-        .zip(ROLES)
-        .map(|(linear, role)| {
-            let id = format!("model.layers.{index}.{}", linear.name);
-            (id, (role, Some(index)), linear)
-        });
+    let mut linears = config.linears().into_iter().zip(ROLES).map(|(linear, role)| {
+        let id = format!("model.layers.{index}.{}", linear.name);
+        (id, (role, Some(index)), linear)
+    });
     let mut next = |source: &mut S| {
         let (id, place, linear) = linears.next().expect("a layer has seven linears");
         build_slot(source, id, place, linear)
@@ -163,11 +133,7 @@ fn build_layer<S: TensorSource>(
     let [q, k, v, o] = [next(source)?, next(source)?, next(source)?, next(source)?];
     let mlp_norm = fetch_vector(source, &mlp_norm, config.hidden)?;
     let linears = [q, k, v, o, next(source)?, next(source)?, next(source)?];
-    Ok(Layer {
-        index,
-        norms: [input_norm, mlp_norm],
-        linears,
-    })
+    Ok(Layer { index, norms: [input_norm, mlp_norm], linears })
 }
 
 fn build_slot<S: TensorSource>(
@@ -177,10 +143,7 @@ fn build_slot<S: TensorSource>(
     linear: Linear,
 ) -> Result<LinearSlot, S::Error> {
     let id = SiteId(id);
-    let shape = Shape {
-        out: linear.out,
-        inp: linear.inp,
-    };
+    let shape = Shape { out: linear.out, inp: linear.inp };
     let op = source.operator(&id, shape)?;
     assert_eq!(op.map().shape(), shape, "operator given for {id}");
     let bias = match linear.bias {

@@ -33,8 +33,7 @@ impl Decoder {
             if token as usize >= vocab {
                 return Err(ModelError::TokenOutOfRange { token, row, vocab });
             }
-            into.row_mut(row)
-                .copy_from_slice(self.embedding.row(token as usize));
+            into.row_mut(row).copy_from_slice(self.embedding.row(token as usize));
         }
         Ok(())
     }
@@ -55,17 +54,10 @@ impl Decoder {
         layers: Range<usize>,
         probe: &mut dyn Probe,
     ) -> Result<(), ModelError> {
-        assert_eq!(
-            (hidden.rows(), hidden.cols()),
-            (batch.len(), self.config.hidden),
-            "hidden"
-        );
+        assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
         let count = self.layers.len();
         let chosen = self.layers.get(layers.clone());
-        let chosen = chosen.ok_or(ModelError::LayersOutOfRange {
-            range: layers,
-            layers: count,
-        })?;
+        let chosen = chosen.ok_or(ModelError::LayersOutOfRange { range: layers, layers: count })?;
         let rope = self.rope_for(batch)?;
         self.memory.lend(|memory| {
             let mut pass = Pass {
@@ -76,9 +68,7 @@ impl Decoder {
                 workspace: &mut memory.workspace,
                 keep: false,
             };
-            chosen
-                .iter()
-                .try_for_each(|layer| pass.layer(layer, hidden, &mut memory.layer))
+            chosen.iter().try_for_each(|layer| pass.layer(layer, hidden, &mut memory.layer))
         })
     }
 
@@ -87,11 +77,7 @@ impl Decoder {
         let max = self.config.max_positions;
         for (sequence, span) in batch.spans().iter().enumerate() {
             if span.len() > max {
-                return Err(ModelError::SequenceTooLong {
-                    sequence,
-                    length: span.len(),
-                    max,
-                });
+                return Err(ModelError::SequenceTooLong { sequence, length: span.len(), max });
             }
         }
         Ok(self.memory.rope_table(&self.config, batch.longest()))
@@ -118,15 +104,11 @@ impl Pass<'_> {
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
         if self.keep {
-            tape.input
-                .view_mut_of(hidden.rows(), hidden.cols())
-                .copy_from(hidden.view());
+            tape.input.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
         }
         self.attention(layer, hidden, tape)?;
         if self.keep {
-            tape.middle
-                .view_mut_of(hidden.rows(), hidden.cols())
-                .copy_from(hidden.view());
+            tape.middle.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
         }
         self.mlp(layer, hidden, tape)
     }
@@ -137,15 +119,7 @@ impl Pass<'_> {
         hidden: &mut Mat<f32>,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
-        let LayerTape {
-            query,
-            key,
-            value,
-            attended,
-            log_sums,
-            ops,
-            ..
-        } = tape;
+        let LayerTape { query, key, value, attended, log_sums, ops, .. } = tape;
         let [q, k, v, o, ..] = &layer.linears;
         let [q_tape, k_tape, v_tape, o_tape, ..] = ops;
         let normed = self.normed(hidden, &layer.norms[0]);
@@ -153,23 +127,14 @@ impl Pass<'_> {
         self.linear(k, normed.view(), key, k_tape);
         self.linear(v, normed.view(), value, v_tape);
         let suspects = [(q, &*query), (k, &*key), (v, &*value)];
-        let outcome = suspects
-            .into_iter()
-            .try_for_each(|(slot, y)| finite(slot.id(), y));
+        let outcome = suspects.into_iter().try_for_each(|(slot, y)| finite(slot.id(), y));
         self.workspace.give(normed);
         outcome?;
-        self.rope
-            .rotate(query.view_mut(), self.spans, Turn::Forward);
+        self.rope.rotate(query.view_mut(), self.spans, Turn::Forward);
         self.rope.rotate(key.view_mut(), self.spans, Turn::Forward);
         attended.resize(query.rows(), query.cols());
-        let sums = self
-            .keep
-            .then(|| log_sums.view_mut_of(query.rows(), self.config.heads));
-        let inputs = Inputs {
-            query: query.view(),
-            key: key.view(),
-            value: value.view(),
-        };
+        let sums = self.keep.then(|| log_sums.view_mut_of(query.rows(), self.config.heads));
+        let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
         attention_of(self.config, self.spans).forward(inputs, attended.view_mut(), sums);
         self.linear_into_residual(o, attended.view(), hidden, o_tape)
     }
@@ -201,12 +166,7 @@ impl Pass<'_> {
 
     fn normed(&mut self, hidden: &Mat<f32>, weight: &[f32]) -> Mat<f32> {
         let mut normed = self.workspace.take(hidden.rows(), hidden.cols());
-        rms_norm(
-            hidden.view(),
-            weight,
-            self.config.norm_eps,
-            normed.view_mut(),
-        );
+        rms_norm(hidden.view(), weight, self.config.norm_eps, normed.view_mut());
         normed
     }
 
@@ -258,9 +218,6 @@ pub(super) fn attention_of<'a>(config: &DecoderConfig, spans: &'a [Range<usize>]
 fn finite(site: &SiteId, y: &Mat<f32>) -> Result<(), ModelError> {
     match all_finite(y.data()) {
         true => Ok(()),
-        false => Err(ModelError::NonFinite {
-            site: site.clone(),
-            stage: "output",
-        }),
+        false => Err(ModelError::NonFinite { site: site.clone(), stage: "output" }),
     }
 }

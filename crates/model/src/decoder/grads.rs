@@ -52,9 +52,7 @@ impl DecoderGrads {
 
     /// Sets all to zero, keeping the memory.
     pub fn clear(&mut self) {
-        self.slices_mut()
-            .into_iter()
-            .for_each(|slice| slice.fill(0.0));
+        self.slices_mut().into_iter().for_each(|slice| slice.fill(0.0));
     }
 
     /// One slice a parameter.
@@ -80,15 +78,11 @@ impl DecoderGrads {
             let (attention, mlp) = layer.linears.split_at_mut(LINEARS_OF_ATTENTION);
             for (norm, linears) in layer.norms.iter_mut().zip([attention, mlp]) {
                 all.push(norm);
-                linears
-                    .iter_mut()
-                    .for_each(|linear| linear.push_mut(&mut all));
+                linears.iter_mut().for_each(|linear| linear.push_mut(&mut all));
             }
         }
         all.push(&mut self.norm);
-        self.head
-            .iter_mut()
-            .for_each(|head| head.push_mut(&mut all));
+        self.head.iter_mut().for_each(|head| head.push_mut(&mut all));
         all
     }
 }

@@ -82,9 +82,7 @@ fn frequencies(config: &DecoderConfig) -> Vec<f32> {
             }
         }
     };
-    (0..config.head_dim / 2)
-        .map(|pair| scaled(plain(pair)) as f32)
-        .collect()
+    (0..config.head_dim / 2).map(|pair| scaled(plain(pair)) as f32).collect()
 }
 
 /// What a training step keeps between calls: intermediate results of every layer and scratch.

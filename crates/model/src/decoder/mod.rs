@@ -117,19 +117,11 @@ impl Decoder {
     /// Visits all parts in the order of computation.
     fn walk<'a>(&'a self, visit: &mut dyn FnMut(Part<'a, '_>)) {
         let DecoderConfig { vocab, hidden, .. } = self.config;
-        visit(Part::Tensor(
-            crate::config::EMBEDDING,
-            &[vocab, hidden],
-            self.embedding.data(),
-        ));
+        visit(Part::Tensor(crate::config::EMBEDDING, &[vocab, hidden], self.embedding.data()));
         for layer in &self.layers {
             layer.walk(visit);
         }
-        visit(Part::Tensor(
-            crate::config::FINAL_NORM,
-            &[hidden],
-            &self.norm,
-        ));
+        visit(Part::Tensor(crate::config::FINAL_NORM, &[hidden], &self.norm));
         if let Some(head) = &self.head {
             visit(Part::Slot(head));
         }

@@ -34,13 +34,7 @@ impl Decoder {
         let mut logits = Mat::zeros(hidden.rows(), self.config.vocab);
         self.memory.lend(|memory| {
             let mut normed = memory.workspace.take(hidden.rows(), hidden.cols());
-            self.logits_into(
-                hidden,
-                &mut normed,
-                logits.view_mut(),
-                None,
-                &mut memory.workspace,
-            );
+            self.logits_into(hidden, &mut normed, logits.view_mut(), None, &mut memory.workspace);
             memory.workspace.give(normed);
         });
         logits
@@ -63,28 +57,16 @@ impl Decoder {
         batch: &Batch,
         first_counted: &[usize],
     ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
-        assert_eq!(
-            first_counted.len(),
-            batch.spans().len(),
-            "first counted token per sequence"
-        );
+        assert_eq!(first_counted.len(), batch.spans().len(), "first counted token per sequence");
         assert_eq!(hidden.rows(), batch.len(), "rows of the batch");
-        let counted = batch
-            .spans()
-            .iter()
-            .zip(first_counted)
-            .map(|(span, &first)| {
-                // The row before a token predicts it.
-                (span.start + first.max(1)).min(span.end).saturating_sub(1)
-                    ..span.end.saturating_sub(1)
-            });
+        let counted = batch.spans().iter().zip(first_counted).map(|(span, &first)| {
+            // The row before a token predicts it.
+            (span.start + first.max(1)).min(span.end).saturating_sub(1)..span.end.saturating_sub(1)
+        });
         let counted: Vec<_> = counted.collect();
         let rows: Vec<usize> = counted.iter().cloned().flatten().collect();
         let mut scores = self.score_rows(hidden, batch.tokens(), &rows)?.into_iter();
-        Ok(counted
-            .into_iter()
-            .map(|rows| scores.by_ref().take(rows.len()).collect())
-            .collect())
+        Ok(counted.into_iter().map(|rows| scores.by_ref().take(rows.len()).collect()).collect())
     }
 
     /// How well each of `rows` predicts the token of the row behind it.
@@ -111,14 +93,8 @@ impl Decoder {
                 scores.extend(score(memory.logits.view(), &targets));
             }
         });
-        if scores
-            .iter()
-            .any(|score: &Prediction| !score.nll.is_finite())
-        {
-            return Err(ModelError::NonFinite {
-                site: self.head_site(),
-                stage: "logits",
-            });
+        if scores.iter().any(|score: &Prediction| !score.nll.is_finite()) {
+            return Err(ModelError::NonFinite { site: self.head_site(), stage: "logits" });
         }
         Ok(scores
             .into_iter()
@@ -133,11 +109,7 @@ impl Decoder {
 
     /// The place of the output matrix, for messages.
     pub(super) fn head_site(&self) -> SiteId {
-        let name = if self.head.is_some() {
-            HEAD
-        } else {
-            EMBEDDING.trim_end_matches(".weight")
-        };
+        let name = if self.head.is_some() { HEAD } else { EMBEDDING.trim_end_matches(".weight") };
         SiteId(name.to_owned())
     }
 

@@ -49,9 +49,6 @@ impl Family {
     /// The family of a `model_type`.
     #[must_use]
     pub fn find(model_type: &str) -> Option<&'static Self> {
-        FAMILIES
-            .iter()
-            .copied()
-            .find(|family| family.model_type == model_type)
+        FAMILIES.iter().copied().find(|family| family.model_type == model_type)
     }
 }

@@ -117,28 +117,15 @@ impl Tokenizer {
         config: Option<&Value>,
     ) -> Result<Self, TokenizerError> {
         if bytes.len() > MAX_BYTES {
-            return Err(TokenizerError::TooLarge {
-                path: path.into(),
-                found: bytes.len() as u64,
-            });
+            return Err(TokenizerError::TooLarge { path: path.into(), found: bytes.len() as u64 });
         }
-        let invalid = |reason: String| TokenizerError::Invalid {
-            path: path.into(),
-            reason,
-        };
+        let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
         let mut inner =
             tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| invalid(e.to_string()))?;
-        inner
-            .with_truncation(None)
-            .map_err(|e| invalid(e.to_string()))?;
+        inner.with_truncation(None).map_err(|e| invalid(e.to_string()))?;
         inner.with_padding(None);
-        let mut tokenizer = Self {
-            inner,
-            path: path.into(),
-            bos: None,
-            eos: None,
-            adds_bos: false,
-        };
+        let mut tokenizer =
+            Self { inner, path: path.into(), bos: None, eos: None, adds_bos: false };
         if let Some(config) = config {
             tokenizer.bos = tokenizer.special(config, "bos_token")?;
             tokenizer.eos = tokenizer.special(config, "eos_token")?;
@@ -171,12 +158,7 @@ impl Tokenizer {
     ) -> Result<Self, TokenizerError> {
         let (id, token) = self.largest();
         if id as usize >= vocab {
-            return Err(TokenizerError::Vocabulary {
-                path: self.path,
-                token,
-                id,
-                vocab,
-            });
+            return Err(TokenizerError::Vocabulary { path: self.path, token, id, vocab });
         }
         if self.bos.is_none() {
             self.bos = bos;
@@ -192,13 +174,11 @@ impl Tokenizer {
     /// [`TokenizerError::Encode`].
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, TokenizerError> {
         let encoding =
-            self.inner
-                .encode_fast(text, special)
-                .map_err(|e| TokenizerError::Encode {
-                    path: self.path.clone(),
-                    chars: text.chars().count(),
-                    reason: e.to_string(),
-                })?;
+            self.inner.encode_fast(text, special).map_err(|e| TokenizerError::Encode {
+                path: self.path.clone(),
+                chars: text.chars().count(),
+                reason: e.to_string(),
+            })?;
         Ok(encoding.get_ids().to_vec())
     }
 
@@ -223,9 +203,7 @@ impl Tokenizer {
             Bos::Auto if !self.adds_bos => Ok(None),
             Bos::Auto | Bos::Always => match self.bos {
                 Some(id) => Ok(Some(id)),
-                None => Err(TokenizerError::NoBos {
-                    path: self.path.clone(),
-                }),
+                None => Err(TokenizerError::NoBos { path: self.path.clone() }),
             },
         }
     }
@@ -235,25 +213,16 @@ impl Tokenizer {
     /// # Errors
     /// [`TokenizerError::UnknownId`] for an id that no token has.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokenizerError> {
-        let unknown = |id: u32| TokenizerError::UnknownId {
-            path: self.path.clone(),
-            id,
-        };
+        let unknown = |id: u32| TokenizerError::UnknownId { path: self.path.clone(), id };
         if let Some(&id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
             return Err(unknown(id));
         }
         let ends = [self.bos, self.eos];
-        let kept = ids
-            .iter()
-            .copied()
-            .filter(|&id| !(skip_special && ends.contains(&Some(id))));
+        let kept = ids.iter().copied().filter(|&id| !(skip_special && ends.contains(&Some(id))));
         let kept: Vec<u32> = kept.collect();
         self.inner
             .decode(&kept, skip_special)
-            .map_err(|e| TokenizerError::Invalid {
-                path: self.path.clone(),
-                reason: e.to_string(),
-            })
+            .map_err(|e| TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() })
     }
 
     /// One more than the largest id.
@@ -282,11 +251,7 @@ impl Tokenizer {
 
     fn largest(&self) -> (u32, String) {
         let vocab = self.inner.get_vocab(true);
-        vocab
-            .into_iter()
-            .map(|(token, id)| (id, token))
-            .max()
-            .unwrap_or_default()
+        vocab.into_iter().map(|(token, id)| (id, token)).max().unwrap_or_default()
     }
 
     /// Asks the post-processor by letting it work: it puts a token before any text, or it does not.

@@ -34,20 +34,13 @@ fn load(json: &Value, config: Option<Value>) -> Result<Tokenizer, TokenizerError
 
 #[test]
 fn policies_decide_about_the_first_token_and_truncation_is_off() {
-    let plain = load(
-        &word_level(),
-        Some(json!({"bos_token": "<s>", "eos_token": null})),
-    )
-    .unwrap();
+    let plain = load(&word_level(), Some(json!({"bos_token": "<s>", "eos_token": null}))).unwrap();
     assert_eq!(plain.encode("a b a", false).unwrap(), [1, 2, 1]);
     assert_eq!(plain.encode("a b a", true).unwrap(), [0, 1, 2, 1]);
     assert_eq!(plain.encode_document("a b", Bos::Auto).unwrap(), [0, 1, 2]);
     assert_eq!(plain.encode_document("a b", Bos::Never).unwrap(), [1, 2]);
     assert_eq!(plain.encode_document("", Bos::Always).unwrap(), [0]);
-    assert_eq!(
-        (plain.vocab(), plain.bos(), plain.eos()),
-        (4, Some(0), None)
-    );
+    assert_eq!((plain.vocab(), plain.bos(), plain.eos()), (4, Some(0), None));
 
     let config = json!({"bos_token": {"content": "<s>"}, "add_bos_token": false});
     let told = load(&word_level(), Some(config)).unwrap();
@@ -78,29 +71,10 @@ fn what_is_wrong_is_said_with_file_and_reason() {
     let id = good.decode(&[9], true).unwrap_err();
     let vocab = good.for_model(3, None, None).unwrap_err();
     assert!(matches!(broken, TokenizerError::Invalid { .. }));
-    assert!(matches!(
-        unknown,
-        TokenizerError::Config {
-            field: "bos_token",
-            ..
-        }
-    ));
-    assert!(matches!(
-        flag,
-        TokenizerError::Config {
-            field: "add_bos_token",
-            ..
-        }
-    ));
+    assert!(matches!(unknown, TokenizerError::Config { field: "bos_token", .. }));
+    assert!(matches!(flag, TokenizerError::Config { field: "add_bos_token", .. }));
     assert!(matches!(id, TokenizerError::UnknownId { id: 9, .. }));
-    assert!(matches!(
-        vocab,
-        TokenizerError::Vocabulary {
-            id: 3,
-            vocab: 3,
-            ..
-        }
-    ));
+    assert!(matches!(vocab, TokenizerError::Vocabulary { id: 3, vocab: 3, .. }));
     for error in [broken, unknown, flag, id, vocab] {
         assert!(error.to_string().contains("x/tokenizer.json: "), "{error}");
     }

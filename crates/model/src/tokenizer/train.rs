@@ -56,10 +56,7 @@ pub fn train_bpe<S: AsRef<str> + Sync + Send>(
         "clean_up_tokenization_spaces": false,
         "model_max_length": context,
     });
-    Ok(TrainedTokenizer {
-        json: json.0,
-        config,
-    })
+    Ok(TrainedTokenizer { json: json.0, config })
 }
 
 fn train<S: AsRef<str> + Sync + Send>(
@@ -88,10 +85,7 @@ fn train<S: AsRef<str> + Sync + Send>(
 }
 
 fn failed(reason: String) -> TokenizerError {
-    TokenizerError::Invalid {
-        path: Path::new("new tokenizer").into(),
-        reason,
-    }
+    TokenizerError::Invalid { path: Path::new("new tokenizer").into(), reason }
 }
 
 #[cfg(test)]
@@ -104,12 +98,7 @@ mod tests {
         (0..400)
             .map(|i| {
                 let word = |step: usize| words[(i * step + i / 7) % words.len()];
-                format!(
-                    "The {} and the {} saw {i} of the {}s.",
-                    word(1),
-                    word(2),
-                    word(5)
-                )
+                format!("The {} and the {} saw {i} of the {}s.", word(1), word(2), word(5))
             })
             .collect()
     }
@@ -121,10 +110,7 @@ mod tests {
         let path = Path::new("t");
         let tokenizer =
             Tokenizer::from_bytes(path, trained.json.as_bytes(), Some(&trained.config)).unwrap();
-        assert_eq!(
-            (tokenizer.vocab(), tokenizer.bos(), tokenizer.eos()),
-            (320, Some(0), Some(1))
-        );
+        assert_eq!((tokenizer.vocab(), tokenizer.bos(), tokenizer.eos()), (320, Some(0), Some(1)));
         let words = tokenizer.encode_document("The garden.", Bos::Auto).unwrap();
         assert_eq!((words[0], words.len()), (0, 4), "{words:?}");
         for text in ["The garden and a letter.\n", "été 魚 \u{0}\t  x", ""] {

@@ -46,11 +46,7 @@ pub struct BlockHadamardSpec {
 
 impl Default for BlockHadamardSpec {
     fn default() -> Self {
-        Self {
-            depth: 1,
-            block: 64,
-            blocks: None,
-        }
+        Self { depth: 1, block: 64, blocks: None }
     }
 }
 
@@ -66,9 +62,7 @@ impl BlockHadamardSpec {
         if divides(128) {
             return Some(128);
         }
-        let powers = (0..usize::BITS - 1)
-            .map(|k| 1 << k)
-            .take_while(|&k| divides(k));
+        let powers = (0..usize::BITS - 1).map(|k| 1 << k).take_while(|&k| divides(k));
         powers.filter(|&k| out / k >= 4 && inp / k >= 4).last()
     }
 }
@@ -125,13 +119,7 @@ impl<T: Scalar> Blocks<T> {
             for k in 0..self.count {
                 let weight = self.weights.view().rows_range(k * rows, rows);
                 let dx = dx.reborrow().columns(k * cols, cols);
-                product(
-                    T::ONE,
-                    dy.columns(k * rows, rows).into(),
-                    weight.into(),
-                    dx,
-                    Write::Set,
-                );
+                product(T::ONE, dy.columns(k * rows, rows).into(), weight.into(), dx, Write::Set);
             }
         }
     }
@@ -189,43 +177,23 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
     fn macs_per_row(&self) -> u64 {
         let weights = |blocks: &Blocks<T>| blocks.weights.data().len();
         let butterflies = self.width() * self.width().max(1).ilog2() as usize;
-        let inner = self
-            .inner
-            .iter()
-            .map(|blocks| weights(blocks) + butterflies)
-            .sum::<usize>();
+        let inner = self.inner.iter().map(|blocks| weights(blocks) + butterflies).sum::<usize>();
         (inner + weights(&self.last)) as u64
     }
 
     fn params(&self) -> Vec<Param<'_, T>> {
-        let named = self
-            .inner
-            .iter()
-            .enumerate()
-            .map(|(k, blocks)| (Self::name(k), blocks));
+        let named = self.inner.iter().enumerate().map(|(k, blocks)| (Self::name(k), blocks));
         named
             .chain([("final".into(), &self.last)])
-            .map(|(name, b)| Param {
-                name,
-                shape: b.shape(),
-                values: b.weights.data(),
-            })
+            .map(|(name, b)| Param { name, shape: b.shape(), values: b.weights.data() })
             .collect()
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
-        let named = self
-            .inner
-            .iter_mut()
-            .enumerate()
-            .map(|(k, blocks)| (Self::name(k), blocks));
+        let named = self.inner.iter_mut().enumerate().map(|(k, blocks)| (Self::name(k), blocks));
         named
             .chain([("final".into(), &mut self.last)])
-            .map(|(name, b)| ParamMut {
-                name,
-                shape: b.shape(),
-                values: b.weights.data_mut(),
-            })
+            .map(|(name, b)| ParamMut { name, shape: b.shape(), values: b.weights.data_mut() })
             .collect()
     }
 
@@ -263,13 +231,7 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward {
-            x,
-            dy,
-            tape,
-            dx,
-            grads,
-        } = args;
+        let Backward { x, dy, tape, dx, grads } = args;
         let depth = self.inner.len();
         if depth == 0 {
             return self.last.backward(x, dy, dx, grads.get_mut(0));
@@ -278,17 +240,11 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
         let mut d_here = ws.take(rows, width);
         let mut d_next = ws.take(rows, width);
         let input = tape.saved(depth).view();
-        self.last
-            .backward(input, dy, Some(d_next.view_mut()), grads.get_mut(depth));
+        self.last.backward(input, dy, Some(d_next.view_mut()), grads.get_mut(depth));
         for (k, blocks) in self.inner.iter().enumerate().rev() {
             self.transform(&mut d_next);
             let input = tape.saved(k).view();
-            blocks.backward(
-                input,
-                d_next.view(),
-                Some(d_here.view_mut()),
-                grads.get_mut(k),
-            );
+            blocks.backward(input, d_next.view(), Some(d_here.view_mut()), grads.get_mut(k));
             std::mem::swap(&mut d_here, &mut d_next);
         }
         if let Some(mut dx) = dx {
@@ -310,11 +266,7 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
     const KIND: &'static str = "block_hadamard";
 
     fn random(spec: &BlockHadamardSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
-        let refuse = |reason: String| OpError::Unsupported {
-            kind: Self::KIND,
-            shape,
-            reason,
-        };
+        let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         if spec.depth == 0 || !spec.block.is_power_of_two() {
             return Err(refuse(format!(
                 "depth {} must be at least 1 and block {} a power of two",
@@ -324,54 +276,27 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
         if shape.out == 0 || shape.inp == 0 {
             return Err(refuse("both sides need at least one feature".into()));
         }
-        let width = if spec.depth > 1 {
-            shape.inp.next_power_of_two()
-        } else {
-            shape.inp
-        };
-        let padded = Shape {
-            out: shape.out,
-            inp: width,
-        };
-        let blocks = spec
-            .blocks
-            .or_else(|| BlockHadamardSpec::default_blocks(padded));
+        let width = if spec.depth > 1 { shape.inp.next_power_of_two() } else { shape.inp };
+        let padded = Shape { out: shape.out, inp: width };
+        let blocks = spec.blocks.or_else(|| BlockHadamardSpec::default_blocks(padded));
         let blocks = blocks.ok_or_else(|| {
             refuse("no number of blocks leaves 4 x 4 each; name one as `blocks`".into())
         })?;
         if blocks == 0 || !shape.out.is_multiple_of(blocks) || !width.is_multiple_of(blocks) {
-            return Err(refuse(format!(
-                "{blocks} blocks do not divide {width} and {}",
-                shape.out
-            )));
+            return Err(refuse(format!("{blocks} blocks do not divide {width} and {}", shape.out)));
         }
-        let square = Shape {
-            out: width,
-            inp: width,
-        };
+        let square = Shape { out: width, inp: width };
         let count = width.div_ceil(spec.block);
         let inner = (0..spec.depth - 1)
             .map(|k| Blocks::random(count, square, 1.0, key.fold("inner").fold_index(k as u64)))
             .collect();
         let last = Blocks::random(blocks, padded, 0.1, key.fold("final"));
-        let spec = BlockHadamardSpec {
-            blocks: Some(blocks),
-            ..*spec
-        };
-        Ok(Self {
-            spec,
-            shape,
-            inner,
-            last,
-        })
+        let spec = BlockHadamardSpec { blocks: Some(blocks), ..*spec };
+        Ok(Self { spec, shape, inner, last })
     }
 
     fn examples() -> Vec<(BlockHadamardSpec, Shape)> {
-        let spec = |depth, block, blocks| BlockHadamardSpec {
-            depth,
-            block,
-            blocks,
-        };
+        let spec = |depth, block, blocks| BlockHadamardSpec { depth, block, blocks };
         vec![
             (spec(1, 64, None), Shape { out: 8, inp: 16 }),
             (spec(1, 64, Some(3)), Shape { out: 9, inp: 6 }),
@@ -406,10 +331,7 @@ mod tests {
     #[test]
     fn impossible_shapes_are_named() {
         let build = |out, inp, blocks| {
-            let spec = BlockHadamardSpec {
-                blocks,
-                ..BlockHadamardSpec::default()
-            };
+            let spec = BlockHadamardSpec { blocks, ..BlockHadamardSpec::default() };
             BlockHadamard::<f32>::random(&spec, Shape { out, inp }, RngKey::new(0))
                 .unwrap_err()
                 .to_string()
@@ -420,29 +342,21 @@ mod tests {
 
     #[test]
     fn an_inner_map_is_a_block_product_then_the_orthonormal_transform() {
-        let spec = BlockHadamardSpec {
-            depth: 2,
-            block: 2,
-            blocks: Some(1),
-        };
+        let spec = BlockHadamardSpec { depth: 2, block: 2, blocks: Some(1) };
         let shape = Shape { out: 4, inp: 3 };
         let op: BlockHadamard<f64> = BlockHadamard::random(&spec, shape, RngKey::new(4)).unwrap();
-        let block_diagonal = Mat::from_fn(4, 4, |i, j| {
-            if i / 2 == j / 2 {
-                op.inner[0].weights.at(i, j % 2)
-            } else {
-                0.0
-            }
-        });
+        let block_diagonal =
+            Mat::from_fn(
+                4,
+                4,
+                |i, j| {
+                    if i / 2 == j / 2 { op.inner[0].weights.at(i, j % 2) } else { 0.0 }
+                },
+            );
         let mut expected = block_diagonal.transpose();
         hadamard::rows(expected.view_mut());
         let mut want = Mat::zeros(4, 4);
-        linear(
-            op.last.weights.view(),
-            expected.view(),
-            want.view_mut(),
-            Write::Set,
-        );
+        linear(op.last.weights.view(), expected.view(), want.view_mut(), Write::Set);
         for i in 0..4 {
             for j in 0..3 {
                 assert!((op.to_dense().at(i, j) - want.at(i, j) / 2.0).abs() < 1e-12);

@@ -31,9 +31,7 @@ impl<T: Scalar> Dense<T> {
     /// From a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
-        Self {
-            weight: Arc::new(weight),
-        }
+        Self { weight: Arc::new(weight) }
     }
 
     /// The weight (out, inp).
@@ -49,10 +47,7 @@ impl<T: Scalar> Map<T> for Dense<T> {
     }
 
     fn shape(&self) -> Shape {
-        Shape {
-            out: self.weight.rows(),
-            inp: self.weight.cols(),
-        }
+        Shape { out: self.weight.rows(), inp: self.weight.cols() }
     }
 
     fn macs_per_row(&self) -> u64 {
@@ -61,11 +56,7 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
     fn params(&self) -> Vec<Param<'_, T>> {
         let Shape { out, inp } = self.shape();
-        vec![Param {
-            name: "weight".into(),
-            shape: vec![out, inp],
-            values: self.weight.data(),
-        }]
+        vec![Param { name: "weight".into(), shape: vec![out, inp], values: self.weight.data() }]
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
@@ -88,20 +79,12 @@ impl<T: Scalar> Map<T> for Dense<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
-        let Backward {
-            x, dy, dx, grads, ..
-        } = args;
+        let Backward { x, dy, dx, grads, .. } = args;
         let Shape { out, inp } = self.shape();
         let grad = MatMut::new(grads.get_mut(0), out, inp);
         product(T::ONE, Arg::Transposed(dy), Arg::Plain(x), grad, Write::Add);
         if let Some(dx) = dx {
-            product(
-                T::ONE,
-                Arg::Plain(dy),
-                Arg::Plain(self.weight.view()),
-                dx,
-                Write::Set,
-            );
+            product(T::ONE, Arg::Plain(dy), Arg::Plain(self.weight.view()), dx, Write::Set);
         }
     }
 

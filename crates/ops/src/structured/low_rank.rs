@@ -47,16 +47,11 @@ impl<T: Scalar> LowRank<T> {
 
 impl<T: Scalar> Map<T> for LowRank<T> {
     fn spec(&self) -> OpSpec {
-        OpSpec::LowRank(LowRankSpec {
-            rank: self.u.cols(),
-        })
+        OpSpec::LowRank(LowRankSpec { rank: self.u.cols() })
     }
 
     fn shape(&self) -> Shape {
-        Shape {
-            out: self.u.rows(),
-            inp: self.v.cols(),
-        }
+        Shape { out: self.u.rows(), inp: self.v.cols() }
     }
 
     fn macs_per_row(&self) -> u64 {
@@ -66,32 +61,16 @@ impl<T: Scalar> Map<T> for LowRank<T> {
     fn params(&self) -> Vec<Param<'_, T>> {
         let shape = |m: &Mat<T>| vec![m.rows(), m.cols()];
         vec![
-            Param {
-                name: "u".into(),
-                shape: shape(&self.u),
-                values: self.u.data(),
-            },
-            Param {
-                name: "v".into(),
-                shape: shape(&self.v),
-                values: self.v.data(),
-            },
+            Param { name: "u".into(), shape: shape(&self.u), values: self.u.data() },
+            Param { name: "v".into(), shape: shape(&self.v), values: self.v.data() },
         ]
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
         let shape = |m: &Mat<T>| vec![m.rows(), m.cols()];
         vec![
-            ParamMut {
-                name: "u".into(),
-                shape: shape(&self.u),
-                values: self.u.data_mut(),
-            },
-            ParamMut {
-                name: "v".into(),
-                shape: shape(&self.v),
-                values: self.v.data_mut(),
-            },
+            ParamMut { name: "u".into(), shape: shape(&self.u), values: self.u.data_mut() },
+            ParamMut { name: "v".into(), shape: shape(&self.v), values: self.v.data_mut() },
         ]
     }
 
@@ -116,47 +95,17 @@ impl<T: Scalar> Map<T> for LowRank<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward {
-            x,
-            dy,
-            tape,
-            dx,
-            grads,
-        } = args;
+        let Backward { x, dy, tape, dx, grads } = args;
         let (Shape { out, inp }, rank) = (self.shape(), self.u.cols());
         let hidden = tape.saved(0).view();
         let grad_u = MatMut::new(grads.get_mut(0), out, rank);
-        product(
-            T::ONE,
-            Arg::Transposed(dy),
-            Arg::Plain(hidden),
-            grad_u,
-            Write::Add,
-        );
+        product(T::ONE, Arg::Transposed(dy), Arg::Plain(hidden), grad_u, Write::Add);
         let mut d_hidden = ws.take(x.rows(), rank);
-        product(
-            T::ONE,
-            dy.into(),
-            self.u.view().into(),
-            d_hidden.view_mut(),
-            Write::Set,
-        );
+        product(T::ONE, dy.into(), self.u.view().into(), d_hidden.view_mut(), Write::Set);
         let grad_v = MatMut::new(grads.get_mut(1), rank, inp);
-        product(
-            T::ONE,
-            Arg::Transposed(d_hidden.view()),
-            x.into(),
-            grad_v,
-            Write::Add,
-        );
+        product(T::ONE, Arg::Transposed(d_hidden.view()), x.into(), grad_v, Write::Add);
         if let Some(dx) = dx {
-            product(
-                T::ONE,
-                d_hidden.view().into(),
-                self.v.view().into(),
-                dx,
-                Write::Set,
-            );
+            product(T::ONE, d_hidden.view().into(), self.v.view().into(), dx, Write::Set);
         }
         ws.give(d_hidden);
     }
@@ -174,28 +123,15 @@ impl<T: Scalar> Structured<T> for LowRank<T> {
 
     fn random(spec: &LowRankSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         if spec.rank == 0 || spec.rank > shape.out.min(shape.inp) {
-            let reason = format!(
-                "rank {} is not in 1..={}",
-                spec.rank,
-                shape.out.min(shape.inp)
-            );
-            return Err(OpError::Unsupported {
-                kind: Self::KIND,
-                shape,
-                reason,
-            });
+            let reason = format!("rank {} is not in 1..={}", spec.rank, shape.out.min(shape.inp));
+            return Err(OpError::Unsupported { kind: Self::KIND, shape, reason });
         }
         let factor = |name: &str, rows: usize, cols: usize| {
             let bound = 1.0 / (cols as f64).sqrt();
             let mut stream = key.fold(name).stream();
-            Mat::from_fn(rows, cols, |_, _| {
-                T::from_f64(bound * (2.0 * stream.uniform() - 1.0))
-            })
+            Mat::from_fn(rows, cols, |_, _| T::from_f64(bound * (2.0 * stream.uniform() - 1.0)))
         };
-        let (u, v) = (
-            factor("u", shape.out, spec.rank),
-            factor("v", spec.rank, shape.inp),
-        );
+        let (u, v) = (factor("u", shape.out, spec.rank), factor("v", spec.rank, shape.inp));
         Ok(Self { u, v })
     }
 

@@ -99,15 +99,9 @@ impl<T: Scalar> Rotor<T> {
             let count = self.coefficients();
             parallel::map((0..self.pairs()).collect(), |_, pair| {
                 let left = &self.left[pair * count..][..count];
-                let right = if self.spec.single {
-                    left
-                } else {
-                    &self.right[pair * count..][..count]
-                };
-                [
-                    self.basis.rotor(left, Side::Left),
-                    self.basis.rotor(right, Side::Right),
-                ]
+                let right =
+                    if self.spec.single { left } else { &self.right[pair * count..][..count] };
+                [self.basis.rotor(left, Side::Left), self.basis.rotor(right, Side::Right)]
             })
         })
     }
@@ -133,8 +127,7 @@ impl<T: Scalar> Rotor<T> {
         let len = self.basis.len() * width;
         let mut sheets = vec![T::ZERO; chunks.count * len];
         for (k, sheets) in sheets.chunks_exact_mut(len).enumerate() {
-            self.basis
-                .represent(columns, chunks.start(k), width, sheets);
+            self.basis.represent(columns, chunks.start(k), width, sheets);
         }
         sheets
     }
@@ -153,12 +146,10 @@ impl<T: Scalar> Rotor<T> {
             for (i, input) in inputs.chunks_exact(len).enumerate() {
                 let pair = i * self.out.count + o;
                 let target = (&mut sums[..], self.alpha[pair], write);
-                self.basis
-                    .sandwich(self.sandwich(pair), Direction::Forward, input, target);
+                self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, target);
                 write = Write::Add;
             }
-            self.basis
-                .recover(&sums, self.out.start(o), width, &mut columns);
+            self.basis.recover(&sums, self.out.start(o), width, &mut columns);
         }
         scale_columns(&mut columns, width, shares);
         from_columns(&columns, &mut y);
@@ -191,21 +182,16 @@ impl<T: Scalar> Rotor<T> {
             for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
                 let pair = i * self.out.count + o;
                 let target = (&mut d_input[..], T::ONE, Write::Set);
-                self.basis
-                    .sandwich(self.sandwich(pair), Direction::Back, d_output, target);
+                self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, target);
                 let turns = self.basis.turns(input, &d_input);
                 grads.left.extend(turns.left);
                 grads.right.extend(turns.right);
                 grads.alpha.push(turns.scale);
                 let alpha = self.alpha[pair];
-                d_sum
-                    .iter_mut()
-                    .zip(&d_input)
-                    .for_each(|(s, &d)| *s += alpha * d);
+                d_sum.iter_mut().zip(&d_input).for_each(|(s, &d)| *s += alpha * d);
             }
             if dx.is_some() {
-                self.basis
-                    .recover(&d_sum, self.inp.start(i), width, &mut columns);
+                self.basis.recover(&d_sum, self.inp.start(i), width, &mut columns);
             }
         }
         if let Some(mut dx) = dx {
@@ -231,9 +217,7 @@ impl<T: Scalar> Rotor<T> {
             {
                 let grad = &mut grads.get_mut(index)[range.clone()];
                 let back = back(rotor, &turns[range.clone()]);
-                grad.iter_mut()
-                    .zip(back)
-                    .for_each(|(g, d)| *g += T::from_f64(d));
+                grad.iter_mut().zip(back).for_each(|(g, d)| *g += T::from_f64(d));
             }
             grads.get_mut(alpha_index)[pair] += T::from_f64(total.alpha[pair]);
         }
@@ -263,10 +247,7 @@ impl BlockGrads {
 
 /// Multiplies feature k of `columns` (features, width) by `shares[k]`.
 fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]>) {
-    for (column, &share) in columns
-        .chunks_exact_mut(width)
-        .zip(shares.into_iter().flatten())
-    {
+    for (column, &share) in columns.chunks_exact_mut(width).zip(shares.into_iter().flatten()) {
         column.iter_mut().for_each(|v| *v *= share);
     }
 }
@@ -277,19 +258,12 @@ impl<T: Scalar> Map<T> for Rotor<T> {
     }
 
     fn shape(&self) -> Shape {
-        Shape {
-            out: self.out.features,
-            inp: self.inp.features,
-        }
+        Shape { out: self.out.features, inp: self.inp.features }
     }
 
     fn macs_per_row(&self) -> u64 {
         let chunks = (self.inp.count + self.out.count) as u64;
-        let shares = if self.pairs() > 1 {
-            self.out.features as u64
-        } else {
-            0
-        };
+        let shares = if self.pairs() > 1 { self.out.features as u64 } else { 0 };
         self.pairs() as u64 * self.basis.sandwich_macs()
             + chunks * self.basis.butterfly_adds()
             + shares
@@ -333,11 +307,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         _tape: Option<&mut Tape<T>>,
         _ws: &mut Workspace<T>,
     ) {
-        assert_eq!(
-            (x.rows(), x.cols()),
-            (y.rows(), self.inp.features),
-            "input of a rotor"
-        );
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.inp.features), "input of a rotor");
         assert_eq!(y.cols(), self.out.features, "output of a rotor");
         let (block, shares) = (self.block_rows(), self.shares());
         self.rotors();
@@ -347,22 +317,13 @@ impl<T: Scalar> Map<T> for Rotor<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
-        let Backward {
-            x, dy, dx, grads, ..
-        } = args;
-        assert_eq!(
-            (x.rows(), x.cols()),
-            (dy.rows(), self.inp.features),
-            "input of a rotor"
-        );
+        let Backward { x, dy, dx, grads, .. } = args;
+        assert_eq!((x.rows(), x.cols()), (dy.rows(), self.inp.features), "input of a rotor");
         assert_eq!(dy.cols(), self.out.features, "output of a rotor");
         let (block, shares) = (self.block_rows(), self.shares());
         self.rotors();
         let starts = (0..x.rows()).step_by(block);
-        let mut d_blocks = dx
-            .map(|dx| dx.row_blocks(block))
-            .unwrap_or_default()
-            .into_iter();
+        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
         let pieces = starts.map(|start| (start, d_blocks.next())).collect();
         let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
             let rows = block.min(x.rows() - start);
@@ -388,11 +349,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
     const KIND: &'static str = "rotor";
 
     fn random(spec: &RotorSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
-        let refuse = |reason: String| OpError::Unsupported {
-            kind: Self::KIND,
-            shape,
-            reason,
-        };
+        let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         let least = shape.out.min(shape.inp);
         if least == 0 {
             return Err(refuse("both sides need at least one feature".into()));
@@ -414,10 +371,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
         };
         let draw = |name, count| key.fold(name).stream().normals(count, scale);
         Ok(Self {
-            spec: RotorSpec {
-                chunk: Some(chunk),
-                ..*spec
-            },
+            spec: RotorSpec { chunk: Some(chunk), ..*spec },
             inp,
             out,
             basis,
@@ -430,14 +384,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
 
     fn examples() -> Vec<(RotorSpec, Shape)> {
         let case = |out, inp, chunk, single| {
-            (
-                RotorSpec {
-                    chunk,
-                    single,
-                    ..RotorSpec::default()
-                },
-                Shape { out, inp },
-            )
+            (RotorSpec { chunk, single, ..RotorSpec::default() }, Shape { out, inp })
         };
         vec![
             case(8, 8, None, true),

@@ -11,11 +11,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// As many chunks as cover `features` once. A chunk may not exceed the features.
     pub(super) fn new(features: usize, size: usize) -> Self {
-        Self {
-            features,
-            count: features.div_ceil(size),
-            size,
-        }
+        Self { features, count: features.div_ceil(size), size }
     }
 
     /// The feature that a chunk starts at.
@@ -42,12 +38,7 @@ mod tests {
     #[test]
     fn chunks_overlap_and_wrap_round_as_in_the_paper() {
         let chunks = Chunks::new(40, 16);
-        assert_eq!(
-            (0..chunks.count)
-                .map(|k| chunks.start(k))
-                .collect::<Vec<_>>(),
-            [0, 13, 26]
-        );
+        assert_eq!((0..chunks.count).map(|k| chunks.start(k)).collect::<Vec<_>>(), [0, 13, 26]);
         let covers = chunks.covers();
         assert_eq!(covers.iter().sum::<usize>(), 48);
         assert_eq!((covers[0], covers[2], covers[13], covers[39]), (2, 1, 2, 1));

@@ -41,14 +41,7 @@ pub(super) struct LayerSums {
 impl<T: Scalar> RotorLayer<T> {
     pub(super) fn empty(shape: Shape, normalize: bool, activated: bool) -> Self {
         let (branches, alphas, residual) = (Vec::new(), None, false);
-        Self {
-            shape,
-            branches,
-            alphas,
-            normalize,
-            activated,
-            residual,
-        }
+        Self { shape, branches, alphas, normalize, activated, residual }
     }
 
     pub(super) fn push(&mut self, rotor: Rotor<T>, order: Option<Vec<u32>>) {
@@ -71,11 +64,7 @@ impl<T: Scalar> RotorLayer<T> {
     }
 
     fn function(&self, activation: Activation<T>) -> Activation<T> {
-        if self.activated {
-            activation
-        } else {
-            Activation::Identity
-        }
+        if self.activated { activation } else { Activation::Identity }
     }
 
     /// Leaves on the tape, for each branch, what goes into the nonlinearity and the scales of its
@@ -113,9 +102,7 @@ impl<T: Scalar> RotorLayer<T> {
                 std::mem::swap(tape.save(rows, 1), &mut scales);
             }
         }
-        [here, next, scales]
-            .into_iter()
-            .for_each(|mat| ws.give(mat));
+        [here, next, scales].into_iter().for_each(|mat| ws.give(mat));
     }
 
     /// Gradients of rotors go to `rotors`, one for each branch; the `grads` of `args` are not used.
@@ -126,13 +113,7 @@ impl<T: Scalar> RotorLayer<T> {
         rotors: &mut [Grads<T>],
         ws: &mut Workspace<T>,
     ) -> LayerSums {
-        let Backward {
-            x,
-            dy,
-            tape,
-            mut dx,
-            ..
-        } = args;
+        let Backward { x, dy, tape, mut dx, .. } = args;
         let (rows, width) = (dy.rows(), dy.cols());
         let (mut here, mut next) = (ws.take(rows, width), ws.take(rows, width));
         let mut d_branch = ws.take(rows, x.cols());
@@ -151,13 +132,7 @@ impl<T: Scalar> RotorLayer<T> {
                 std::mem::swap(&mut here, &mut next);
             }
             let target = dx.is_some().then(|| d_branch.view_mut());
-            let args = Backward {
-                x,
-                dy: here.view(),
-                tape,
-                dx: target,
-                grads,
-            };
+            let args = Backward { x, dy: here.view(), tape, dx: target, grads };
             branch.rotor.backward(args, ws);
             if let Some(dx) = &mut dx {
                 add_rows(d_branch.view(), dx, k == 0);
@@ -166,9 +141,7 @@ impl<T: Scalar> RotorLayer<T> {
         if let (true, Some(dx)) = (self.residual, &mut dx) {
             add_rows(dy, dx, false);
         }
-        [here, next, d_branch]
-            .into_iter()
-            .for_each(|mat| ws.give(mat));
+        [here, next, d_branch].into_iter().for_each(|mat| ws.give(mat));
         sums
     }
 }

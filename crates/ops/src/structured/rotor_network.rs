@@ -118,14 +118,10 @@ impl<T: Scalar> RotorNetwork<T> {
         match self.spec.nonlinearity {
             Nonlinearity::None => Activation::Identity,
             Nonlinearity::Relu => Activation::Relu,
-            Nonlinearity::Prelu => Activation::Leaky {
-                slope: self.prelu[0],
-            },
+            Nonlinearity::Prelu => Activation::Leaky { slope: self.prelu[0] },
             Nonlinearity::Gelu => Activation::Gelu,
             Nonlinearity::Silu => Activation::Silu,
-            Nonlinearity::LeakyRelu => Activation::Leaky {
-                slope: T::from_f64(0.01),
-            },
+            Nonlinearity::LeakyRelu => Activation::Leaky { slope: T::from_f64(0.01) },
             Nonlinearity::Elu => Activation::Elu,
         }
     }
@@ -140,38 +136,20 @@ impl<T: Scalar> RotorNetwork<T> {
     fn take_layers(&self, grads: &mut Grads<T>) -> Vec<Vec<Grads<T>>> {
         let of_layer = |layer: &RotorLayer<T>| {
             let rotors = layer.branches.iter().map(|branch| &branch.rotor);
-            rotors
-                .map(|rotor| grads.take(rotor.params().len()))
-                .collect()
+            rotors.map(|rotor| grads.take(rotor.params().len())).collect()
         };
         self.layers.iter().map(of_layer).collect()
     }
 
     fn refuse(shape: Shape, reason: String) -> OpError {
-        OpError::Unsupported {
-            kind: <Self as Structured<T>>::KIND,
-            shape,
-            reason,
-        }
+        OpError::Unsupported { kind: <Self as Structured<T>>::KIND, shape, reason }
     }
 
     /// Shapes of the layers.
     fn layer_shapes(spec: &RotorNetworkSpec, shape: Shape, hidden: usize) -> Vec<Shape> {
-        let mut shapes = vec![Shape {
-            out: hidden,
-            inp: shape.inp,
-        }];
-        shapes.extend(vec![
-            Shape {
-                out: hidden,
-                inp: hidden
-            };
-            spec.hidden_layers
-        ]);
-        shapes.push(Shape {
-            out: shape.out,
-            inp: hidden,
-        });
+        let mut shapes = vec![Shape { out: hidden, inp: shape.inp }];
+        shapes.extend(vec![Shape { out: hidden, inp: hidden }; spec.hidden_layers]);
+        shapes.push(Shape { out: shape.out, inp: hidden });
         shapes
     }
 }
@@ -195,10 +173,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         for (k, branch) in rotors.enumerate() {
             let named = |p: Param<'_, T>| format!("rotor{k}.{}", p.name);
             let rotor = branch.rotor.params().into_iter();
-            params.extend(rotor.map(|p| Param {
-                name: named(p.clone()),
-                ..p
-            }));
+            params.extend(rotor.map(|p| Param { name: named(p.clone()), ..p }));
         }
         let names = Self::alpha_names(&self.layers);
         let alphas = self.layers.iter().filter_map(|layer| layer.alphas.as_ref());
@@ -208,11 +183,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
             values,
         }));
         if !self.prelu.is_empty() {
-            params.push(Param {
-                name: "prelu".into(),
-                shape: vec![1],
-                values: &self.prelu,
-            });
+            params.push(Param { name: "prelu".into(), shape: vec![1], values: &self.prelu });
         }
         params
     }
@@ -232,22 +203,13 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
             }
             alphas.extend(layer.alphas.as_mut());
         }
-        params.extend(
-            names
-                .into_iter()
-                .zip(alphas)
-                .map(|(name, values)| ParamMut {
-                    name,
-                    shape: vec![values.len()],
-                    values,
-                }),
-        );
+        params.extend(names.into_iter().zip(alphas).map(|(name, values)| ParamMut {
+            name,
+            shape: vec![values.len()],
+            values,
+        }));
         if !self.prelu.is_empty() {
-            params.push(ParamMut {
-                name: "prelu".into(),
-                shape: vec![1],
-                values: &mut self.prelu,
-            });
+            params.push(ParamMut { name: "prelu".into(), shape: vec![1], values: &mut self.prelu });
         }
         params
     }
@@ -255,25 +217,15 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
     fn buffers(&self) -> Vec<Buffer<'_>> {
         let branches = self.layers.iter().flat_map(|layer| &layer.branches);
         let orders = branches.filter_map(|branch| branch.order.as_ref());
-        let buffer = |(k, values)| Buffer {
-            name: format!("perm{k}"),
-            values,
-        };
+        let buffer = |(k, values)| Buffer { name: format!("perm{k}"), values };
         orders.map(Vec::as_slice).enumerate().map(buffer).collect()
     }
 
     fn buffers_mut(&mut self) -> Vec<BufferMut<'_>> {
         let branches = self.layers.iter_mut().flat_map(|layer| &mut layer.branches);
         let orders = branches.filter_map(|branch| branch.order.as_mut());
-        let buffer = |(k, values)| BufferMut {
-            name: format!("perm{k}"),
-            values,
-        };
-        orders
-            .map(Vec::as_mut_slice)
-            .enumerate()
-            .map(buffer)
-            .collect()
+        let buffer = |(k, values)| BufferMut { name: format!("perm{k}"), values };
+        orders.map(Vec::as_mut_slice).enumerate().map(buffer).collect()
     }
 
     fn check(&self) -> Result<(), OpError> {
@@ -309,9 +261,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
             let child = tape.as_deref_mut().map(Tape::child);
             layer.forward(activation, input, next.view_mut(), child, ws);
             if let Some(tape) = tape.as_deref_mut() {
-                tape.save(next.rows(), next.cols())
-                    .view_mut()
-                    .copy_from(next.view());
+                tape.save(next.rows(), next.cols()).view_mut().copy_from(next.view());
             }
             std::mem::swap(&mut here, &mut next);
             ws.give(next);
@@ -322,13 +272,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward {
-            x,
-            dy,
-            tape,
-            mut dx,
-            grads,
-        } = args;
+        let Backward { x, dy, tape, mut dx, grads } = args;
         let mut rotor_grads = self.take_layers(grads);
         // What is left in `grads`: the weights of the layers in order, then PReLU.
         let mut weighted = Self::alpha_names(&self.layers).len();
@@ -338,11 +282,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         for (k, layer) in self.layers.iter().enumerate().rev() {
             let input = if k == 0 { x } else { tape.saved(k - 1).view() };
             let mut d_input = ws.take(x.rows(), layer.shape().inp);
-            let target = if k == 0 {
-                dx.take()
-            } else {
-                Some(d_input.view_mut())
-            };
+            let target = if k == 0 { dx.take() } else { Some(d_input.view_mut()) };
             weighted -= usize::from(layer.alphas.is_some());
             let args = Backward {
                 x: input,
@@ -366,10 +306,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
             grads.get_mut(last)[0] += T::from_f64(slope);
         }
         let rest = grads.take(grads.len());
-        rotor_grads
-            .into_iter()
-            .flatten()
-            .for_each(|rotor| grads.append(rotor));
+        rotor_grads.into_iter().flatten().for_each(|rotor| grads.append(rotor));
         grads.append(rest);
     }
 
@@ -385,28 +322,18 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     fn random(spec: &RotorNetworkSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let least = shape.out.min(shape.inp);
         if least == 0 {
-            return Err(Self::refuse(
-                shape,
-                "both sides need at least one feature".into(),
-            ));
+            return Err(Self::refuse(shape, "both sides need at least one feature".into()));
         }
         if spec.breadth == 0 {
             return Err(Self::refuse(shape, "breadth must be at least 1".into()));
         }
         let hidden = spec.hidden_width.unwrap_or(1 << least.ilog2());
         if hidden == 0 {
-            return Err(Self::refuse(
-                shape,
-                "hidden_width must be at least 1".into(),
-            ));
+            return Err(Self::refuse(shape, "hidden_width must be at least 1".into()));
         }
         let shapes = Self::layer_shapes(spec, shape, hidden);
         let (last, mut rotors) = (shapes.len() - 1, 0);
-        let rotor_spec = RotorSpec {
-            chunk: None,
-            single: spec.single_rotor,
-            init: spec.init,
-        };
+        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
         let mut layers = Vec::new();
         for (k, &layer_shape) in shapes.iter().enumerate() {
             let weighted = if k == last { spec.proj_parallel } else { k > 0 };
@@ -425,10 +352,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         }
         let prelu = usize::from(spec.nonlinearity == Nonlinearity::Prelu);
         Ok(Self {
-            spec: RotorNetworkSpec {
-                hidden_width: Some(hidden),
-                ..*spec
-            },
+            spec: RotorNetworkSpec { hidden_width: Some(hidden), ..*spec },
             shape,
             layers,
             prelu: vec![T::from_f64(0.25); prelu],
@@ -437,10 +361,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
 
     fn examples() -> Vec<(RotorNetworkSpec, Shape)> {
         let paper = RotorNetworkSpec::default();
-        let with = |nonlinearity| RotorNetworkSpec {
-            nonlinearity,
-            ..paper
-        };
+        let with = |nonlinearity| RotorNetworkSpec { nonlinearity, ..paper };
         vec![
             (paper, Shape { out: 16, inp: 24 }),
             (
@@ -465,11 +386,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
                 Shape { out: 7, inp: 12 },
             ),
             (
-                RotorNetworkSpec {
-                    hidden_layers: 0,
-                    residual: true,
-                    ..with(Nonlinearity::Elu)
-                },
+                RotorNetworkSpec { hidden_layers: 0, residual: true, ..with(Nonlinearity::Elu) },
                 Shape { out: 8, inp: 8 },
             ),
             (with(Nonlinearity::None), Shape { out: 5, inp: 9 }),
@@ -485,10 +402,7 @@ mod tests {
 
     #[test]
     fn parameters_are_the_papers() {
-        let spec = RotorNetworkSpec {
-            hidden_width: Some(2048),
-            ..RotorNetworkSpec::default()
-        };
+        let spec = RotorNetworkSpec { hidden_width: Some(2048), ..RotorNetworkSpec::default() };
         for (out, count) in [(2048, 895), (512, 1_076)] {
             let shape = Shape { out, inp: 2048 };
             let net = RotorNetwork::<f32>::random(&spec, shape, RngKey::new(0)).unwrap();
@@ -499,18 +413,13 @@ mod tests {
     #[test]
     fn what_is_no_permutation_is_refused_on_load() {
         let (spec, shape) = (RotorNetworkSpec::default(), Shape { out: 8, inp: 8 });
-        let op = OpSpec::RotorNetwork(spec)
-            .random::<f64>(shape, RngKey::new(0))
-            .unwrap();
+        let op = OpSpec::RotorNetwork(spec).random::<f64>(shape, RngKey::new(0)).unwrap();
         for bad in [8, 0] {
             let (header, mut tensors) = archive::save(&op);
             let order = vec![0, 1, 2, 3, 4, 5, 6, bad];
             tensors.insert("perm3".into(), Tensor::Indices(order));
             let error = archive::load(&header, tensors).unwrap_err().to_string();
-            assert!(
-                error.contains("perm3 is not a permutation of 0..8"),
-                "{error}"
-            );
+            assert!(error.contains("perm3 is not a permutation of 0..8"), "{error}");
         }
     }
 }

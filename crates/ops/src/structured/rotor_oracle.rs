@@ -47,14 +47,8 @@ fn taylor_rotor(bivector: &[f64], n: usize, sign: f64) -> Vec<f64> {
 }
 
 fn rotor(n: usize, single: bool, seed: u64) -> Rotor<f64> {
-    let spec = RotorSpec {
-        single,
-        ..RotorSpec::default()
-    };
-    let shape = Shape {
-        out: 1 << n,
-        inp: 1 << n,
-    };
+    let spec = RotorSpec { single, ..RotorSpec::default() };
+    let shape = Shape { out: 1 << n, inp: 1 << n };
     Rotor::random(&spec, shape, RngKey::new(seed)).unwrap()
 }
 
@@ -65,19 +59,11 @@ fn apply(op: &dyn Map<f64>, x: &Mat<f64>) -> Mat<f64> {
 }
 
 fn normal(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
-    Mat::from_vec(
-        rows,
-        cols,
-        RngKey::new(seed).stream().normals(rows * cols, 1.0),
-    )
+    Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
 }
 
 fn distance(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
-    a.data()
-        .iter()
-        .zip(b.data())
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f64::max)
+    a.data().iter().zip(b.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
 }
 
 #[test]
@@ -91,10 +77,7 @@ fn the_fast_path_is_the_product_of_multivectors() {
             let (r, s) = (taylor_rotor(left, n, 1.0), taylor_rotor(right, n, -1.0));
             let (x, blades) = (normal(1, 1 << n, 9), graded_blades(n));
             let mut binary = vec![0.0; 1 << n];
-            blades
-                .iter()
-                .zip(x.row(0))
-                .for_each(|(&blade, &v)| binary[blade as usize] = v);
+            blades.iter().zip(x.row(0)).for_each(|(&blade, &v)| binary[blade as usize] = v);
             let y = geometric_product(&geometric_product(&r, &binary), &s);
             let y = Mat::from_fn(1, 1 << n, |_, k| y[blades[k] as usize]);
             let off = distance(&apply(&op, &x), &y);
@@ -111,26 +94,17 @@ fn rotors_are_orthogonal_and_mix_only_the_grades_they_may() {
             let blades = graded_blades(n);
             for i in 0..1 << n {
                 for j in 0..1 << n {
-                    let product: f64 = dense
-                        .row(i)
-                        .iter()
-                        .zip(dense.row(j))
-                        .map(|(a, b)| a * b)
-                        .sum();
+                    let product: f64 =
+                        dense.row(i).iter().zip(dense.row(j)).map(|(a, b)| a * b).sum();
                     let want = if i == j { 1.0 } else { 0.0 };
                     assert!((product - want).abs() < 1e-12, "n {n}, rows {i} and {j}");
                     let (a, b) = (blades[i].count_ones(), blades[j].count_ones());
                     let mixes = if single { a == b } else { a % 2 == b % 2 };
-                    assert!(
-                        mixes || dense.at(i, j).abs() < 1e-12,
-                        "n {n}: grades {a} and {b}"
-                    );
+                    assert!(mixes || dense.at(i, j).abs() < 1e-12, "n {n}: grades {a} and {b}");
                 }
             }
             // A double rotor does mix grades of equal parity.
-            let first_column = (1..1 << n)
-                .map(|i| dense.at(i, 0).abs())
-                .fold(0.0, f64::max);
+            let first_column = (1..1 << n).map(|i| dense.at(i, 0).abs()).fold(0.0, f64::max);
             assert_eq!(first_column > 1e-3, !single && n > 1, "n {n}");
         }
     }
@@ -141,11 +115,7 @@ fn large_rotors_keep_norms_and_their_reverse_undoes_them() {
     for n in [0usize, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] {
         let op = rotor(n, false, 6);
         let mut reverse = op.clone();
-        for param in reverse
-            .params_mut()
-            .into_iter()
-            .filter(|p| p.name != "alpha")
-        {
+        for param in reverse.params_mut().into_iter().filter(|p| p.name != "alpha") {
             param.values.iter_mut().for_each(|v| *v = -*v);
         }
         let x = normal(2, 1 << n, 7);
@@ -174,10 +144,7 @@ fn rotors_compose_as_products() {
         }
         let blades = graded_blades(n);
         let mut binary = vec![0.0; 1 << n];
-        blades
-            .iter()
-            .zip(x.row(0))
-            .for_each(|(&blade, &v)| binary[blade as usize] = v);
+        blades.iter().zip(x.row(0)).for_each(|(&blade, &v)| binary[blade as usize] = v);
         let y = geometric_product(&geometric_product(&product, &binary), &reverse);
         let y = Mat::from_fn(1, 1 << n, |_, k| y[blades[k] as usize]);
         assert!(distance(&one_after_the_other, &y) < 1e-11, "n {n}");
@@ -190,33 +157,18 @@ fn gradients(op: &dyn Map<f64>, x: &Mat<f64>, dy: &Mat<f64>, tape: &mut Tape<f64
     let mut y = Mat::zeros(x.rows(), op.shape().out);
     tape.clear();
     op.forward(x.view(), y.view_mut(), Some(tape), &mut ws);
-    let args = Backward {
-        x: x.view(),
-        dy: dy.view(),
-        tape,
-        dx: None,
-        grads: &mut grads,
-    };
+    let args = Backward { x: x.view(), dy: dy.view(), tape, dx: None, grads: &mut grads };
     op.backward(args, &mut ws);
     grads
 }
 
 #[test]
 fn equal_and_zero_plane_angles_have_true_gradients() {
-    for (n, angles) in [
-        (4, [0.7, 0.7]),
-        (6, [1.1, 1.1]),
-        (5, [0.0, 0.0]),
-        (4, [0.5, 0.5 + 1e-9]),
-    ] {
+    for (n, angles) in [(4, [0.7, 0.7]), (6, [1.1, 1.1]), (5, [0.0, 0.0]), (4, [0.5, 0.5 + 1e-9])] {
         let mut op = rotor(n, false, 4);
         for param in op.params_mut().into_iter().take(2) {
             for ((i, j), v) in bivector_pairs(n).zip(param.values) {
-                *v = if i % 2 == 0 && j == i + 1 {
-                    angles[i / 2 % 2]
-                } else {
-                    0.0
-                };
+                *v = if i % 2 == 0 && j == i + 1 { angles[i / 2 % 2] } else { 0.0 };
             }
         }
         let (x, dy) = (normal(3, 1 << n, 5), normal(3, 1 << n, 6));
@@ -226,18 +178,11 @@ fn equal_and_zero_plane_angles_have_true_gradients() {
                 let mut loss = |by: f64| {
                     op.params_mut()[tensor].values[k] += by;
                     let y = apply(&op, &x);
-                    y.data()
-                        .iter()
-                        .zip(dy.data())
-                        .map(|(a, b)| a * b)
-                        .sum::<f64>()
+                    y.data().iter().zip(dy.data()).map(|(a, b)| a * b).sum::<f64>()
                 };
                 let slope = (loss(1e-5) - loss(-2e-5)) / 2e-5;
                 loss(1e-5);
-                assert!(
-                    (slope - grads.get(tensor)[k]).abs() < 1e-7,
-                    "n {n}, {tensor}, {k}"
-                );
+                assert!((slope - grads.get(tensor)[k]).abs() < 1e-7, "n {n}, {tensor}, {k}");
             }
         }
     }
@@ -245,18 +190,8 @@ fn equal_and_zero_plane_angles_have_true_gradients() {
 
 #[test]
 fn planes_need_a_bivector() {
-    assert!(
-        rotor_planes(&[1.0, 2.0])
-            .unwrap_err()
-            .to_string()
-            .contains("number of coefficients")
-    );
-    assert!(
-        rotor_planes(&[f64::NAN])
-            .unwrap_err()
-            .to_string()
-            .contains("not finite")
-    );
+    assert!(rotor_planes(&[1.0, 2.0]).unwrap_err().to_string().contains("number of coefficients"));
+    assert!(rotor_planes(&[f64::NAN]).unwrap_err().to_string().contains("not finite"));
     assert_eq!(rotor_planes(&[]).unwrap(), []);
     assert!((rotor_planes(&[-2.0]).unwrap()[0].angle - 2.0).abs() < 1e-14);
 }
@@ -282,19 +217,12 @@ fn imitate(
     let want = apply(teacher, &test);
     let error = |student: &dyn Map<f64>| {
         let y = apply(student, &test);
-        let squares = y
-            .data()
-            .iter()
-            .zip(want.data())
-            .map(|(a, b)| (a - b) * (a - b));
+        let squares = y.data().iter().zip(want.data()).map(|(a, b)| (a - b) * (a - b));
         squares.sum::<f64>() / y.data().len() as f64
     };
     let before = error(student);
     let sizes: Vec<usize> = student.params().iter().map(|p| p.values.len()).collect();
-    let mut moments: Vec<_> = sizes
-        .iter()
-        .map(|&n| (vec![0.0; n], vec![0.0; n]))
-        .collect();
+    let mut moments: Vec<_> = sizes.iter().map(|&n| (vec![0.0; n], vec![0.0; n])).collect();
     let mut tape = Tape::default();
     for step in 1..=steps {
         let x = normal(rows, inp, step);
@@ -303,19 +231,10 @@ fn imitate(
         let dy = Mat::from_fn(rows, y.cols(), |i, j| scale * (y.at(i, j) - want.at(i, j)));
         let grads = gradients(student, &x, &dy, &mut tape);
         let cosine = 0.5 * (1.0 + (std::f64::consts::PI * step as f64 / steps as f64).cos());
-        let constants = Adam {
-            rate: rate * cosine,
-            ..Adam::default()
-        };
+        let constants = Adam { rate: rate * cosine, ..Adam::default() };
         for (k, param) in student.params_mut().into_iter().enumerate() {
             let (first, second) = &mut moments[k];
-            adam(
-                &constants,
-                step,
-                param.values,
-                grads.get(k),
-                (first, second),
-            );
+            adam(&constants, step, param.values, grads.get(k), (first, second));
         }
     }
     (before, error(student))
@@ -325,10 +244,7 @@ fn imitate(
 fn moved<M: Map<f64> + Clone>(op: &M, by: f64) -> M {
     let (mut copy, mut stream) = (op.clone(), RngKey::new(77).stream());
     for param in copy.params_mut() {
-        param
-            .values
-            .iter_mut()
-            .for_each(|v| *v += by * stream.normal());
+        param.values.iter_mut().for_each(|v| *v += by * stream.normal());
     }
     copy
 }
@@ -338,10 +254,7 @@ fn a_planted_rotor_is_recovered() {
     for single in [true, false] {
         let teacher = rotor(4, single, 21);
         let (before, after) = imitate(&teacher, &mut rotor(4, single, 22), 400, 0.05);
-        assert!(
-            before > 0.1 && after < 1e-10,
-            "single {single}: {before} to {after}"
-        );
+        assert!(before > 0.1 && after < 1e-10, "single {single}: {before} to {after}");
     }
 }
 

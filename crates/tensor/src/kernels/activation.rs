@@ -98,11 +98,7 @@ impl<T: Scalar> Activation<T> {
     /// If the shapes differ.
     #[track_caller]
     pub fn add_weighted(self, weight: T, x: MatRef<'_, T>, y: MatMut<'_, T>) {
-        assert_eq!(
-            (x.rows(), x.cols()),
-            (y.rows(), y.cols()),
-            "input and output of an activation"
-        );
+        assert_eq!((x.rows(), x.cols()), (y.rows(), y.cols()), "input and output of an activation");
         let block = parallel::ROW_BLOCK;
         parallel::for_each(y.row_blocks(block), |k, mut y| {
             for i in 0..y.rows() {
@@ -130,16 +126,8 @@ impl<T: Scalar> Activation<T> {
         dy: MatRef<'_, T>,
         dx: MatMut<'_, T>,
     ) -> WeightedSums {
-        assert_eq!(
-            (x.rows(), x.cols()),
-            (dy.rows(), dy.cols()),
-            "input and gradient"
-        );
-        assert_eq!(
-            (x.rows(), x.cols()),
-            (dx.rows(), dx.cols()),
-            "input and its gradient"
-        );
+        assert_eq!((x.rows(), x.cols()), (dy.rows(), dy.cols()), "input and gradient");
+        assert_eq!((x.rows(), x.cols()), (dx.rows(), dx.cols()), "input and its gradient");
         let block = parallel::ROW_BLOCK;
         let parts = parallel::map(dx.row_blocks(block), |k, mut dx| {
             let mut sums = WeightedSums::default();
@@ -158,12 +146,10 @@ impl<T: Scalar> Activation<T> {
             }
             sums
         });
-        parts
-            .into_iter()
-            .fold(WeightedSums::default(), |a, b| WeightedSums {
-                weight: a.weight + b.weight,
-                slope: a.slope + b.slope,
-            })
+        parts.into_iter().fold(WeightedSums::default(), |a, b| WeightedSums {
+            weight: a.weight + b.weight,
+            slope: a.slope + b.slope,
+        })
     }
 }
 
@@ -209,10 +195,7 @@ fn back_row<T: Scalar>(
         step(at - whole, x[at], dy[at], &mut dx[at]);
     }
     let total = |lanes: [T; LANES]| lanes.into_iter().sum::<T>();
-    WeightedSums {
-        weight: total(by_value).to_f64(),
-        slope: (weight * total(below)).to_f64(),
-    }
+    WeightedSums { weight: total(by_value).to_f64(), slope: (weight * total(below)).to_f64() }
 }
 
 fn leaky<T: Scalar>(slope: T, x: T) -> T {

@@ -19,13 +19,7 @@ pub struct Adam {
 
 impl Default for Adam {
     fn default() -> Self {
-        Self {
-            rate: 1e-3,
-            beta1: 0.9,
-            beta2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-        }
+        Self { rate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }
 }
 
@@ -48,13 +42,7 @@ pub fn adam<T: Scalar>(
             && second.len() == parameter.len(),
         "slices of one parameter differ in length"
     );
-    let Adam {
-        rate,
-        beta1,
-        beta2,
-        epsilon,
-        weight_decay,
-    } = *constants;
+    let Adam { rate, beta1, beta2, epsilon, weight_decay } = *constants;
     let exponent = step.min(i32::MAX as u64) as i32;
     let scale = T::from_f64(rate / (1.0 - beta1.powi(exponent)));
     let root = T::from_f64(1.0 / (1.0 - beta2.powi(exponent)).sqrt());
@@ -75,31 +63,15 @@ mod tests {
     #[test]
     fn first_step_moves_by_the_rate_against_the_sign_of_the_gradient() {
         let (mut p, mut m, mut v) = ([1.0f64, -2.0], [0.0; 2], [0.0; 2]);
-        adam(
-            &Adam {
-                rate: 0.1,
-                ..Adam::default()
-            },
-            1,
-            &mut p,
-            &[3.0, -0.5],
-            (&mut m, &mut v),
-        );
-        assert!(
-            (p[0] - 0.9).abs() < 1e-8 && (p[1] + 1.9).abs() < 1e-8,
-            "{p:?}"
-        );
+        adam(&Adam { rate: 0.1, ..Adam::default() }, 1, &mut p, &[3.0, -0.5], (&mut m, &mut v));
+        assert!((p[0] - 0.9).abs() < 1e-8 && (p[1] + 1.9).abs() < 1e-8, "{p:?}");
     }
 
     #[test]
     fn decay_shrinks_a_parameter_without_gradient() {
         let (mut p, mut m, mut v) = ([2.0f64], [0.0], [0.0]);
         adam(
-            &Adam {
-                rate: 0.1,
-                weight_decay: 0.5,
-                ..Adam::default()
-            },
+            &Adam { rate: 0.1, weight_decay: 0.5, ..Adam::default() },
             1,
             &mut p,
             &[0.0],

@@ -85,10 +85,7 @@ impl Attention<'_> {
         log_sums: Option<MatMut<'_, f32>>,
     ) {
         self.check(inputs);
-        assert_eq!(
-            (output.rows(), output.cols()),
-            (inputs.query.rows(), inputs.query.cols())
-        );
+        assert_eq!((output.rows(), output.cols()), (inputs.query.rows(), inputs.query.cols()));
         let mut sums = log_sums.map(|sums| self.pieces(sums).into_iter());
         let pieces: Vec<_> = self
             .blocks()
@@ -101,9 +98,7 @@ impl Attention<'_> {
             let [mut scores, rest] = take(&scratch);
             let inputs = inputs.of(span);
             for head in 0..self.heads {
-                let head_out = output
-                    .reborrow()
-                    .columns(head * self.head_dim, self.head_dim);
+                let head_out = output.reborrow().columns(head * self.head_dim, self.head_dim);
                 let block_sums = self.attend(inputs, head, &block, &mut scores, head_out);
                 if let Some(sums) = &mut sums {
                     for (i, sum) in block_sums.into_iter().enumerate() {
@@ -174,13 +169,7 @@ impl Attention<'_> {
         scores.resize((rows * cols).max(scores.len()), 0.0);
         let scores = &mut scores[..rows * cols];
         let target = MatMut::new(scores, rows, cols);
-        product(
-            self.scale(),
-            Arg::Plain(query),
-            Arg::Transposed(key),
-            target,
-            Write::Set,
-        );
+        product(self.scale(), Arg::Plain(query), Arg::Transposed(key), target, Write::Set);
         let sums: Vec<(f32, f32)> = (0..rows)
             .map(|i| {
                 let row = &mut scores[i * cols..(i + 1) * cols];
@@ -191,13 +180,7 @@ impl Attention<'_> {
             })
             .collect();
         let powers = Arg::Plain(MatRef::new(scores, rows, cols));
-        product(
-            1.0,
-            powers,
-            Arg::Plain(value),
-            output.reborrow(),
-            Write::Set,
-        );
+        product(1.0, powers, Arg::Plain(value), output.reborrow(), Write::Set);
         for (i, (_, sum)) in sums.iter().enumerate() {
             let share = 1.0 / sum;
             output.row_mut(i).iter_mut().for_each(|o| *o *= share);
@@ -221,21 +204,9 @@ impl Attention<'_> {
         }
         let (powers, slopes) = (&mut powers[..rows * cols], &mut slopes[..rows * cols]);
         let target = MatMut::new(powers, rows, cols);
-        product(
-            self.scale(),
-            Arg::Plain(query),
-            Arg::Transposed(key),
-            target,
-            Write::Set,
-        );
+        product(self.scale(), Arg::Plain(query), Arg::Transposed(key), target, Write::Set);
         let target = MatMut::new(slopes, rows, cols);
-        product(
-            1.0,
-            Arg::Plain(d_output),
-            Arg::Transposed(value),
-            target,
-            Write::Set,
-        );
+        product(1.0, Arg::Plain(d_output), Arg::Transposed(value), target, Write::Set);
         for i in 0..rows {
             let row = i * cols..(i + 1) * cols;
             let (powers, slopes) = (&mut powers[row.clone()], &mut slopes[row]);
@@ -246,17 +217,9 @@ impl Attention<'_> {
             }
             let log_sum = log_sums.at(block.queries.start + i, head);
             let outputs = (output.row(i), d_output.row(i));
-            slope_row(
-                &mut powers[seen.clone()],
-                &mut slopes[seen],
-                log_sum,
-                outputs,
-            );
+            slope_row(&mut powers[seen.clone()], &mut slopes[seen], log_sum, outputs);
         }
-        [
-            MatRef::new(powers, rows, cols),
-            MatRef::new(slopes, rows, cols),
-        ]
+        [MatRef::new(powers, rows, cols), MatRef::new(slopes, rows, cols)]
     }
 
     /// Turns the gradient of scores into gradients of queries, keys and values.
@@ -279,31 +242,13 @@ impl Attention<'_> {
         };
         let kv_head = head / (self.heads / self.kv_heads);
         target(&mut grads.value, kv_head, &block.keys, &mut |d_value| {
-            product(
-                1.0,
-                Arg::Transposed(powers),
-                Arg::Plain(d_output),
-                d_value,
-                Write::Add,
-            );
+            product(1.0, Arg::Transposed(powers), Arg::Plain(d_output), d_value, Write::Add);
         });
         target(&mut grads.key, kv_head, &block.keys, &mut |d_key| {
-            product(
-                self.scale(),
-                Arg::Transposed(slopes),
-                Arg::Plain(query),
-                d_key,
-                Write::Add,
-            );
+            product(self.scale(), Arg::Transposed(slopes), Arg::Plain(query), d_key, Write::Add);
         });
         target(&mut grads.query, head, &block.queries, &mut |d_query| {
-            product(
-                self.scale(),
-                Arg::Plain(slopes),
-                Arg::Plain(key),
-                d_query,
-                Write::Set,
-            );
+            product(self.scale(), Arg::Plain(slopes), Arg::Plain(key), d_query, Write::Set);
         });
     }
 
@@ -319,38 +264,26 @@ impl Attention<'_> {
     }
 
     fn first_key(&self, position: usize) -> usize {
-        self.window
-            .map_or(0, |window| (position + 1).saturating_sub(window))
+        self.window.map_or(0, |window| (position + 1).saturating_sub(window))
     }
 
     /// The blocks of a sequence.
     fn blocks_of(&self, len: usize) -> impl Iterator<Item = Block> {
         (0..len).step_by(QUERIES).map(move |start| {
             let end = (start + QUERIES).min(len);
-            Block {
-                queries: start..end,
-                keys: self.first_key(start)..end,
-            }
+            Block { queries: start..end, keys: self.first_key(start)..end }
         })
     }
 
     /// The blocks of all sequences, in order, with the rows of their sequence.
     fn blocks(&self) -> Vec<(&Range<usize>, Block)> {
-        let of = |span| {
-            self.blocks_of(Range::len(span))
-                .map(move |block| (span, block))
-        };
+        let of = |span| self.blocks_of(Range::len(span)).map(move |block| (span, block));
         self.spans.iter().flat_map(of).collect()
     }
 
     /// A matrix cut into the rows of each block.
     fn pieces<'m>(&self, mat: MatMut<'m, f32>) -> Vec<MatMut<'m, f32>> {
-        split(
-            mat,
-            self.blocks()
-                .into_iter()
-                .map(|(_, block)| block.queries.len()),
-        )
+        split(mat, self.blocks().into_iter().map(|(_, block)| block.queries.len()))
     }
 
     /// Queries, keys and values of one head in one block.
@@ -365,11 +298,7 @@ impl Attention<'_> {
             let rows = mat.rows_range(block.keys.start, block.keys.len());
             rows.columns(kv_head * self.head_dim, self.head_dim)
         };
-        (
-            self.head_of(inputs.query, head, block),
-            keys(inputs.key),
-            keys(inputs.value),
-        )
+        (self.head_of(inputs.query, head, block), keys(inputs.key), keys(inputs.value))
     }
 
     /// One head of the queries' rows.
@@ -384,16 +313,8 @@ impl Attention<'_> {
         let width = self.kv_heads * self.head_dim;
         assert!(self.heads.is_multiple_of(self.kv_heads), "heads in groups");
         assert_eq!(query.cols(), self.heads * self.head_dim, "width of queries");
-        assert_eq!(
-            (key.cols(), value.cols()),
-            (width, width),
-            "width of keys and values"
-        );
-        assert_eq!(
-            (key.rows(), value.rows()),
-            (query.rows(), query.rows()),
-            "rows"
-        );
+        assert_eq!((key.cols(), value.cols()), (width, width), "width of keys and values");
+        assert_eq!((key.rows(), value.rows()), (query.rows(), query.rows()), "rows");
         let end = self.spans.iter().fold(0, |end, span| {
             assert_eq!(span.start, end, "spans one after another");
             span.end
@@ -406,11 +327,7 @@ impl<'a> Inputs<'a> {
     /// The rows of one sequence.
     fn of(self, span: &Range<usize>) -> Self {
         let rows = |mat: MatRef<'a, f32>| mat.rows_range(span.start, span.len());
-        Self {
-            query: rows(self.query),
-            key: rows(self.key),
-            value: rows(self.value),
-        }
+        Self { query: rows(self.query), key: rows(self.key), value: rows(self.value) }
     }
 }
 
@@ -426,18 +343,11 @@ fn split<'m>(mut mat: MatMut<'m, f32>, rows: impl Iterator<Item = usize>) -> Vec
 }
 
 fn take(scratch: &Scratch) -> [Vec<f32>; 2] {
-    scratch
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .pop()
-        .unwrap_or_default()
+    scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
 }
 
 fn give(scratch: &Scratch, buffers: [Vec<f32>; 2]) {
-    scratch
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(buffers);
+    scratch.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
 }
 
 /// Replaces scores by the exponentials of their distance to the largest; returns the largest and

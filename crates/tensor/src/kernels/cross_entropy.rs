@@ -39,10 +39,7 @@ pub fn score(logits: MatRef<'_, f32>, targets: &[u32]) -> Vec<Prediction> {
             let (max, log_sum) = log_sum(row);
             let logit = row[target as usize];
             let is_greedy = logit == max && !row[..target as usize].contains(&max);
-            Prediction {
-                nll: log_sum - f64::from(logit),
-                is_greedy,
-            }
+            Prediction { nll: log_sum - f64::from(logit), is_greedy }
         };
         targets.iter().enumerate().map(score).collect::<Vec<_>>()
     });
@@ -105,10 +102,7 @@ mod tests {
     use crate::RngKey;
 
     fn naive(row: &[f64], target: usize) -> f64 {
-        row.iter()
-            .map(|z| (z - row[target]).exp())
-            .sum::<f64>()
-            .ln()
+        row.iter().map(|z| (z - row[target]).exp()).sum::<f64>().ln()
     }
 
     fn problem() -> (Mat<f32>, Vec<u32>) {
@@ -128,10 +122,7 @@ mod tests {
         for (i, &Prediction { nll, is_greedy }) in scores.iter().enumerate() {
             let want = naive(wide.row(i), targets[i] as usize);
             assert!((nll - want).abs() < 1e-6, "row {i}: {nll} is not {want}");
-            let first = wide
-                .row(i)
-                .iter()
-                .position(|z| wide.row(i).iter().all(|other| other <= z));
+            let first = wide.row(i).iter().position(|z| wide.row(i).iter().all(|other| other <= z));
             assert_eq!(is_greedy, first == Some(targets[i] as usize), "row {i}");
         }
     }
@@ -144,9 +135,7 @@ mod tests {
         let total = cross_entropy(&mut gradient, &targets, 0.5);
         let wide = logits.cast::<f64>();
         let kept = || (0..19).filter(|&i| i != 5);
-        let want: f64 = kept()
-            .map(|i| naive(wide.row(i), targets[i] as usize))
-            .sum();
+        let want: f64 = kept().map(|i| naive(wide.row(i), targets[i] as usize)).sum();
         assert!((total - want).abs() < 1e-4, "{total} is not {want}");
         assert!(gradient.row(5).iter().all(|&g| g == 0.0));
         for i in kept() {
@@ -157,10 +146,7 @@ mod tests {
                     0.5 * naive(&row, targets[i] as usize)
                 };
                 let want = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-                assert!(
-                    (f64::from(gradient.at(i, j)) - want).abs() < 1e-6,
-                    "({i}, {j})"
-                );
+                assert!((f64::from(gradient.at(i, j)) - want).abs() < 1e-6, "({i}, {j})");
             }
         }
     }

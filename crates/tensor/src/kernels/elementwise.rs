@@ -23,9 +23,7 @@ pub fn add(a: &mut [f32], b: &[f32]) {
 #[must_use]
 pub fn all_finite(a: &[f32]) -> bool {
     let pieces = a.chunks(PIECE).collect();
-    parallel::map(pieces, |_, piece| finite_slice(piece))
-        .into_iter()
-        .all(|finite| finite)
+    parallel::map(pieces, |_, piece| finite_slice(piece)).into_iter().all(|finite| finite)
 }
 
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
@@ -40,9 +38,7 @@ fn finite_slice(a: &[f32]) -> bool {
     /// The bits of the exponent, all set in infinities and NaN.
     const EXPONENT: u32 = 0x7f80_0000;
     // No early exit, so that the loop is a vector loop.
-    a.iter().fold(0, |bad, a| {
-        bad | u32::from(a.to_bits() & EXPONENT == EXPONENT)
-    }) == 0
+    a.iter().fold(0, |bad, a| bad | u32::from(a.to_bits() & EXPONENT == EXPONENT)) == 0
 }
 
 #[cfg(test)]
@@ -61,11 +57,7 @@ mod tests {
     fn one_bad_number_is_found_wherever_it_stands() {
         let mut a = vec![f32::MAX; 40_000];
         assert!(all_finite(&a) && all_finite(&[]));
-        for (at, bad) in [
-            (0, f32::NAN),
-            (39_999, f32::INFINITY),
-            (20_000, f32::NEG_INFINITY),
-        ] {
+        for (at, bad) in [(0, f32::NAN), (39_999, f32::INFINITY), (20_000, f32::NEG_INFINITY)] {
             a[at] = bad;
             assert!(!all_finite(&a), "{bad} at {at}");
             a[at] = 0.0;

@@ -66,10 +66,7 @@ impl<T: Scalar> Arg<'_, T> {
     fn check(&self) {
         let (Self::Plain(m) | Self::Transposed(m)) = self;
         if m.rows() > 0 {
-            assert!(
-                m.data().len() >= (m.rows() - 1) * m.stride() + m.cols(),
-                "view out of bounds"
-            );
+            assert!(m.data().len() >= (m.rows() - 1) * m.stride() + m.cols(), "view out of bounds");
         }
     }
 }
@@ -152,11 +149,7 @@ fn piece_extents(rows: usize, cols: usize) -> (usize, usize) {
         (rows, cols.div_ceil(2).next_multiple_of(PIECE_MULTIPLE))
     } else if rows < 2 * ROWS_PER_PIECE {
         // Square and small, as the gradient of a weight: two pieces, or four of the larger ones.
-        let step = if rows <= ROWS_PER_PIECE {
-            rows.div_ceil(2)
-        } else {
-            ROWS_PER_PIECE / 2
-        };
+        let step = if rows <= ROWS_PER_PIECE { rows.div_ceil(2) } else { ROWS_PER_PIECE / 2 };
         (step.next_multiple_of(PIECE_MULTIPLE), cols)
     } else {
         (ROWS_PER_PIECE, cols)
@@ -171,10 +164,7 @@ fn product_in_pieces<T: Scalar>(
     write: Write,
 ) {
     let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
-    assert!(
-        c.data_mut().len() >= (rows - 1) * stride + cols,
-        "view out of bounds"
-    );
+    assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
     let base = Pointer(c.data_mut().as_mut_ptr());
     let (a, b) = (Shared(a), Shared(b));
     let (high, wide) = piece_extents(rows, cols);
@@ -216,20 +206,11 @@ fn piece_of_product<T: Scalar>(
     write: Write,
 ) {
     let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
-    assert!(
-        c.data_mut().len() >= (rows - 1) * stride + cols,
-        "view out of bounds"
-    );
+    assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
     let c_raw = (c.data_mut().as_mut_ptr(), 1, stride as isize);
     // SAFETY: callers checked the views of `a` and `b`, and `c` is a checked exclusive view.
     unsafe {
-        raw_product(
-            (rows, cols, a.cols()),
-            c_raw,
-            (alpha, write),
-            a.raw(),
-            b.raw(),
-        );
+        raw_product((rows, cols, a.cols()), c_raw, (alpha, write), a.raw(), b.raw());
     }
 }
 
@@ -277,11 +258,7 @@ mod tests {
     use crate::{Mat, RngKey};
 
     fn random(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
-        Mat::from_vec(
-            rows,
-            cols,
-            RngKey::new(seed).stream().normals(rows * cols, 1.0),
-        )
+        Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
     }
 
     fn naive(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
@@ -338,17 +315,10 @@ mod tests {
             c.view_mut().columns(3, 4),
             Write::Set,
         );
-        let expected = naive(
-            &a.view().columns(2, 5).to_mat(),
-            &b.view().rows_range(1, 5).to_mat(),
-        );
+        let expected = naive(&a.view().columns(2, 5).to_mat(), &b.view().rows_range(1, 5).to_mat());
         for i in 0..6 {
             for j in 0..12 {
-                let want = if (3..7).contains(&j) {
-                    expected.at(i, j - 3)
-                } else {
-                    0.0
-                };
+                let want = if (3..7).contains(&j) { expected.at(i, j - 3) } else { 0.0 };
                 assert!((c.at(i, j) - want).abs() < 1e-12);
             }
         }

@@ -59,11 +59,7 @@ mod tests {
             let x: Mat<f64> = Mat::from_fn(5, size, |_, _| stream.normal());
             let want = Mat::from_fn(5, size, |r, i| {
                 let sign = |j: usize| {
-                    if (i & j).count_ones().is_multiple_of(2) {
-                        1.0
-                    } else {
-                        -1.0
-                    }
+                    if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
                 };
                 (0..size).map(|j| sign(j) * x.at(r, j)).sum::<f64>()
             });

@@ -57,12 +57,7 @@ pub(super) fn dot3(a: &[f32], b: &[f32], c: &[f32]) -> f32 {
 /// The largest number; NaN are passed over, and of none it is minus infinity.
 #[inline(always)]
 pub(super) fn max(a: &[f32]) -> f32 {
-    reduce(
-        [a],
-        f32::NEG_INFINITY,
-        |[a]| a,
-        |a, b| if b > a { b } else { a },
-    )
+    reduce([a], f32::NEG_INFINITY, |[a]| a, |a, b| if b > a { b } else { a })
 }
 
 /// `e^x` to two units in the last place; overflow gives infinity, underflow zero, NaN stays NaN.
@@ -113,11 +108,7 @@ mod tests {
             let wide = |v: &f32| f64::from(*v);
             let total: f64 = a.iter().map(wide).sum();
             let product: f64 = a.iter().zip(&b).map(|(a, b)| wide(a) * wide(b)).sum();
-            let triple: f64 = a
-                .iter()
-                .zip(&b)
-                .map(|(a, b)| wide(a) * wide(b) * wide(b))
-                .sum();
+            let triple: f64 = a.iter().zip(&b).map(|(a, b)| wide(a) * wide(b) * wide(b)).sum();
             assert!((f64::from(sum(&a)) - total).abs() < 1e-5);
             assert!((f64::from(dot(&a, &b)) - product).abs() < 1e-5);
             assert!((f64::from(dot3(&a, &b, &b)) - triple).abs() < 1e-5);

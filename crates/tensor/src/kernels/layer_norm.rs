@@ -12,18 +12,10 @@ use crate::{MatMut, MatRef, Scalar, parallel};
 /// If the shapes differ.
 #[track_caller]
 pub fn forward<T: Scalar>(x: MatRef<'_, T>, y: MatMut<'_, T>, scale: &mut [T], epsilon: f64) {
-    assert_eq!(
-        (x.rows(), x.cols()),
-        (y.rows(), y.cols()),
-        "x and y of a layer norm"
-    );
+    assert_eq!((x.rows(), x.cols()), (y.rows(), y.cols()), "x and y of a layer norm");
     assert_eq!(scale.len(), x.rows(), "scales of a layer norm");
     let block = parallel::ROW_BLOCK;
-    let pieces = y
-        .row_blocks(block)
-        .into_iter()
-        .zip(scale.chunks_mut(block))
-        .collect();
+    let pieces = y.row_blocks(block).into_iter().zip(scale.chunks_mut(block)).collect();
     parallel::for_each(pieces, |k, (mut y, scale): (MatMut<'_, T>, &mut [T])| {
         for (i, scale) in scale.iter_mut().enumerate() {
             let x = x.row(k * block + i);
@@ -32,10 +24,7 @@ pub fn forward<T: Scalar>(x: MatRef<'_, T>, y: MatMut<'_, T>, scale: &mut [T], e
             let variance = sum_lanes(x, x, |v, _| (v - mean) * (v - mean)) / count;
             *scale = T::from_f64(1.0 / (variance + epsilon).sqrt());
             let mean = T::from_f64(mean);
-            y.row_mut(i)
-                .iter_mut()
-                .zip(x)
-                .for_each(|(y, &x)| *y = (x - mean) * *scale);
+            y.row_mut(i).iter_mut().zip(x).for_each(|(y, &x)| *y = (x - mean) * *scale);
         }
     });
 }
@@ -47,11 +36,7 @@ pub fn forward<T: Scalar>(x: MatRef<'_, T>, y: MatMut<'_, T>, scale: &mut [T], e
 /// If the shapes differ.
 #[track_caller]
 pub fn backward<T: Scalar>(y: MatRef<'_, T>, scale: &[T], d: MatMut<'_, T>) {
-    assert_eq!(
-        (y.rows(), y.cols()),
-        (d.rows(), d.cols()),
-        "output and gradient of a layer norm"
-    );
+    assert_eq!((y.rows(), y.cols()), (d.rows(), d.cols()), "output and gradient of a layer norm");
     assert_eq!(scale.len(), y.rows(), "scales of a layer norm");
     let block = parallel::ROW_BLOCK;
     parallel::for_each(d.row_blocks(block), |k, mut d| {
@@ -62,9 +47,7 @@ pub fn backward<T: Scalar>(y: MatRef<'_, T>, scale: &[T], d: MatMut<'_, T>) {
             let mean = sum_lanes(d, d, |d, _| d) / count;
             let along = sum_lanes(d, y, |d, y| d * y) / count;
             let (mean, along) = (T::from_f64(mean), T::from_f64(along));
-            d.iter_mut()
-                .zip(y)
-                .for_each(|(d, &y)| *d = scale * (*d - mean - y * along));
+            d.iter_mut().zip(y).for_each(|(d, &y)| *d = scale * (*d - mean - y * along));
         }
     });
 }
@@ -81,10 +64,7 @@ fn sum_lanes<T: Scalar>(a: &[T], b: &[T], term: impl Fn(f64, f64) -> f64) -> f64
             *sum += term(a[lane].to_f64(), b[lane].to_f64());
         }
     }
-    let rest = a_rest
-        .iter()
-        .zip(b_rest)
-        .map(|(a, b)| term(a.to_f64(), b.to_f64()));
+    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| term(a.to_f64(), b.to_f64()));
     sums.into_iter().sum::<f64>() + rest.sum::<f64>()
 }
 
@@ -104,13 +84,7 @@ mod tests {
             (y, scale)
         };
         let loss = |x: &Mat<f64>| {
-            run(x)
-                .0
-                .data()
-                .iter()
-                .zip(weight.data())
-                .map(|(y, w)| y * w)
-                .sum::<f64>()
+            run(x).0.data().iter().zip(weight.data()).map(|(y, w)| y * w).sum::<f64>()
         };
         let (y, scale) = run(&x);
         for i in 0..3 {
@@ -125,11 +99,7 @@ mod tests {
             up.data_mut()[k] += 1e-5;
             down.data_mut()[k] -= 1e-5;
             let slope = (loss(&up) - loss(&down)) / 2e-5;
-            assert!(
-                (slope - d.data()[k]).abs() < 1e-8,
-                "{k}: {slope}, {}",
-                d.data()[k]
-            );
+            assert!((slope - d.data()[k]).abs() < 1e-8, "{k}: {slope}, {}", d.data()[k]);
         }
     }
 }

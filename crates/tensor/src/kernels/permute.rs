@@ -8,19 +8,12 @@ use crate::{MatMut, MatRef, Scalar, parallel};
 /// If the shapes differ, or an index is out of range.
 #[track_caller]
 pub fn gather<T: Scalar>(x: MatRef<'_, T>, order: &[u32], y: MatMut<'_, T>) {
-    assert_eq!(
-        (x.rows(), order.len()),
-        (y.rows(), y.cols()),
-        "rows and order of a permutation"
-    );
+    assert_eq!((x.rows(), order.len()), (y.rows(), y.cols()), "rows and order of a permutation");
     let block = parallel::ROW_BLOCK;
     parallel::for_each(y.row_blocks(block), |k, mut y| {
         for i in 0..y.rows() {
             let x = x.row(k * block + i);
-            y.row_mut(i)
-                .iter_mut()
-                .zip(order)
-                .for_each(|(y, &from)| *y = x[from as usize]);
+            y.row_mut(i).iter_mut().zip(order).for_each(|(y, &from)| *y = x[from as usize]);
         }
     });
 }
@@ -31,19 +24,12 @@ pub fn gather<T: Scalar>(x: MatRef<'_, T>, order: &[u32], y: MatMut<'_, T>) {
 /// If the shapes differ, or an index is out of range.
 #[track_caller]
 pub fn scatter<T: Scalar>(x: MatRef<'_, T>, order: &[u32], y: MatMut<'_, T>) {
-    assert_eq!(
-        (y.rows(), order.len()),
-        (x.rows(), x.cols()),
-        "rows and order of a permutation"
-    );
+    assert_eq!((y.rows(), order.len()), (x.rows(), x.cols()), "rows and order of a permutation");
     let block = parallel::ROW_BLOCK;
     parallel::for_each(y.row_blocks(block), |k, mut y| {
         for i in 0..y.rows() {
             let y = y.row_mut(i);
-            x.row(k * block + i)
-                .iter()
-                .zip(order)
-                .for_each(|(&x, &to)| y[to as usize] = x);
+            x.row(k * block + i).iter().zip(order).for_each(|(&x, &to)| y[to as usize] = x);
         }
     });
 }

@@ -14,20 +14,11 @@ use multiversion::multiversion;
 /// If the shapes do not match.
 #[track_caller]
 pub fn rms_norm(x: MatRef<'_, f32>, weight: &[f32], epsilon: f64, y: MatMut<'_, f32>) {
-    assert_eq!(
-        (x.rows(), x.cols()),
-        (y.rows(), y.cols()),
-        "norm between shapes"
-    );
+    assert_eq!((x.rows(), x.cols()), (y.rows(), y.cols()), "norm between shapes");
     assert_eq!(weight.len(), x.cols(), "weight of the norm");
     parallel::for_each(y.row_blocks(ROW_BLOCK), |block, mut y| {
         for i in 0..y.rows() {
-            normalise_row(
-                x.row(block * ROW_BLOCK + i),
-                weight,
-                epsilon as f32,
-                y.row_mut(i),
-            );
+            normalise_row(x.row(block * ROW_BLOCK + i), weight, epsilon as f32, y.row_mut(i));
         }
     });
 }
@@ -47,21 +38,9 @@ pub fn rms_norm_backward(
     dx: MatMut<'_, f32>,
     dweight: &mut [f32],
 ) {
-    assert_eq!(
-        (x.rows(), x.cols()),
-        (dx.rows(), dx.cols()),
-        "gradient of the norm"
-    );
-    assert_eq!(
-        (x.rows(), x.cols()),
-        (dy.rows(), dy.cols()),
-        "gradient of the norm"
-    );
-    assert_eq!(
-        (weight.len(), dweight.len()),
-        (x.cols(), x.cols()),
-        "weight of the norm"
-    );
+    assert_eq!((x.rows(), x.cols()), (dx.rows(), dx.cols()), "gradient of the norm");
+    assert_eq!((x.rows(), x.cols()), (dy.rows(), dy.cols()), "gradient of the norm");
+    assert_eq!((weight.len(), dweight.len()), (x.cols(), x.cols()), "weight of the norm");
     // Every block sums its own part of the weight's gradient; parts are added in a fixed order.
     let parts = parallel::map(dx.row_blocks(ROW_BLOCK), |block, mut dx| {
         let mut part = vec![0.0; weight.len()];
@@ -73,10 +52,7 @@ pub fn rms_norm_backward(
         part
     });
     for part in parts {
-        dweight
-            .iter_mut()
-            .zip(part)
-            .for_each(|(sum, part)| *sum += part);
+        dweight.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
     }
 }
 
@@ -140,19 +116,10 @@ mod tests {
     fn gradient_equals_central_differences() {
         let (x, weight, dy) = problem();
         let (mut dx, mut dweight) = (Mat::from_fn(70, 21, |_, _| 1.0f32), vec![2.0f32; 21]);
-        rms_norm_backward(
-            (x.view(), &weight, EPSILON),
-            dy.view(),
-            dx.view_mut(),
-            &mut dweight,
-        );
+        rms_norm_backward((x.view(), &weight, EPSILON), dy.view(), dx.view_mut(), &mut dweight);
         let loss = |x: &Mat<f64>, weight: &[f64]| -> f64 {
             let y = naive(x, weight);
-            y.data()
-                .iter()
-                .zip(dy.data())
-                .map(|(y, d)| y * f64::from(*d))
-                .sum()
+            y.data().iter().zip(dy.data()).map(|(y, d)| y * f64::from(*d)).sum()
         };
         let wide: Vec<f64> = weight.iter().map(|&w| f64::from(w)).collect();
         let step = 1e-5;

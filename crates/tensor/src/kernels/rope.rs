@@ -33,19 +33,10 @@ impl RopeTable {
         let angles = (0..positions).flat_map(|position| {
             // The product is rounded to f32 as in the models' own code, which matters to the last
             // digits at large positions.
-            frequencies
-                .iter()
-                .map(move |f| f64::from(position as f32 * f))
+            frequencies.iter().map(move |f| f64::from(position as f32 * f))
         });
-        let (sin, cos) = angles
-            .map(|angle| (angle.sin() as f32, angle.cos() as f32))
-            .unzip();
-        Self {
-            cos,
-            sin,
-            half: frequencies.len(),
-            positions,
-        }
+        let (sin, cos) = angles.map(|angle| (angle.sin() as f32, angle.cos() as f32)).unzip();
+        Self { cos, sin, half: frequencies.len(), positions }
     }
 
     /// Number of positions.
@@ -62,22 +53,11 @@ impl RopeTable {
     #[track_caller]
     pub fn rotate(&self, x: MatMut<'_, f32>, spans: &[Range<usize>], turn: Turn) {
         let head_dim = 2 * self.half;
-        assert!(
-            x.cols().is_multiple_of(head_dim),
-            "{} features of heads of {head_dim}",
-            x.cols()
-        );
+        assert!(x.cols().is_multiple_of(head_dim), "{} features of heads of {head_dim}", x.cols());
         let mut positions = vec![0; x.rows()];
         for span in spans {
-            assert!(
-                span.len() <= self.positions,
-                "{} of {} positions",
-                span.len(),
-                self.positions
-            );
-            span.clone()
-                .enumerate()
-                .for_each(|(position, row)| positions[row] = position);
+            assert!(span.len() <= self.positions, "{} of {} positions", span.len(), self.positions);
+            span.clone().enumerate().for_each(|(position, row)| positions[row] = position);
         }
         parallel::for_each(x.row_blocks(ROW_BLOCK), |block, mut rows| {
             for i in 0..rows.rows() {
@@ -110,11 +90,7 @@ mod tests {
         let (frequencies, width) = ([1.0f32, 0.1, 0.003], 12);
         let table = RopeTable::new(&frequencies, 200);
         let spans = [0..130, 130..131, 131..200];
-        let x = Mat::from_vec(
-            200,
-            width,
-            RngKey::new(1).stream().normals::<f32>(200 * width, 1.0),
-        );
+        let x = Mat::from_vec(200, width, RngKey::new(1).stream().normals::<f32>(200 * width, 1.0));
         let mut y = x.clone();
         table.rotate(y.view_mut(), &spans, Turn::Forward);
         for span in &spans {

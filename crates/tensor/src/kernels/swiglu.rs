@@ -18,11 +18,7 @@ const PIECE: usize = 1 << 14;
 #[track_caller]
 pub fn swiglu(gate: &Mat<f32>, up: &Mat<f32>, y: &mut Mat<f32>) {
     let (len, gate, up) = (y.data().len(), gate.data(), up.data());
-    assert_eq!(
-        (gate.len(), up.len()),
-        (len, len),
-        "gate, up and output differ in size"
-    );
+    assert_eq!((gate.len(), up.len()), (len, len), "gate, up and output differ in size");
     parallel::for_each_chunk(y.data_mut(), PIECE, |piece, y| {
         let at = piece * PIECE;
         swiglu_slice(&gate[at..at + y.len()], &up[at..at + y.len()], y);
@@ -87,10 +83,7 @@ mod tests {
         swiglu(&gate, &up, &mut y);
         for ((&g, &u), &y) in gate.data().iter().zip(up.data()).zip(y.data()) {
             let want = naive(f64::from(g), f64::from(u));
-            assert!(
-                (f64::from(y) - want).abs() < 1e-6 * (1.0 + want.abs()),
-                "{y} is not {want}"
-            );
+            assert!((f64::from(y) - want).abs() < 1e-6 * (1.0 + want.abs()), "{y} is not {want}");
         }
     }
 

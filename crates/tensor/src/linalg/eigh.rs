@@ -21,9 +21,7 @@ pub fn eigh(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
     if (0..a.rows()).any(|i| a.row(i).iter().any(|v| !v.is_finite())) {
         return Err(NoConvergence);
     }
-    let eigen = to_faer(a)
-        .self_adjoint_eigen(faer::Side::Lower)
-        .map_err(|_| NoConvergence)?;
+    let eigen = to_faer(a).self_adjoint_eigen(faer::Side::Lower).map_err(|_| NoConvergence)?;
     let (values, vectors) = (eigen.S().column_vector(), eigen.U());
     Ok(Eigh {
         values: (0..values.nrows()).map(|i| values[i]).collect(),

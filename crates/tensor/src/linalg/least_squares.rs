@@ -22,14 +22,8 @@ impl std::error::Error for NotPositiveDefinite {}
 /// # Errors
 /// [`NotPositiveDefinite`].
 pub fn solve_spd(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Result<Mat<f64>, NotPositiveDefinite> {
-    assert_eq!(
-        (a.rows(), b.cols()),
-        (a.cols(), a.cols()),
-        "shapes of a right division"
-    );
-    let llt = to_faer(a)
-        .llt(faer::Side::Lower)
-        .map_err(|_| NotPositiveDefinite)?;
+    assert_eq!((a.rows(), b.cols()), (a.cols(), a.cols()), "shapes of a right division");
+    let llt = to_faer(a).llt(faer::Side::Lower).map_err(|_| NotPositiveDefinite)?;
     let solved = llt.solve(faer::Mat::from_fn(b.cols(), b.rows(), |i, j| b.at(j, i)));
     Ok(Mat::from_fn(b.rows(), b.cols(), |i, j| solved[(j, i)]))
 }

@@ -35,9 +35,7 @@ impl SkewEigen {
     pub fn planes(&self) -> Vec<SkewPlane> {
         let n = self.values.len();
         let scaled = |m: &Mat<f64>, k: usize| -> Vec<f64> {
-            (0..n)
-                .map(|i| std::f64::consts::SQRT_2 * m.at(i, k))
-                .collect()
+            (0..n).map(|i| std::f64::consts::SQRT_2 * m.at(i, k)).collect()
         };
         (0..n / 2)
             .map(|k| n - 1 - k)
@@ -64,11 +62,7 @@ pub fn skew_eigen(a: MatRef<'_, f64>) -> Result<SkewEigen, NoConvergence> {
         return Err(NoConvergence);
     }
     if n < 2 {
-        return Ok(SkewEigen {
-            values: vec![0.0; n],
-            re: Mat::identity(n),
-            im: Mat::zeros(n, n),
-        });
+        return Ok(SkewEigen { values: vec![0.0; n], re: Mat::identity(n), im: Mat::zeros(n, n) });
     }
     // -i A is Hermitian with the real eigenvalues w.
     let hermitian = faer::Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
@@ -76,9 +70,7 @@ pub fn skew_eigen(a: MatRef<'_, f64>) -> Result<SkewEigen, NoConvergence> {
         std::cmp::Ordering::Equal => faer::c64::new(0.0, 0.0),
         std::cmp::Ordering::Less => faer::c64::new(0.0, a.at(j, i)),
     });
-    let eigen = hermitian
-        .self_adjoint_eigen(faer::Side::Lower)
-        .map_err(|_| NoConvergence)?;
+    let eigen = hermitian.self_adjoint_eigen(faer::Side::Lower).map_err(|_| NoConvergence)?;
     let (values, vectors) = (eigen.S().column_vector(), eigen.U());
     Ok(SkewEigen {
         values: (0..n).map(|i| values[i].re).collect(),
@@ -99,13 +91,12 @@ mod tests {
             let draw: Mat<f64> = Mat::from_fn(n, n, |_, _| stream.normal());
             let random = Mat::from_fn(n, n, |i, j| draw.at(i, j) - draw.at(j, i));
             // Plane k turns axes 2k and 2k+1, all at the same rate but the last, which stays.
-            let equal = Mat::from_fn(n, n, |i, j| {
-                match (i / 2 == j / 2 && i / 2 * 2 + 3 < n, i < j) {
+            let equal =
+                Mat::from_fn(n, n, |i, j| match (i / 2 == j / 2 && i / 2 * 2 + 3 < n, i < j) {
                     (true, true) => 1.5,
                     (true, false) if i != j => -1.5,
                     _ => 0.0,
-                }
-            });
+                });
             for a in [random, equal, Mat::zeros(n, n)] {
                 let planes = skew_eigen(a.view()).unwrap().planes();
                 assert!(planes.windows(2).all(|w| w[0].angle >= w[1].angle));

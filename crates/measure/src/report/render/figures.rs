@@ -51,20 +51,12 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
     });
     let y = Scale::around(ends.chain(dense), false)?;
     let x = Scale::around(summaries.iter().map(size), true)?;
-    let mut counts: Vec<usize> = summaries
-        .iter()
-        .map(|summary| summary.layer_count)
-        .collect();
+    let mut counts: Vec<usize> = summaries.iter().map(|summary| summary.layer_count).collect();
     counts.dedup();
     let panels = counts.iter().map(|&layers| {
-        let here = || {
-            summaries
-                .iter()
-                .filter(move |summary| summary.layer_count == layers)
-        };
-        let series = first_appearances(here().map(|summary| summary.method))
-            .into_iter()
-            .map(|method| {
+        let here = || summaries.iter().filter(move |summary| summary.layer_count == layers);
+        let series =
+            first_appearances(here().map(|summary| summary.method)).into_iter().map(|method| {
                 let mut points: Vec<_> = here()
                     .filter(|summary| summary.method == method)
                     .filter_map(|summary| {
@@ -73,11 +65,7 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
                     })
                     .collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                Series {
-                    method: place(report, method),
-                    points,
-                    look: Look::Marked,
-                }
+                Series { method: place(report, method), points, look: Look::Marked }
             });
         let noun = if layers == 1 { "layer" } else { "layers" };
         Plot {
@@ -87,11 +75,7 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
                 scale: x.clone(),
                 ticks: None,
             },
-            y: Axis {
-                title: String::new(),
-                scale: y.clone(),
-                ticks: None,
-            },
+            y: Axis { title: String::new(), scale: y.clone(), ticks: None },
             series: series.collect(),
             dense,
         }
@@ -112,41 +96,22 @@ fn curves(report: &Report) -> Option<Figure> {
     let mut left_out = 0;
     let methods = first_appearances(report.curves.iter().map(|curve| curve.method.as_str()));
     for method in methods {
-        let lines: Vec<Vec<(f64, f64)>> = report
-            .curves
-            .iter()
-            .filter(|curve| curve.method == method)
-            .map(relative)
-            .collect();
+        let lines: Vec<Vec<(f64, f64)>> =
+            report.curves.iter().filter(|curve| curve.method == method).map(relative).collect();
         left_out += lines.len().saturating_sub(MOST_CURVES);
         let mean = geometric_mean(&lines);
-        let faint = if mean.is_some() {
-            Look::Faint
-        } else {
-            Look::Line
-        };
+        let faint = if mean.is_some() { Look::Faint } else { Look::Line };
         let method = place(report, method);
         for line in lines.into_iter().take(MOST_CURVES) {
-            series.push(Series {
-                method,
-                points: bare(line),
-                look: faint,
-            });
+            series.push(Series { method, points: bare(line), look: faint });
         }
         if let Some(mean) = mean {
-            series.push(Series {
-                method,
-                points: bare(mean),
-                look: Look::Line,
-            });
+            series.push(Series { method, points: bare(mean), look: Look::Line });
         }
     }
     // Means lie above all single curves.
     series.sort_by_key(|series| series.look != Look::Faint);
-    let y = Scale::around(
-        series.iter().flat_map(|s| s.points.iter().map(|p| p.1)),
-        true,
-    )?;
+    let y = Scale::around(series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), true)?;
     let mut note = "Each faint line is one fit, the strong line the geometric mean of the method. \
                     Errors are squared, relative to the power of the target."
         .to_owned();
@@ -163,22 +128,12 @@ fn curves(report: &Report) -> Option<Figure> {
                 title: "share of training".to_owned(),
                 scale: Scale::linear(0.0, 1.0),
                 ticks: Some(
-                    [
-                        (0.0, "0"),
-                        (0.25, "25 %"),
-                        (0.5, "50 %"),
-                        (0.75, "75 %"),
-                        (1.0, "100 %"),
-                    ]
-                    .map(|(value, label)| (value, label.to_owned()))
-                    .into(),
+                    [(0.0, "0"), (0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), (1.0, "100 %")]
+                        .map(|(value, label)| (value, label.to_owned()))
+                        .into(),
                 ),
             },
-            y: Axis {
-                title: String::new(),
-                scale: y,
-                ticks: None,
-            },
+            y: Axis { title: String::new(), scale: y, ticks: None },
             series,
             dense: None,
         }],
@@ -188,15 +143,9 @@ fn curves(report: &Report) -> Option<Figure> {
 /// (share of steps, relative validation error).
 fn relative(curve: &Curve) -> Vec<(f64, f64)> {
     let steps = curve.points.last().map_or(1, |point| point.step.max(1)) as f64;
-    let power = if curve.target_power > 0.0 {
-        curve.target_power
-    } else {
-        1.0
-    };
+    let power = if curve.target_power > 0.0 { curve.target_power } else { 1.0 };
     let points = curve.points.iter();
-    points
-        .map(|point| (point.step as f64 / steps, point.validation / power))
-        .collect()
+    points.map(|point| (point.step as f64 / steps, point.validation / power)).collect()
 }
 
 /// Of lines of equal length; none if there is one line only, or lengths differ.
@@ -241,11 +190,7 @@ fn errors(report: &Report) -> Option<Figure> {
                 let spread = Spread::of(&values)?;
                 Some((layer as f64, spread.mean, spread.deviation))
             });
-            Series {
-                method: place(report, method),
-                points: points.collect(),
-                look: Look::Marked,
-            }
+            Series { method: place(report, method), points: points.collect(), look: Look::Marked }
         });
         Plot {
             title: role_name(role).to_owned(),
@@ -254,11 +199,7 @@ fn errors(report: &Report) -> Option<Figure> {
                 scale: Scale::linear(first - 0.5, last + 0.5),
                 ticks: Some(whole_ticks(&layers, 10)),
             },
-            y: Axis {
-                title: String::new(),
-                scale: y.clone(),
-                ticks: None,
-            },
+            y: Axis { title: String::new(), scale: y.clone(), ticks: None },
             series: series.collect(),
             dense: None,
         }
@@ -275,11 +216,7 @@ fn errors(report: &Report) -> Option<Figure> {
 }
 
 fn place(report: &Report, method: &str) -> usize {
-    report
-        .methods()
-        .iter()
-        .position(|known| *known == method)
-        .unwrap_or(0)
+    report.methods().iter().position(|known| *known == method).unwrap_or(0)
 }
 
 fn role_name(role: Role) -> &'static str {

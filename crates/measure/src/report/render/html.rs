@@ -15,21 +15,9 @@ const STYLE: &str = include_str!("style.css");
 
 /// Plots are drawn twice, for narrow and for wide pages, so that their text keeps its size; the
 /// style sheet shows one of them.
-const NARROW: Size = Size {
-    width: 350,
-    height: 270,
-    text: 12,
-};
-const WIDE: Size = Size {
-    width: 880,
-    height: 340,
-    text: 13,
-};
-const THIRD: Size = Size {
-    width: 350,
-    height: 290,
-    text: 14,
-};
+const NARROW: Size = Size { width: 350, height: 270, text: 12 };
+const WIDE: Size = Size { width: 880, height: 340, text: 13 };
+const THIRD: Size = Size { width: 350, height: 290, text: 14 };
 
 /// The whole report as an HTML document.
 ///
@@ -63,11 +51,8 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
     let runs = report.run_table();
     if !runs.rows.is_empty() {
         section(&mut page, &runs.caption, |page| {
-            let _ = write!(
-                page,
-                "<details>\n<summary>Show all {} runs</summary>\n",
-                runs.rows.len()
-            );
+            let _ =
+                write!(page, "<details>\n<summary>Show all {} runs</summary>\n", runs.rows.len());
             table_html(page, &runs, report);
             page.push_str("</details>\n");
         });
@@ -91,22 +76,12 @@ fn header(page: &mut String, report: &Report) {
         page,
         "<header>\n<p class=\"kicker\">Linwright report · {}</p>\n<h1>{}</h1>\n\
          <p class=\"headline\">{}</p>\n<dl class=\"facts\">\n",
-        escape(
-            iso_date(report.provenance.date_unix_seconds)
-                .split('T')
-                .next()
-                .unwrap_or("")
-        ),
+        escape(iso_date(report.provenance.date_unix_seconds).split('T').next().unwrap_or("")),
         escape(&report.title),
         escape(&report.headline())
     );
     let mut fact = |name: &str, value: &str| {
-        let _ = writeln!(
-            page,
-            "<div><dt>{}</dt><dd>{}</dd></div>",
-            escape(name),
-            escape(value)
-        );
+        let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
     };
     fact("Model", &report.model.name);
     fact("Parameters", &count(report.model.parameters as f64));
@@ -178,10 +153,7 @@ fn swatch(method: Option<&str>, methods: &[&str]) -> String {
         palette::Marker::Triangle => "triangle",
         palette::Marker::Diamond => "diamond",
     };
-    format!(
-        "<span class=\"swatch {shape} {}\"></span>",
-        palette::class(place)
-    )
+    format!("<span class=\"swatch {shape} {}\"></span>", palette::class(place))
 }
 
 fn figure_html(page: &mut String, figure: &Figure, report: &Report) -> Result<(), ReportError> {
@@ -196,11 +168,7 @@ fn figure_html(page: &mut String, figure: &Figure, report: &Report) -> Result<()
         let mut series = figure.panels.iter().flat_map(|panel| &panel.series);
         series.any(|series| series.method == place && !series.points.is_empty())
     };
-    for (_, method) in methods
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| shown(*place))
-    {
+    for (_, method) in methods.iter().enumerate().filter(|(place, _)| shown(*place)) {
         let mark = swatch(Some(method), &methods);
         let _ = writeln!(page, "<li>{mark}{}</li>", escape(method));
     }
@@ -223,18 +191,10 @@ fn panel_html(
     panel: &Plot,
     single: bool,
 ) -> Result<(), ReportError> {
-    let heading = if panel.title.is_empty() {
-        &figure.title
-    } else {
-        &panel.title
-    };
+    let heading = if panel.title.is_empty() { &figure.title } else { &panel.title };
     let _ = write!(page, "<figure>\n<figcaption>");
     if !panel.title.is_empty() {
-        let _ = write!(
-            page,
-            "<strong>{}</strong> ",
-            escape(&sentence(&panel.title))
-        );
+        let _ = write!(page, "<strong>{}</strong> ", escape(&sentence(&panel.title)));
     }
     let label = format!("{}: {} over {}", heading, figure.y_title, panel.x.title);
     let _ = write!(
@@ -259,11 +219,7 @@ fn provenance(page: &mut String, report: &Report) {
         page.push_str("<dl class=\"provenance\">\n");
         for row in &table.rows {
             let cells: Vec<String> = row.cells.iter().map(|cell| escape(cell)).collect();
-            let _ = writeln!(
-                page,
-                "<div><dt>{}</dt><dd>{}</dd></div>",
-                cells[0], cells[1]
-            );
+            let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", cells[0], cells[1]);
         }
         page.push_str("</dl>\n");
     });

@@ -7,11 +7,7 @@ use std::fmt::Write;
 /// The whole report but its plots; what comes from outside is escaped.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
-    let mut text = format!(
-        "# {}\n\n{}\n",
-        escape(&report.title),
-        escape(&report.headline())
-    );
+    let mut text = format!("# {}\n\n{}\n", escape(&report.title), escape(&report.headline()));
     for table in report.result_tables().iter().chain(&report.group_tables()) {
         write_table(&mut text, table);
     }

@@ -129,15 +129,9 @@ mod tests {
         assert_eq!(compact(16_384.0), "16.384k");
         assert_eq!(compact(2e6), "2M");
         assert_eq!(compact(0.05), "0.05");
-        let run = Spread {
-            mean: 3.5484,
-            deviation: Some(0.0123),
-        };
+        let run = Spread { mean: 3.5484, deviation: Some(0.0123) };
         assert_eq!(spread(run, Style::Significant(4)), "3.548 ± 0.012");
-        let share = Spread {
-            mean: 0.5,
-            deviation: None,
-        };
+        let share = Spread { mean: 0.5, deviation: None };
         assert_eq!(spread(share, Style::Percent), "50.0 %");
     }
 }

@@ -80,10 +80,8 @@ struct Frame<'a> {
 /// The SVG element.
 pub(super) fn svg(plot: &Plot, size: Size) -> Result<String, ReportError> {
     let mut buffer = String::new();
-    draw(plot, size, &mut buffer).map_err(|reason| ReportError::Plot {
-        plot: plot.title.clone(),
-        reason,
-    })?;
+    draw(plot, size, &mut buffer)
+        .map_err(|reason| ReportError::Plot { plot: plot.title.clone(), reason })?;
     Ok(buffer)
 }
 
@@ -116,18 +114,12 @@ fn draw(plot: &Plot, size: Size, buffer: &mut String) -> Result<(), String> {
 
 fn y_ticks(plot: &Plot, size: Size) -> Vec<(f64, String)> {
     let wanted = usize::try_from(size.height / 60).unwrap_or(4);
-    plot.y
-        .ticks
-        .clone()
-        .unwrap_or_else(|| plot.y.scale.ticks(wanted))
+    plot.y.ticks.clone().unwrap_or_else(|| plot.y.scale.ticks(wanted))
 }
 
 fn x_ticks(plot: &Plot, size: Size) -> Vec<(f64, String)> {
     let wanted = usize::try_from(size.width / 70).unwrap_or(4);
-    plot.x
-        .ticks
-        .clone()
-        .unwrap_or_else(|| plot.x.scale.ticks(wanted))
+    plot.x.ticks.clone().unwrap_or_else(|| plot.x.scale.ticks(wanted))
 }
 
 impl Frame<'_> {
@@ -152,19 +144,11 @@ impl Frame<'_> {
         }
         for (value, label) in x_ticks(self.plot, size) {
             let Some(x) = self.x(value) else { continue };
-            line(
-                area,
-                vec![(x, self.bottom), (x, self.bottom + self.text / 3)],
-                grid,
-            )?;
+            line(area, vec![(x, self.bottom), (x, self.bottom + self.text / 3)], grid)?;
             let at = (x, self.bottom + self.text / 2);
             self.words(area, &label, at, (HPos::Center, VPos::Top), ink)?;
         }
-        line(
-            area,
-            vec![(self.left, self.bottom), (self.right, self.bottom)],
-            ink.stroke_width(4),
-        )?;
+        line(area, vec![(self.left, self.bottom), (self.right, self.bottom)], ink.stroke_width(4))?;
         let middle = (self.left + self.right) / 2;
         let at = (middle, self.bottom + self.text * 2);
         self.words(area, &self.plot.x.title, at, (HPos::Center, VPos::Top), ink)
@@ -183,13 +167,7 @@ impl Frame<'_> {
             x += dash + gap;
         }
         let at = (self.right, y - self.text / 3);
-        self.words(
-            area,
-            "dense",
-            at,
-            (HPos::Right, VPos::Bottom),
-            palette::DENSE.0,
-        )
+        self.words(area, "dense", at, (HPos::Right, VPos::Bottom), palette::DENSE.0)
     }
 
     fn series(&self, area: &Area<'_>, series: &Series) -> Result<(), String> {
@@ -215,11 +193,7 @@ impl Frame<'_> {
         if series.look == Look::Marked {
             for (at, bar) in places {
                 if let Some((low, high)) = bar {
-                    line(
-                        area,
-                        vec![(at.0, low), (at.0, high)],
-                        colour.stroke_width(6),
-                    )?;
+                    line(area, vec![(at.0, low), (at.0, high)], colour.stroke_width(6))?;
                 }
                 mark(area, palette::marker(series.method), at, colour)?;
             }
@@ -240,33 +214,27 @@ impl Frame<'_> {
         let style = TextStyle::from(font).color(&colour).pos(Pos::new(h, v));
         // Control characters have no place in XML, escaped or not.
         let words: String = words.chars().filter(|c| !c.is_control()).collect();
-        area.draw(&Text::new(words, at, style))
-            .map_err(|error| error.to_string())
+        area.draw(&Text::new(words, at, style)).map_err(|error| error.to_string())
     }
 }
 
 fn line(area: &Area<'_>, path: Vec<Point>, style: impl Into<ShapeStyle>) -> Result<(), String> {
-    area.draw(&PathElement::new(path, style))
-        .map_err(|error| error.to_string())
+    area.draw(&PathElement::new(path, style)).map_err(|error| error.to_string())
 }
 
 fn mark(area: &Area<'_>, marker: Marker, (x, y): Point, colour: RGBColor) -> Result<(), String> {
     let fill = |corners: Vec<Point>| {
         let style: RGBAColor = colour.to_rgba();
-        area.draw(&Polygon::new(corners, style))
-            .map_err(|error| error.to_string())
+        area.draw(&Polygon::new(corners, style)).map_err(|error| error.to_string())
     };
     // Half widths that give the four shapes about the same area.
     match marker {
-        Marker::Disc => area
-            .draw(&Circle::new((x, y), 19, colour.filled()))
-            .map_err(|error| error.to_string()),
-        Marker::Square => fill(vec![
-            (x - 17, y - 17),
-            (x + 17, y - 17),
-            (x + 17, y + 17),
-            (x - 17, y + 17),
-        ]),
+        Marker::Disc => {
+            area.draw(&Circle::new((x, y), 19, colour.filled())).map_err(|error| error.to_string())
+        }
+        Marker::Square => {
+            fill(vec![(x - 17, y - 17), (x + 17, y - 17), (x + 17, y + 17), (x - 17, y + 17)])
+        }
         Marker::Triangle => fill(vec![(x - 22, y + 17), (x + 22, y + 17), (x, y - 23)]),
         Marker::Diamond => fill(vec![(x - 24, y), (x, y - 24), (x + 24, y), (x, y + 24)]),
     }
@@ -276,6 +244,5 @@ fn mark(area: &Area<'_>, marker: Marker, (x, y): Point, colour: RGBColor) -> Res
 pub(super) fn whole_ticks(values: &[usize], most: usize) -> Vec<(f64, String)> {
     let every = values.len().div_ceil(most.max(1)).max(1);
     let kept = values.iter().step_by(every);
-    kept.map(|&value| (value as f64, compact(value as f64)))
-        .collect()
+    kept.map(|&value| (value as f64, compact(value as f64))).collect()
 }

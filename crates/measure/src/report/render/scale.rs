@@ -23,27 +23,15 @@ impl Scale {
             return None;
         }
         // A single value gets a factor of two, or a tenth, around it.
-        let least = if log {
-            0.6
-        } else {
-            (high.abs() * 0.1).max(1e-9)
-        };
+        let least = if log { 0.6 } else { (high.abs() * 0.1).max(1e-9) };
         let margin = ((high - low) * 0.08).max((least - (high - low)) / 2.0);
-        Some(Self {
-            low: low - margin,
-            high: high + margin,
-            log,
-        })
+        Some(Self { low: low - margin, high: high + margin, log })
     }
 
     /// Exactly from `low` to `high`, both finite, on a linear axis.
     pub(super) fn linear(low: f64, high: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };
-        Self {
-            low,
-            high,
-            log: false,
-        }
+        Self { low, high, log: false }
     }
 
     /// Place between 0 and 1; none for what the axis cannot show.
@@ -54,15 +42,8 @@ impl Scale {
 
     /// At most about `wanted` round values with their labels, ascending.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
-        let values = if self.log {
-            self.log_ticks(wanted)
-        } else {
-            self.linear_ticks(wanted)
-        };
-        values
-            .into_iter()
-            .map(|value| (value, compact(value)))
-            .collect()
+        let values = if self.log { self.log_ticks(wanted) } else { self.linear_ticks(wanted) };
+        values.into_iter().map(|value| (value, compact(value))).collect()
     }
 
     fn linear_ticks(&self, wanted: usize) -> Vec<f64> {
@@ -82,12 +63,8 @@ impl Scale {
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
         let (first, last) = (self.low.floor() as i32, self.high.ceil() as i32);
         let decades = (last - first).max(1) as usize;
-        let candidates: [&[f64]; 4] = [
-            &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
-            &[1.0, 2.0, 5.0],
-            &[1.0, 3.0],
-            &[1.0],
-        ];
+        let candidates: [&[f64]; 4] =
+            [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0], &[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]];
         let inside = |factors: &[f64], every: i32| -> Vec<f64> {
             (first..=last)
                 .filter(|power| power.rem_euclid(every) == 0)
@@ -116,11 +93,7 @@ mod tests {
     use super::*;
 
     fn labels(scale: &Scale, wanted: usize) -> Vec<String> {
-        scale
-            .ticks(wanted)
-            .into_iter()
-            .map(|(_, label)| label)
-            .collect()
+        scale.ticks(wanted).into_iter().map(|(_, label)| label).collect()
     }
 
     #[test]
@@ -132,12 +105,7 @@ mod tests {
         let linear = Scale::linear(0.0, 1.0);
         assert_eq!(labels(&linear, 5), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
         for scale in [log, wide, linear] {
-            assert!(
-                scale
-                    .ticks(5)
-                    .iter()
-                    .all(|(value, _)| scale.place(*value).is_some())
-            );
+            assert!(scale.ticks(5).iter().all(|(value, _)| scale.place(*value).is_some()));
         }
     }
 

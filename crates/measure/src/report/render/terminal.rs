@@ -8,11 +8,7 @@ use std::fmt::Write;
 /// characters in names are left out, so that a name cannot move the cursor.
 #[must_use]
 pub fn terminal(report: &Report) -> String {
-    let mut text = format!(
-        "{}\n{}\n",
-        printable(&report.title),
-        printable(&report.headline())
-    );
+    let mut text = format!("{}\n{}\n", printable(&report.title), printable(&report.headline()));
     for table in report.result_tables().iter().chain(&report.group_tables()) {
         let _ = write!(text, "\n{}\n", printable(&table.caption));
         write_table(&mut text, table);
@@ -27,11 +23,7 @@ pub fn terminal(report: &Report) -> String {
 }
 
 fn write_table(text: &mut String, table: &Table) {
-    let heads: Vec<String> = table
-        .columns
-        .iter()
-        .map(|(head, _)| printable(head))
-        .collect();
+    let heads: Vec<String> = table.columns.iter().map(|(head, _)| printable(head)).collect();
     let body: Vec<Vec<String>> = table
         .rows
         .iter()

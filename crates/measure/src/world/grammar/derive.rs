@@ -8,10 +8,7 @@ use linwright_tensor::RngStream;
 type Words = Vec<&'static str>;
 
 pub(super) fn sample(grammar: &Grammar, stream: &mut RngStream) -> Sample {
-    let mut out = Sample {
-        text: String::new(),
-        nats: 0.0,
-    };
+    let mut out = Sample { text: String::new(), nats: 0.0 };
     let mut words: Words = vec![""; grammar.variables];
     draw(grammar, &grammar.start, stream, &mut words, &mut out);
     out
@@ -31,11 +28,7 @@ fn draw(
                 let part = &parts[stream.below(parts.len())];
                 draw(grammar, part, stream, words, out);
             }
-            Node::Draw {
-                variable,
-                list,
-                except,
-            } => {
+            Node::Draw { variable, list, except } => {
                 let ways = list.len() - excluded(list, except, words);
                 out.nats += (ways as f64).ln();
                 let mut index = stream.below(ways);
@@ -57,9 +50,7 @@ fn draw(
 }
 
 fn excluded(list: &[&str], except: &[usize], words: &Words) -> usize {
-    list.iter()
-        .filter(|word| except.iter().any(|&other| words[other] == **word))
-        .count()
+    list.iter().filter(|word| except.iter().any(|&other| words[other] == **word)).count()
 }
 
 /// What a node without a draw writes.
@@ -87,15 +78,7 @@ struct Rest<'a> {
 
 pub(super) fn probability(grammar: &Grammar, text: &str) -> f64 {
     let mut words: Words = vec![""; grammar.variables];
-    matching(
-        grammar,
-        text,
-        Rest {
-            nodes: &grammar.start,
-            after: None,
-        },
-        &mut words,
-    )
+    matching(grammar, text, Rest { nodes: &grammar.start, after: None }, &mut words)
 }
 
 /// Probability that `rest` writes exactly `text`.
@@ -106,30 +89,15 @@ fn matching(grammar: &Grammar, text: &str, rest: Rest<'_>, words: &mut Words) ->
             None => f64::from(u8::from(text.is_empty())),
         };
     };
-    let next = Rest {
-        nodes,
-        after: rest.after,
-    };
+    let next = Rest { nodes, after: rest.after };
     match node {
         Node::Choice(parts) => {
             let one = |part: &Vec<Node>| {
-                matching(
-                    grammar,
-                    text,
-                    Rest {
-                        nodes: part,
-                        after: Some(&next),
-                    },
-                    words,
-                )
+                matching(grammar, text, Rest { nodes: part, after: Some(&next) }, words)
             };
             parts.iter().map(one).sum::<f64>() / parts.len() as f64
         }
-        Node::Draw {
-            variable,
-            list,
-            except,
-        } => {
+        Node::Draw { variable, list, except } => {
             let ways = list.len() - excluded(list, except, words);
             let mut sum = 0.0;
             for word in list {
@@ -154,9 +122,7 @@ fn matching(grammar: &Grammar, text: &str, rest: Rest<'_>, words: &mut Words) ->
 pub(super) fn enumerate(grammar: &Grammar) -> Vec<(String, f64)> {
     let start = (String::new(), 1.0, vec![""; grammar.variables]);
     let done = extend(grammar, &grammar.start, vec![start]);
-    done.into_iter()
-        .map(|(text, probability, _)| (text, probability))
-        .collect()
+    done.into_iter().map(|(text, probability, _)| (text, probability)).collect()
 }
 
 type Partial = (String, f64, Words);
@@ -167,20 +133,11 @@ fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<
         partials = match node {
             Node::Choice(parts) => {
                 let share = 1.0 / parts.len() as f64;
-                let scaled: Vec<Partial> = partials
-                    .into_iter()
-                    .map(|(text, p, words)| (text, p * share, words))
-                    .collect();
-                parts
-                    .iter()
-                    .flat_map(|part| extend(grammar, part, scaled.clone()))
-                    .collect()
+                let scaled: Vec<Partial> =
+                    partials.into_iter().map(|(text, p, words)| (text, p * share, words)).collect();
+                parts.iter().flat_map(|part| extend(grammar, part, scaled.clone())).collect()
             }
-            Node::Draw {
-                variable,
-                list,
-                except,
-            } => partials
+            Node::Draw { variable, list, except } => partials
                 .into_iter()
                 .flat_map(|partial| draws(&partial, *variable, list, except))
                 .collect(),
@@ -200,9 +157,7 @@ fn draws(
     except: &[usize],
 ) -> Vec<Partial> {
     let ways = list.len() - excluded(list, except, words);
-    let allowed = list
-        .iter()
-        .filter(|word| !except.iter().any(|&other| words[other] == **word));
+    let allowed = list.iter().filter(|word| !except.iter().any(|&other| words[other] == **word));
     let go_on = |word: &&'static str| {
         let mut words = words.clone();
         words[variable] = word;

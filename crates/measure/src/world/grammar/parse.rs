@@ -18,10 +18,7 @@ struct Bound {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(lexicon: &'a Lexicon) -> Self {
-        Self {
-            lexicon,
-            names: Vec::new(),
-        }
+        Self { lexicon, names: Vec::new() }
     }
 
     pub(super) fn variables(&self) -> usize {
@@ -105,33 +102,21 @@ impl<'a> Parser<'a> {
         if let Some((name, draw)) = text.split_once('=') {
             let mut parts = draw.split('!');
             let list_name = parts.next().unwrap_or_default();
-            let except = parts
-                .map(|part| self.bound(part, bound))
-                .collect::<Result<Vec<_>, _>>()?;
+            let except =
+                parts.map(|part| self.bound(part, bound)).collect::<Result<Vec<_>, _>>()?;
             let list = self.lexicon.list(list_name).unwrap_or_default().to_vec();
             if list.len() <= except.len() {
-                return Err(GrammarError::List {
-                    name: list_name.to_owned(),
-                });
+                return Err(GrammarError::List { name: list_name.to_owned() });
             }
             let variable = self.variable(name);
             if !bound.ever.insert(variable) {
-                return Err(GrammarError::Redrawn {
-                    name: name.to_owned(),
-                });
+                return Err(GrammarError::Redrawn { name: name.to_owned() });
             }
             bound.always.insert(variable);
-            return Ok(Node::Draw {
-                variable,
-                list,
-                except,
-            });
+            return Ok(Node::Draw { variable, list, except });
         }
         if let Some((left, right)) = text.split_once('+') {
-            return Ok(Node::Sum(
-                self.bound(left, bound)?,
-                self.bound(right, bound)?,
-            ));
+            return Ok(Node::Sum(self.bound(left, bound)?, self.bound(right, bound)?));
         }
         let Some((name, form)) = text.split_once('.') else {
             return Ok(Node::Word(self.bound(text, bound)?));
@@ -155,20 +140,15 @@ impl<'a> Parser<'a> {
         if bound.always.contains(&variable) {
             Ok(variable)
         } else {
-            Err(GrammarError::Unbound {
-                name: name.to_owned(),
-            })
+            Err(GrammarError::Unbound { name: name.to_owned() })
         }
     }
 
     fn variable(&mut self, name: &str) -> usize {
-        self.names
-            .iter()
-            .position(|known| known == name)
-            .unwrap_or_else(|| {
-                self.names.push(name.to_owned());
-                self.names.len() - 1
-            })
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
     }
 }
 

@@ -33,10 +33,7 @@ fn a_valid_header_gives_names_types_shapes_and_places() {
         (a.dtype, &a.shape[..], a.bytes.clone()),
         (StoredType::F32, &[2, 3][..], base..base + 24)
     );
-    assert_eq!(
-        (b.dtype.name(), b.dtype.float()),
-        ("BF16", Some(DType::Bf16))
-    );
+    assert_eq!((b.dtype.name(), b.dtype.float()), ("BF16", Some(DType::Bf16)));
     assert_eq!(header.tensors["c"].shape, [0]);
     assert_eq!(header.metadata["format"], "pt");
     assert!(parse(&file("{}", 0)).unwrap().tensors.is_empty());
@@ -45,10 +42,7 @@ fn a_valid_header_gives_names_types_shapes_and_places() {
 #[test]
 fn every_fault_has_its_variant() {
     let one = |dtype: &str, shape: &str, start, end, data| {
-        file(
-            &format!(r#"{{"w":{}}}"#, entry(dtype, shape, start, end)),
-            data,
-        )
+        file(&format!(r#"{{"w":{}}}"#, entry(dtype, shape, start, end)), data)
     };
     let two = |first: (u64, u64), second: (u64, u64), data| {
         let [a, b] = [first, second].map(|(s, e)| entry("U8", &format!("[{}]", e - s), s, e));
@@ -57,82 +51,34 @@ fn every_fault_has_its_variant() {
     type Check = fn(&FileFault) -> bool;
     let w = entry("U8", "[1]", 0, 1);
     let cases: Vec<(Vec<u8>, Check)> = vec![
-        (vec![1, 2, 3], |f| {
-            matches!(f, FileFault::TooShort { size: 3 })
-        }),
+        (vec![1, 2, 3], |f| matches!(f, FileFault::TooShort { size: 3 })),
         (file("{}", 0)[..9].to_vec(), |f| {
             matches!(f, FileFault::HeaderBeyondFile { header: 2, left: 1 })
         }),
-        (u64::MAX.to_le_bytes().to_vec(), |f| {
-            matches!(f, FileFault::HeaderBeyondFile { .. })
-        }),
+        (u64::MAX.to_le_bytes().to_vec(), |f| matches!(f, FileFault::HeaderBeyondFile { .. })),
         (file("{]", 0), |f| matches!(f, FileFault::Header { .. })),
         (file("[1]", 0), |f| matches!(f, FileFault::Header { .. })),
-        (file(r#"{"w":{"dtype":"F32"}}"#, 0), |f| {
-            matches!(f, FileFault::Header { .. })
-        }),
-        (one("F32", "[-1]", 0, 4, 4), |f| {
-            matches!(f, FileFault::Header { .. })
-        }),
-        (file(&format!(r#"{{"w":{w},"w":{w}}}"#), 1), |f| {
-            matches!(f, FileFault::Duplicate { .. })
-        }),
-        (one("F31", "[1]", 0, 4, 4), |f| {
-            matches!(f, FileFault::UnknownType { .. })
-        }),
-        (one("F32", "[1]", 4, 0, 4), |f| {
-            matches!(f, FileFault::Backwards { .. })
-        }),
+        (file(r#"{"w":{"dtype":"F32"}}"#, 0), |f| matches!(f, FileFault::Header { .. })),
+        (one("F32", "[-1]", 0, 4, 4), |f| matches!(f, FileFault::Header { .. })),
+        (file(&format!(r#"{{"w":{w},"w":{w}}}"#), 1), |f| matches!(f, FileFault::Duplicate { .. })),
+        (one("F31", "[1]", 0, 4, 4), |f| matches!(f, FileFault::UnknownType { .. })),
+        (one("F32", "[1]", 4, 0, 4), |f| matches!(f, FileFault::Backwards { .. })),
         (one("F32", "[4294967296,4294967296,4]", 0, 4, 4), |f| {
             matches!(f, FileFault::ShapeOverflow { .. })
         }),
-        (one("F32", "[2]", 0, 4, 4), |f| {
-            matches!(f, FileFault::WrongSize { expected: 8, .. })
-        }),
-        (one("F4", "[3]", 0, 2, 2), |f| {
-            matches!(f, FileFault::WrongSize { .. })
-        }),
-        (two((0, 4), (2, 6), 6), |f| {
-            matches!(f, FileFault::Overlap { at: 2, .. })
-        }),
-        (two((0, 4), (5, 6), 6), |f| {
-            matches!(
-                f,
-                FileFault::Gap {
-                    start: 4,
-                    end: 5,
-                    ..
-                }
-            )
-        }),
-        (one("U8", "[8]", 0, 8, 7), |f| {
-            matches!(
-                f,
-                FileFault::DataSize {
-                    expected: 8,
-                    found: 7
-                }
-            )
-        }),
-        (one("U8", "[8]", 0, 8, 9), |f| {
-            matches!(
-                f,
-                FileFault::DataSize {
-                    expected: 8,
-                    found: 9
-                }
-            )
-        }),
+        (one("F32", "[2]", 0, 4, 4), |f| matches!(f, FileFault::WrongSize { expected: 8, .. })),
+        (one("F4", "[3]", 0, 2, 2), |f| matches!(f, FileFault::WrongSize { .. })),
+        (two((0, 4), (2, 6), 6), |f| matches!(f, FileFault::Overlap { at: 2, .. })),
+        (two((0, 4), (5, 6), 6), |f| matches!(f, FileFault::Gap { start: 4, end: 5, .. })),
+        (one("U8", "[8]", 0, 8, 7), |f| matches!(f, FileFault::DataSize { expected: 8, found: 7 })),
+        (one("U8", "[8]", 0, 8, 9), |f| matches!(f, FileFault::DataSize { expected: 8, found: 9 })),
     ];
     for (index, (bytes, check)) in cases.into_iter().enumerate() {
         let fault = parse(&bytes).unwrap_err();
         assert!(check(&fault), "case {index}: {fault:?}");
         // The format's own implementation agrees that the file is bad, but for names given twice.
         let duplicate = matches!(fault, FileFault::Duplicate { .. });
-        assert!(
-            duplicate || SafeTensors::deserialize(&bytes).is_err(),
-            "case {index}: {fault}"
-        );
+        assert!(duplicate || SafeTensors::deserialize(&bytes).is_err(), "case {index}: {fault}");
     }
 }
 
@@ -140,10 +86,7 @@ fn every_fault_has_its_variant() {
 fn a_header_larger_than_the_bound_is_refused_before_it_is_parsed() {
     let mut bytes = vec![b' '; MAX_HEADER_BYTES as usize + 9];
     bytes[..8].copy_from_slice(&(MAX_HEADER_BYTES + 1).to_le_bytes());
-    assert!(matches!(
-        parse(&bytes),
-        Err(FileFault::HeaderTooLarge { .. })
-    ));
+    assert!(matches!(parse(&bytes), Err(FileFault::HeaderTooLarge { .. })));
 }
 
 #[test]
@@ -164,9 +107,8 @@ fn damaged_files_never_panic_and_what_is_accepted_is_valid() {
             _ => {
                 // Digits for digits keep the JSON whole and reach the checks behind it.
                 for _ in 0..=stream.below(3) {
-                    let digits: Vec<usize> = (8..bytes.len())
-                        .filter(|&at| bytes[at].is_ascii_digit())
-                        .collect();
+                    let digits: Vec<usize> =
+                        (8..bytes.len()).filter(|&at| bytes[at].is_ascii_digit()).collect();
                     bytes[digits[stream.below(digits.len())]] = b'0' + stream.below(10) as u8;
                 }
             }
@@ -176,15 +118,9 @@ fn damaged_files_never_panic_and_what_is_accepted_is_valid() {
             let reference = SafeTensors::deserialize(&bytes).unwrap();
             assert_eq!(reference.len(), header.tensors.len());
             for (name, info) in &header.tensors {
-                assert_eq!(
-                    reference.tensor(name).unwrap().data(),
-                    &bytes[info.bytes.clone()]
-                );
+                assert_eq!(reference.tensor(name).unwrap().data(), &bytes[info.bytes.clone()]);
             }
         }
     }
-    assert!(
-        accepted > 100,
-        "{accepted} damaged files were still valid, too few to tell"
-    );
+    assert!(accepted > 100, "{accepted} damaged files were still valid, too few to tell");
 }

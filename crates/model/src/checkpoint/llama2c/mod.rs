@@ -46,20 +46,14 @@ pub fn import_llama2c(
     let vocabulary = Vocabulary::parse(tokenizer, &bytes, config.vocab)?;
     let decoder = Decoder::from_source(config, &mut &checkpoint)?;
     let source = Source::of_new_model(decoder.config(), companions(decoder.config(), &vocabulary));
-    let options = SaveOptions {
-        force,
-        ..SaveOptions::new(Form::Dense)
-    };
+    let options = SaveOptions { force, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, out)
 }
 
 /// Tokenizer files in the form of the tokenizers library and of transformers.
 fn companions(config: &DecoderConfig, vocabulary: &Vocabulary) -> Vec<(String, Vec<u8>)> {
     let settings = vocabulary.tokenizer_config(config.max_positions);
-    [
-        ("tokenizer.json", vocabulary.tokenizer_json()),
-        ("tokenizer_config.json", settings),
-    ]
-    .map(|(name, json)| (name.to_owned(), format!("{json:#}\n").into_bytes()))
-    .to_vec()
+    [("tokenizer.json", vocabulary.tokenizer_json()), ("tokenizer_config.json", settings)]
+        .map(|(name, json)| (name.to_owned(), format!("{json:#}\n").into_bytes()))
+        .to_vec()
 }

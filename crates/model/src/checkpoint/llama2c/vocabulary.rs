@@ -32,10 +32,7 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     /// Reads a file: i32 longest piece, then for each token f32 score, i32 length, bytes.
     pub(super) fn parse(path: &Path, bytes: &[u8], vocab: usize) -> Result<Self, CheckpointError> {
-        let wrong = |reason: String| CheckpointError::Llama2c {
-            path: path.into(),
-            reason,
-        };
+        let wrong = |reason: String| CheckpointError::Llama2c { path: path.into(), reason };
         let (pieces, scores) = read_pieces(bytes, vocab).map_err(wrong)?;
         let merges = find_merges(&pieces, &scores).map_err(wrong)?;
         Ok(Self { pieces, merges })
@@ -47,12 +44,8 @@ impl Vocabulary {
     /// llama2.c knows that character as three bytes. Special tokens are no added tokens, since
     /// llama2.c never finds them in a text.
     pub(super) fn tokenizer_json(&self) -> Value {
-        let vocab: serde_json::Map<String, Value> = self
-            .pieces
-            .iter()
-            .enumerate()
-            .map(|(id, piece)| (piece.clone(), json!(id)))
-            .collect();
+        let vocab: serde_json::Map<String, Value> =
+            self.pieces.iter().enumerate().map(|(id, piece)| (piece.clone(), json!(id))).collect();
         let [unk, bos, _] = SPECIAL;
         let sequence = |id: &str, type_id: u32| json!({"Sequence": {"id": id, "type_id": type_id}});
         let start = |type_id: u32| json!({"SpecialToken": {"id": bos, "type_id": type_id}});
@@ -136,10 +129,7 @@ fn read_pieces(bytes: &[u8], vocab: usize) -> Result<(Vec<String>, Vec<f32>), St
             "the model has {vocab} tokens, a tokenizer needs {smallest} for bytes"
         ));
     }
-    let mut bytes = Bytes {
-        left: bytes,
-        token: 0,
-    };
+    let mut bytes = Bytes { left: bytes, token: 0 };
     let longest = i32::from_le_bytes(bytes.word()?);
     let (mut pieces, mut scores) = (Vec::new(), Vec::new());
     let mut ids: HashMap<String, usize> = HashMap::new();
@@ -147,15 +137,11 @@ fn read_pieces(bytes: &[u8], vocab: usize) -> Result<(Vec<String>, Vec<f32>), St
         bytes.token = id;
         let score = f32::from_le_bytes(bytes.word()?);
         if !score.is_finite() {
-            return Err(format!(
-                "token {id} has score {score}, expected a finite number"
-            ));
+            return Err(format!("token {id} has score {score}, expected a finite number"));
         }
         let length = i32::from_le_bytes(bytes.word()?);
         if !(0..=longest).contains(&length) {
-            return Err(format!(
-                "token {id} has {length} bytes, expected 0 to {longest}"
-            ));
+            return Err(format!("token {id} has {length} bytes, expected 0 to {longest}"));
         }
         // Not negative, by the check above.
         let piece = std::str::from_utf8(bytes.take(length.cast_unsigned() as usize)?)
@@ -190,11 +176,8 @@ fn check_name(id: usize, piece: &str) -> Result<String, String> {
 
 /// Every way to cut a piece in two known pieces, by falling score.
 fn find_merges(pieces: &[String], scores: &[f32]) -> Result<Vec<(String, String)>, String> {
-    let ids: HashMap<&str, usize> = pieces
-        .iter()
-        .enumerate()
-        .map(|(id, p)| (p.as_str(), id))
-        .collect();
+    let ids: HashMap<&str, usize> =
+        pieces.iter().enumerate().map(|(id, p)| (p.as_str(), id)).collect();
     let mut merged: Vec<(usize, Vec<(String, String)>)> = Vec::new();
     for (id, piece) in pieces.iter().enumerate().skip(UNK + SPECIAL.len()) {
         let cuts: Vec<(String, String)> = piece

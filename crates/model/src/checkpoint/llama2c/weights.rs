@@ -42,49 +42,25 @@ impl Checkpoint {
     /// Opens a file, checks its header, and that it has exactly the bytes that the header asks for.
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
-        let wrong = |reason: String| CheckpointError::Llama2c {
-            path: path.into(),
-            reason,
-        };
+        let wrong = |reason: String| CheckpointError::Llama2c { path: path.into(), reason };
         let sizes = Sizes::read(map.bytes()).map_err(wrong)?;
         let (parts, numbers) = sizes.layout();
         let (expected, found) = (HEADER_BYTES as u128 + 4 * numbers, map.bytes().len());
         if expected != found as u128 {
-            let word = if (found as u128) < expected {
-                "truncated"
-            } else {
-                "too long"
-            };
+            let word = if (found as u128) < expected { "truncated" } else { "too long" };
             return Err(wrong(format!(
                 "the header asks for {expected} bytes, the file has {found}; it is {word}, or no \
                  llama2.c file"
             )));
         }
         // All ends lie within the file, whose size is a usize.
-        let parts = parts
-            .into_iter()
-            .map(|(k, r)| (k, r.start as usize..r.end as usize))
-            .collect();
-        Ok(Self {
-            path: path.into(),
-            map,
-            sizes,
-            parts,
-        })
+        let parts = parts.into_iter().map(|(k, r)| (k, r.start as usize..r.end as usize)).collect();
+        Ok(Self { path: path.into(), map, sizes, parts })
     }
 
     /// The configuration of the same model for transformers.
     pub(super) fn config(&self) -> Result<DecoderConfig, CheckpointError> {
-        let Sizes {
-            dim,
-            hidden,
-            layers,
-            heads,
-            kv_heads,
-            vocab,
-            positions,
-            tied,
-        } = self.sizes;
+        let Sizes { dim, hidden, layers, heads, kv_heads, vocab, positions, tied } = self.sizes;
         DecoderConfig::from_json(&json!({
             "model_type": "llama",
             "hidden_size": dim,
@@ -100,10 +76,7 @@ impl Checkpoint {
             "bos_token_id": super::vocabulary::BOS,
             "eos_token_id": super::vocabulary::EOS,
         }))
-        .map_err(|source| CheckpointError::Config {
-            path: self.path.clone(),
-            source,
-        })
+        .map_err(|source| CheckpointError::Config { path: self.path.clone(), source })
     }
 
     /// The numbers of one kind, of one layer where the kind has layers.
@@ -140,9 +113,7 @@ impl TensorSource for &Checkpoint {
     type Error = CheckpointError;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        let (layer, kind) = match name
-            .strip_prefix("model.layers.")
-            .and_then(|n| n.split_once('.'))
+        let (layer, kind) = match name.strip_prefix("model.layers.").and_then(|n| n.split_once('.'))
         {
             Some((layer, rest)) => (layer.parse().ok(), rest),
             None => (None, name),
@@ -211,24 +182,13 @@ impl Sizes {
                  with --version 0"
             ));
         }
-        let names = [
-            "dim",
-            "hidden_dim",
-            "n_layers",
-            "n_heads",
-            "n_kv_heads",
-            "vocab_size",
-            "seq_len",
-        ];
+        let names =
+            ["dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "seq_len"];
         let tied = words[5] > 0;
         let mut sizes = [0usize; 7];
         for (index, (size, word)) in sizes.iter_mut().zip(words).enumerate() {
             // The sign of the vocabulary says whether the output matrix is the embedding.
-            let positive = if index == 5 {
-                word.checked_abs()
-            } else {
-                Some(word)
-            };
+            let positive = if index == 5 { word.checked_abs() } else { Some(word) };
             match positive {
                 Some(value) if value > 0 => *size = value.cast_unsigned() as usize,
                 _ => {
@@ -246,33 +206,16 @@ impl Sizes {
             ));
         }
         if !heads.is_multiple_of(kv_heads) {
-            return Err(format!(
-                "n_heads {heads} is no multiple of n_kv_heads {kv_heads}"
-            ));
+            return Err(format!("n_heads {heads} is no multiple of n_kv_heads {kv_heads}"));
         }
-        Ok(Self {
-            dim,
-            hidden,
-            layers,
-            heads,
-            kv_heads,
-            vocab,
-            positions,
-            tied,
-        })
+        Ok(Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied })
     }
 
     /// Where each kind of tensor lies, in numbers after the header, and how many there are. Sizes
     /// are below 2^31, so that no sum of products of three of them overflows 128 bits.
     fn layout(&self) -> (Vec<(&'static str, Range<u128>)>, u128) {
-        let [dim, hidden, layers, vocab, positions] = [
-            self.dim,
-            self.hidden,
-            self.layers,
-            self.vocab,
-            self.positions,
-        ]
-        .map(|n| n as u128);
+        let [dim, hidden, layers, vocab, positions] =
+            [self.dim, self.hidden, self.layers, self.vocab, self.positions].map(|n| n as u128);
         let head = (self.dim / self.heads) as u128;
         let kv = self.kv_heads as u128 * head;
         let kinds = [
@@ -332,15 +275,8 @@ mod tests {
             assert!(error.contains(said), "{error}");
         }
         assert!(Sizes::read(&[0; 27]).err().unwrap().contains("truncated"));
-        let huge = Sizes::read(&header([
-            i32::MAX - 1,
-            i32::MAX,
-            i32::MAX,
-            1,
-            1,
-            i32::MIN + 1,
-            i32::MAX,
-        ]));
+        let huge =
+            Sizes::read(&header([i32::MAX - 1, i32::MAX, i32::MAX, 1, 1, i32::MIN + 1, i32::MAX]));
         assert!(huge.unwrap().layout().1 > 1 << 90);
     }
 

@@ -9,19 +9,15 @@ const SPANS: [Range<usize>; 4] = [0..70, 70..71, 71..71, 71..200];
 const ROWS: usize = 200;
 
 fn cases() -> [Attention<'static>; 4] {
-    [
-        (4, 4, None),
-        (4, 2, None),
-        (6, 2, Some(5)),
-        (3, 1, Some(90)),
-    ]
-    .map(|(heads, kv_heads, window)| Attention {
-        spans: &SPANS,
-        heads,
-        kv_heads,
-        head_dim: 6,
-        window,
-    })
+    [(4, 4, None), (4, 2, None), (6, 2, Some(5)), (3, 1, Some(90))].map(
+        |(heads, kv_heads, window)| Attention {
+            spans: &SPANS,
+            heads,
+            kv_heads,
+            head_dim: 6,
+            window,
+        },
+    )
 }
 
 fn naive(case: &Attention<'_>, query: &Mat<f64>, key: &Mat<f64>, value: &Mat<f64>) -> Mat<f64> {
@@ -33,17 +29,12 @@ fn naive(case: &Attention<'_>, query: &Mat<f64>, key: &Mat<f64>, value: &Mat<f64
             let visible = |j: &usize| case.window.is_none_or(|window| j + window > i);
             let keys: Vec<usize> = (span.start..=i).filter(visible).collect();
             let score = |&j: &usize| {
-                let dot: f64 = (0..dim)
-                    .map(|d| query.at(i, at + d) * key.at(j, kv_at + d))
-                    .sum();
+                let dot: f64 = (0..dim).map(|d| query.at(i, at + d) * key.at(j, kv_at + d)).sum();
                 (dot / (dim as f64).sqrt()).exp()
             };
             let total: f64 = keys.iter().map(score).sum();
             for d in 0..dim {
-                let sum: f64 = keys
-                    .iter()
-                    .map(|j| score(j) * value.at(*j, kv_at + d))
-                    .sum();
+                let sum: f64 = keys.iter().map(|j| score(j) * value.at(*j, kv_at + d)).sum();
                 *output.at_mut(i, at + d) = sum / total;
             }
         }
@@ -52,32 +43,19 @@ fn naive(case: &Attention<'_>, query: &Mat<f64>, key: &Mat<f64>, value: &Mat<f64
 }
 
 fn random(cols: usize, seed: u64) -> Mat<f32> {
-    Mat::from_vec(
-        ROWS,
-        cols,
-        RngKey::new(seed).stream().normals(ROWS * cols, 1.0),
-    )
+    Mat::from_vec(ROWS, cols, RngKey::new(seed).stream().normals(ROWS * cols, 1.0))
 }
 
 fn problem(case: &Attention<'_>) -> [Mat<f32>; 4] {
     let [wide, narrow] = [case.heads, case.kv_heads].map(|heads| heads * case.head_dim);
-    [
-        random(wide, 1),
-        random(narrow, 2),
-        random(narrow, 3),
-        random(wide, 4),
-    ]
+    [random(wide, 1), random(narrow, 2), random(narrow, 3), random(wide, 4)]
 }
 
 #[test]
 fn output_equals_its_naive_twin() {
     for case in cases() {
         let [query, key, value, _] = problem(&case);
-        let inputs = Inputs {
-            query: query.view(),
-            key: key.view(),
-            value: value.view(),
-        };
+        let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
         let mut output = Mat::zeros(ROWS, query.cols());
         case.forward(inputs, output.view_mut(), None);
         let want = naive(&case, &query.cast(), &key.cast(), &value.cast());
@@ -92,11 +70,7 @@ fn output_equals_its_naive_twin() {
 fn gradients_equal_central_differences() {
     for case in cases() {
         let [query, key, value, d_output] = problem(&case);
-        let inputs = Inputs {
-            query: query.view(),
-            key: key.view(),
-            value: value.view(),
-        };
+        let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
         let mut output = Mat::zeros(ROWS, query.cols());
         let mut sums = Mat::zeros(ROWS, case.heads);
         case.forward(inputs, output.view_mut(), Some(sums.view_mut()));
@@ -107,12 +81,7 @@ fn gradients_equal_central_differences() {
             key: d_key.view_mut(),
             value: d_value.view_mut(),
         };
-        case.backward(
-            inputs,
-            (output.view(), sums.view()),
-            d_output.view(),
-            targets,
-        );
+        case.backward(inputs, (output.view(), sums.view()), d_output.view(), targets);
         let wide = [&query, &key, &value].map(Mat::cast::<f64>);
         let d_output = d_output.cast::<f64>();
         for which in 0..3 {
@@ -121,20 +90,12 @@ fn gradients_equal_central_differences() {
                     let mut moved = wide.clone();
                     moved[which].data_mut()[at] += by;
                     let output = naive(&case, &moved[0], &moved[1], &moved[2]);
-                    output
-                        .data()
-                        .iter()
-                        .zip(d_output.data())
-                        .map(|(o, d)| o * d)
-                        .sum()
+                    output.data().iter().zip(d_output.data()).map(|(o, d)| o * d).sum()
                 };
                 let want = (loss(1e-5) - loss(-1e-5)) / 2e-5;
                 let found = f64::from(grads[which].data()[at]);
                 let error = (found - want).abs();
-                assert!(
-                    error < 1e-5 * (1.0 + want.abs()),
-                    "{case:?}: {found} is not {want}"
-                );
+                assert!(error < 1e-5 * (1.0 + want.abs()), "{case:?}: {found} is not {want}");
             }
         }
     }

@@ -65,33 +65,20 @@ impl SpinBasis {
     /// If `n` is above [`MAX_GENERATORS`].
     #[must_use]
     pub fn new(n: usize) -> Self {
-        assert!(
-            n <= MAX_GENERATORS,
-            "{n} generators, at most {MAX_GENERATORS}"
-        );
+        assert!(n <= MAX_GENERATORS, "{n} generators, at most {MAX_GENERATORS}");
         let even = n > 0 && n.is_multiple_of(2);
         let base = generators(if even { n - 1 } else { n.max(1) });
         let size = 1usize << (base.len() / 2);
-        let drafts = if even {
-            even_drafts(n, &base)
-        } else {
-            vec![odd_draft(n, &base)]
-        };
+        let drafts = if even { even_drafts(n, &base) } else { vec![odd_draft(n, &base)] };
         let blocks = if even { 2 } else { 1 };
         let bivectors: Vec<Vec<Pauli>> = (0..blocks)
             .map(|block| {
-                bivector_pairs(n)
-                    .map(|(i, j)| bivector(n, &base, (i, j), block))
-                    .collect()
+                bivector_pairs(n).map(|(i, j)| bivector(n, &base, (i, j), block)).collect()
             })
             .collect();
         let real = bivectors.iter().flatten().all(|pauli| pauli.is_real());
         let one_plane = |draft: &Draft| draft.2.iter().all(|(_, pauli)| pauli.is_real());
-        let planes = if real && drafts.iter().all(one_plane) {
-            1
-        } else {
-            2
-        };
+        let planes = if real && drafts.iter().all(one_plane) { 1 } else { 2 };
         // Each blade is in as many sheets as there are columns of blocks.
         let copies = if even && n.is_multiple_of(4) { 2 } else { 1 };
         Self {
@@ -157,18 +144,12 @@ impl SpinBasis {
     pub fn represent<T: Scalar>(&self, x: &[T], start: usize, width: usize, out: &mut [T]) {
         assert_eq!(out.len(), self.len() * width, "numbers of the sheets");
         let mut spectrum = vec![T::ZERO; self.sheet_len() * width];
-        for (sheet, out) in self
-            .sheets
-            .iter()
-            .zip(out.chunks_exact_mut(self.sheet_len() * width))
-        {
+        for (sheet, out) in self.sheets.iter().zip(out.chunks_exact_mut(self.sheet_len() * width)) {
             spectrum.fill(T::ZERO);
             for term in &sheet.terms {
                 let from = term.column(start, x.len() / width) * width;
                 let to = term.place as usize * width;
-                let pairs = spectrum[to..to + width]
-                    .iter_mut()
-                    .zip(&x[from..from + width]);
+                let pairs = spectrum[to..to + width].iter_mut().zip(&x[from..from + width]);
                 if term.negative {
                     pairs.for_each(|(to, &from)| *to -= from);
                 } else {
@@ -196,11 +177,7 @@ impl SpinBasis {
         let mut spectrum = vec![T::ZERO; self.sheet_len() * width];
         let weight = T::from_f64(self.weight);
         let features = y.len() / width;
-        for (sheet, data) in self
-            .sheets
-            .iter()
-            .zip(sheets.chunks_exact(self.sheet_len() * width))
-        {
+        for (sheet, data) in self.sheets.iter().zip(sheets.chunks_exact(self.sheet_len() * width)) {
             self.for_each_entry(|entry, place| {
                 spectrum[place * width..][..width].copy_from_slice(&data[entry * width..][..width]);
             });
@@ -225,10 +202,7 @@ impl SpinBasis {
         for plane in 0..planes {
             for x in 0..size {
                 for j in 0..size {
-                    work(
-                        ((j ^ x) * planes + plane) * size + j,
-                        (plane * size + x) * size + j,
-                    );
+                    work(((j ^ x) * planes + plane) * size + j, (plane * size + x) * size + j);
                 }
             }
         }
@@ -239,21 +213,14 @@ impl Term {
     /// The column of the whole vector that holds this coordinate of a chunk.
     fn column(&self, start: usize, features: usize) -> usize {
         let column = start + self.coordinate as usize;
-        if column < features {
-            column
-        } else {
-            column - features
-        }
+        if column < features { column } else { column - features }
     }
 }
 
 /// The product of the generators of a blade, in rising order.
 fn blade_matrix(base: &[Pauli], blade: u32) -> Pauli {
     let inside = |&(i, _): &(usize, &Pauli)| blade >> i & 1 == 1;
-    base.iter()
-        .enumerate()
-        .filter(inside)
-        .fold(Pauli::default(), |p, (_, &g)| p.times(g))
+    base.iter().enumerate().filter(inside).fold(Pauli::default(), |p, (_, &g)| p.times(g))
 }
 
 /// One sheet for odd `n` (and for the scalars, `n = 0`). For n = 1 mod 4 one representation does
@@ -264,15 +231,7 @@ fn odd_draft(n: usize, base: &[Pauli]) -> Draft {
         let odd = blade.count_ones() as u8 % 2;
         (coordinate, blade_matrix(base, blade).turned(quarter * odd))
     };
-    (
-        0,
-        0,
-        graded_blades(n)
-            .into_iter()
-            .enumerate()
-            .map(matrix)
-            .collect(),
-    )
+    (0, 0, graded_blades(n).into_iter().enumerate().map(matrix).collect())
 }
 
 /// Two or four sheets for even `n`: `Γ_i = γ_i ⊗ X` and `Γ_last = 1 ⊗ Y`, so that even blades fill
@@ -292,9 +251,7 @@ fn even_drafts(n: usize, base: &[Pauli]) -> Vec<Draft> {
         }
         // Where a whole sheet is imaginary, i is taken out: left and right products do not mind.
         if terms.iter().all(|(_, pauli)| !pauli.is_real()) {
-            terms
-                .iter_mut()
-                .for_each(|(_, pauli)| *pauli = pauli.turned(3));
+            terms.iter_mut().for_each(|(_, pauli)| *pauli = pauli.turned(3));
         }
         drafts.push((row, column, terms));
     }
@@ -319,11 +276,7 @@ fn sheet((left, right, terms): Draft, size: usize) -> Sheet {
             negative: pauli.phase >= 2,
         }
     };
-    Sheet {
-        left,
-        right,
-        terms: terms.into_iter().map(term).collect(),
-    }
+    Sheet { left, right, terms: terms.into_iter().map(term).collect() }
 }
 
 #[cfg(test)]
@@ -334,10 +287,7 @@ mod tests {
     #[test]
     fn blades_are_in_graded_lexicographic_order() {
         assert_eq!(graded_blades(3), [0, 1, 2, 4, 3, 5, 6, 7]);
-        assert_eq!(
-            bivector_pairs(3).collect::<Vec<_>>(),
-            [(0, 1), (0, 2), (1, 2)]
-        );
+        assert_eq!(bivector_pairs(3).collect::<Vec<_>>(), [(0, 1), (0, 2), (1, 2)]);
     }
 
     #[test]
@@ -351,11 +301,7 @@ mod tests {
             basis.represent(&x, 0, width, &mut sheets);
             let mut y = vec![0.0; x.len()];
             basis.recover(&sheets, 0, width, &mut y);
-            let off = x
-                .iter()
-                .zip(&y)
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0, f64::max);
+            let off = x.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(off < 1e-12, "n {n}: off by {off}");
             let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>();
             let ratio = norm(&sheets) * basis.weight / norm(&x);

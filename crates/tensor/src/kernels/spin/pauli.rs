@@ -16,16 +16,8 @@ impl Pauli {
         let mut product = Self::default();
         for (qubit, letter) in letters.bytes().enumerate() {
             let bit = 1 << qubit;
-            product.x |= if matches!(letter, b'X' | b'Y') {
-                bit
-            } else {
-                0
-            };
-            product.z |= if matches!(letter, b'Z' | b'Y') {
-                bit
-            } else {
-                0
-            };
+            product.x |= if matches!(letter, b'X' | b'Y') { bit } else { 0 };
+            product.z |= if matches!(letter, b'Z' | b'Y') { bit } else { 0 };
             product.phase += u8::from(letter == b'Y');
         }
         product.turned(0)
@@ -34,20 +26,13 @@ impl Pauli {
     /// The matrix product `self · other`.
     pub(super) fn times(self, other: Self) -> Self {
         let swaps = 2 * ((self.z & other.x).count_ones() as u8 % 2);
-        Self {
-            x: self.x ^ other.x,
-            z: self.z ^ other.z,
-            phase: self.phase + other.phase,
-        }
-        .turned(swaps)
+        Self { x: self.x ^ other.x, z: self.z ^ other.z, phase: self.phase + other.phase }
+            .turned(swaps)
     }
 
     /// Times `i^quarters`.
     pub(super) fn turned(self, quarters: u8) -> Self {
-        Self {
-            phase: (self.phase + quarters) % 4,
-            ..self
-        }
+        Self { phase: (self.phase + quarters) % 4, ..self }
     }
 
     /// Whether all entries are real.
@@ -57,11 +42,7 @@ impl Pauli {
 
     /// Row and value (real and imaginary part) of the entry of a column.
     pub(super) fn entry(self, column: usize) -> (usize, f64, f64) {
-        let sign = if (self.z & column as u32).count_ones().is_multiple_of(2) {
-            1.0
-        } else {
-            -1.0
-        };
+        let sign = if (self.z & column as u32).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let (re, im) = [(sign, 0.0), (0.0, sign), (-sign, 0.0), (0.0, -sign)][self.phase as usize];
         (column ^ self.x as usize, re, im)
     }
@@ -78,32 +59,18 @@ pub(super) fn generators(n: usize) -> Vec<Pauli> {
         9 => {
             let letters = SEVEN.iter().map(|seven| format!("Y{seven}"));
             let letters = letters.chain(["XIII".into(), "ZIII".into()]);
-            letters
-                .map(|letters| Pauli::from_letters(&letters))
-                .collect()
+            letters.map(|letters| Pauli::from_letters(&letters)).collect()
         }
         _ => {
             let qubits = n / 2;
             let below = |qubit: usize| (1u32 << qubit) - 1;
             let pair = |qubit: usize| {
                 let bit = 1u32 << qubit;
-                let x = Pauli {
-                    x: bit,
-                    z: below(qubit),
-                    phase: 0,
-                };
-                let y = Pauli {
-                    x: bit,
-                    z: below(qubit) | bit,
-                    phase: 1,
-                };
+                let x = Pauli { x: bit, z: below(qubit), phase: 0 };
+                let y = Pauli { x: bit, z: below(qubit) | bit, phase: 1 };
                 [x, y]
             };
-            let last = Pauli {
-                x: 0,
-                z: below(qubits),
-                phase: 0,
-            };
+            let last = Pauli { x: 0, z: below(qubits), phase: 0 };
             (0..qubits).flat_map(pair).chain([last]).take(n).collect()
         }
     }

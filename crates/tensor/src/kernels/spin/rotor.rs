@@ -49,30 +49,21 @@ impl SpinBasis {
             Ok(eigen) => {
                 let forms = blocks
                     .map(|block| {
-                        self.real_form(&self.product_of_planes(&eigen, block), side)
-                            .cast()
+                        self.real_form(&self.product_of_planes(&eigen, block), side).cast()
                     })
                     .collect();
-                SpinRotor {
-                    eigen: Some(eigen),
-                    forms,
-                }
+                SpinRotor { eigen: Some(eigen), forms }
             }
             Err(_) => {
                 let nan = |_| Mat::from_fn(side_len, side_len, |_, _| T::from_f64(f64::NAN));
-                SpinRotor {
-                    eigen: None,
-                    forms: blocks.map(nan).collect(),
-                }
+                SpinRotor { eigen: None, forms: blocks.map(nan).collect() }
             }
         }
     }
 
     fn product_of_planes(&self, eigen: &SkewEigen, block: usize) -> Complex {
-        let mut rotor = Complex {
-            re: Mat::identity(self.size),
-            im: Mat::zeros(self.size, self.size),
-        };
+        let mut rotor =
+            Complex { re: Mat::identity(self.size), im: Mat::zeros(self.size, self.size) };
         for plane in eigen.planes().iter().filter(|plane| plane.angle > 0.0) {
             let (sin, cos) = plane.angle.sin_cos();
             let mut factor = Complex {
@@ -105,11 +96,7 @@ impl SpinBasis {
                 Side::Left => ((row / 2, row % 2), (column / 2, column % 2)),
                 Side::Right => ((row % size, row / size), (column % size, column / size)),
             };
-            let im = if side == Side::Left {
-                rotor.im.at(i, j)
-            } else {
-                -rotor.im.at(i, j)
-            };
+            let im = if side == Side::Left { rotor.im.at(i, j) } else { -rotor.im.at(i, j) };
             match (c, d) {
                 (0, 0) | (1, 1) => rotor.re.at(i, j),
                 (0, _) => -im,
@@ -133,24 +120,14 @@ impl<T: Scalar> SpinRotor<T> {
             return vec![f64::NAN; turn.len()];
         };
         let n = values.len();
-        let basis = Complex {
-            re: re.clone(),
-            im: im.clone(),
-        };
+        let basis = Complex { re: re.clone(), im: im.clone() };
         let adjoint = basis.adjoint();
-        let skew = Complex {
-            re: skew_matrix(turn, n),
-            im: Mat::zeros(n, n),
-        };
+        let skew = Complex { re: skew_matrix(turn, n), im: Mat::zeros(n, n) };
         let mut inner = adjoint.times(&skew).times(&basis);
         for j in 0..n {
             for k in 0..n {
                 let d = values[j] - values[k];
-                let sinc = if d.abs() < 1e-6 {
-                    1.0 - d * d / 6.0
-                } else {
-                    d.sin() / d
-                };
+                let sinc = if d.abs() < 1e-6 { 1.0 - d * d / 6.0 } else { d.sin() / d };
                 let (cos, sin) = (sinc * d.cos(), sinc * d.sin());
                 let (re, im) = (inner.re.at(j, k), inner.im.at(j, k));
                 *inner.re.at_mut(j, k) = cos * re - sin * im;
@@ -168,11 +145,7 @@ impl<T: Scalar> SpinRotor<T> {
 /// If there are not n (n - 1) / 2 coefficients.
 #[track_caller]
 pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
-    assert_eq!(
-        bivector.len(),
-        n * n.saturating_sub(1) / 2,
-        "bivector coefficients for n = {n}"
-    );
+    assert_eq!(bivector.len(), n * n.saturating_sub(1) / 2, "bivector coefficients for n = {n}");
     let mut skew = Mat::zeros(n, n);
     for ((i, j), b) in bivector_pairs(n).zip(bivector) {
         *skew.at_mut(i, j) = b.to_f64();
@@ -184,10 +157,7 @@ pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
 impl Complex {
     fn times(&self, other: &Self) -> Self {
         let (rows, inner, cols) = (self.re.rows(), self.re.cols(), other.re.cols());
-        let mut product = Self {
-            re: Mat::zeros(rows, cols),
-            im: Mat::zeros(rows, cols),
-        };
+        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
         for i in 0..rows {
             for k in 0..inner {
                 let (a, b) = (self.re.at(i, k), self.im.at(i, k));

@@ -69,13 +69,7 @@ impl SpinBasis {
     fn apply_left<T: Scalar>(&self, form: Arg<'_, T>, x: &[T], y: &mut [T]) {
         let (rows, cols) = self.left_view(x.len());
         let x = MatRef::new(x, rows, cols);
-        product(
-            T::ONE,
-            form,
-            x.into(),
-            MatMut::new(y, rows, cols),
-            Write::Set,
-        );
+        product(T::ONE, form, x.into(), MatMut::new(y, rows, cols), Write::Set);
     }
 
     fn apply_right<T: Scalar>(
@@ -118,37 +112,18 @@ impl SpinBasis {
         let sheet_len = self.sheet_len() * width;
         let side = self.unit * self.size;
         let zero = || vec![0.0; self.bivectors[0].len()];
-        let mut turns = Turns {
-            left: zero(),
-            right: zero(),
-            scale: 0.0,
-        };
+        let mut turns = Turns { left: zero(), right: zero(), scale: 0.0 };
         let mut sums = Mat::zeros(side, side);
         let pairs = x.chunks_exact(sheet_len).zip(dx.chunks_exact(sheet_len));
         for (sheet, (x, dx)) in self.sheets.iter().zip(pairs) {
             let (rows, cols) = self.left_view(sheet_len);
             let (xs, dxs) = (MatRef::new(x, rows, cols), MatRef::new(dx, rows, cols));
-            product(
-                T::ONE,
-                dxs.into(),
-                Arg::Transposed(xs),
-                sums.view_mut(),
-                Write::Set,
-            );
+            product(T::ONE, dxs.into(), Arg::Transposed(xs), sums.view_mut(), Write::Set);
             self.project_left(sheet, &sums, &mut turns);
             let mut write = Write::Set;
-            for (x, dx) in x
-                .chunks_exact(side * width)
-                .zip(dx.chunks_exact(side * width))
-            {
+            for (x, dx) in x.chunks_exact(side * width).zip(dx.chunks_exact(side * width)) {
                 let (x, dx) = (MatRef::new(x, side, width), MatRef::new(dx, side, width));
-                product(
-                    T::ONE,
-                    dx.into(),
-                    Arg::Transposed(x),
-                    sums.view_mut(),
-                    write,
-                );
+                product(T::ONE, dx.into(), Arg::Transposed(x), sums.view_mut(), write);
                 write = Write::Add;
             }
             self.project_right(sheet, &sums, &mut turns.right);

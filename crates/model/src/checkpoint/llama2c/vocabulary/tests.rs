@@ -12,10 +12,7 @@ fn file(pieces: &[String]) -> Vec<u8> {
         file.extend((piece.len() as i32).to_le_bytes());
         file.extend(piece.as_bytes());
     };
-    special
-        .into_iter()
-        .chain(bytes)
-        .for_each(|piece| push(0.0, &piece));
+    special.into_iter().chain(bytes).for_each(|piece| push(0.0, &piece));
     for (index, piece) in pieces.iter().enumerate() {
         push(-(index as f32), piece);
     }
@@ -25,13 +22,7 @@ fn file(pieces: &[String]) -> Vec<u8> {
 /// llama2.c's own procedure, without any cleverness: look at every adjacent pair, merge the best,
 /// begin again.
 fn direct(pieces: &[String], scores: &[f32], text: &str) -> Vec<u32> {
-    let find = |piece: &str| {
-        pieces
-            .iter()
-            .skip(3)
-            .position(|p| p == piece)
-            .map(|at| at + 3)
-    };
+    let find = |piece: &str| pieces.iter().skip(3).position(|p| p == piece).map(|at| at + 3);
     let mut ids = vec![BOS as usize];
     if !text.is_empty() {
         ids.extend(find(" "));
@@ -62,9 +53,8 @@ fn direct(pieces: &[String], scores: &[f32], text: &str) -> Vec<u32> {
 
 /// Characters, and then pieces that join two earlier ones, as training makes them.
 fn random_pieces(stream: &mut RngStream) -> Vec<String> {
-    let mut pieces: Vec<String> = [" ", "a", "b", "c", "e", "n", "t", ".", "ñ", "€", "ab", " t"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut pieces: Vec<String> =
+        [" ", "a", "b", "c", "e", "n", "t", ".", "ñ", "€", "ab", " t"].map(str::to_owned).to_vec();
     while pieces.len() < 90 {
         let [left, right] = [0, 1].map(|_| pieces[stream.below(pieces.len())].clone());
         let joined = left + &right;
@@ -73,9 +63,8 @@ fn random_pieces(stream: &mut RngStream) -> Vec<String> {
         }
     }
     // As sentencepiece has it: pieces of several characters first, single ones last.
-    let (mut long, short): (Vec<String>, Vec<String>) = pieces
-        .into_iter()
-        .partition(|piece| piece.chars().count() > 1);
+    let (mut long, short): (Vec<String>, Vec<String>) =
+        pieces.into_iter().partition(|piece| piece.chars().count() > 1);
     long.extend(short);
     long
 }
@@ -85,9 +74,7 @@ fn random_text(stream: &mut RngStream) -> String {
         "a", "b", "c", "e", "n", "t", " ", " ", ".", "\n", "ñ", "€", "x", "▁", "日本", "🙂", "<s>",
         "tent",
     ];
-    (0..stream.below(40))
-        .map(|_| PARTS[stream.below(PARTS.len())])
-        .collect()
+    (0..stream.below(40)).map(|_| PARTS[stream.below(PARTS.len())]).collect()
 }
 
 #[test]
@@ -107,23 +94,10 @@ fn ids_are_those_of_the_direct_procedure() {
             (tokenizer.bos(), tokenizer.eos(), tokenizer.vocab()),
             (Some(1), Some(2), vocab)
         );
-        let fixed = [
-            "",
-            " ",
-            "  ",
-            "\n",
-            "\n\n a",
-            "a\r\n",
-            "tab\t",
-            "<s> </s> <0x41>",
-            "▁a",
-            "ñandú €5",
-        ];
+        let fixed =
+            ["", " ", "  ", "\n", "\n\n a", "a\r\n", "tab\t", "<s> </s> <0x41>", "▁a", "ñandú €5"];
         let fixed = fixed.into_iter().map(str::to_owned);
-        for text in fixed
-            .chain((0..400).map(|_| random_text(&mut stream)))
-            .collect::<Vec<_>>()
-        {
+        for text in fixed.chain((0..400).map(|_| random_text(&mut stream))).collect::<Vec<_>>() {
             let ids = tokenizer.encode_document(&text, Bos::Auto).unwrap();
             assert_eq!(ids, direct(&pieces, &scores, &text), "{text:?}");
             assert_eq!(tokenizer.encode(&text, true).unwrap(), ids);
@@ -142,10 +116,7 @@ fn hostile_files_are_refused_with_the_token() {
     };
     assert_eq!(parse(&good, 262), "");
     for cut in 0..good.len() {
-        assert!(
-            parse(&good[..cut], 262).contains("ends inside token"),
-            "cut at {cut}"
-        );
+        assert!(parse(&good[..cut], 262).contains("ends inside token"), "cut at {cut}");
     }
     let changed = |at: usize, with: [u8; 4]| {
         let mut bytes = good.clone();
@@ -156,46 +127,19 @@ fn hostile_files_are_refused_with_the_token() {
     let cases = [
         (good.clone(), 261, "bytes follow the last"),
         (good.clone(), 200, "needs 259"),
-        (
-            changed(4, f32::NAN.to_le_bytes()),
-            262,
-            "token 0 has score NaN",
-        ),
-        (
-            changed(8, (-1i32).to_le_bytes()),
-            262,
-            "token 0 has -1 bytes",
-        ),
-        (
-            changed(8, i32::MAX.to_le_bytes()),
-            262,
-            "token 0 has 2147483647 bytes",
-        ),
+        (changed(4, f32::NAN.to_le_bytes()), 262, "token 0 has score NaN"),
+        (changed(8, (-1i32).to_le_bytes()), 262, "token 0 has -1 bytes"),
+        (changed(8, i32::MAX.to_le_bytes()), 262, "token 0 has 2147483647 bytes"),
         (changed(12, *b"nope"), 262, "token 0 is \"nope>\""),
-        (
-            [&good[..last], &[0xff, 0xfe]].concat(),
-            262,
-            "token 261 is not valid UTF-8",
-        ),
-        (
-            file(&["a", "b", "a"].map(str::to_owned)),
-            262,
-            "tokens 259 and 261 are both \"a\"",
-        ),
+        ([&good[..last], &[0xff, 0xfe]].concat(), 262, "token 261 is not valid UTF-8"),
+        (file(&["a", "b", "a"].map(str::to_owned)), 262, "tokens 259 and 261 are both \"a\""),
     ];
     for (bytes, vocab, said) in cases {
         let error = parse(&bytes, vocab);
-        assert!(
-            error.starts_with("tok.bin: ") && error.contains(said),
-            "{error}"
-        );
+        assert!(error.starts_with("tok.bin: ") && error.contains(said), "{error}");
     }
     let mut tied = file(&["a", "b", "ab", "ba"].map(str::to_owned));
     let (len, score) = (tied.len(), (-2.0f32).to_le_bytes());
     tied[len - 10..len - 6].copy_from_slice(&score);
-    assert!(
-        parse(&tied, 263).contains("the same score -2"),
-        "{}",
-        parse(&tied, 263)
-    );
+    assert!(parse(&tied, 263).contains("the same score -2"), "{}", parse(&tied, 263));
 }
