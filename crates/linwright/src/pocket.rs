@@ -69,7 +69,7 @@ impl Default for PocketRecipe {
                 clip_norm: Some(1.0),
                 ..OptimizerSettings::default()
             },
-            validate_every: 200,
+            validate_every: 100,
         }
     }
 }
