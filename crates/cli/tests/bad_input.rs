@@ -79,7 +79,7 @@ fn recipe(w: &Workshop, from: &str, to: &str) {
     w.write("tiny.yaml", RECIPE.replacen(from, to, 1));
 }
 
-fn models() -> Vec<Case> {
+fn files() -> Vec<Case> {
     vec![
         case("no model", |_| {}, "inspect nowhere", 1, &["nowhere", "No such file"]),
         case("a file for a model", |_| {}, "inspect text.jsonl", 1, &["not a directory"]),
@@ -130,6 +130,11 @@ fn models() -> Vec<Case> {
             1,
             &[WEIGHTS, "header claims 18446744073709551615"],
         ),
+    ]
+}
+
+fn tensors() -> Vec<Case> {
+    vec![
         case(
             "overlapping tensors",
             |w| {
@@ -494,7 +499,7 @@ fn outputs() -> Vec<Case> {
 
 #[test]
 fn every_bad_input_is_refused_with_code_and_reason() {
-    let parts = [models(), settings(), data(), options(), recipes(), outputs()];
+    let parts = [files(), tensors(), settings(), data(), options(), recipes(), outputs()];
     let mut wrong = Vec::new();
     for case in parts.into_iter().flatten() {
         let w = Workshop::new();

@@ -83,7 +83,7 @@ fn nested_sets_share_fits_and_seeds_differ() {
 #[test]
 fn a_dry_run_shows_every_row_and_writes_nothing() {
     let w = Workshop::new();
-    w.write("tiny.yaml", &RECIPE.replace("model: model", "model: elsewhere"));
+    w.write("tiny.yaml", RECIPE.replace("model: model", "model: elsewhere"));
     let before = w.names();
     let costs = w.ok_json("run -r tiny.yaml --model model --dry-run");
     assert_eq!(costs["cells"].as_array().unwrap().len(), 5);

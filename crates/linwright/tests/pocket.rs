@@ -5,7 +5,6 @@ use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
 use linwright::pocket::{PocketRecipe, Prepared};
 use linwright::train::{Control, Progress, Schedule};
-use std::path::Path;
 
 struct Quiet {
     stop_at: u64,

@@ -9,9 +9,14 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Largest difference of a logit, relative to the largest logit.
-const TOLERANCE: f64 = 1e-5;
+/// Largest difference of a logit, relative to the largest logit. The stored sets agree to 1e-5; the
+/// rest is room for references computed in f32.
+const TOLERANCE: f64 = 1e-4;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the place of the golden vectors is told by the environment"
+)]
 fn folder() -> PathBuf {
     let stored = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     std::env::var_os("LINWRIGHT_GOLDEN").map_or_else(stored, PathBuf::from).join("decoder")
