@@ -1,10 +1,11 @@
-//! The built-in model: the way to make it works, stops, goes on and loads back.
+//! The built-in model: the assets follow from their recipe, and the way to make them works.
 
 use linwright::measure::world::{Band, WorldSettings};
 use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
 use linwright::pocket::{PocketRecipe, Prepared};
 use linwright::train::{Control, Progress, Schedule};
+use std::path::Path;
 
 struct Quiet {
     stop_at: u64,
@@ -19,6 +20,28 @@ impl Control for Quiet {
     fn interrupted(&self) -> bool {
         self.done >= self.stop_at
     }
+}
+
+#[test]
+fn text_and_tokenizer_of_the_assets_can_be_made_again_from_their_recipe() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
+    let world = std::fs::read(assets.join("world.json")).expect("reads");
+    let world: serde_json::Value = serde_json::from_slice(&world).expect("is JSON");
+    let recipe: PocketRecipe = serde_json::from_value(world["recipe"].clone()).expect("a recipe");
+    assert_eq!(recipe, PocketRecipe::default(), "the assets were made by another recipe");
+    let prepared = Prepared::new(recipe).expect("prepares");
+    assert_eq!(world["corpus_sha256"], prepared.corpus_sha256());
+    assert_eq!(world["tokenizer_sha256"], prepared.tokenizer_sha256());
+    let shipped = std::fs::read_to_string(assets.join("tokenizer.json")).expect("reads");
+    assert_eq!(prepared.tokenizer_json(), shipped);
+    let test: Vec<String> = std::fs::read_to_string(assets.join("stories-test.jsonl"))
+        .expect("reads")
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("is JSON"))
+        .map(|line| line["text"].as_str().expect("a text").to_owned())
+        .collect();
+    let told: Vec<&String> = prepared.world().test().iter().map(|story| &story.text).collect();
+    assert_eq!(test.iter().collect::<Vec<_>>(), told);
 }
 
 #[test]
