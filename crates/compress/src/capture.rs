@@ -6,11 +6,12 @@
 //! depend on the bound.
 
 use crate::calibration::Calibration;
+use crate::methods::Evidence;
 use crate::samples::{RowWriter, Samples};
 use crate::{CompressError, Monitor, Needs};
 use linwright_measure::stats::SiteStats;
 use linwright_model::{Batch, Decoder};
-use linwright_ops::{NoProbe, Probe, Shape, SiteId, Sites};
+use linwright_ops::{LinearSlot, NoProbe, Probe, Shape, SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 use std::path::PathBuf;
 
@@ -41,12 +42,8 @@ pub struct SiteCapture {
     pub site: SiteId,
     /// Features out and in.
     pub shape: Shape,
-    /// Sums over the training windows.
-    pub train: SiteStats,
-    /// Sums over the validation windows.
-    pub validation: SiteStats,
-    /// The samples, if they were asked for.
-    pub samples: Option<Samples>,
+    /// What a method will see.
+    pub evidence: Evidence,
 }
 
 /// Hidden states of a batch before a layer.
@@ -98,7 +95,9 @@ impl<'a> Lockstep<'a> {
     ) -> Result<Vec<SiteCapture>, CompressError> {
         let original = self.original;
         let batches = self.calibration.batches(BATCH_TOKENS);
-        let mut collector = Collector::new(original, self.calibration, sites, needs, &self.bounds)?;
+        let slots: Vec<&LinearSlot> = sites.iter().filter_map(|site| original.slot(site)).collect();
+        assert!(slots.len() == sites.len() && !sites.is_empty(), "sites of a capture are slots");
+        let mut collector = Collector::new(slots, self.calibration, needs, &self.bounds)?;
         let keep = self.fits_in_memory();
         let (from, mut old) = match self.cache.take() {
             Some((at, hidden)) if at <= layer => (at, Some(hidden.into_iter())),
@@ -119,19 +118,37 @@ impl<'a> Lockstep<'a> {
             if keep {
                 kept.push(hidden.clone());
             }
-            // Target first: both probes of a batch then lie in the collector together.
-            let (mut target, mut input) = (collector.probe(true), collector.probe(false));
-            let mut edited_hidden = hidden.edited.unwrap_or_else(|| hidden.original.clone());
-            original.run_layers(&mut hidden.original, &batch, layer..layer + 1, &mut target)?;
-            edited.run_layers(&mut edited_hidden, &batch, layer..layer + 1, &mut input)?;
-            let (target, input) = (target.seen, input.seen);
-            collector.add(input, target)?;
+            collector.add(self.look(edited, &batch, hidden, (layer, sites))?)?;
             monitor.progress(index as u64 + 1, batches.len() as u64);
         }
         if keep {
             self.cache = Some((layer, kept));
         }
         collector.finish()
+    }
+
+    /// What goes into sites of a layer of the edited model, and what comes out of them in the
+    /// original one. While the two are the same up to and in this layer, one pass shows both.
+    fn look<'b>(
+        &self,
+        edited: &Decoder,
+        batch: &Batch,
+        mut hidden: Hidden,
+        (layer, sites): (usize, &'b [SiteId]),
+    ) -> Result<Seen<'b>, CompressError> {
+        let layers = layer..layer + 1;
+        let state = match hidden.edited.take() {
+            None if self.edited.contains(&layer) => Some(hidden.original.clone()),
+            state => state,
+        };
+        let mut seen = Seen::new(sites);
+        self.original.run_layers(&mut hidden.original, batch, layers.clone(), &mut seen)?;
+        if let Some(mut state) = state {
+            let mut inputs = Seen::new(&sites[..1]);
+            edited.run_layers(&mut state, batch, layers, &mut inputs)?;
+            seen.input = inputs.input;
+        }
+        Ok(seen)
     }
 
     /// Brings hidden states from one layer to another, running what the models share once.
@@ -177,147 +194,150 @@ impl<'a> Lockstep<'a> {
     }
 }
 
-/// Sees inputs or outputs of the wanted sites during one batch.
-struct SiteProbe<'a> {
-    wanted: &'a [SiteId],
-    outputs: bool,
-    seen: Vec<Option<Mat<f32>>>,
+/// Sees the input that sites share, and the output of each, during one batch.
+struct Seen<'a> {
+    sites: &'a [SiteId],
+    input: Option<Mat<f32>>,
+    outputs: Vec<Option<Mat<f32>>>,
 }
 
-impl Probe for SiteProbe<'_> {
+impl<'a> Seen<'a> {
+    fn new(sites: &'a [SiteId]) -> Self {
+        Self { sites, input: None, outputs: vec![None; sites.len()] }
+    }
+}
+
+impl Probe for Seen<'_> {
     fn wants(&self, site: &SiteId) -> bool {
-        self.wanted.contains(site)
+        self.sites.contains(site)
     }
 
     fn on_forward(&mut self, site: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
-        if let Some(index) = self.wanted.iter().position(|wanted| wanted == site) {
-            self.seen[index] = Some(if self.outputs { y.to_mat() } else { x.to_mat() });
+        if let Some(index) = self.sites.iter().position(|wanted| wanted == site) {
+            self.input.get_or_insert_with(|| x.to_mat());
+            self.outputs[index] = Some(y.to_mat());
         }
+    }
+
+    fn satisfied(&self) -> bool {
+        self.outputs.iter().all(Option::is_some)
     }
 }
 
-/// Gathers statistics and samples of the sites of one capture.
+/// Gathers what methods will see of the sites of one capture. All of them read one input: query, key
+/// and value share theirs, gate and up too.
 struct Collector<'a> {
-    sites: &'a [SiteId],
-    biases: Vec<Option<&'a [f32]>>,
-    shapes: Vec<Shape>,
-    train: Vec<SiteStats>,
-    validation: Vec<SiteStats>,
-    /// The input that all sites of the capture share.
-    input: Option<RowWriter>,
-    targets: Vec<RowWriter>,
+    slots: Vec<&'a LinearSlot>,
+    sink: Sink,
     rows: usize,
     train_rows: usize,
 }
 
+/// Sums or samples, as the method asks.
+enum Sink {
+    /// Training and validation sums of each site; Σ x xᵀ is summed in the first one alone.
+    Stats(Vec<[SiteStats; 2]>),
+    /// The input, and the targets of each site.
+    Samples(RowWriter, Vec<RowWriter>),
+}
+
 impl<'a> Collector<'a> {
     fn new(
-        original: &'a Decoder,
+        slots: Vec<&'a LinearSlot>,
         calibration: &Calibration,
-        sites: &'a [SiteId],
         needs: Needs,
         bounds: &Bounds,
     ) -> Result<Self, CompressError> {
-        let slots: Vec<_> = sites.iter().filter_map(|site| original.slot(site)).collect();
-        assert_eq!(slots.len(), sites.len(), "every site of a capture is a slot of the model");
         let shapes: Vec<Shape> = slots.iter().map(|slot| slot.shape()).collect();
-        let mut collector = Self {
-            sites,
-            biases: slots.iter().map(|slot| slot.bias()).collect(),
-            train: shapes.iter().map(|s| SiteStats::new(s.out, s.inp)).collect(),
-            validation: shapes.iter().map(|s| SiteStats::new(s.out, s.inp)).collect(),
-            shapes,
-            input: None,
-            targets: Vec::new(),
-            rows: 0,
-            train_rows: calibration.train_tokens(),
-        };
-        if needs == Needs::Samples {
-            collector.open_writers(calibration.tokens(), bounds)?;
-        }
-        Ok(collector)
-    }
-
-    /// All sites of a capture read one input: query, key and value share theirs, gate and up too.
-    fn open_writers(&mut self, tokens: usize, bounds: &Bounds) -> Result<(), CompressError> {
-        let share = bounds.sample_bytes / (1 + self.shapes.len());
-        let open = |name: &str, cols: usize| {
-            let file = bounds.scratch.join(format!("linwright-{}-{name}.rows", std::process::id()));
-            RowWriter::new(cols, tokens, share, &file)
-                .map_err(|source| CompressError::Io { path: file, source })
-        };
-        self.input = self.shapes.first().map(|shape| open("x", shape.inp)).transpose()?;
-        for (index, shape) in self.shapes.iter().enumerate() {
-            self.targets.push(open(&format!("y{index}"), shape.out)?);
-        }
-        Ok(())
-    }
-
-    fn probe(&self, outputs: bool) -> SiteProbe<'a> {
-        SiteProbe { wanted: self.sites, outputs, seen: vec![None; self.sites.len()] }
-    }
-
-    fn add(
-        &mut self,
-        inputs: Vec<Option<Mat<f32>>>,
-        targets: Vec<Option<Mat<f32>>>,
-    ) -> Result<(), CompressError> {
-        let mut rows = 0;
-        for (index, (x, y)) in inputs.into_iter().zip(targets).enumerate() {
-            let site = &self.sites[index];
-            let (Some(x), Some(mut y)) = (x, y) else {
-                unreachable!("the layer of {site} ran without passing through it");
-            };
-            for (what, mat) in [("the input", &x), ("the target", &y)] {
-                if mat.data().iter().any(|v| !v.is_finite()) {
-                    return Err(CompressError::NonFinite { what, site: site.clone() });
-                }
+        let sink = match needs {
+            Needs::Stats => {
+                let empty = |shape: &Shape| SiteStats::new(shape.out, shape.inp);
+                Sink::Stats(shapes.iter().map(|shape| [empty(shape), empty(shape)]).collect())
             }
-            if let Some(bias) = self.biases[index] {
+            Needs::Samples => {
+                let share = bounds.sample_bytes / (1 + shapes.len());
+                let open = |cols: usize| {
+                    RowWriter::new(cols, calibration.tokens(), share, &bounds.scratch).map_err(
+                        |source| CompressError::Io { path: bounds.scratch.clone(), source },
+                    )
+                };
+                let targets =
+                    shapes.iter().map(|shape| open(shape.out)).collect::<Result<_, _>>()?;
+                Sink::Samples(open(shapes[0].inp)?, targets)
+            }
+        };
+        Ok(Self { slots, sink, rows: 0, train_rows: calibration.train_tokens() })
+    }
+
+    fn add(&mut self, seen: Seen<'_>) -> Result<(), CompressError> {
+        let Some(x) = seen.input else { unreachable!("the layer ran without passing its sites") };
+        check_finite("the input", self.slots[0].id(), &x)?;
+        if let Sink::Samples(writer, _) = &mut self.sink {
+            writer.push(x.view()).map_err(samples_error)?;
+        }
+        let part = usize::from(self.rows >= self.train_rows);
+        for (index, y) in seen.outputs.into_iter().enumerate() {
+            let Some(mut y) = y else { unreachable!("the layer ran without passing its sites") };
+            let slot = self.slots[index];
+            check_finite("the target", slot.id(), &y)?;
+            if let Some(bias) = slot.bias() {
                 for i in 0..y.rows() {
                     y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y -= b);
                 }
             }
-            let part =
-                if self.rows < self.train_rows { &mut self.train } else { &mut self.validation };
-            part[index].add(x.view(), y.view());
-            self.write(index, &x, &y)?;
-            rows = x.rows();
-        }
-        self.rows += rows;
-        Ok(())
-    }
-
-    fn write(&mut self, index: usize, x: &Mat<f32>, y: &Mat<f32>) -> Result<(), CompressError> {
-        let io = |source| CompressError::Io { path: PathBuf::from("activation samples"), source };
-        if let Some(writer) = self.targets.get_mut(index) {
-            writer.push(y.view()).map_err(io)?;
-            if index == 0
-                && let Some(input) = &mut self.input
-            {
-                input.push(x.view()).map_err(io)?;
+            match &mut self.sink {
+                Sink::Stats(stats) if index == 0 => stats[0][part].add(x.view(), y.view()),
+                Sink::Stats(stats) => stats[index][part].add_targets(x.view(), y.view()),
+                Sink::Samples(_, writers) => {
+                    writers[index].push(y.view()).map_err(samples_error)?
+                }
             }
         }
+        self.rows += x.rows();
         Ok(())
     }
 
     fn finish(self) -> Result<Vec<SiteCapture>, CompressError> {
-        let io = |source| CompressError::Io { path: PathBuf::from("activation samples"), source };
-        let input = self.input.map(RowWriter::finish).transpose().map_err(io)?;
-        let mut targets = self.targets.into_iter();
-        let mut captures = Vec::new();
-        for (index, (train, validation)) in self.train.into_iter().zip(self.validation).enumerate()
-        {
-            let samples = match (&input, targets.next()) {
-                (Some(x), Some(y)) => {
-                    let y = y.finish().map_err(io)?;
-                    Some(Samples { x: x.clone(), y, train: self.train_rows })
+        let evidence: Vec<Evidence> = match self.sink {
+            Sink::Stats(mut stats) => {
+                let (first, others) = stats.split_at_mut(1);
+                for site in others {
+                    for (part, shared) in site.iter_mut().zip(&first[0]) {
+                        part.sxx.clone_from(&shared.sxx);
+                    }
                 }
-                _ => None,
-            };
-            let (site, shape) = (self.sites[index].clone(), self.shapes[index]);
-            captures.push(SiteCapture { site, shape, train, validation, samples });
-        }
-        Ok(captures)
+                let both =
+                    |[train, validation]: [SiteStats; 2]| Evidence::Stats { train, validation };
+                stats.into_iter().map(both).collect()
+            }
+            Sink::Samples(input, targets) => {
+                let x = input.finish().map_err(samples_error)?;
+                let train = self.train_rows;
+                let site = |y: RowWriter| {
+                    let y = y.finish().map_err(samples_error)?;
+                    Ok(Evidence::Samples(Samples { x: x.clone(), y, train }))
+                };
+                targets.into_iter().map(site).collect::<Result<_, CompressError>>()?
+            }
+        };
+        let slots = self.slots.into_iter().zip(evidence);
+        Ok(slots
+            .map(|(slot, evidence)| SiteCapture {
+                site: slot.id().clone(),
+                shape: slot.shape(),
+                evidence,
+            })
+            .collect())
     }
+}
+
+fn check_finite(what: &'static str, site: &SiteId, mat: &Mat<f32>) -> Result<(), CompressError> {
+    match mat.data().iter().all(|v| v.is_finite()) {
+        true => Ok(()),
+        false => Err(CompressError::NonFinite { what, site: site.clone() }),
+    }
+}
+
+fn samples_error(source: std::io::Error) -> CompressError {
+    CompressError::Io { path: PathBuf::from("activation samples"), source }
 }

@@ -31,6 +31,14 @@ pub enum FitError {
         /// The decomposition's word.
         reason: String,
     },
+    /// The problem holds another kind of evidence than the method asked for.
+    #[error("the method needs {needed}, the problem holds {found}")]
+    Evidence {
+        /// What the method asked for.
+        needed: &'static str,
+        /// What it was given.
+        found: &'static str,
+    },
     /// There are not enough samples.
     #[error("{found} calibration tokens, at least {needed} are needed")]
     TooFewSamples {

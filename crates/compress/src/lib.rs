@@ -20,5 +20,5 @@ pub mod study;
 pub use budget::{Budget, low_rank_for};
 pub use error::{CompressError, FitError};
 pub use estimate::{Estimate, SiteEstimate, estimate};
-pub use methods::{Fit, FitProblem, Method, MethodSpec, Needs};
+pub use methods::{Evidence, Fit, FitProblem, Method, MethodSpec, Needs};
 pub use monitor::{Monitor, Silent};

@@ -238,9 +238,7 @@ fn fit_site(
     let problem = FitProblem {
         site,
         shape: capture.shape,
-        stats: &capture.train,
-        validation: &capture.validation,
-        samples: capture.samples.as_ref(),
+        evidence: &capture.evidence,
         key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
         checkpoint: checkpoint.as_ref(),
     };

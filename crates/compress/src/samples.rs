@@ -3,7 +3,7 @@
 use linwright_tensor::{MappedFile, Mat, MatRef, little_endian_bytes};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Collects rows of a known number of columns.
@@ -17,20 +17,22 @@ pub struct RowWriter {
 #[derive(Debug)]
 enum Target {
     Memory(Vec<f32>),
-    File(PathBuf, BufWriter<File>),
+    /// A file without a name, whose space is freed however the program ends.
+    File(BufWriter<File>),
 }
 
 impl RowWriter {
-    /// A writer of `expected` rows. If these are more than `max_bytes`, the rows go to the file.
+    /// A writer of `expected` rows. If these are more than `max_bytes`, the rows go to a nameless
+    /// file in `scratch`.
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub fn new(cols: usize, expected: usize, max_bytes: usize, file: &Path) -> io::Result<Self> {
+    pub fn new(cols: usize, expected: usize, max_bytes: usize, scratch: &Path) -> io::Result<Self> {
         let bytes = expected.saturating_mul(cols).saturating_mul(4);
         let target = if bytes <= max_bytes {
             Target::Memory(Vec::with_capacity(expected * cols))
         } else {
-            Target::File(file.to_owned(), BufWriter::with_capacity(1 << 20, File::create(file)?))
+            Target::File(BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(scratch)?))
         };
         Ok(Self { cols, rows: 0, target })
     }
@@ -39,12 +41,16 @@ impl RowWriter {
     ///
     /// # Errors
     /// Those of writing.
+    ///
+    /// # Panics
+    /// If the rows have another number of columns.
+    #[track_caller]
     pub fn push(&mut self, rows: MatRef<'_, f32>) -> io::Result<()> {
         assert_eq!(rows.cols(), self.cols, "columns of a row store");
         for i in 0..rows.rows() {
             match &mut self.target {
                 Target::Memory(data) => data.extend_from_slice(rows.row(i)),
-                Target::File(_, writer) => writer.write_all(little_endian_bytes(rows.row(i)))?,
+                Target::File(writer) => writer.write_all(little_endian_bytes(rows.row(i)))?,
             }
         }
         self.rows += rows.rows();
@@ -58,13 +64,9 @@ impl RowWriter {
     pub fn finish(self) -> io::Result<Rows> {
         let source = match self.target {
             Target::Memory(data) => Source::Memory(data),
-            Target::File(path, mut writer) => {
-                writer.flush()?;
-                drop(writer);
-                let map = MappedFile::open(&path)?;
-                // The map keeps the contents; without a name the space is freed with the map.
-                std::fs::remove_file(&path)?;
-                Source::File(map)
+            Target::File(writer) => {
+                let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+                Source::File(MappedFile::of(&file)?)
             }
         };
         Ok(Rows { cols: self.cols, rows: self.rows, source: Arc::new(source) })
@@ -135,6 +137,13 @@ impl Samples {
     }
 }
 
+/// Mean over rows of `|y|²`: the error of the zero map.
+#[must_use]
+pub fn power(y: MatRef<'_, f32>) -> f64 {
+    let square = |i: usize| y.row(i).iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
+    (0..y.rows()).map(square).sum::<f64>() / y.rows().max(1) as f64
+}
+
 /// Copies chosen rows into a matrix.
 pub fn gather(rows: MatRef<'_, f32>, order: &[u32], into: &mut Mat<f32>) {
     into.resize(order.len(), rows.cols());
@@ -152,13 +161,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let rows = Mat::from_fn(10, 3, |i, j| (10 * i + j) as f32);
         for max_bytes in [0, 1 << 20] {
-            let path = dir.path().join("rows");
-            let mut writer = RowWriter::new(3, 10, max_bytes, &path).expect("creates");
+            let mut writer = RowWriter::new(3, 10, max_bytes, dir.path()).expect("creates");
             writer.push(rows.view().rows_range(0, 4)).expect("writes");
             writer.push(rows.view().rows_range(4, 6)).expect("writes");
             let stored = writer.finish().expect("maps");
             assert_eq!(stored.view().to_mat(), rows);
-            assert!(!path.exists(), "no file is left behind");
+            let files = std::fs::read_dir(dir.path()).expect("lists").count();
+            assert_eq!(files, 0, "no file has a name, so none can be left behind");
         }
     }
 }

@@ -33,12 +33,31 @@ impl SiteStats {
     /// If the shapes do not match.
     #[track_caller]
     pub fn add(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
+        self.add_inputs(x);
+        self.add_targets(x, y);
+    }
+
+    /// Adds rows to Σ x xᵀ alone. Sites that read the same input share this sum: one of them adds
+    /// inputs and targets, the others targets alone, and copy it.
+    pub fn add_inputs(&mut self, x: MatRef<'_, f32>) {
+        for start in (0..x.rows()).step_by(BLOCK) {
+            let x = wide(x.rows_range(start, BLOCK.min(x.rows() - start)));
+            let xt = Arg::Transposed(x.view());
+            product(1.0, xt, x.view().into(), self.sxx.view_mut(), Write::Add);
+        }
+    }
+
+    /// Adds rows to all sums but Σ x xᵀ.
+    ///
+    /// # Panics
+    /// If the shapes do not match.
+    #[track_caller]
+    pub fn add_targets(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
         assert_eq!(x.rows(), y.rows(), "one target for each input");
         for start in (0..x.rows()).step_by(BLOCK) {
             let rows = BLOCK.min(x.rows() - start);
             let (x, y) = (wide(x.rows_range(start, rows)), wide(y.rows_range(start, rows)));
-            let (xt, yt) = (Arg::Transposed(x.view()), Arg::Transposed(y.view()));
-            product(1.0, xt, x.view().into(), self.sxx.view_mut(), Write::Add);
+            let yt = Arg::Transposed(y.view());
             product(1.0, yt, x.view().into(), self.syx.view_mut(), Write::Add);
             self.syy += y.data().iter().map(|v| v * v).sum::<f64>();
         }

@@ -11,6 +11,12 @@ pub trait Probe {
     /// The input `x` (rows, inp) of a slot and its output `y` (rows, out), bias included.
     fn on_forward(&mut self, site: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>);
 
+    /// Whether everything of interest was seen, so that the pass may end early. Asked after the
+    /// attention of each layer; what the pass would have left behind is then unspecified.
+    fn satisfied(&self) -> bool {
+        false
+    }
+
     /// The input `x` (rows, inp) of a slot and the gradient `dy` (rows, out) of its output.
     fn on_backward(&mut self, _site: &SiteId, _x: MatRef<'_, f32>, _dy: MatRef<'_, f32>) {}
 }

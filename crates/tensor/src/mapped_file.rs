@@ -18,13 +18,20 @@ impl MappedFile {
     /// # Errors
     /// Those of opening and mapping.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        Self::of(&File::open(path)?)
+    }
+
+    /// Maps an open file, which may have no name any more.
+    ///
+    /// # Errors
+    /// Those of mapping.
+    pub fn of(file: &File) -> io::Result<Self> {
         if file.metadata()?.len() == 0 {
             return Ok(Self(None));
         }
         // SAFETY: the map is read-only and private to this type; a concurrent truncation by another
         // process is the documented caveat above.
-        Ok(Self(Some(unsafe { Mmap::map(&file)? })))
+        Ok(Self(Some(unsafe { Mmap::map(file)? })))
     }
 
     /// The bytes of the file.

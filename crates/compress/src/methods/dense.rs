@@ -75,14 +75,15 @@ impl Method for DenseMethod {
             return self.training.run(&OpSpec::Dense(DenseSpec {}), problem, control);
         }
         let inp = problem.shape.inp;
-        let mut sxx = problem.stats.sxx.clone();
+        let stats = problem.stats()?;
+        let mut sxx = stats.0.sxx.clone();
         let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
         let ridge = self.ridge * mean;
         (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
-        let weight = solve_spd(sxx.view(), problem.stats.syx.view()).map_err(|error| {
+        let weight = solve_spd(sxx.view(), stats.0.syx.view()).map_err(|error| {
             FitError::Numerics { what: "ridge regression", reason: error.to_string() }
         })?;
-        let report = super::closed_report(problem, &weight, Some(ridge), 0);
+        let report = super::closed_report(stats, &weight, Some(ridge), 0);
         Ok(Fit { op: Op::Linear(Box::new(Dense::new(weight.cast()))), report })
     }
 }

@@ -90,9 +90,9 @@ impl Method for LowRankMethod {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
-                let (u, v, dropped_directions) = reduced_rank_regression(problem.stats, rank)?;
-                let report =
-                    super::closed_report(problem, &dense(&u, &v), None, dropped_directions);
+                let stats = problem.stats()?;
+                let (u, v, dropped_directions) = reduced_rank_regression(stats.0, rank)?;
+                let report = super::closed_report(stats, &dense(&u, &v), None, dropped_directions);
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
                 Ok(Fit { op, report })
             }

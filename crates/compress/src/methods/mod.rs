@@ -21,6 +21,20 @@ pub enum Needs {
     Samples,
 }
 
+/// What was captured at a site.
+#[derive(Clone, Debug)]
+pub enum Evidence {
+    /// Sums over training and validation samples.
+    Stats {
+        /// Over the training samples.
+        train: SiteStats,
+        /// Over the validation samples.
+        validation: SiteStats,
+    },
+    /// The samples themselves.
+    Samples(Samples),
+}
+
 /// A site to be fitted: never a model.
 #[derive(Debug)]
 pub struct FitProblem<'a> {
@@ -28,12 +42,8 @@ pub struct FitProblem<'a> {
     pub site: &'a SiteId,
     /// Features out and in.
     pub shape: Shape,
-    /// Sums over the training samples.
-    pub stats: &'a SiteStats,
-    /// Sums over the validation samples.
-    pub validation: &'a SiteStats,
-    /// The samples, if the method needs them.
-    pub samples: Option<&'a Samples>,
+    /// What was captured: what [`Method::needs`] asked for.
+    pub evidence: &'a Evidence,
     /// Where random numbers come from.
     pub key: RngKey,
     /// Where a long fit leaves checkpoints.
@@ -41,9 +51,19 @@ pub struct FitProblem<'a> {
 }
 
 impl FitProblem<'_> {
-    /// Mean squared element of the validation targets.
-    fn element_power(&self) -> f64 {
-        self.validation.target_power() / self.shape.out.max(1) as f64
+    /// Training and validation sums.
+    fn stats(&self) -> Result<(&SiteStats, &SiteStats), FitError> {
+        match self.evidence {
+            Evidence::Stats { train, validation } => Ok((train, validation)),
+            Evidence::Samples(_) => Err(FitError::Evidence { needed: "sums", found: "samples" }),
+        }
+    }
+
+    fn samples(&self) -> Result<&Samples, FitError> {
+        match self.evidence {
+            Evidence::Samples(samples) => Ok(samples),
+            Evidence::Stats { .. } => Err(FitError::Evidence { needed: "samples", found: "sums" }),
+        }
     }
 }
 
@@ -180,7 +200,7 @@ pub enum How {
 
 /// The report of a fit in closed form, from sums alone.
 fn closed_report(
-    problem: &FitProblem<'_>,
+    (train, validation): (&SiteStats, &SiteStats),
     a: &Mat<f64>,
     ridge: Option<f64>,
     dropped_directions: usize,
@@ -188,9 +208,9 @@ fn closed_report(
     let relative =
         |stats: &SiteStats| stats.squared_error(a) / stats.target_power().max(f64::MIN_POSITIVE);
     FitReport {
-        relative_error: relative(problem.validation),
-        train_relative_error: relative(problem.stats),
-        target_power: problem.element_power(),
+        relative_error: relative(validation),
+        train_relative_error: relative(train),
+        target_power: validation.target_power() / a.rows().max(1) as f64,
         ridge,
         dropped_directions,
         curve: Curve::new(),

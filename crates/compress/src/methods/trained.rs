@@ -2,7 +2,7 @@
 
 use super::{Fit, FitProblem, FitReport};
 use crate::FitError;
-use crate::samples::{Samples, gather};
+use crate::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Settings, Slice, train};
@@ -39,8 +39,7 @@ impl Training {
         problem: &FitProblem<'_>,
         control: &mut dyn Control,
     ) -> Result<Fit, FitError> {
-        let samples =
-            problem.samples.ok_or(FitError::TooFewSamples { found: 0, needed: self.batch })?;
+        let samples = problem.samples()?;
         if samples.train == 0 || samples.train == samples.x.rows() {
             return Err(FitError::TooFewSamples {
                 found: samples.x.rows(),
@@ -89,11 +88,13 @@ impl Training {
         let elements = problem.shape.out as f64;
         let relative = |mse: f64, power: f64| mse * elements / power.max(f64::MIN_POSITIVE);
         let train_error = regression.error(samples.training());
+        let [train_power, validation_power] =
+            [samples.training(), samples.validation()].map(|(_, y)| power(y));
         Ok(Fit {
             report: FitReport {
-                relative_error: relative(outcome.best_loss, problem.validation.target_power()),
-                train_relative_error: relative(train_error, problem.stats.target_power()),
-                target_power: problem.element_power(),
+                relative_error: relative(outcome.best_loss, validation_power),
+                train_relative_error: relative(train_error, train_power),
+                target_power: validation_power / elements,
                 ridge: None,
                 dropped_directions: 0,
                 curve: outcome.curve,

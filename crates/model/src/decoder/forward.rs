@@ -39,7 +39,8 @@ impl Decoder {
     }
 
     /// Takes `hidden` (rows, hidden) through some layers, in place: to start or stop in the middle
-    /// keep the rows and call again.
+    /// keep the rows and call again. Once the probe is satisfied the rest is left out, and the
+    /// contents of `hidden` are unspecified.
     ///
     /// # Errors
     /// [`ModelError`] if the layers do not exist, a sequence is too long, or numbers are not
@@ -68,7 +69,13 @@ impl Decoder {
                 workspace: &mut memory.workspace,
                 keep: false,
             };
-            chosen.iter().try_for_each(|layer| pass.layer(layer, hidden, &mut memory.layer))
+            for layer in chosen {
+                pass.layer(layer, hidden, &mut memory.layer)?;
+                if pass.probe.satisfied() {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 
@@ -109,6 +116,9 @@ impl Pass<'_> {
         self.attention(layer, hidden, tape)?;
         if self.keep {
             tape.middle.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
+        }
+        if self.probe.satisfied() {
+            return Ok(());
         }
         self.mlp(layer, hidden, tape)
     }
