@@ -56,7 +56,7 @@ impl Default for WorldSettings {
             sums: 1_500,
             games: 5_000,
             lines: 8,
-            bands: vec![band("rare", 12, 18), band("medium", 40, 60), band("frequent", 200, 240)],
+            bands: vec![band("rare", 7, 13), band("medium", 40, 60), band("frequent", 200, 240)],
             validation: 100,
             test: 400,
         }
