@@ -2,7 +2,7 @@
 
 Run from the root of the repository, in an environment with torch and transformers:
 
-    python tools/golden/decoder.py testdata/golden/decoder
+    python tools/golden/decoder.py testdata/decoder
 
 Each set is `<stem>.safetensors` (the checkpoint as transformers names its tensors, f32) and
 `<stem>.json`: versions, seed, the config.json that transformers writes, token sequences, and the

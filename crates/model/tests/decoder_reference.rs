@@ -13,22 +13,17 @@ use std::path::{Path, PathBuf};
 /// rest is room for references computed in f32.
 const TOLERANCE: f64 = 1e-4;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the place of the golden vectors is told by the environment"
-)]
 fn folder() -> PathBuf {
-    let stored = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    std::env::var_os("LINWRIGHT_GOLDEN").map_or_else(stored, PathBuf::from).join("decoder")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/decoder")
 }
 
 /// Every set in the folder: its stem, its record and its checkpoint.
 fn sets() -> Vec<(String, Value, Vec<u8>)> {
-    let entries = fs::read_dir(folder()).expect("folder of golden vectors");
+    let entries = fs::read_dir(folder()).expect("folder of references");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    assert!(!paths.is_empty(), "no golden vectors of decoders in {}", folder().display());
+    assert!(!paths.is_empty(), "no references of decoders in {}", folder().display());
     let read = |path: &Path| fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let set = |path: PathBuf| {
         let record = serde_json::from_slice(&read(&path)).expect("JSON");
@@ -54,7 +49,7 @@ fn rows(value: &Value) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn golden_logits_of_every_family_are_reproduced() {
+fn logits_of_every_family_are_those_of_transformers() {
     for (stem, record, checkpoint) in sets() {
         let config = DecoderConfig::from_json(&record["config"]).expect("a valid configuration");
         let decoder = load(config, &checkpoint);
@@ -88,7 +83,7 @@ fn relative_error(found: MatRef<'_, f32>, expected: &[Vec<f64>]) -> f64 {
 }
 
 #[test]
-fn golden_configurations_survive_being_written_and_read() {
+fn configurations_survive_being_written_and_read() {
     for (stem, record, _) in sets() {
         let config = DecoderConfig::from_json(&record["config"]).expect("a valid configuration");
         let again = DecoderConfig::from_json(&config.to_json());

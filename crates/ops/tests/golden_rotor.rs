@@ -70,7 +70,8 @@ fn sets() -> Vec<Set> {
     let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join("rotor");
     let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
+    // A note beside the sets is JSON too, but has no tensors.
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
     paths.sort();
     assert!(!paths.is_empty(), "no golden set in {}", root.display());
     paths.into_iter().map(read_set).collect()
@@ -78,8 +79,9 @@ fn sets() -> Vec<Set> {
 
 fn read_set(path: PathBuf) -> Set {
     let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let about = serde_json::from_slice(&read(&path)).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let bytes = read(&path.with_extension("safetensors"));
+    let about = serde_json::from_slice(&read(&path.with_extension("json")))
+        .unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let bytes = read(&path);
     let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
     let golden = |view: &safetensors::tensor::TensorView<'_>| Golden {
         shape: view.shape().to_vec(),
