@@ -2,6 +2,7 @@
 
 use crate::commands::{compress, eval, import, inspect, ls, report, run, train_lm};
 use crate::failure::Failure;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 /// Study, replace and compress the linear layers of neural networks.
@@ -34,8 +35,9 @@ pub(crate) enum Command {
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Shared {
-    /// Threads to use; 0 means all cores. Results do not depend on it.
-    #[arg(long, global = true, default_value_t = 0, env = "RAYON_NUM_THREADS")]
+    /// Threads to use, at most 1024; 0 means all cores. Results do not depend on it.
+    #[arg(long, global = true, default_value_t = 0, env = "RAYON_NUM_THREADS",
+          value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub(crate) threads: usize,
     /// Print the result as JSON on stdout, and nothing else there.
     #[arg(long, global = true)]
@@ -46,6 +48,17 @@ pub(crate) struct Shared {
     /// Plain lines instead of a progress bar.
     #[arg(long, global = true, alias = "no_progress")]
     pub(crate) no_progress: bool,
+}
+
+/// Values of the library as the values of an option, under their names.
+pub(crate) fn one_of<T: Copy + Send + Sync>(
+    values: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let parser = PossibleValuesParser::new(values.iter().map(|&value| name(value)));
+    parser.try_map(move |word| {
+        values.iter().copied().find(|&value| name(value) == word).ok_or("not one of the values")
+    })
 }
 
 impl Shared {

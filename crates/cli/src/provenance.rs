@@ -1,13 +1,12 @@
 //! Where a result comes from: versions, hashes, machine, time.
 
-use crate::args::Shared;
 use linwright::measure::evaluate::TaskResult;
 use linwright::measure::report::{DataSource, Provenance};
 use linwright::model::checkpoint::LoadedModel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The parts that every result shares.
-pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult], _shared: &Shared) -> Provenance {
+pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
     protocols.dedup();
     let mut data: Vec<DataSource> = results
@@ -38,12 +37,8 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult], _shared: &Share
 }
 
 /// Of an evaluation from the command line.
-pub(crate) fn of_evaluation(
-    loaded: &LoadedModel,
-    results: &[TaskResult],
-    shared: &Shared,
-) -> Provenance {
-    Provenance { recipe: "linwright eval".into(), ..base(loaded, results, shared) }
+pub(crate) fn of_evaluation(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
+    Provenance { recipe: "linwright eval".into(), ..base(loaded, results) }
 }
 
 /// Bits may differ between instruction sets, so a result names its own.

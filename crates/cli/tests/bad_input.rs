@@ -338,6 +338,13 @@ fn options() -> Vec<Case> {
             &["keep is 1.5", "between 0 and 1"],
         ),
         case(
+            "more threads than any machine has",
+            |_| {},
+            "eval model --text text.jsonl --threads 100000",
+            2,
+            &["100000", "--threads", "1024"],
+        ),
+        case(
             "keep that is no number",
             |_| {},
             "compress model --keep NaN --dataset calibration.jsonl -o out",

@@ -28,7 +28,13 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
     let summary = &result["summary"];
     assert_eq!(result["sites"].as_array().unwrap().len(), 14);
     assert!((0.3..=0.5).contains(&share(summary)), "{summary}");
-    assert!(summary["bytes"].as_u64() < summary["bytes_before"].as_u64(), "{summary}");
+    assert!(
+        summary["weight_bytes"].as_u64() < summary["weight_bytes_before"].as_u64(),
+        "{summary}"
+    );
+    for speed in ["tokens_per_second_before", "tokens_per_second"] {
+        assert!(summary[speed].as_f64().unwrap() > 0.0, "{summary}");
+    }
     let saved = summary["model_dense"].as_u64().unwrap() - summary["model"].as_u64().unwrap();
     let less = summary["targeted_dense"].as_u64().unwrap() - summary["targeted"].as_u64().unwrap();
     assert_eq!(saved, less);
@@ -38,7 +44,7 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
     assert_eq!(w.json("out/config.json")["linwright"]["schema"], 1);
     assert!(w.ok("eval out --text text.jsonl --window 64").contains("token_perplexity"));
     let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again"));
-    for said in ["LR-keep0.5", "loaded back", "wrote again", "fit error"] {
+    for said in ["LR-keep0.5", "loaded back", "wrote again", "fit error", "tokens/s"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }
 }

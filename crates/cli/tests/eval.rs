@@ -30,6 +30,23 @@ fn figures_stand_where_the_harness_has_them() {
 }
 
 #[test]
+fn completions_are_asked_where_the_questions_have_them() {
+    let w = Workshop::new();
+    let bare = r#"{"question":"Who?","choices":["a","b"],"answer":0}"#;
+    let full =
+        r#"{"question":"Who?","choices":["a","b"],"answer":0,"prompt":"Tom","completion":" saw"}"#;
+    w.write("bare.jsonl", bare);
+    w.write("mixed.jsonl", &format!("{bare}\n{full}\n"));
+    let plain = w.ok_json("eval model --questions bare.jsonl");
+    assert!(plain["results"].get("completion").is_none(), "{plain}");
+    let mixed = w.ok_json("eval model --questions mixed.jsonl");
+    assert_eq!(mixed["n-samples"]["completion"]["effective"], 1, "{mixed}");
+    assert_eq!(mixed["n-samples"]["multiple_choice"]["effective"], 2);
+    let limited = w.ok_json("eval model --questions mixed.jsonl --limit 1");
+    assert!(limited["results"].get("completion").is_none(), "{limited}");
+}
+
+#[test]
 fn a_smaller_stride_gives_context_and_counts_the_same_text() {
     let w = Workshop::new();
     let whole = w.ok_json("eval model --text text.jsonl --window 64");

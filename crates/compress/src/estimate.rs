@@ -5,7 +5,7 @@ use crate::calibration::Calibration;
 use crate::methods::{MethodSpec, Needs};
 use crate::pipeline::{LayerEdit, Plan};
 use linwright_model::Decoder;
-use linwright_ops::{LinearSlot, SiteId, Sites};
+use linwright_ops::{LinearSlot, Role, SiteId, Sites};
 use serde::Serialize;
 
 /// Arithmetic that one thread is taken to do in a second. A round figure for a current core, so
@@ -17,6 +17,8 @@ const FLOPS_PER_THREAD: f64 = 5e10;
 pub struct SiteEstimate {
     /// The site.
     pub site: SiteId,
+    /// Its role.
+    pub role: Role,
     /// The method's label.
     pub method: String,
     /// Parameters of the dense weight.
@@ -68,6 +70,7 @@ pub fn estimate(
             capture += capture_bytes(&edit.method, slot, tokens);
             sites.push(SiteEstimate {
                 site: id.clone(),
+                role: slot.role(),
                 method: edit.method.label(),
                 dense_parameters: slot.shape().dense_parameters() as u64,
                 parameters: parameters as u64,
@@ -87,20 +90,18 @@ pub fn estimate(
 
 fn fit_flops(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> f64 {
     let (out, inp) = (slot.shape().out as f64, slot.shape().inp as f64);
-    // Sums in double precision cost twice.
-    let statistics = 4.0 * tokens * (inp * inp + out * inp);
     match method.needs() {
-        Needs::Stats => statistics + 30.0 * inp.powi(3),
+        // Sums in double precision cost twice.
+        Needs::Stats => 4.0 * tokens * (inp * inp + out * inp) + 30.0 * inp.powi(3),
         // Forward, and twice that backward, at the cost of a dense product: an upper bound.
-        Needs::Samples => statistics + 6.0 * tokens * out * inp * f64::from(method.epochs()),
+        Needs::Samples => 6.0 * tokens * out * inp * f64::from(method.epochs()),
     }
 }
 
 fn capture_bytes(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> u64 {
     let (out, inp) = (slot.shape().out as u64, slot.shape().inp as u64);
-    let sums = 2 * 8 * (inp * inp + out * inp);
     match method.needs() {
-        Needs::Stats => sums,
-        Needs::Samples => sums + 4 * tokens as u64 * (out + inp),
+        Needs::Stats => 2 * 8 * (inp * inp + out * inp),
+        Needs::Samples => 4 * tokens as u64 * (out + inp),
     }
 }

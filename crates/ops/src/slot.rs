@@ -51,11 +51,11 @@ impl Role {
         Self::Down,
         Self::Head,
     ];
-}
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// The word for it in options, recipes and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Query => "query",
             Self::Key => "key",
             Self::Value => "value",
@@ -64,7 +64,13 @@ impl fmt::Display for Role {
             Self::Up => "up",
             Self::Down => "down",
             Self::Head => "head",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

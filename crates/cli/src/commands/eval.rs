@@ -1,15 +1,18 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
 use super::{print, print_json};
-use crate::args::Shared;
+use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::provenance;
 use crate::source::{data_file, open_model};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use linwright::compress::Monitor;
 use linwright::compress::study;
-use linwright::measure::evaluate::{Bos, Join, Task, TaskOptions, TaskResult, open_task};
+use linwright::measure::data::QuestionSet;
+use linwright::measure::evaluate::{
+    Bos, Completion, Join, MultipleChoice, Task, TaskOptions, TaskResult, open_task,
+};
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
@@ -32,9 +35,10 @@ pub(crate) struct EvalArgs {
     /// Tokens from one window to the next [default: the window].
     #[arg(long)]
     stride: Option<usize>,
-    /// Whether documents start with the beginning-of-sequence token.
-    #[arg(long, value_enum, default_value_t = BosArg::Auto)]
-    bos: BosArg,
+    /// Whether documents start with the beginning-of-sequence token; `auto` does what the tokenizer
+    /// does by itself.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
+    bos: Bos,
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long)]
     limit: Option<usize>,
@@ -47,26 +51,6 @@ pub(crate) struct EvalArgs {
     /// Write the result JSON to this file too.
     #[arg(short, long)]
     output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BosArg {
-    /// As the tokenizer does by itself.
-    Auto,
-    /// Yes.
-    Always,
-    /// No.
-    Never,
-}
-
-impl From<BosArg> for Bos {
-    fn from(bos: BosArg) -> Self {
-        match bos {
-            BosArg::Auto => Self::Auto,
-            BosArg::Always => Self::Always,
-            BosArg::Never => Self::Never,
-        }
-    }
 }
 
 pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
@@ -87,7 +71,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         }
     };
     console.finish();
-    let provenance = provenance::of_evaluation(&loaded, &results, shared);
+    let provenance = provenance::of_evaluation(&loaded, &results);
     let record = EvaluationRecord {
         model: &args.model,
         results: &results,
@@ -113,7 +97,7 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
     let options = TaskOptions {
         window: args.window,
         stride: args.stride.unwrap_or(args.window),
-        bos: args.bos.into(),
+        bos: args.bos,
         join: Join::Separate,
         limit: args.limit,
     };
@@ -123,8 +107,11 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
     }
     if let Some(questions) = &args.questions {
         let path = data_file(questions, "facts.jsonl")?;
-        for name in ["multiple_choice", "completion"] {
-            tasks.push(open_task(name, &path, &options)?);
+        let mut set = QuestionSet::open(&path)?;
+        set.questions.truncate(args.limit.unwrap_or(usize::MAX));
+        tasks.push(Box::new(MultipleChoice::new(set.clone(), args.bos)));
+        if set.has_completions() {
+            tasks.push(Box::new(Completion::new(set, args.bos)));
         }
     }
     if tasks.is_empty() {

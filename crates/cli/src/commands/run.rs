@@ -38,6 +38,11 @@ pub(crate) const PRESETS: &[Preset] = &[
         summary: "the rotor paper's comparison on one, two and three layers of the built-in model",
         text: include_str!("../../../../recipes/rotor-paper-pocket.yaml"),
     },
+    Preset {
+        name: "rotor-paper-stories260k",
+        summary: "the same on stories260K, whose files you bring",
+        text: include_str!("../../../../recipes/rotor-paper-stories260k.yaml"),
+    },
 ];
 
 /// Run a recipe: capture, fit, evaluate, report. The same command again goes on where it stopped.
@@ -109,7 +114,7 @@ pub(crate) fn study(
     let directory = RunDirectory::open(output, &study::fingerprint(recipe, &inputs, &data))?;
     let findings = study::run(recipe, &inputs, &directory, &mut console)?;
     console.finish();
-    let report = report(name, recipe, &inputs, findings, shared)?;
+    let report = report(name, recipe, &inputs, findings)?;
     let html = write_report(&report, output)?;
     if shared.json {
         let json = report.to_json()?;
@@ -155,7 +160,6 @@ fn report(
     recipe: &Recipe,
     inputs: &Inputs<'_>,
     findings: Findings,
-    shared: &Shared,
 ) -> Result<Report, Failure> {
     let Findings { baseline, rows, curves, layer_errors } = findings;
     let config = inputs.model.decoder.config();
@@ -169,7 +173,7 @@ fn report(
             layers: config.layers,
             hidden: config.hidden,
         },
-        provenance: provenance(name, recipe, inputs, &baseline, shared)?,
+        provenance: provenance(name, recipe, inputs, &baseline)?,
         baseline,
         rows,
         curves,
@@ -183,11 +187,10 @@ fn provenance(
     recipe: &Recipe,
     inputs: &Inputs<'_>,
     baseline: &[TaskResult],
-    shared: &Shared,
 ) -> Result<Provenance, Failure> {
     let text = serde_json::to_vec(recipe)
         .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))?;
-    let mut provenance = provenance::base(inputs.model, baseline, shared);
+    let mut provenance = provenance::base(inputs.model, baseline);
     provenance.recipe = name.to_owned();
     provenance.recipe_sha256 = linwright::measure::data::sha256_hex(&text);
     provenance.seed = recipe.seeds[0];
@@ -219,12 +222,15 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
                 let plan = table.plan(row, layers, recipe.seeds[0]);
                 let cost = study::estimate(&plan, &inputs.model.decoder, &calibration)?;
                 seconds += cost.seconds * recipe.seeds.len() as f64;
+                // As in the result table: what heals is not counted.
+                let targets =
+                    || cost.sites.iter().filter(|site| table.targets.contains(&site.role));
                 lines.push(vec![
                     table.title.clone(),
                     row.label(),
                     format!("{layers:?}"),
-                    grouped(cost.targeted),
-                    grouped(cost.targeted_dense),
+                    grouped(targets().map(|site| site.parameters).sum()),
+                    grouped(targets().map(|site| site.dense_parameters).sum()),
                     grouped(cost.memory_bytes >> 20),
                     format!("{:.1}", cost.seconds),
                 ]);

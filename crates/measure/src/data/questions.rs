@@ -68,6 +68,12 @@ impl QuestionSet {
         }
         Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), questions })
     }
+
+    /// Whether any question has a prompt to complete.
+    #[must_use]
+    pub fn has_completions(&self) -> bool {
+        self.questions.iter().any(|question| question.completion.is_some())
+    }
 }
 
 fn question(record: &Record<'_>) -> Result<Question, DataError> {

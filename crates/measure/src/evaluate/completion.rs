@@ -5,10 +5,10 @@
 //! produce; no text is generated for it. Questions without a prompt and a completion are left out,
 //! and the number of items says how many took part.
 
-use super::request::bos_word;
-use super::result::{accuracy, by_group};
-use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
-use super::{Task, TaskEntry, TaskOptions, TaskResult};
+use super::questions::{Questions, VERSION, likelihoods};
+use super::result::accuracy;
+use super::{Bos, EvaluationError, Item, Reply, Request};
+use super::{Task, TaskEntry, TaskResult};
 use crate::data::QuestionSet;
 use std::borrow::Cow;
 
@@ -16,26 +16,22 @@ use std::borrow::Cow;
 pub(super) const ENTRY: TaskEntry = TaskEntry {
     name: "completion",
     summary: "share of prompts that greedy decoding completes exactly as known",
-    open: |path, options: &TaskOptions| {
-        let mut set = QuestionSet::open(path)?;
-        set.questions.truncate(options.limit.unwrap_or(usize::MAX));
-        Ok(Box::new(Completion::new(set, options.bos)))
+    open: |path, options| {
+        let Questions { set, bos } = Questions::open(path, options)?;
+        Ok(Box::new(Completion::new(set, bos)))
     },
 };
 
 /// The task over one set of questions.
 #[derive(Clone, Debug)]
-pub struct Completion {
-    set: QuestionSet,
-    bos: Bos,
-}
+pub struct Completion(Questions);
 
 impl Completion {
     /// Over the questions of `set` that have a prompt and a completion.
     #[must_use]
     pub fn new(mut set: QuestionSet, bos: Bos) -> Self {
         set.questions.retain(|question| question.completion.is_some());
-        Self { set, bos }
+        Self(Questions { set, bos })
     }
 }
 
@@ -45,62 +41,39 @@ impl Task for Completion {
     }
 
     fn version(&self) -> u32 {
-        1
+        VERSION
     }
 
     fn bos(&self) -> Bos {
-        self.bos
+        self.0.bos
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let file = self.set.path.display();
-        self.set
-            .questions
-            .iter()
-            .map(|question| Item {
-                place: format!("{file}, question at line {}", question.line),
-                requests: question
-                    .completion
-                    .iter()
-                    .map(|(prompt, completion)| Request::LogLikelihood {
-                        context: Cow::Borrowed(prompt),
-                        continuation: Cow::Borrowed(completion),
-                    })
-                    .collect(),
-            })
-            .collect()
+        self.0.items(|question| {
+            let known = question.completion.iter();
+            known
+                .map(|(prompt, completion)| Request::LogLikelihood {
+                    context: Cow::Borrowed(prompt),
+                    continuation: Cow::Borrowed(completion),
+                })
+                .collect()
+        })
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
-        let mut counts = Counts { items: replies.len(), ..Counts::default() };
-        let mut right = Vec::with_capacity(replies.len());
-        for reply in replies.iter().flatten() {
-            if let Reply::LogLikelihood { is_greedy, tokens, truncated, .. } = reply {
-                right.push(*is_greedy);
-                counts.tokens_counted += tokens;
-                counts.truncated += usize::from(*truncated > 0);
-            }
-        }
+        let right: Vec<bool> = replies
+            .iter()
+            .flat_map(|replies| likelihoods(replies))
+            .map(|likelihood| likelihood.is_greedy)
+            .collect();
         if right.is_empty() {
             return Err(EvaluationError::Nothing {
                 task: self.id(),
                 what: "questions with `prompt` and `completion`",
             });
         }
-        let groups: Vec<Option<&str>> =
-            self.set.questions.iter().map(|question| question.group.as_deref()).collect();
-        let figures = |members: &[usize]| -> Vec<Metric> {
+        Ok(self.0.result(&ENTRY, "completion_greedy", (replies, bos_used), |members| {
             vec![accuracy("exact_match", members.iter().map(|&item| right[item]))]
-        };
-        Ok(TaskResult {
-            task: self.id(),
-            protocol: format!("completion_greedy_bos-{}", bos_word(self.bos)),
-            version: self.version(),
-            data_sha256: self.set.sha256.clone(),
-            bos_used,
-            metrics: figures(&(0..right.len()).collect::<Vec<_>>()),
-            groups: by_group(&groups, figures),
-            counts,
-        })
+        }))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{LanguageModel, Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, Decoder};
+use linwright_model::{Batch, Decoder, ModelError};
 use linwright_ops::NoProbe;
 use std::error::Error;
 
@@ -36,13 +36,20 @@ impl LanguageModel for Subject<'_> {
         &self,
         sequences: &[Sequence<'_>],
     ) -> Result<Vec<Vec<TokenScore>>, Box<dyn Error + Send + Sync>> {
-        let tokens: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.tokens).collect();
-        let first_counted: Vec<usize> =
-            sequences.iter().map(|sequence| sequence.first_counted).collect();
-        let batch = Batch::new(&tokens);
-        let mut hidden = self.decoder.embed(&batch)?;
-        let layers = 0..self.decoder.config().layers;
-        self.decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
-        Ok(self.decoder.token_nll(&hidden, &batch, &first_counted)?)
+        Ok(score(self.decoder, sequences)?)
     }
+}
+
+/// Scores sequences as one batch.
+pub(super) fn score(
+    decoder: &Decoder,
+    sequences: &[Sequence<'_>],
+) -> Result<Vec<Vec<TokenScore>>, ModelError> {
+    let tokens: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.tokens).collect();
+    let first_counted: Vec<usize> =
+        sequences.iter().map(|sequence| sequence.first_counted).collect();
+    let batch = Batch::new(&tokens);
+    let mut hidden = decoder.embed(&batch)?;
+    decoder.run_layers(&mut hidden, &batch, 0..decoder.config().layers, &mut NoProbe)?;
+    decoder.token_nll(&hidden, &batch, &first_counted)
 }

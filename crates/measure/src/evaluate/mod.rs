@@ -13,10 +13,12 @@ mod language_model;
 mod multiple_choice;
 mod pair;
 mod perplexity;
+mod questions;
 mod request;
 mod result;
 mod runner;
 mod task;
+mod throughput;
 
 #[cfg(test)]
 mod tests;
@@ -33,3 +35,4 @@ pub use request::{Item, Reply, Request};
 pub use result::{Counts, GroupResult, Metric, TaskResult};
 pub use runner::{Hooks, Progress, RunOptions, evaluate};
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
+pub use throughput::tokens_per_second;

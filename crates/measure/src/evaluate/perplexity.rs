@@ -15,7 +15,6 @@
 //! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
 //! counted, since they would be too good otherwise.
 
-use super::request::bos_word;
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
 use super::{Task, TaskEntry, TaskOptions, TaskResult};
 use crate::data::{Corpus, Document};
@@ -98,7 +97,7 @@ impl Protocol {
             Join::Space => "_joined-space",
             Join::BlankLine => "_joined-blank-line",
         };
-        format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, bos_word(self.bos))
+        format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, self.bos.name())
     }
 
     /// Tokens in a window.

@@ -4,17 +4,7 @@
 //! text, and generation. The first two are here; no task needs the third yet.
 
 use super::Protocol;
-use linwright_model::tokenizer::Bos;
 use std::borrow::Cow;
-
-/// The word for a policy in options and protocol ids.
-pub(super) fn bos_word(bos: Bos) -> &'static str {
-    match bos {
-        Bos::Auto => "auto",
-        Bos::Always => "always",
-        Bos::Never => "never",
-    }
-}
 
 /// One question to the model.
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 //! Puts the requests of a task to a model, in batches of bounded size.
 
 use super::pair::encode_pair;
-use super::request::bos_word;
 use super::{Bos, EvaluationError, Item, LanguageModel, Reply, Request, Sequence};
 use super::{Task, TaskResult, TokenScore};
 
@@ -93,7 +92,7 @@ fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, Evaluatio
         return Ok(None);
     }
     let token = model.bos().ok_or_else(|| EvaluationError::NoBos {
-        needed_by: format!("bos {}", bos_word(bos)),
+        needed_by: format!("bos {}", bos.name()),
         advice: "use --bos never",
     })?;
     Ok(Some(token))

@@ -421,3 +421,14 @@ fn a_real_decoder_gives_the_same_figures_in_any_batches() {
         assert!((nll - figure(&whole, "nll_nats_per_token")).abs() < 1e-5);
     }
 }
+
+#[test]
+fn speeds_are_measured_in_turns_and_can_be_interrupted() {
+    let (decoder, _) = subject();
+    let windows = vec![vec![1; 30], vec![2; 9]];
+    let speeds = tokens_per_second(&[&decoder, &decoder], &windows, &|| false).unwrap();
+    assert_eq!(speeds.len(), 2);
+    assert!(speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0), "{speeds:?}");
+    let stopped = tokens_per_second(&[&decoder], &windows, &|| true).unwrap_err();
+    assert!(matches!(stopped, EvaluationError::Interrupted { .. }), "{stopped}");
+}

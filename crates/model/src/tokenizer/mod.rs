@@ -26,6 +26,21 @@ pub enum Bos {
     Never,
 }
 
+impl Bos {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
+
+    /// The word for it in options, recipes and protocol ids.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
 /// A tokenizer that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenizerError {

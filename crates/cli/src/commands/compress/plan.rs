@@ -1,0 +1,125 @@
+//! From the options of `linwright compress` to a plan.
+
+use super::{CompressArgs, HealArg, MethodArg};
+use crate::failure::Failure;
+use linwright::compress::MethodSpec;
+use linwright::compress::methods::{
+    BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training,
+};
+use linwright::compress::pipeline::{Edit, Plan};
+use linwright::model::Decoder;
+use linwright::ops::Role;
+
+/// Roles that `--targets` takes: those of a layer.
+pub(super) const ROLES: [Role; 7] =
+    [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
+
+/// Slots that read the same input and are therefore captured together, in the order of computation.
+const GROUPS: [&[Role]; 4] = [
+    &[Role::Query, Role::Key, Role::Value],
+    &[Role::Output],
+    &[Role::Gate, Role::Up],
+    &[Role::Down],
+];
+
+pub(super) fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
+    let layers = match &args.layers {
+        Some(text) => parse_layers(text)?,
+        None => (0..model.config().layers).collect(),
+    };
+    let method = method(args)?;
+    let targets: Vec<Role> =
+        if args.targets.is_empty() { GROUPS.concat() } else { args.targets.clone() };
+    let attention = GROUPS[0].iter().any(|role| targets.contains(role));
+    let mut edits = Vec::new();
+    for group in GROUPS {
+        let roles: Vec<Role> =
+            group.iter().copied().filter(|role| targets.contains(role)).collect();
+        if !roles.is_empty() {
+            edits.push(Edit { roles, method: method.clone() });
+        } else if group == [Role::Output] && attention && args.heal != HealArg::None {
+            let fit = if args.heal == HealArg::Trained { How::Trained } else { How::Closed };
+            let heal = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
+            edits.push(Edit { roles: vec![Role::Output], method: heal });
+        }
+    }
+    Ok(Plan { layers, edits, seed: args.seed })
+}
+
+fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
+    let low_rank_only = |present: bool, flag: &str| {
+        if present {
+            Err(Failure::usage(format!("{flag} goes with --method low-rank")))
+        } else {
+            Ok(())
+        }
+    };
+    let epochs = args.epochs;
+    Ok(match args.method {
+        MethodArg::LowRank => {
+            if args.rank.is_none() && args.keep.is_none() {
+                return Err(
+                    Failure::usage("low rank needs a budget").hint("give --keep SHARE or --rank N")
+                );
+            }
+            let fit = if args.trained { How::Trained } else { How::Closed };
+            let training = Training { epochs, ..Training::default() };
+            MethodSpec::LowRank(LowRankMethod { rank: args.rank, keep: args.keep, fit, training })
+        }
+        MethodArg::Rotor | MethodArg::BlockHadamard => {
+            low_rank_only(args.rank.is_some(), "--rank")?;
+            low_rank_only(args.keep.is_some(), "--keep")?;
+            low_rank_only(args.trained, "--trained")?;
+            if matches!(args.method, MethodArg::Rotor) {
+                let mut method = RotorMethod::default();
+                method.training.epochs = epochs;
+                MethodSpec::Rotor(method)
+            } else {
+                let mut method = BlockHadamardMethod::default();
+                method.training.epochs = epochs;
+                MethodSpec::BlockHadamard(method)
+            }
+        }
+    })
+}
+
+/// `3`, `3,5`, `0-7` and their mixtures.
+fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
+    let wrong = || {
+        Failure::usage(format!("--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"))
+    };
+    let mut layers = Vec::new();
+    for part in text.split(',') {
+        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+        match part.split_once('-') {
+            None => layers.push(number(part)?),
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last)?);
+                if first > last || last > 100_000 {
+                    return Err(wrong());
+                }
+                layers.extend(first..=last);
+            }
+        }
+    }
+    let mut seen = layers.clone();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() != layers.len() {
+        return Err(Failure::usage(format!("--layers {text:?} names a layer twice")));
+    }
+    Ok(layers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_numbers_and_ranges_without_repeats() {
+        assert_eq!(parse_layers("3,5,0-2").expect("parses"), [3, 5, 0, 1, 2]);
+        for text in ["", "a", "3-", "5-3", "1,1", "0-2,1", "-1", "0-99999999"] {
+            assert!(parse_layers(text).is_err(), "{text:?}");
+        }
+    }
+}

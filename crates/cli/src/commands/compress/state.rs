@@ -1,0 +1,59 @@
+//! The unfinished work of `linwright compress`: finished fits, until the model is saved.
+
+use crate::failure::{Failure, Kind};
+use linwright::compress::fit_store::Fingerprint;
+use linwright::compress::study::{RunDirectory, StudyError};
+use std::path::{Path, PathBuf};
+
+/// Where fits of an unfinished job are kept: beside the output, under a hidden name.
+pub(super) fn directory(output: &Path) -> Result<PathBuf, Failure> {
+    let name = output.file_name().ok_or_else(|| {
+        Failure::usage(format!("--output {} names no directory", output.display()))
+    })?;
+    Ok(output.with_file_name(format!(".{}.linwright-state", name.to_string_lossy())))
+}
+
+/// Opens the directory of an unfinished job. What another job left there is dropped with `force`.
+pub(super) fn open(
+    state: &Path,
+    fingerprint: &Fingerprint,
+    force: bool,
+) -> Result<RunDirectory, Failure> {
+    match RunDirectory::open(state, fingerprint) {
+        Err(StudyError::Fingerprint { .. }) if force => {
+            remove(state)?;
+            Ok(RunDirectory::open(state, fingerprint)?)
+        }
+        Err(StudyError::Fingerprint { .. }) => Err(Failure::new(
+            Kind::Fingerprint,
+            format!(
+                "{} holds the unfinished work of another command for this output",
+                state.display()
+            ),
+        )
+        .hint("give that same command again to finish it, or --force to drop it and begin anew")),
+        other => Ok(other?),
+    }
+}
+
+/// After a failure: removes a state directory without a finished fit, and tells of one with fits.
+pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
+    if failure.is_resumable() {
+        return failure;
+    }
+    let fits = std::fs::read_dir(state.join("fits"));
+    if fits.is_ok_and(|mut fits| fits.next().is_some()) {
+        return failure.hint(format!(
+            "the fits so far are kept in {}; the same command goes on from there",
+            state.display()
+        ));
+    }
+    // The failure itself is what the user must hear of.
+    drop(std::fs::remove_dir_all(state));
+    failure
+}
+
+pub(super) fn remove(state: &Path) -> Result<(), Failure> {
+    std::fs::remove_dir_all(state)
+        .map_err(|error| Failure::io(&state.display().to_string(), &error))
+}

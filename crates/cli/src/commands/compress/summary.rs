@@ -1,0 +1,127 @@
+//! What `linwright compress` says at the end, and before it begins.
+
+use super::Done;
+use crate::args::Shared;
+use crate::commands::{grouped, print, print_json, table};
+use crate::failure::Failure;
+use linwright::compress::calibration::Calibration;
+use linwright::compress::pipeline::{Edited, Plan};
+use linwright::compress::study;
+use linwright::model::Decoder;
+use linwright::ops::Sites;
+use std::path::Path;
+
+/// Before and after.
+#[derive(serde::Serialize)]
+pub(super) struct Summary {
+    targeted_dense: u64,
+    targeted: u64,
+    keep: f64,
+    model_dense: u64,
+    model: u64,
+    weight_bytes_before: u64,
+    weight_bytes: u64,
+    tokens_per_second_before: f64,
+    tokens_per_second: f64,
+    max_logit_difference: f64,
+}
+
+impl Summary {
+    pub(super) fn new(done: &Done, original: &Decoder, source: &Path) -> Self {
+        let Done { edited, saved, speeds } = done;
+        let sum = |model: &Decoder| {
+            model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>()
+        };
+        let targeted_dense: u64 =
+            edited.sites.iter().map(|site| site.dense_parameters as u64).sum();
+        let targeted: u64 = edited.sites.iter().map(|site| site.parameters as u64).sum();
+        let model_dense = original.config().parameters();
+        Self {
+            targeted_dense,
+            targeted,
+            keep: targeted as f64 / targeted_dense.max(1) as f64,
+            model_dense,
+            model: model_dense + sum(&edited.model) - sum(original),
+            weight_bytes_before: weight_bytes(source),
+            weight_bytes: weight_bytes(&saved.dir),
+            tokens_per_second_before: speeds[0],
+            tokens_per_second: speeds[1],
+            max_logit_difference: f64::from(saved.max_difference),
+        }
+    }
+
+    pub(super) fn render(&self, edited: &Edited, output: &Path) -> String {
+        let rows: Vec<Vec<String>> = edited
+            .sites
+            .iter()
+            .map(|site| {
+                vec![
+                    site.site.to_string(),
+                    site.method.clone(),
+                    grouped(site.dense_parameters as u64),
+                    grouped(site.parameters as u64),
+                    format!("{:.2e}", site.fit.relative_error),
+                ]
+            })
+            .collect();
+        format!(
+            "{}\n\nreplaced layers: {} -> {} parameters (keep {:.4})\nmodel: {} -> {} parameters, {} -> {} bytes of weights\nscoring text: {:.0} -> {:.0} tokens/s\nwrote {}; loaded back, logits differ by at most {:.1e}",
+            table(&["site", "method", "dense", "now", "fit error"], &rows),
+            grouped(self.targeted_dense),
+            grouped(self.targeted),
+            self.keep,
+            grouped(self.model_dense),
+            grouped(self.model),
+            grouped(self.weight_bytes_before),
+            grouped(self.weight_bytes),
+            self.tokens_per_second_before,
+            self.tokens_per_second,
+            output.display(),
+            self.max_logit_difference,
+        )
+    }
+}
+
+/// What a plan would cost.
+pub(super) fn dry_run(
+    plan: &Plan,
+    model: &Decoder,
+    calibration: &Calibration,
+    shared: &Shared,
+) -> Result<(), Failure> {
+    let estimate = study::estimate(plan, model, calibration)?;
+    if shared.json {
+        return print_json(&serde_json::json!({"plan": plan, "estimate": estimate}));
+    }
+    let rows: Vec<Vec<String>> = estimate
+        .sites
+        .iter()
+        .map(|site| {
+            vec![
+                site.site.to_string(),
+                site.method.clone(),
+                grouped(site.dense_parameters),
+                grouped(site.parameters),
+            ]
+        })
+        .collect();
+    print(&format!(
+        "{}\n\nparameters of these layers: {} -> {}\nmemory: about {} MB\ntime: about {:.0} s",
+        table(&["site", "method", "dense", "then"], &rows),
+        grouped(estimate.targeted_dense),
+        grouped(estimate.targeted),
+        grouped(estimate.memory_bytes >> 20),
+        estimate.seconds,
+    ))
+}
+
+/// Size of the weight files of a directory.
+fn weight_bytes(path: &Path) -> u64 {
+    let weights = |name: &str| name.ends_with(".safetensors");
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| weights(&entry.file_name().to_string_lossy()))
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}

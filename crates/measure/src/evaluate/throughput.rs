@@ -1,0 +1,81 @@
+//! How many tokens a second models score.
+
+use super::decoder::score;
+use super::{EvaluationError, Sequence};
+use linwright_model::Decoder;
+use std::time::{Duration, Instant};
+
+/// Tokens of one pass, at most, unless the first window is longer.
+const TOKENS: usize = 512;
+/// Tokens of the pass that wakes a model up.
+const WARM_UP: usize = 16;
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 3;
+/// A model is timed for this long in a round, or for one pass.
+const LEAST: Duration = Duration::from_millis(100);
+/// No further round is begun when this time is over.
+const ENOUGH: Duration = Duration::from_secs(10);
+
+/// Tokens a second, logits included, that each of `models` scores of the first of `windows`, at the
+/// number of threads in use. Models take turns, so that a busy machine slows all of them, and the
+/// median of the rounds counts.
+///
+/// # Errors
+/// [`EvaluationError::Model`], and [`EvaluationError::Interrupted`] if asked to stop.
+///
+/// # Panics
+/// If there is no window.
+pub fn tokens_per_second(
+    models: &[&Decoder],
+    windows: &[Vec<u32>],
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<f64>, EvaluationError> {
+    assert!(!windows.is_empty(), "a speed is measured on text");
+    let mut tokens = 0;
+    let few = windows.iter().enumerate().take_while(|(index, window)| {
+        tokens += window.len();
+        *index == 0 || tokens <= TOKENS
+    });
+    let sequences: Vec<Sequence<'_>> =
+        few.map(|(_, tokens)| Sequence { tokens, first_counted: 1 }).collect();
+    let first = &windows[0];
+    let short = [Sequence { tokens: &first[..first.len().min(WARM_UP)], first_counted: 1 }];
+    for model in models {
+        pass(model, &short)?;
+    }
+    let began = Instant::now();
+    let mut speeds = vec![Vec::new(); models.len()];
+    while speeds[0].len() < ROUNDS && (speeds[0].is_empty() || began.elapsed() < ENOUGH) {
+        for (model, speeds) in models.iter().zip(&mut speeds) {
+            if cancelled() {
+                return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
+            }
+            speeds.push(round(model, &sequences)?);
+        }
+    }
+    Ok(speeds.into_iter().map(median).collect())
+}
+
+fn pass(model: &Decoder, sequences: &[Sequence<'_>]) -> Result<(), EvaluationError> {
+    let scored = score(model, sequences);
+    scored.map(drop).map_err(|source| EvaluationError::Model {
+        place: "measuring the speed".to_owned(),
+        source: source.into(),
+    })
+}
+
+fn round(model: &Decoder, sequences: &[Sequence<'_>]) -> Result<f64, EvaluationError> {
+    let tokens: usize = sequences.iter().map(|sequence| sequence.tokens.len()).sum();
+    let began = Instant::now();
+    let mut seen = 0;
+    while seen == 0 || began.elapsed() < LEAST {
+        pass(model, sequences)?;
+        seen += tokens;
+    }
+    Ok(seen as f64 / began.elapsed().as_secs_f64())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
