@@ -35,8 +35,9 @@ pub(crate) enum Command {
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Shared {
-    /// Threads to use, at most 1024; 0 means all cores. Results do not depend on it.
-    #[arg(long, global = true, default_value_t = 0, env = "RAYON_NUM_THREADS",
+    /// Threads to use, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not depend
+    /// on it.
+    #[arg(long, global = true, default_value_t = 0,
           value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub(crate) threads: usize,
     /// Print the result as JSON on stdout, and nothing else there.

@@ -116,6 +116,7 @@ impl From<CompressError> for Failure {
             | CompressError::Layer { .. }
             | CompressError::Role { .. }
             | CompressError::Inputs { .. }
+            | CompressError::Twice { .. }
             | CompressError::Window { .. } => Self::usage(message),
             CompressError::Output(error) => error.into(),
             CompressError::Io { source, .. } if is_full(&source) => {

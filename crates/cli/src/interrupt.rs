@@ -8,19 +8,23 @@ use std::sync::{Arc, OnceLock};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Listens to the signals.
+/// Listens to the signals. A command that never asks whether it should stop leaves Ctrl-C and
+/// SIGTERM as they are: they end it at once.
 ///
 /// # Errors
 /// If the system refuses a handler.
-pub(crate) fn install() -> std::io::Result<()> {
+pub(crate) fn install(asks: bool) -> std::io::Result<()> {
+    // With a handler of any kind in place, a write beyond the limit fails with EFBIG.
+    flag::register(SIGXFSZ, Arc::default())?;
+    if !asks {
+        return Ok(());
+    }
     let asked = Arc::clone(ASKED.get_or_init(Arc::default));
     for signal in [SIGINT, SIGTERM] {
         // In this order a first signal only sets the flag, and a second one finds it set.
         flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
         flag::register(signal, Arc::clone(&asked))?;
     }
-    // With a handler of any kind in place, a write beyond the limit fails with EFBIG.
-    flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }
 

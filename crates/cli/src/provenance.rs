@@ -20,11 +20,10 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     data.dedup();
     Provenance {
         version: env!("CARGO_PKG_VERSION").into(),
-        revision: None,
         recipe: String::new(),
         recipe_sha256: String::new(),
         model_sha256: loaded.hash.clone(),
-        seed: 0,
+        seeds: Vec::new(),
         device: format!("cpu ({})", instruction_set()),
         dtype: "f32".into(),
         threads: linwright::tensor::parallel::threads(),

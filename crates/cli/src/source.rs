@@ -10,18 +10,20 @@ use std::path::{Path, PathBuf};
 /// The name of the built-in model and its data.
 pub(crate) const POCKET: &str = "pocket";
 
-/// The directory of a model.
+/// The directory of a model. `pocket` is always the built-in one; `./pocket` is a directory.
 pub(crate) fn model_dir(model: &str) -> Result<PathBuf, Failure> {
-    let path = Path::new(model);
-    if model == POCKET && !path.exists() {
+    if model == POCKET {
         return pocket::directory().map_err(Failure::from);
     }
-    Ok(path.to_owned())
+    Ok(PathBuf::from(model))
 }
 
 /// Loads a model, telling of it.
 pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<LoadedModel, Failure> {
     console.stage(&format!("loading {model}"));
+    if model == POCKET && Path::new(model).exists() {
+        console.note("note: pocket is the built-in model; for the directory here give ./pocket");
+    }
     let loaded = load(&model_dir(model)?)?;
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
@@ -31,9 +33,8 @@ pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<LoadedMod
 
 /// The path of a text or question file, or of the built-in one of this name.
 pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> {
-    let path = Path::new(name);
-    if name == POCKET && !path.exists() {
+    if name == POCKET {
         return Ok(pocket::directory().map_err(Failure::from)?.join(built_in));
     }
-    Ok(path.to_owned())
+    Ok(PathBuf::from(name))
 }

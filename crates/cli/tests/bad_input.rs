@@ -338,13 +338,6 @@ fn options() -> Vec<Case> {
             &["keep is 1.5", "between 0 and 1"],
         ),
         case(
-            "more threads than any machine has",
-            |_| {},
-            "eval model --text text.jsonl --threads 100000",
-            2,
-            &["100000", "--threads", "1024"],
-        ),
-        case(
             "keep that is no number",
             |_| {},
             "compress model --keep NaN --dataset calibration.jsonl -o out",
@@ -400,8 +393,49 @@ fn options() -> Vec<Case> {
             2,
             &["--epochs"],
         ),
+    ]
+}
+
+fn flags() -> Vec<Case> {
+    vec![
         case("an unknown flag", |_| {}, "inspect model --jsn", 2, &["--jsn", "--json"]),
         case("an unknown verb", |_| {}, "inspekt model", 2, &["inspekt", "inspect"]),
+        case(
+            "more threads than any machine has",
+            |_| {},
+            "eval model --text text.jsonl --threads 100000",
+            2,
+            &["100000", "--threads", "1024"],
+        ),
+        case(
+            "a gate that is no number",
+            |_| {},
+            "eval model --text text.jsonl --max-ppl nan",
+            2,
+            &["nan", "--max-ppl", "at least 1"],
+        ),
+        case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
+        case(
+            "a role that no layer has",
+            |_| {},
+            "compress model --keep 0.5 --targets head --dataset calibration.jsonl -o out",
+            2,
+            &["head", "query"],
+        ),
+        case(
+            "text in a JSON file",
+            |w| w.write("text.json", "[]"),
+            "eval model --text text.json",
+            1,
+            &["text.json", ".jsonl"],
+        ),
+        case(
+            "a trained model over something else",
+            |w| w.write("thesis.txt", "years of work"),
+            "train-lm -o thesis.txt",
+            2,
+            &["thesis.txt", "--force"],
+        ),
     ]
 }
 
@@ -430,6 +464,43 @@ fn recipes() -> Vec<Case> {
             &["tiny.yaml", "version is 9", "reads 1"],
         ),
         case("no YAML", |w| w.write("tiny.yaml", "[1, {"), RUN, 3, &["tiny.yaml"]),
+        case(
+            "a target twice",
+            |w| recipe(w, "[up, gate]", "[gate, up, gate]"),
+            RUN,
+            3,
+            &["tables[1].targets", "gate twice"],
+        ),
+        case(
+            "two tables of one title",
+            |w| recipe(w, "Up and gate", "Nested layers"),
+            RUN,
+            3,
+            &["two tables titled", "Nested layers"],
+        ),
+        case("a seed twice", |w| recipe(w, "[0, 1]", "[4, 4]"), RUN, 3, &["seeds has 4 twice"]),
+        case(
+            "a set of layers twice",
+            |w| recipe(w, "[[1], [1, 0]]", "[[1], [1]]"),
+            RUN,
+            3,
+            &["tables[0].layers", "[1] twice"],
+        ),
+        case(
+            "no passes over the samples",
+            |w| recipe(w, "epochs: 2", "epochs: 0"),
+            RUN,
+            3,
+            &["tables[0].methods[0].fit", "training.epochs 0"],
+        ),
+        case(
+            "a network larger than memory",
+            |w| recipe(w, "method: rotor,", "method: rotor, network: {hidden_layers: 4000000000},"),
+            RUN,
+            2,
+            &["rotor_network", "numbers", "at most"],
+        ),
+        case("nothing to evaluate", |w| recipe(w, "limit: 3", "limit: 0"), RUN, 3, &["eval.limit"]),
         case(
             "a layer that the model lacks",
             |w| recipe(w, "[[0]]", "[[7]]"),
@@ -474,6 +545,17 @@ fn outputs() -> Vec<Case> {
             &["out exists", "--force"],
         ),
         case(
+            "a run in a directory of the user",
+            |w| {
+                w.write("tiny.yaml", RECIPE);
+                fs::create_dir(w.path("out")).unwrap();
+                w.write("out/report.json", "mine");
+            },
+            RUN,
+            1,
+            &["out", "not empty", "new directory"],
+        ),
+        case(
             "an output under a file",
             |_| {},
             "compress model --keep 0.5 --dataset calibration.jsonl -o text.jsonl/out",
@@ -506,7 +588,7 @@ fn outputs() -> Vec<Case> {
 
 #[test]
 fn every_bad_input_is_refused_with_code_and_reason() {
-    let parts = [files(), tensors(), settings(), data(), options(), recipes(), outputs()];
+    let parts = [files(), tensors(), settings(), data(), options(), flags(), recipes(), outputs()];
     let mut wrong = Vec::new();
     for case in parts.into_iter().flatten() {
         let w = Workshop::new();

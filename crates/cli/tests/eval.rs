@@ -75,6 +75,18 @@ fn the_first_token_of_documents_counts_only_after_bos() {
 }
 
 #[test]
+fn joined_documents_are_one_and_a_protocol_of_their_own() {
+    let w = Workshop::new();
+    let one =
+        |join: &str| w.ok_json(&format!("eval model --text text.jsonl --window 64 --join {join}"));
+    let (apart, joined) = (one("separate"), one("blank_line"));
+    assert!(counted(&joined) > counted(&apart), "the first tokens of documents count");
+    assert_eq!(joined["n-samples"]["text"]["effective"], 1);
+    let protocol = joined["linwright"]["protocols"]["text"].as_str().unwrap();
+    assert!(protocol.contains("joined-blank-line"), "{protocol}");
+}
+
+#[test]
 fn a_text_file_is_one_document_and_limit_cuts() {
     let w = Workshop::new();
     w.write("one.txt", "Tom saw a boat by the lake. Mira lost the key at noon.");

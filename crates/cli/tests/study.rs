@@ -45,7 +45,7 @@ fn a_recipe_gives_a_report_in_three_forms_and_again_the_same() {
     let report = w.json("out/report.json");
     assert_eq!(rows(&report).len(), 2 * (2 * 2 + 1), "seeds x cells");
     assert_eq!(report["title"], "A tiny comparison");
-    assert_eq!(report["provenance"]["seed"], 0);
+    assert_eq!(report["provenance"]["seeds"], serde_json::json!([0, 1]));
     let markdown = w.text("out/report.md");
     assert!(markdown.contains("A tiny comparison") && markdown.contains("LR2-closed"));
     let html = w.text("out/report.html");

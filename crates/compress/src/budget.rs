@@ -42,7 +42,7 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     if rank > largest {
         return refuse(format!(
             "rank {rank} holds {} numbers, the dense weight {}; the largest rank that saves anything is {largest}",
-            rank * (out + inp),
+            rank.saturating_mul(out + inp),
             out * inp
         ));
     }

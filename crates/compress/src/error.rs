@@ -109,6 +109,12 @@ pub enum CompressError {
         /// Another.
         second: String,
     },
+    /// A role that stands twice in one edit.
+    #[error("targets name {role} twice")]
+    Twice {
+        /// The role.
+        role: String,
+    },
     /// A number that is not finite.
     #[error("{what} of {site} is not finite while capturing")]
     NonFinite {

@@ -5,11 +5,10 @@ use crate::calibration::Calibration;
 use crate::methods::{MethodSpec, Needs};
 use crate::pipeline::{LayerEdit, Plan};
 use linwright_model::Decoder;
-use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_ops::{LinearSlot, SiteId, Sites};
 use serde::Serialize;
 
-/// Arithmetic that one thread is taken to do in a second. A round figure for a current core, so
-/// that an estimate is right within a factor of about three.
+/// Arithmetic that one thread is taken to do in a second: a round figure for a current core.
 const FLOPS_PER_THREAD: f64 = 5e10;
 
 /// Parameters of a site before and after.
@@ -17,8 +16,8 @@ const FLOPS_PER_THREAD: f64 = 5e10;
 pub struct SiteEstimate {
     /// The site.
     pub site: SiteId,
-    /// Its role.
-    pub role: Role,
+    /// Whether it heals, and is not counted among the replaced layers.
+    pub heals: bool,
     /// The method's label.
     pub method: String,
     /// Parameters of the dense weight.
@@ -32,9 +31,9 @@ pub struct SiteEstimate {
 pub struct Estimate {
     /// Every site, in order.
     pub sites: Vec<SiteEstimate>,
-    /// Parameters of all sites before.
+    /// Parameters of the replaced sites before.
     pub targeted_dense: u64,
-    /// Parameters of all sites after.
+    /// Parameters of the replaced sites after.
     pub targeted: u64,
     /// Weights in `f32`, samples and statistics of the largest capture.
     pub memory_bytes: u64,
@@ -70,7 +69,7 @@ pub fn estimate(
             capture += capture_bytes(&edit.method, slot, tokens);
             sites.push(SiteEstimate {
                 site: id.clone(),
-                role: slot.role(),
+                heals: edit.heals,
                 method: edit.method.label(),
                 dense_parameters: slot.shape().dense_parameters() as u64,
                 parameters: parameters as u64,
@@ -79,9 +78,10 @@ pub fn estimate(
         largest_capture = largest_capture.max(capture);
     }
     let threads = linwright_tensor::parallel::threads() as f64;
+    let replaced = || sites.iter().filter(|site| !site.heals);
     Ok(Estimate {
-        targeted_dense: sites.iter().map(|site| site.dense_parameters).sum(),
-        targeted: sites.iter().map(|site| site.parameters).sum(),
+        targeted_dense: replaced().map(|site| site.dense_parameters).sum(),
+        targeted: replaced().map(|site| site.parameters).sum(),
         memory_bytes: 4 * model.config().parameters() + largest_capture,
         seconds: flops / (FLOPS_PER_THREAD * threads),
         sites,

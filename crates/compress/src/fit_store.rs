@@ -197,6 +197,7 @@ mod tests {
             ridge: None,
             dropped_directions: 0,
             curve: Vec::new(),
+            seconds: 1.5,
         };
         Fit { op, report }
     }

@@ -22,6 +22,9 @@ pub struct Edit {
     pub roles: Vec<Role>,
     /// What replaces them.
     pub method: MethodSpec,
+    /// Whether this heals what the other edits did, and is not counted among the replaced layers.
+    #[serde(default)]
+    pub heals: bool,
 }
 
 /// Which layers are edited, and how: plain data.
@@ -57,6 +60,8 @@ pub struct SiteOutcome {
     pub role: Role,
     /// Its layer.
     pub layer: usize,
+    /// Whether it healed, and is not counted among the replaced layers.
+    pub heals: bool,
     /// The method's label.
     pub method: String,
     /// Parameters of the operator now.
@@ -145,6 +150,7 @@ pub fn apply(
     let mut lockstep = Lockstep::new(original, calibration, context.bounds.clone());
     let mut sites = Vec::new();
     let mut chain = Fingerprint::of(&[
+        ("version", &env!("CARGO_PKG_VERSION")),
         ("model", &context.model_hash),
         ("windows", &calibration.windows()),
         ("training windows", &calibration.train_tokens()),
@@ -184,6 +190,11 @@ fn check_inputs(roles: &[Role]) -> Result<(), CompressError> {
         Role::Gate | Role::Up => Role::Gate,
         other => other,
     };
+    for (k, &role) in roles.iter().enumerate() {
+        if roles[..k].contains(&role) {
+            return Err(CompressError::Twice { role: role.to_string() });
+        }
+    }
     for pair in roles.windows(2) {
         if input(pair[0]) != input(pair[1]) {
             let [first, second] = [pair[0], pair[1]].map(|role| role.to_string());
@@ -242,10 +253,12 @@ fn fit_site(
         key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
         checkpoint: checkpoint.as_ref(),
     };
-    let fit = edit
+    let began = monitor.seconds();
+    let mut fit = edit
         .method
         .fit(&problem, &mut Forward(monitor))
         .map_err(|source| CompressError::Fit { site: site.clone(), source })?;
+    fit.report.seconds = monitor.seconds() - began;
     if let Some(store) = context.store {
         store.put(print, &fit)?;
     }
@@ -281,6 +294,7 @@ fn put(
         site: id.clone(),
         role: slot.role(),
         layer: slot.layer().unwrap_or_default(),
+        heals: edit.heals,
         method: edit.method.label(),
         parameters: slot.parameters(),
         dense_parameters,

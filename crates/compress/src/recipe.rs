@@ -6,7 +6,7 @@
 use crate::calibration::Split;
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
-use linwright_measure::evaluate::Bos;
+use linwright_measure::evaluate::{Bos, Join};
 use linwright_ops::Role;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,9 @@ pub struct Evaluation {
     /// Beginning-of-sequence token at the start of documents.
     #[serde(default)]
     pub bos: Bos,
+    /// Whether documents are scored one by one or joined.
+    #[serde(default)]
+    pub join: Join,
     /// A file of questions with choices, or `pocket`.
     #[serde(default)]
     pub questions: Option<String>,
@@ -146,9 +149,11 @@ impl Table {
     /// What happens to a set of layers in a row of this table.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
-        let mut edits = vec![Edit { roles: self.targets.clone(), method: row.fit.clone() }];
+        let method = row.fit.clone();
+        let mut edits = vec![Edit { roles: self.targets.clone(), method, heals: false }];
         if let Some(output) = self.output_projection {
-            edits.push(Edit { roles: vec![Role::Output], method: MethodSpec::Dense(output) });
+            let method = MethodSpec::Dense(output);
+            edits.push(Edit { roles: vec![Role::Output], method, heals: true });
         }
         Plan { layers: layers.to_vec(), edits, seed }
     }
@@ -221,56 +226,94 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
 }
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
-    let complain = |key: &str, reason: String| {
-        Err(RecipeError::Value { path: path.to_owned(), key: key.into(), reason })
-    };
+    let found = check_values(recipe)
+        .and_then(|()| recipe.tables.iter().enumerate().try_for_each(|(k, t)| check_table(k, t)));
+    found.map_err(|Wrong { key, reason }| RecipeError::Value { path: path.to_owned(), key, reason })
+}
+
+/// A key, and what is wrong with its value.
+struct Wrong {
+    key: String,
+    reason: String,
+}
+
+fn wrong<T>(key: impl Into<String>, reason: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { key: key.into(), reason: reason.into() })
+}
+
+/// The first value that stands twice in a list.
+fn repeated<T: PartialEq>(list: &[T]) -> Option<&T> {
+    list.iter().enumerate().find(|(k, value)| list[..*k].contains(value)).map(|(_, value)| value)
+}
+
+fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
+    let (calibration, eval) = (&recipe.calibration, &recipe.eval);
     if recipe.version != VERSION {
-        return complain("version", format!("is {}, this program reads {VERSION}", recipe.version));
+        return wrong("version", format!("is {}, this program reads {VERSION}", recipe.version));
     }
-    if recipe.seeds.is_empty() {
-        return complain("seeds", "is empty; give at least one".into());
+    if recipe.seeds.is_empty() || recipe.tables.is_empty() {
+        return wrong("seeds and tables", "must not be empty");
     }
-    if recipe.calibration.seq_len < 2 {
-        return complain(
-            "calibration.seq_len",
-            format!("is {}, at least 2 is needed", recipe.calibration.seq_len),
+    if let Some(seed) = repeated(&recipe.seeds) {
+        return wrong("seeds", format!("has {seed} twice; equal runs are not independent"));
+    }
+    let least = [
+        ("calibration.seq_len", calibration.seq_len, 2),
+        ("calibration.num_tokens", calibration.num_tokens, 4),
+        ("eval.window", eval.window, 2),
+        ("eval.stride", eval.stride.unwrap_or(1), 1),
+        ("eval.limit", eval.limit.unwrap_or(1), 1),
+    ];
+    if let Some((key, found, least)) = least.into_iter().find(|(_, found, least)| found < least) {
+        return wrong(key, format!("is {found}, at least {least} is needed"));
+    }
+    if let Some(stride) = eval.stride.filter(|&stride| stride > eval.window) {
+        let window = eval.window;
+        return wrong(
+            "eval.stride",
+            format!("is {stride}, at most the window of {window} is possible"),
         );
     }
-    if recipe.tables.is_empty() {
-        return complain("tables", "is empty; give at least one".into());
-    }
-    for (index, table) in recipe.tables.iter().enumerate() {
-        let key = |name: &str| format!("tables[{index}].{name}");
-        if table.methods.is_empty() || table.layers.is_empty() || table.targets.is_empty() {
-            return complain(&key("methods, layers and targets"), "must not be empty".into());
-        }
-        if table.output_projection.is_some() && table.targets.contains(&Role::Output) {
-            return complain(
-                &key("targets"),
-                "has output, which output_projection would then replace again; set output_projection: null".into(),
-            );
-        }
-        for set in &table.layers {
-            let mut seen = set.clone();
-            seen.sort_unstable();
-            seen.dedup();
-            if set.is_empty() || seen.len() != set.len() {
-                return complain(
-                    &key("layers"),
-                    format!("has the set {set:?}; a set names each layer once"),
-                );
-            }
-        }
-        let mut labels: Vec<String> = table.methods.iter().map(Row::label).collect();
-        labels.sort_unstable();
-        if let Some(pair) = labels.windows(2).find(|pair| pair[0] == pair[1]) {
-            return complain(
-                &key("methods"),
-                format!("has two rows named {}; give them labels", pair[0]),
-            );
-        }
+    let titles: Vec<&str> = recipe.tables.iter().map(|table| table.title.as_str()).collect();
+    if let Some(title) = repeated(&titles) {
+        return wrong("tables", format!("has two tables titled {title:?}"));
     }
     Ok(())
+}
+
+fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
+    let key = |name: &str| format!("tables[{index}].{name}");
+    if table.methods.is_empty() || table.layers.is_empty() || table.targets.is_empty() {
+        return wrong(key("methods, layers and targets"), "must not be empty");
+    }
+    if let Some(role) = repeated(&table.targets) {
+        return wrong(key("targets"), format!("has {role} twice"));
+    }
+    if table.output_projection.is_some() && table.targets.contains(&Role::Output) {
+        return wrong(
+            key("targets"),
+            "has output, which output_projection would then replace again; set output_projection: null",
+        );
+    }
+    if let Some(set) = table.layers.iter().find(|set| set.is_empty() || repeated(set).is_some()) {
+        return wrong(key("layers"), format!("has the set {set:?}; a set names each layer once"));
+    }
+    if let Some(set) = repeated(&table.layers) {
+        return wrong(key("layers"), format!("has the set {set:?} twice"));
+    }
+    let labels: Vec<String> = table.methods.iter().map(Row::label).collect();
+    if let Some(label) = repeated(&labels) {
+        return wrong(key("methods"), format!("has two rows named {label}; give them labels"));
+    }
+    for (row, method) in table.methods.iter().enumerate() {
+        if let Err(reason) = method.fit.check() {
+            return wrong(key(&format!("methods[{row}].fit")), reason);
+        }
+    }
+    match table.output_projection.map(|output| MethodSpec::Dense(output).check()) {
+        Some(Err(reason)) => wrong(key("output_projection"), reason),
+        _ => Ok(()),
+    }
 }
 
 /// The valid key nearest to an unknown one, from a message such as "unknown field `a`, expected one
@@ -360,7 +403,11 @@ tables:
     fn values_without_sense_are_refused_by_key() {
         for (from, to, expected) in [
             ("version: 1", "version: 2", "version is 2"),
-            ("[0, 1]", "[]", "seeds is empty"),
+            ("[0, 1]", "[]", "must not be empty"),
+            ("[0, 1]", "[3, 3]", "seeds has 3 twice"),
+            ("rank: 4}", "rank: 0}", "rank 0"),
+            ("rank: 4}", "rank: 4, keep: 0.5}", "either rank or keep"),
+            ("window: 128", "window: 128, stride: 129", "eval.stride is 129"),
             ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
             ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
         ] {

@@ -5,7 +5,7 @@
 //! sets share the fits of their common beginning. Running the same recipe again goes on where it
 //! stopped; another recipe in the same directory is refused.
 
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, Split};
 use crate::capture::Bounds;
 use crate::fit_store::{Fingerprint, FitStore};
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
@@ -15,7 +15,7 @@ use crate::{CompressError, Monitor};
 pub use crate::estimate::estimate;
 use linwright_measure::data::Corpus;
 use linwright_measure::evaluate::{
-    EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate,
+    EvaluationError, Hooks, Progress, Request, RunOptions, Subject, Task, TaskResult, evaluate,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
 use linwright_model::Decoder;
@@ -26,6 +26,7 @@ use linwright_tensor::RngKey;
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Everything a study reads, opened.
@@ -116,8 +117,16 @@ impl RunDirectory {
     /// # Errors
     /// [`StudyError::Fingerprint`] if another run lives there.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
-        std::fs::create_dir_all(path.join("cells")).map_err(|error| unusable(path, error))?;
+        std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
+        let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?;
+        if !marker.exists() && there.next().is_some() {
+            return Err(StudyError::RunDirectory {
+                path: path.to_owned(),
+                reason: "is not empty and holds no run; give a new directory".into(),
+                source: None,
+            });
+        }
         match std::fs::read_to_string(&marker) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
@@ -129,6 +138,7 @@ impl RunDirectory {
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
+        std::fs::create_dir_all(path.join("cells")).map_err(|error| unusable(path, error))?;
         Ok(Self { path: path.to_owned(), fits: FitStore::open(&path.join("fits"))? })
     }
 
@@ -234,6 +244,36 @@ pub fn calibrate(
     Ok(calibration)
 }
 
+/// What a reader of the results should know of the data.
+#[must_use]
+pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if recipe.calibration.split == Split::RotorPaper {
+        notes.push(
+            "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
+        );
+    }
+    let calibrated: HashSet<&str> =
+        inputs.calibration.documents.iter().map(|document| document.text.trim()).collect();
+    for task in inputs.tasks {
+        let items = task.items();
+        let texts =
+            items.iter().flat_map(|item| &item.requests).filter_map(|request| match request {
+                Request::Rolling { text, .. } => Some(text.trim()),
+                Request::LogLikelihood { .. } => None,
+            });
+        let shared = texts.filter(|text| calibrated.contains(text)).count();
+        if shared > 0 {
+            notes.push(format!(
+                "{shared} of {} documents of task {} are in the calibration text too: the figures flatter",
+                items.len(),
+                task.id()
+            ));
+        }
+    }
+    notes
+}
+
 /// Makes every cell of a recipe, the dense model first.
 ///
 /// # Errors
@@ -277,30 +317,26 @@ fn one_cell(
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     directory.cell(&print, || {
-        let began = monitor.seconds();
         let context = Context {
             model_hash: &inputs.model.hash,
             bounds: Bounds::default(),
             store: Some(&directory.fits),
         };
         let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
-        let seconds = monitor.seconds() - began;
         monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
-        let targets: Vec<&SiteOutcome> =
-            edited.sites.iter().filter(|site| table.targets.contains(&site.role)).collect();
+        let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
         let errors = targets.iter().map(|site| site.fit.relative_error);
         Ok(Cell {
             row: Row {
                 comparison: table.title.clone(),
                 method: row.label(),
-                budget: String::new(),
                 layers: layers.to_vec(),
                 seed,
                 parameters: parameters(&inputs.model.decoder, &edited, &targets),
                 results,
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
-                seconds,
+                seconds: edited.sites.iter().map(|site| site.fit.seconds).sum(),
             },
             sites: edited.sites,
         })
@@ -349,17 +385,18 @@ impl Findings {
     fn add(&mut self, cell: Cell, table: &Table, row: &RecipeRow) {
         let (method, seed) = (row.label(), cell.row.seed);
         for site in &cell.sites {
-            if !table.targets.contains(&site.role) {
+            if site.heals {
                 continue;
             }
-            let known = self
-                .layer_errors
-                .iter()
-                .any(|e| (&e.method, &e.site, e.seed) == (&method, &site.site, seed));
+            let known = self.layer_errors.iter().any(|e| {
+                (&e.comparison, &e.method, &e.site, e.seed)
+                    == (&table.title, &method, &site.site, seed)
+            });
             if known {
                 continue;
             }
             self.layer_errors.push(LayerError {
+                comparison: table.title.clone(),
                 method: method.clone(),
                 site: site.site.clone(),
                 role: site.role,
@@ -369,6 +406,7 @@ impl Findings {
             });
             if !site.fit.curve.is_empty() {
                 self.curves.push(Curve {
+                    comparison: table.title.clone(),
                     method: method.clone(),
                     site: site.site.clone(),
                     seed,
@@ -394,5 +432,10 @@ pub fn is_interruption(error: &StudyError) -> bool {
 /// A plan outside a recipe, as `compress` has it: for fingerprints.
 #[must_use]
 pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
-    Fingerprint::of(&[("plan", plan), ("model", &model_hash), ("windows", &calibration.windows())])
+    Fingerprint::of(&[
+        ("version", &env!("CARGO_PKG_VERSION")),
+        ("plan", plan),
+        ("model", &model_hash),
+        ("windows", &calibration.windows()),
+    ])
 }

@@ -258,7 +258,7 @@ impl Prepared {
     }
 
     /// Writes model, tokenizer, held-out stories, calibration text, questions and `world.json` to a
-    /// directory, replacing what is there.
+    /// directory. With `force` it replaces what is there.
     ///
     /// # Errors
     /// [`PocketError`]; what was there before stays if the model cannot be written.
@@ -267,30 +267,26 @@ impl Prepared {
         decoder: &Decoder,
         outcome: &Outcome,
         out: &Path,
+        force: bool,
     ) -> Result<SavedModel, PocketError> {
         let generation = json!({"bos_token_id": 0, "eos_token_id": 1, "do_sample": false});
-        let companions = vec![
-            ("tokenizer.json".to_owned(), self.trained_tokenizer.json.clone().into_bytes()),
-            ("tokenizer_config.json".to_owned(), pretty(&self.trained_tokenizer.config)),
-            ("generation_config.json".to_owned(), pretty(&generation)),
-        ];
-        let source = Source::of_new_model(decoder.config(), companions);
-        let mut options = SaveOptions::new(Form::Dense);
-        options.dtype = Some(DType::Bf16);
-        options.force = true;
-        let saved = save(decoder, &source, &options, out)?;
         let texts = |stories: &[Sample]| lines(stories.iter().map(|s| json!({"text": s.text})));
         let files = [
+            ("tokenizer.json", self.trained_tokenizer.json.clone().into_bytes()),
+            ("tokenizer_config.json", pretty(&self.trained_tokenizer.config)),
+            ("generation_config.json", pretty(&generation)),
             ("stories-validation.jsonl", texts(self.world.validation())),
             ("stories-test.jsonl", texts(self.world.test())),
             ("calibration.jsonl", lines(self.calibration.iter().map(|d| json!({"text": d})))),
             ("facts.jsonl", lines(self.world.questions().iter().map(question))),
             ("world.json", pretty(&self.description(outcome)?)),
         ];
-        for (name, content) in &files {
-            atomic::write_atomic(&out.join(name), content)?;
-        }
-        Ok(saved)
+        let files = files.map(|(name, content)| (name.to_owned(), content)).to_vec();
+        let source = Source::of_new_model(decoder.config(), files);
+        let mut options = SaveOptions::new(Form::Dense);
+        options.dtype = Some(DType::Bf16);
+        options.force = force;
+        Ok(save(decoder, &source, &options, out)?)
     }
 
     /// What `world.json` holds.

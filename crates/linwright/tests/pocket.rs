@@ -1,5 +1,6 @@
 //! The built-in model: the assets follow from their recipe, and the way to make them works.
 
+use linwright::measure::evaluate::{Hooks, RunOptions, Subject, TaskOptions, evaluate, open_task};
 use linwright::measure::world::{Band, WorldSettings};
 use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
@@ -75,7 +76,7 @@ fn a_small_world_trains_stops_goes_on_and_loads_back() {
     assert_eq!(outcome.resumed_at, Some(1));
     assert!(outcome.best_loss < outcome.curve[0].validation, "{:?}", outcome.curve);
     let out = dir.path().join("pocket");
-    again.write(&decoder, &outcome, &out).expect("writes");
+    again.write(&decoder, &outcome, &out, true).expect("writes");
     let model = load(&out).expect("loads");
     let tokenizer = model.tokenizer.expect("has a tokenizer");
     let story = &again.world().test()[0].text;
@@ -83,4 +84,33 @@ fn a_small_world_trains_stops_goes_on_and_loads_back() {
     assert_eq!(tokens[0], 0);
     assert_eq!(tokenizer.decode(&tokens, true).expect("decodes"), *story);
     assert_eq!(model.decoder.config(), decoder.config());
+}
+
+/// The share of right answers of a band, and the perplexity of the held-out stories.
+#[test]
+fn the_built_in_model_knows_its_world_and_leaves_room() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
+    let model = load(&assets).expect("loads");
+    let tokenizer = model.tokenizer.as_ref().expect("has a tokenizer");
+    let subject = Subject { decoder: &model.decoder, tokenizer };
+    let result = |name: &str, file: &str| {
+        let options = TaskOptions { bos: Bos::Always, ..TaskOptions::default() };
+        let task = open_task(name, &assets.join(file), &options).expect("opens");
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
+        evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks).expect("scores")
+    };
+    let questions = result("multiple_choice", "facts.jsonl");
+    assert!(questions.counts.items >= 1000);
+    let right = |band: &str| {
+        let group = questions.groups.iter().find(|group| group.group == band).expect("a band");
+        group.metrics[0].value
+    };
+    assert!(right("frequent") >= 0.95, "{}", right("frequent"));
+    assert!((0.4..=0.8).contains(&right("rare")), "{}", right("rare"));
+    let perplexity =
+        result("text", "stories-test.jsonl").metric("token_perplexity").expect("one").value;
+    let world = std::fs::read(assets.join("world.json")).expect("reads");
+    let world: serde_json::Value = serde_json::from_slice(&world).expect("is JSON");
+    let generator = world["entropy"]["test"]["perplexity"].as_f64().expect("a number");
+    assert!(perplexity <= 1.15 * generator, "{perplexity} against {generator}");
 }

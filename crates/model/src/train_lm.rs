@@ -180,10 +180,12 @@ impl<'a> LanguageModeling<'a> {
                 count += 1;
             }
         }
-        Ok(sum / f64::from(count.max(1)))
+        assert!(count > 0, "validation documents have something to predict");
+        Ok(sum / f64::from(count))
     }
 
     fn batch(&mut self, step: u64) -> Batch {
+        assert!(self.train.token_count() > 0, "training documents hold tokens");
         let (mut epoch, mut left) = (0, step);
         loop {
             if self.epoch.as_ref().is_none_or(|held| held.index != epoch) {

@@ -4,7 +4,7 @@ use crate::checkpoint_common::{config_json, logits, names, save_small, small_mod
 use linwright_model::checkpoint::{
     CheckpointError, Form, SaveOptions, StoredType, load, save, verify,
 };
-use linwright_ops::{Dense, LowRank, Op, OpSpec, SiteId, Sites};
+use linwright_ops::{Dense, LowRank, Map, Op, OpSpec, SiteId, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
@@ -142,6 +142,33 @@ fn operators_come_back_in_native_form_and_as_dense_weights() {
     assert!(json_of(&dense.join("config.json")).get("linwright").is_none());
     let back = load(&dense).unwrap();
     assert!(matches!(back.decoder.slot(&site).unwrap().op().map().spec(), OpSpec::Dense(_)));
+}
+
+#[test]
+fn operators_survive_half_precision_in_both_forms() {
+    let dir = tempfile::tempdir().unwrap();
+    for (form, dtype) in [Form::Native, Form::Dense]
+        .into_iter()
+        .flat_map(|form| [(form, DType::F16), (form, DType::Bf16)])
+    {
+        let (mut decoder, source) = small_model();
+        // Large factors of a small product: what rounding does to it shows in the logits.
+        for (k, name) in ["q_proj", "o_proj"].into_iter().enumerate() {
+            let site = SiteId(format!("model.layers.{k}.self_attn.{name}"));
+            let mut op = low_rank(8, 8, 3);
+            op.params_mut().into_iter().for_each(|p| p.values.iter_mut().for_each(|v| *v *= 30.0));
+            decoder.slot_mut(&site).unwrap().replace(Op::Linear(Box::new(op))).unwrap();
+        }
+        let out = dir.path().join(format!("{form:?}-{dtype:?}"));
+        let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(form) };
+        let saved = save(&decoder, &source, &options, &out).unwrap();
+        assert!(saved.max_difference > 0.0, "rounding is told of: {saved:?}");
+        let prompts = vec![TOKENS.to_vec()];
+        assert!(verify(&out, &decoder, &prompts, form).is_ok());
+        let (other, _) = small_model();
+        let error = verify(&out, &other, &prompts, form).unwrap_err();
+        assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
+    }
 }
 
 #[test]

@@ -75,7 +75,9 @@ fn relative_error(found: MatRef<'_, f32>, expected: &[Vec<f64>]) -> f64 {
     for (i, row) in expected.iter().enumerate() {
         assert_eq!(found.cols(), row.len());
         for (found, expected) in found.row(i).iter().zip(row) {
-            worst = worst.max((f64::from(*found) - expected).abs());
+            let gap = (f64::from(*found) - expected).abs();
+            assert!(gap.is_finite(), "a logit is {found}");
+            worst = worst.max(gap);
             largest = largest.max(expected.abs());
         }
     }

@@ -27,6 +27,19 @@ pub enum Tensor<T> {
     Indices(Vec<u32>),
 }
 
+impl<T> Tensor<T> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Values(_, values) => values.len() as u64,
+            Self::Indices(values) => values.len() as u64,
+        }
+    }
+}
+
+/// A header may ask for so many numbers more than its file holds: tensors that are missing are then
+/// told by name, and beyond it no memory is spent on them.
+const SLACK: u64 = 1 << 20;
+
 /// Named tensors in a fixed order.
 pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
 
@@ -48,6 +61,12 @@ pub fn save<T: Scalar>(op: &Op<T>) -> (Header, Tensors<T>) {
 pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>, OpError> {
     let kind = header.spec.kind();
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
+    let given: u64 = tensors.values().map(Tensor::len).sum();
+    let asked = header.spec.numbers(header.shape);
+    if asked > given.saturating_add(SLACK) {
+        let reason = format!("its options ask for {asked} numbers, the file holds {given}");
+        return Err(OpError::Unsupported { kind, shape: header.shape, reason });
+    }
     let mut op = header.spec.random::<T>(header.shape, RngKey::new(0))?;
     let mut take = |name: &str| {
         let missing =

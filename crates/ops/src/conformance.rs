@@ -13,7 +13,7 @@
 //! ```
 
 use crate::archive::{self, Header, Tensor};
-use crate::{Backward, Grads, Op, OpError, OpSpec, Shape, Tape, Workspace};
+use crate::{Backward, Grads, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count};
 use linwright_tensor::{Mat, RngKey};
 use std::collections::BTreeSet;
 
@@ -56,6 +56,7 @@ pub fn check(op: &Op<f64>) -> Result<(), Failure> {
     suite.tapes_may_be_used_again()?;
     suite.gradients_are_central_differences()?;
     suite.gradients_are_added()?;
+    suite.numbers_are_foretold()?;
     suite.archive_is_exact()?;
     if matches!(op, Op::Linear(_)) {
         suite.is_linear()?;
@@ -185,6 +186,17 @@ impl<'a> Suite<'a> {
             }
         }
         Ok(())
+    }
+
+    fn numbers_are_foretold(&self) -> Result<(), Failure> {
+        let map = self.op.map();
+        let buffers: usize = map.buffers().iter().map(|buffer| buffer.values.len()).sum();
+        let held = parameter_count(&map.params()) as u64 + buffers as u64;
+        let foretold = map.spec().numbers(map.shape());
+        if held == foretold {
+            return Ok(());
+        }
+        Err(self.fail("numbers are foretold", format!("{held} held, {foretold} foretold")))
     }
 
     fn names_are_unique(&self) -> Result<(), Failure> {

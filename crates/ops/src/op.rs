@@ -121,6 +121,10 @@ pub trait Structured<T: Scalar>: Map<T> + Sized {
     /// The tag of this kind in files and on the command line.
     const KIND: &'static str;
 
+    /// Numbers that an operator of these options will hold, indices included, counted before it is
+    /// made: a file or a recipe may ask for more than there is memory. Saturates.
+    fn numbers(spec: &Self::Spec, shape: Shape) -> u64;
+
     /// Random parameters, drawn as the source of the operator draws them.
     ///
     /// # Errors

@@ -73,11 +73,30 @@ impl OutputError {
     }
 }
 
-/// Writes a file whole or not at all, replacing one that is there.
+/// Checks, before work is done, that an output can stand at `path`: its parent is a directory, and
+/// nothing is there yet unless it may be replaced.
+///
+/// # Errors
+/// [`OutputError`].
+pub fn check_target(path: &Path, replace: bool) -> Result<(), OutputError> {
+    place(path)?;
+    if !replace && path.symlink_metadata().is_ok() {
+        return Err(OutputError::Exists { path: path.to_path_buf() });
+    }
+    Ok(())
+}
+
+/// Writes a file whole or not at all, replacing one that is there. A pipe or a device is written to
+/// as it is.
 ///
 /// # Errors
 /// [`OutputError`]; the old file, if any, is then untouched.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    if fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        let opened = OpenOptions::new().write(true).open(path);
+        let mut file = opened.map_err(|e| OutputError::io("open", path, e))?;
+        return file.write_all(bytes).map_err(|e| OutputError::io("write", path, e));
+    }
     let (parent, name) = place(path)?;
     remove_stale(&parent, &name);
     let temp = parent.join(partial_name(&name));

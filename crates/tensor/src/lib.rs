@@ -15,9 +15,11 @@ mod mat;
 pub mod parallel;
 mod rng;
 mod scalar;
+mod scratch;
 
 pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};
 pub use rng::{RngKey, RngStream};
 pub use scalar::Scalar;
+pub use scratch::Scratch;

@@ -1,8 +1,10 @@
 //! The two scalar types that computation runs in.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::thread::LocalKey;
 
 /// `f32` or `f64`: everything an operator computes in. Half precisions exist in storage only, see
 /// [`crate::dtype`].
@@ -49,6 +51,9 @@ pub trait Scalar:
     fn is_finite(self) -> bool;
     /// `self * a + b`, fused where the machine can.
     fn mul_add(self, a: Self, b: Self) -> Self;
+    /// Buffers that this thread keeps, see [`crate::Scratch`].
+    #[doc(hidden)]
+    fn pool() -> &'static LocalKey<RefCell<Vec<Vec<Self>>>>;
 }
 
 macro_rules! scalar {
@@ -86,6 +91,12 @@ macro_rules! scalar {
             #[inline]
             fn mul_add(self, a: Self, b: Self) -> Self {
                 self.mul_add(a, b)
+            }
+            fn pool() -> &'static LocalKey<RefCell<Vec<Vec<Self>>>> {
+                thread_local! {
+                    static POOL: RefCell<Vec<Vec<$type>>> = const { RefCell::new(Vec::new()) };
+                }
+                &POOL
             }
         }
     };

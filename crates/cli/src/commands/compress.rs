@@ -19,8 +19,9 @@ use linwright::compress::pipeline::{Context, Edited, Plan, apply};
 use linwright::compress::study::{self, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Bos, tokens_per_second};
+use linwright::model::Decoder;
 use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, save};
-use linwright::ops::Role;
+use linwright::ops::{Op, Role, SiteId, Sites};
 use linwright::tensor::dtype::DType;
 use std::path::PathBuf;
 use summary::Summary;
@@ -108,7 +109,7 @@ enum HealArg {
     None,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FormArg {
     Dense,
     Native,
@@ -134,6 +135,9 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let loaded = open_model(&args.model, &mut console)?;
     let plan = plan::plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
+    if args.form == FormArg::Dense {
+        check_dense(&plan, &loaded.decoder)?;
+    }
     let calibration = calibration(args, &loaded)?;
     if args.dry_run {
         console.finish();
@@ -158,6 +162,19 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         }));
     }
     print(&summary.render(&done.edited, &args.output))
+}
+
+/// A site that is not linear and stays has no dense form; better said before the work.
+fn check_dense(plan: &Plan, model: &Decoder) -> Result<(), Failure> {
+    let edited = plan.sites(model)?;
+    let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
+    let slots = model.slots();
+    let stays = slots.iter().find(|s| matches!(s.op(), Op::Map(_)) && !replaced(s.id()));
+    stays.map_or(Ok(()), |slot| {
+        let kind = slot.op().map().spec().kind();
+        Err(Failure::usage(format!("{} is a {kind}, which has no dense form", slot.id()))
+            .hint("give --form native"))
+    })
 }
 
 /// An edited model that was saved.

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Kind};
 use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use linwright::compress::Monitor;
 use linwright::compress::study;
 use linwright::measure::data::QuestionSet;
@@ -16,6 +17,7 @@ use linwright::measure::evaluate::{
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
+use linwright::tensor::atomic::{check_target, write_atomic};
 use std::path::PathBuf;
 
 /// Measure perplexity on text and accuracy on questions.
@@ -39,24 +41,37 @@ pub(crate) struct EvalArgs {
     /// does by itself.
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     bos: Bos,
+    /// Whether documents are scored one by one, or joined by a space or a blank line.
+    #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
+    join: Join,
     /// Only this many documents and questions, from the start.
-    #[arg(short = 'L', long)]
+    #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
     /// Measure this model too, as the dense baseline.
     #[arg(long)]
     baseline: Option<String>,
     /// Fail with exit code 4 if the perplexity is above this.
-    #[arg(long, alias = "max_ppl")]
+    #[arg(long, alias = "max_ppl", value_parser = perplexity)]
     max_ppl: Option<f64>,
     /// Write the result JSON to this file too.
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
 
+fn perplexity(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 1.0 => Ok(value),
+        _ => Err("expected a number of at least 1".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     if args.max_ppl.is_some() && args.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
+    }
+    if let Some(path) = &args.output {
+        check_target(path, true)?;
     }
     let tasks = open_tasks(args)?;
     let loaded = open_model(&args.model, &mut console)?;
@@ -81,14 +96,14 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         seconds,
     };
     let json = result_json(&record);
-    if let Some(path) = &args.output {
-        let text = format!("{json:#}\n");
-        linwright::tensor::atomic::write_atomic(path, text.as_bytes())?;
-    }
+    // First what needs no disk: the figures took long.
     if shared.json {
         print_json(&json)?;
     } else {
         print(&render(&results, baseline.as_deref()))?;
+    }
+    if let Some(path) = &args.output {
+        write_atomic(path, format!("{json:#}\n").as_bytes())?;
     }
     gate(args, &results)
 }
@@ -98,7 +113,7 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
         window: args.window,
         stride: args.stride.unwrap_or(args.window),
         bos: args.bos,
-        join: Join::Separate,
+        join: args.join,
         limit: args.limit,
     };
     let mut tasks = Vec::new();

@@ -9,5 +9,5 @@ use std::path::Path;
 pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
     let preset = &PRESETS[0];
     let recipe = recipe::parse(Path::new(preset.name), preset.text)?;
-    study(preset.name, &recipe, &Path::new("runs").join(preset.name), false, shared)
+    study(preset.name, &recipe, None, false, shared)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use linwright::compress::recipe::{self, Recipe};
 use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::measure::data::Corpus;
-use linwright::measure::evaluate::{Join, Task, TaskOptions, TaskResult, open_task};
+use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
 use linwright::tensor::atomic::write_atomic;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
     /// A recipe file, or the name of a built-in one (`linwright ls presets`).
     #[arg(short, long)]
     recipe: PathBuf,
-    /// Directory of the run [default: runs/ and the recipe's name].
+    /// Directory of the run [default: runs/ and the recipe's name and fingerprint].
     #[arg(short, long)]
     output: Option<PathBuf>,
     /// Use this model instead of the recipe's.
@@ -67,8 +67,7 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     if let Some(model) = &args.model {
         recipe.model.clone_from(model);
     }
-    let output = args.output.clone().unwrap_or_else(|| Path::new("runs").join(&name));
-    study(&name, &recipe, &output, args.dry_run, shared)
+    study(&name, &recipe, args.output.as_deref(), args.dry_run, shared)
 }
 
 fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
@@ -83,11 +82,12 @@ fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
     Ok((name, recipe::read(path)?))
 }
 
-/// Runs a recipe and prints its table.
+/// Runs a recipe and prints its table. Where no output is named, the directory carries the beginning
+/// of the fingerprint: the same run goes on in it, another recipe or model has its own.
 pub(crate) fn study(
     name: &str,
     recipe: &Recipe,
-    output: &Path,
+    output: Option<&Path>,
     dry_run: bool,
     shared: &Shared,
 ) -> Result<(), Failure> {
@@ -110,12 +110,19 @@ pub(crate) fn study(
     for &seed in &recipe.seeds {
         study::calibrate(recipe, &inputs, seed)?;
     }
+    for note in study::notes(recipe, &inputs) {
+        console.note(&format!("note: {note}"));
+    }
     let data = data_hashes(recipe)?;
-    let directory = RunDirectory::open(output, &study::fingerprint(recipe, &inputs, &data))?;
+    let fingerprint = study::fingerprint(recipe, &inputs, &data);
+    let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
+    let output = output.map_or_else(own, Path::to_owned);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
     let findings = study::run(recipe, &inputs, &directory, &mut console)?;
     console.finish();
     let report = report(name, recipe, &inputs, findings)?;
-    let html = write_report(&report, output)?;
+    let html = write_report(&report, &output)?;
     if shared.json {
         let json = report.to_json()?;
         return print(&json);
@@ -129,7 +136,7 @@ fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
         window: eval.window,
         stride: eval.stride.unwrap_or(eval.window),
         bos: eval.bos,
-        join: Join::Separate,
+        join: eval.join,
         limit: eval.limit,
     };
     let mut tasks =
@@ -178,7 +185,7 @@ fn report(
         rows,
         curves,
         layer_errors,
-        notes: inputs.model.notes.clone(),
+        notes: [inputs.model.notes.clone(), study::notes(recipe, inputs)].concat(),
     })
 }
 
@@ -188,18 +195,23 @@ fn provenance(
     inputs: &Inputs<'_>,
     baseline: &[TaskResult],
 ) -> Result<Provenance, Failure> {
-    let text = serde_json::to_vec(recipe)
-        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))?;
+    let text = recipe_json(recipe)?;
     let mut provenance = provenance::base(inputs.model, baseline);
     provenance.recipe = name.to_owned();
     provenance.recipe_sha256 = linwright::measure::data::sha256_hex(&text);
-    provenance.seed = recipe.seeds[0];
+    provenance.seeds.clone_from(&recipe.seeds);
     provenance.data.push(DataSource {
         purpose: "calibration".into(),
         path: recipe.calibration.dataset.clone(),
         sha256: inputs.calibration.sha256.clone(),
     });
     Ok(provenance)
+}
+
+/// The recipe with all defaults written out. JSON is YAML: `run -r` takes it.
+fn recipe_json(recipe: &Recipe) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec_pretty(recipe)
+        .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))
 }
 
 /// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
@@ -222,15 +234,12 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
                 let plan = table.plan(row, layers, recipe.seeds[0]);
                 let cost = study::estimate(&plan, &inputs.model.decoder, &calibration)?;
                 seconds += cost.seconds * recipe.seeds.len() as f64;
-                // As in the result table: what heals is not counted.
-                let targets =
-                    || cost.sites.iter().filter(|site| table.targets.contains(&site.role));
                 lines.push(vec![
                     table.title.clone(),
                     row.label(),
                     format!("{layers:?}"),
-                    grouped(targets().map(|site| site.parameters).sum()),
-                    grouped(targets().map(|site| site.dense_parameters).sum()),
+                    grouped(cost.targeted),
+                    grouped(cost.targeted_dense),
                     grouped(cost.memory_bytes >> 20),
                     format!("{:.1}", cost.seconds),
                 ]);
@@ -248,4 +257,18 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
         "{}\n\nfits of all seeds: about {seconds:.0} s, evaluation apart",
         table(&header, &lines)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_recipes_are_valid_and_told_apart() {
+        for (index, preset) in PRESETS.iter().enumerate() {
+            let read = recipe::parse(Path::new(preset.name), preset.text);
+            assert!(read.is_ok(), "{}: {read:?}", preset.name);
+            assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
+        }
+    }
 }

@@ -3,10 +3,11 @@
 use super::{print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::pocket::{PocketRecipe, Prepared};
+use linwright::tensor::atomic;
 use linwright::train::{Control, Progress};
 use std::path::PathBuf;
 
@@ -23,11 +24,14 @@ pub(crate) struct TrainLmArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// Passes over the training text.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: Option<u64>,
     /// Checkpoint of the training [default: beside the output].
     #[arg(long)]
     checkpoint: Option<PathBuf>,
+    /// Replace the directory if it exists.
+    #[arg(long)]
+    force: bool,
     /// Make world and tokenizer, print their hashes, and stop.
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
@@ -35,6 +39,9 @@ pub(crate) struct TrainLmArgs {
 
 pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
+    if !args.dry_run {
+        atomic::check_target(&args.output, args.force)?;
+    }
     console.stage("making the world and its tokenizer");
     let mut recipe = PocketRecipe::default();
     if let Some(seed) = args.seed {
@@ -44,6 +51,9 @@ pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
         recipe.epochs = epochs;
     }
     let prepared = Prepared::new(recipe)?;
+    if console.interrupted() {
+        return Err(Failure::new(Kind::Interrupted, "interrupted"));
+    }
     if args.dry_run {
         console.finish();
         return print_json(&serde_json::json!({
@@ -60,7 +70,7 @@ pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
     console.stage("training");
     let (decoder, outcome) = prepared.train(Some(&checkpoint), &mut Forward(&mut console))?;
     console.stage("writing");
-    let saved = prepared.write(&decoder, &outcome, &args.output)?;
+    let saved = prepared.write(&decoder, &outcome, &args.output, args.force)?;
     console.finish();
     if shared.json {
         return print_json(&serde_json::json!({

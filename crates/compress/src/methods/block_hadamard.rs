@@ -44,6 +44,10 @@ impl Method for BlockHadamardMethod {
         format!("BH{}", self.depth)
     }
 
+    fn check(&self) -> Result<(), String> {
+        self.training.check()
+    }
+
     fn needs(&self) -> Needs {
         Needs::Samples
     }

@@ -52,6 +52,13 @@ impl Method for DenseMethod {
         }
     }
 
+    fn check(&self) -> Result<(), String> {
+        if !(self.ridge.is_finite() && self.ridge >= 0.0) {
+            return Err(format!("has ridge {}, expected 0 or more", self.ridge));
+        }
+        self.training.check()
+    }
+
     fn needs(&self) -> Needs {
         match self.fit {
             How::Closed => Needs::Stats,

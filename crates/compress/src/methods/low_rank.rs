@@ -65,6 +65,16 @@ impl Method for LowRankMethod {
         }
     }
 
+    fn check(&self) -> Result<(), String> {
+        match (self.rank, self.keep) {
+            (Some(0), None) => Err("has rank 0, at least 1 is needed".into()),
+            (Some(_), None) => self.training.check(),
+            (None, Some(keep)) if keep > 0.0 && keep < 1.0 => self.training.check(),
+            (None, Some(keep)) => Err(format!("has keep {keep}, expected a share between 0 and 1")),
+            _ => Err("needs either rank or keep".into()),
+        }
+    }
+
     fn needs(&self) -> Needs {
         match self.fit {
             How::Closed => Needs::Stats,

@@ -92,6 +92,8 @@ pub struct FitReport {
     pub dropped_directions: usize,
     /// Training curve of a trained fit: mean squared error an element.
     pub curve: Curve,
+    /// Time of the fit in seconds, capture not counted; set by the pipeline.
+    pub seconds: f64,
 }
 
 /// An algorithm from samples to an operator.
@@ -101,6 +103,12 @@ pub trait Method {
 
     /// The name of a row in tables, such as `LR4-closed`.
     fn label(&self) -> String;
+
+    /// Whether its options make sense at all, whatever the shape.
+    ///
+    /// # Errors
+    /// The option and what is wrong with it, for a message.
+    fn check(&self) -> Result<(), String>;
 
     /// What it wants to know.
     fn needs(&self) -> Needs;
@@ -147,6 +155,14 @@ macro_rules! methods {
             #[must_use]
             pub fn label(&self) -> String {
                 match self { $(Self::$variant(method) => method.label(),)* }
+            }
+
+            /// See [`Method::check`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn check(&self) -> Result<(), String> {
+                match self { $(Self::$variant(method) => method.check(),)* }
             }
 
             /// See [`Method::needs`].
@@ -198,6 +214,12 @@ pub enum How {
     Trained,
 }
 
+/// An error as a share of the power of the target; the error itself where the target is zero, as
+/// behind a weight that was pruned away.
+fn relative(error: f64, power: f64) -> f64 {
+    if power > 0.0 { error / power } else { error }
+}
+
 /// The report of a fit in closed form, from sums alone.
 fn closed_report(
     (train, validation): (&SiteStats, &SiteStats),
@@ -205,8 +227,7 @@ fn closed_report(
     ridge: Option<f64>,
     dropped_directions: usize,
 ) -> FitReport {
-    let relative =
-        |stats: &SiteStats| stats.squared_error(a) / stats.target_power().max(f64::MIN_POSITIVE);
+    let relative = |stats: &SiteStats| relative(stats.squared_error(a), stats.target_power());
     FitReport {
         relative_error: relative(validation),
         train_relative_error: relative(train),
@@ -214,5 +235,6 @@ fn closed_report(
         ridge,
         dropped_directions,
         curve: Curve::new(),
+        seconds: 0.0,
     }
 }

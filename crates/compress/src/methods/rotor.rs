@@ -36,6 +36,10 @@ impl Method for RotorMethod {
         Self::ID.to_owned()
     }
 
+    fn check(&self) -> Result<(), String> {
+        self.training.check()
+    }
+
     fn needs(&self) -> Needs {
         Needs::Samples
     }

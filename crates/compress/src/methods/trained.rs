@@ -1,6 +1,6 @@
 //! Training any operator on samples of a site, without a tape: explicit forward and backward.
 
-use super::{Fit, FitProblem, FitReport};
+use super::{Fit, FitProblem, FitReport, relative};
 use crate::FitError;
 use crate::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Tape, Workspace};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Training {
     /// Passes over the training samples.
     pub epochs: u32,
-    /// Samples in a step.
+    /// Samples in a step; all of them where there are fewer.
     pub batch: usize,
     /// Peak step size.
     pub rate: f64,
@@ -32,6 +32,22 @@ impl Default for Training {
 }
 
 impl Training {
+    /// Whether the options make sense.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { epochs, batch, rate, weight_decay, starts } = *self;
+        let least = [("epochs", epochs as usize), ("batch", batch), ("starts", starts as usize)];
+        if let Some((name, _)) = least.into_iter().find(|(_, value)| *value == 0) {
+            return Err(format!("has training.{name} 0, at least 1 is needed"));
+        }
+        if !(rate.is_finite() && rate > 0.0) {
+            return Err(format!("has training.rate {rate}, expected a positive number"));
+        }
+        if !(weight_decay.is_finite() && weight_decay >= 0.0) {
+            return Err(format!("has training.weight_decay {weight_decay}, expected 0 or more"));
+        }
+        Ok(())
+    }
+
     /// Trains an operator of this specification on the samples of a problem.
     pub(crate) fn run(
         &self,
@@ -41,13 +57,10 @@ impl Training {
     ) -> Result<Fit, FitError> {
         let samples = problem.samples()?;
         if samples.train == 0 || samples.train == samples.x.rows() {
-            return Err(FitError::TooFewSamples {
-                found: samples.x.rows(),
-                needed: self.batch + 1,
-            });
+            return Err(FitError::TooFewSamples { found: samples.x.rows(), needed: 2 });
         }
         let mut best: Option<Fit> = None;
-        for start in 0..self.starts.max(1) {
+        for start in 0..self.starts {
             let fit = self.run_once(spec, problem, (samples, start), control)?;
             let better = |old: &Fit| fit.report.relative_error < old.report.relative_error;
             if best.as_ref().is_none_or(better) {
@@ -66,9 +79,9 @@ impl Training {
     ) -> Result<Fit, FitError> {
         let key = problem.key.fold_index(u64::from(start));
         let op = spec.random::<f32>(problem.shape, key.fold("operator"))?;
-        let batch = self.batch.clamp(1, samples.train);
+        let batch = self.batch.min(samples.train);
         let steps_per_epoch = samples.train.div_ceil(batch) as u64;
-        let steps = steps_per_epoch * u64::from(self.epochs.max(1));
+        let steps = steps_per_epoch * u64::from(self.epochs);
         let settings = Settings {
             name: problem.site.to_string(),
             steps,
@@ -86,7 +99,7 @@ impl Training {
         }
         let outcome = train(&mut regression, &settings, checkpoint.as_ref(), control)?;
         let elements = problem.shape.out as f64;
-        let relative = |mse: f64, power: f64| mse * elements / power.max(f64::MIN_POSITIVE);
+        let relative = |mse: f64, power: f64| relative(mse * elements, power);
         let train_error = regression.error(samples.training());
         let [train_power, validation_power] =
             [samples.training(), samples.validation()].map(|(_, y)| power(y));
@@ -98,6 +111,7 @@ impl Training {
                 ridge: None,
                 dropped_directions: 0,
                 curve: outcome.curve,
+                seconds: 0.0,
             },
             op: regression.op,
         })

@@ -13,12 +13,18 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file name says: `.jsonl` and `.ndjson` are JSONL, all else is text.
-    #[must_use]
-    pub fn of(path: &Path) -> Self {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("jsonl" | "ndjson") => Self::Jsonl,
-            _ => Self::Text,
+    /// The format that a file name says, in letters of any case: `.jsonl` and `.ndjson` are JSONL,
+    /// all else is text. Not `.json`, which could be either.
+    ///
+    /// # Errors
+    /// [`DataError::Json`].
+    pub fn of(path: &Path) -> Result<Self, DataError> {
+        let extension =
+            path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("jsonl" | "ndjson") => Ok(Self::Jsonl),
+            Some("json") => Err(DataError::Json { path: path.to_owned() }),
+            _ => Ok(Self::Text),
         }
     }
 }
@@ -49,7 +55,7 @@ impl Corpus {
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        Self::from_bytes(path, &file::read(path)?, Format::of(path))
+        Self::from_bytes(path, &file::read(path)?, Format::of(path)?)
     }
 
     /// Reads documents from memory; `path` is the name used in messages.
@@ -118,6 +124,17 @@ mod tests {
         }
         let empty = Corpus::from_bytes(Path::new("e.txt"), b" \n", Format::Text).unwrap_err();
         assert!(empty.to_string().contains("e.txt, line 1: the text is empty"));
+    }
+
+    #[test]
+    fn the_name_says_the_format_in_any_case_and_json_is_refused() {
+        for (name, format) in
+            [("a.JSONL", Format::Jsonl), ("a.ndjson", Format::Jsonl), ("a", Format::Text)]
+        {
+            assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
+        }
+        let message = Format::of(Path::new("a.json")).unwrap_err().to_string();
+        assert!(message.contains("a.json") && message.contains(".jsonl"), "{message}");
     }
 
     #[test]

@@ -6,6 +6,12 @@ use std::path::PathBuf;
 /// A text or question file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
+    /// A JSON file where text is expected.
+    #[error("{}: a .json file is neither text nor JSONL; put one object with a `text` field on each line and call it .jsonl", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file could not be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {

@@ -43,6 +43,21 @@ pub enum Join {
     BlankLine,
 }
 
+impl Join {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Separate, Self::Space, Self::BlankLine];
+
+    /// The word for it in options and recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Separate => "separate",
+            Self::Space => "space",
+            Self::BlankLine => "blank_line",
+        }
+    }
+}
+
 /// How running text is cut and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {

@@ -33,7 +33,7 @@ impl Report {
         format!(
             "With {layers} replaced, {} comes closest: perplexity {}{against}, with {} parameters in \
              place of {} ({}).",
-            best.name(),
+            best.method,
             spread(perplexity, Style::Significant(4)),
             count(best.parameters(|p| p.targeted as f64)),
             count(best.parameters(|p| p.targeted_dense as f64)),

@@ -100,8 +100,6 @@ pub struct Row {
     pub comparison: String,
     /// The method as it is to be shown: `rotor`, `LR4-closed`.
     pub method: String,
-    /// Its budget in words, where it has one: `keep 0.8`, `rank 4`; may be empty.
-    pub budget: String,
     /// The layers changed, from zero, in the order they were.
     pub layers: Vec<usize>,
     /// Seed of the fits.
@@ -112,7 +110,7 @@ pub struct Row {
     pub results: Vec<TaskResult>,
     /// Mean over sites of the relative squared error on held-out activations.
     pub fit_error: Option<f64>,
-    /// Time of fitting and applying, in seconds.
+    /// Time of the fits, in seconds; capture and evaluation are not counted.
     pub seconds: f64,
 }
 
@@ -143,6 +141,8 @@ impl ParameterCounts {
 /// The training of one operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
+    /// The table as in [`Row::comparison`].
+    pub comparison: String,
     /// The method as in [`Row::method`].
     pub method: String,
     /// The site fitted.
@@ -158,6 +158,8 @@ pub struct Curve {
 /// How well one site was fitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LayerError {
+    /// The table as in [`Row::comparison`].
+    pub comparison: String,
     /// The method as in [`Row::method`].
     pub method: String,
     /// The site.
@@ -177,16 +179,14 @@ pub struct LayerError {
 pub struct Provenance {
     /// Version of this program.
     pub version: String,
-    /// Revision of its source, where known.
-    pub revision: Option<String>,
     /// Name of the recipe, or the command.
     pub recipe: String,
     /// sha256 of the recipe as run.
     pub recipe_sha256: String,
-    /// sha256 over the files of the model.
+    /// sha256 over configuration, tokenizer and tensors of the model.
     pub model_sha256: String,
-    /// The first seed; others are derived from it or listed in the rows.
-    pub seed: u64,
+    /// The seeds, each of which draws calibration documents and random starts.
+    pub seeds: Vec<u64>,
     /// Device in words.
     pub device: String,
     /// Type of numbers in computation.

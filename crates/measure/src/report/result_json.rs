@@ -48,10 +48,10 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
         "config".to_owned(),
         json!({
             "model": record.model, "model_args": "", "device": provenance.device,
-            "model_dtype": provenance.dtype, "random_seed": provenance.seed,
+            "model_dtype": provenance.dtype, "random_seed": provenance.seeds.first().copied().unwrap_or(0),
         }),
     );
-    object.insert("git_hash".to_owned(), json!(provenance.revision));
+    object.insert("git_hash".to_owned(), Value::Null);
     object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
     object.insert("task_hashes".to_owned(), per_task(|r| json!(r.data_sha256)));
     object.insert(

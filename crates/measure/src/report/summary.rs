@@ -26,15 +26,13 @@ impl Spread {
     }
 }
 
-/// All runs of one method, budget and number of layers, taken together.
+/// All runs of one method and number of layers, taken together.
 #[derive(Clone, Debug)]
 pub struct Summary<'a> {
     /// The table it belongs to.
     pub comparison: &'a str,
     /// The method.
     pub method: &'a str,
-    /// Its budget in words; may be empty.
-    pub budget: &'a str,
     /// Number of layers changed.
     pub layer_count: usize,
     /// The runs: different seeds, different layers.
@@ -59,20 +57,10 @@ impl Summary<'_> {
     pub fn parameters(&self, count: impl Fn(&ParameterCounts) -> f64) -> f64 {
         self.spread(|row| Some(count(&row.parameters))).map_or(0.0, |spread| spread.mean)
     }
-
-    /// Method and budget as one name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        if self.budget.is_empty() {
-            self.method.to_owned()
-        } else {
-            format!("{} ({})", self.method, self.budget)
-        }
-    }
 }
 
 impl Report {
-    /// The rows taken together by comparison, number of layers, method and budget; comparisons and
+    /// The rows taken together by comparison, number of layers and method; comparisons and
     /// methods in the order in which they first appear, numbers of layers ascending.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary<'_>> {
@@ -81,7 +69,6 @@ impl Report {
             let same = |summary: &&mut Summary<'_>| {
                 summary.comparison == row.comparison
                     && summary.method == row.method
-                    && summary.budget == row.budget
                     && summary.layer_count == row.layers.len()
             };
             match all.iter_mut().find(same) {
@@ -89,7 +76,6 @@ impl Report {
                 None => all.push(Summary {
                     comparison: &row.comparison,
                     method: &row.method,
-                    budget: &row.budget,
                     layer_count: row.layers.len(),
                     rows: vec![row],
                 }),

@@ -157,7 +157,7 @@ impl Report {
                 let value = summary.spread(|row| group_value(&row.results, *group));
                 value.map_or_else(dash, |value| spread(value, Style::Percent))
             });
-            let cells = [summary.name(), summary.layer_count.to_string()];
+            let cells = [summary.method.to_owned(), summary.layer_count.to_string()];
             rows.push(TableRow {
                 cells: cells.into_iter().chain(values).collect(),
                 method: Some(summary.method.to_owned()),
@@ -187,7 +187,7 @@ impl Report {
             let value = perplexity.and_then(|t| metric_of(&row.results, t, "token_perplexity"));
             TableRow {
                 cells: vec![
-                    name(row),
+                    row.method.clone(),
                     row.comparison.clone(),
                     layers.join(" "),
                     row.seed.to_string(),
@@ -227,15 +227,12 @@ impl Report {
             ("Model sha256".to_owned(), p.model_sha256.clone()),
             ("Recipe".to_owned(), p.recipe.clone()),
             ("Recipe sha256".to_owned(), p.recipe_sha256.clone()),
-            ("Seed".to_owned(), p.seed.to_string()),
+            ("Seeds".to_owned(), seeds(&p.seeds)),
             ("Protocols".to_owned(), p.protocols.join(", ")),
             ("Linwright".to_owned(), p.version.clone()),
             ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
             ("Date".to_owned(), iso_date(p.date_unix_seconds)),
         ];
-        if let Some(revision) = &p.revision {
-            pairs.push(("Revision".to_owned(), revision.clone()));
-        }
         for source in &p.data {
             pairs.push((
                 format!("Data for {}", source.purpose),
@@ -266,7 +263,7 @@ fn summary_row(
     let cell =
         |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
     let mut cells = vec![
-        summary.name(),
+        summary.method.to_owned(),
         summary.layer_count.to_string(),
         count(summary.parameters(|p| p.targeted as f64)),
     ];
@@ -296,14 +293,6 @@ fn group_value(results: &[TaskResult], (task, group): (&str, &str)) -> Option<f6
     Some(group.metrics.first()?.value)
 }
 
-fn name(row: &Row) -> String {
-    if row.budget.is_empty() {
-        row.method.clone()
-    } else {
-        format!("{} ({})", row.method, row.budget)
-    }
-}
-
 /// The words over a column of a metric.
 fn title(metric: &str) -> String {
     match metric {
@@ -316,4 +305,8 @@ fn title(metric: &str) -> String {
 
 fn dash() -> String {
     "–".to_owned()
+}
+
+fn seeds(seeds: &[u64]) -> String {
+    seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

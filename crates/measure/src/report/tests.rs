@@ -52,11 +52,10 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
 fn provenance() -> Provenance {
     Provenance {
         version: "0.1.0".to_owned(),
-        revision: Some("cbc02fc".to_owned()),
         recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
         recipe_sha256: "0f".repeat(32),
         model_sha256: "7d".repeat(32),
-        seed: 0,
+        seeds: vec![0],
         device: "cpu".to_owned(),
         dtype: "f32".to_owned(),
         threads: 2,
@@ -85,7 +84,6 @@ fn rows() -> Vec<Row> {
                     rows.push(Row {
                         comparison: comparison.to_owned(),
                         method: method.to_owned(),
-                        budget: String::new(),
                         layers: (2..2 + layers).collect(),
                         seed,
                         parameters: ParameterCounts {
@@ -116,6 +114,7 @@ fn sample() -> Report {
                 let end = loss * weight * (1.0 + 0.1 * layer as f64 + 0.04 * seed as f64);
                 let site = SiteId(format!("model.layers.{layer}.self_attn.{letter}_proj"));
                 layer_errors.push(LayerError {
+                    comparison: String::from("as in the paper"),
                     method: method.to_owned(),
                     site: site.clone(),
                     role,
@@ -129,6 +128,7 @@ fn sample() -> Report {
                     validation: 3.0 * (end + (1.0 - end) * (-(index as f64) / 3.5).exp()),
                 });
                 curves.push(Curve {
+                    comparison: String::from("as in the paper"),
                     method: method.to_owned(),
                     site,
                     seed,
@@ -168,7 +168,6 @@ fn hostile() -> Report {
     for row in &mut report.rows {
         row.method = format!("{}{NAME}", row.method);
         row.comparison = NAME.to_owned();
-        row.budget = NAME.to_owned();
     }
     for result in
         report.baseline.iter_mut().chain(report.rows.iter_mut().flat_map(|r| &mut r.results))

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most numbers that the dense form of a site may have: ten times the largest known one. It bounds
-/// what a hostile configuration can make us allocate for an operator without a dense weight.
+/// Most numbers that the dense form of a site may have: ten times the largest known one. What an
+/// operator without a dense weight may hold is bounded by what its file holds, see [`archive::load`].
 const SITE_NUMBERS: usize = 1 << 33;
 /// Ends of tensor names that checkpoints carry and no model needs: tables that are computed.
 const HARMLESS: [&str; 3] = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
@@ -29,7 +29,7 @@ pub struct LoadedModel {
     pub tokenizer: Option<Tokenizer>,
     /// Configuration and companion files, for saving.
     pub source: Source,
-    /// Names the content: SHA-256 over `config.json` and, in the order of names, every tensor that
+    /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of names, every tensor that
     /// the model uses (name, type, shape and digest of its bytes, see
     /// [`Tensor::digest`](super::Tensor)). It does not depend on the cut into shards.
     pub hash: String,
@@ -57,7 +57,8 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     if tokenizer.is_none() {
         notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
     }
-    Ok(LoadedModel { decoder, tokenizer, source, hash: content_hash(&config_bytes, &used), notes })
+    let hash = content_hash(&config_bytes, &source, &used);
+    Ok(LoadedModel { decoder, tokenizer, source, hash, notes })
 }
 
 /// Type, shape and digest of a tensor that became part of the model.
@@ -165,10 +166,13 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     notes
 }
 
-fn content_hash(config: &[u8], used: &Used) -> String {
+fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
-    hash.update((config.len() as u64).to_le_bytes());
-    hash.update(config);
+    let tokenizer = source.companions.iter().filter(|(name, _)| name.starts_with("tokenizer"));
+    for bytes in [config].into_iter().chain(tokenizer.map(|(_, bytes)| bytes.as_slice())) {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
     for (name, (dtype, shape, digest)) in used {
         hash.update(format!("{name}\0{}\0{shape:?}\0", dtype.name()));
         hash.update(digest);

@@ -51,6 +51,11 @@ impl Default for BlockHadamardSpec {
 }
 
 impl BlockHadamardSpec {
+    /// Features inside: transforms need a power of two.
+    fn width(&self, shape: Shape) -> usize {
+        if self.depth > 1 { shape.inp.next_power_of_two() } else { shape.inp }
+    }
+
     /// Number of blocks of the final map where the options name none: 128 if it divides both
     /// `out` and `inp`, else the largest power of two that divides both and leaves blocks of at
     /// least 4 x 4, if there is one.
@@ -265,6 +270,17 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
     type Spec = BlockHadamardSpec;
     const KIND: &'static str = "block_hadamard";
 
+    fn numbers(spec: &BlockHadamardSpec, shape: Shape) -> u64 {
+        let width = spec.width(shape);
+        let blocks = spec
+            .blocks
+            .or_else(|| BlockHadamardSpec::default_blocks(Shape { out: shape.out, inp: width }));
+        let last = (shape.out as u64) * (width / blocks.unwrap_or(1).max(1)) as u64;
+        let side = width / width.div_ceil(spec.block.max(1)).max(1);
+        let inner = (width as u64).saturating_mul(side as u64);
+        inner.saturating_mul(spec.depth.saturating_sub(1) as u64).saturating_add(last)
+    }
+
     fn random(spec: &BlockHadamardSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         if spec.depth == 0 || !spec.block.is_power_of_two() {
@@ -276,7 +292,7 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
         if shape.out == 0 || shape.inp == 0 {
             return Err(refuse("both sides need at least one feature".into()));
         }
-        let width = if spec.depth > 1 { shape.inp.next_power_of_two() } else { shape.inp };
+        let width = spec.width(shape);
         let padded = Shape { out: shape.out, inp: width };
         let blocks = spec.blocks.or_else(|| BlockHadamardSpec::default_blocks(padded));
         let blocks = blocks.ok_or_else(|| {

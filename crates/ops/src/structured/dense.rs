@@ -103,6 +103,10 @@ impl<T: Scalar> Structured<T> for Dense<T> {
     type Spec = DenseSpec;
     const KIND: &'static str = "dense";
 
+    fn numbers(_spec: &DenseSpec, shape: Shape) -> u64 {
+        (shape.out as u64).saturating_mul(shape.inp as u64)
+    }
+
     fn random(_spec: &DenseSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let bound = 1.0 / (shape.inp.max(1) as f64).sqrt();
         let mut stream = key.stream();

@@ -121,6 +121,10 @@ impl<T: Scalar> Structured<T> for LowRank<T> {
     type Spec = LowRankSpec;
     const KIND: &'static str = "low_rank";
 
+    fn numbers(spec: &LowRankSpec, shape: Shape) -> u64 {
+        (spec.rank as u64).saturating_mul(shape.out as u64 + shape.inp as u64)
+    }
+
     fn random(spec: &LowRankSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         if spec.rank == 0 || spec.rank > shape.out.min(shape.inp) {
             let reason = format!("rank {} is not in 1..={}", spec.rank, shape.out.min(shape.inp));

@@ -4,6 +4,9 @@ use crate::{LinearOp, Map, Op, OpError, Shape, Structured};
 use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 
+/// Most numbers of one operator: those of a dense 32,768 x 32,768 weight.
+pub const MAX_NUMBERS: u64 = 1 << 30;
+
 /// Wraps a linear operator.
 fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
     Op::Linear(Box::new(op))
@@ -38,11 +41,25 @@ macro_rules! operators {
                 }
             }
 
+            /// See [`Structured::numbers`].
+            #[must_use]
+            pub fn numbers(&self, shape: Shape) -> u64 {
+                match self {
+                    $(Self::$name(spec) => <$name<f32> as Structured<f32>>::numbers(spec, shape),)*
+                }
+            }
+
             /// An operator with random parameters, drawn as its source draws them.
             ///
             /// # Errors
-            /// [`OpError::Unsupported`] if the kind does not exist for this shape and options.
+            /// [`OpError::Unsupported`] if the kind does not exist for this shape and options, or
+            /// would hold more than [`MAX_NUMBERS`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
+                let numbers = self.numbers(shape);
+                if numbers > MAX_NUMBERS {
+                    let reason = format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible");
+                    return Err(OpError::Unsupported { kind: self.kind(), shape, reason });
+                }
                 match self {
                     $(Self::$name(spec) => {
                         <$name<T> as Structured<T>>::random(spec, shape, key).map($class)

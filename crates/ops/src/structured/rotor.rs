@@ -37,7 +37,7 @@ use linwright_tensor::kernels::spin::{
     Direction, MAX_GENERATORS, Sandwich, Side, SpinBasis, SpinRotor,
 };
 use linwright_tensor::kernels::transpose::{from_columns, to_columns};
-use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, parallel};
+use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -123,24 +123,28 @@ impl<T: Scalar> Rotor<T> {
     }
 
     /// Sheets of every chunk of `columns` (features, width).
-    fn represent(&self, chunks: &Chunks, columns: &[T], width: usize) -> Vec<T> {
+    fn represent(&self, chunks: &Chunks, columns: &[T], width: usize) -> Scratch<T> {
         let len = self.basis.len() * width;
-        let mut sheets = vec![T::ZERO; chunks.count * len];
+        let mut sheets = Scratch::new(chunks.count * len);
         for (k, sheets) in sheets.chunks_exact_mut(len).enumerate() {
             self.basis.represent(columns, chunks.start(k), width, sheets);
         }
         sheets
     }
 
+    /// Sheets of every chunk of the input.
+    fn inputs(&self, x: MatRef<'_, T>) -> Scratch<T> {
+        let mut columns = Scratch::new(self.inp.features * x.rows());
+        to_columns(x, &mut columns);
+        self.represent(&self.inp, &columns, x.rows())
+    }
+
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>, shares: Option<&[T]>) {
         let width = x.rows();
         let len = self.basis.len() * width;
-        let mut columns = vec![T::ZERO; self.inp.features * width];
-        to_columns(x, &mut columns);
-        let inputs = self.represent(&self.inp, &columns, width);
-        let mut sums = vec![T::ZERO; len];
-        columns.clear();
-        columns.resize(self.out.features * width, T::ZERO);
+        let inputs = self.inputs(x);
+        let mut sums = Scratch::new(len);
+        let mut columns = Scratch::zeros(self.out.features * width);
         for o in 0..self.out.count {
             let mut write = Write::Set;
             for (i, input) in inputs.chunks_exact(len).enumerate() {
@@ -149,7 +153,7 @@ impl<T: Scalar> Rotor<T> {
                 self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, target);
                 write = Write::Add;
             }
-            self.basis.recover(&sums, self.out.start(o), width, &mut columns);
+            self.basis.recover(&mut sums, self.out.start(o), width, &mut columns);
         }
         scale_columns(&mut columns, width, shares);
         from_columns(&columns, &mut y);
@@ -165,18 +169,16 @@ impl<T: Scalar> Rotor<T> {
     ) -> BlockGrads {
         let width = x.rows();
         let len = self.basis.len() * width;
-        let mut columns = vec![T::ZERO; self.inp.features * width];
-        to_columns(x, &mut columns);
-        let inputs = self.represent(&self.inp, &columns, width);
-        let mut d_columns = vec![T::ZERO; self.out.features * width];
+        let inputs = self.inputs(x);
+        let mut d_columns = Scratch::new(self.out.features * width);
         to_columns(dy, &mut d_columns);
         scale_columns(&mut d_columns, width, shares);
         let d_outputs = self.represent(&self.out, &d_columns, width);
 
         let mut grads = BlockGrads::default();
-        let mut d_input = vec![T::ZERO; len];
-        let mut d_sum = vec![T::ZERO; len];
-        columns.fill(T::ZERO);
+        let mut d_input = Scratch::new(len);
+        let mut d_sum = Scratch::new(len);
+        let mut columns = Scratch::zeros(self.inp.features * width);
         for (i, input) in inputs.chunks_exact(len).enumerate() {
             d_sum.fill(T::ZERO);
             for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
@@ -188,10 +190,10 @@ impl<T: Scalar> Rotor<T> {
                 grads.right.extend(turns.right);
                 grads.alpha.push(turns.scale);
                 let alpha = self.alpha[pair];
-                d_sum.iter_mut().zip(&d_input).for_each(|(s, &d)| *s += alpha * d);
+                d_sum.iter_mut().zip(&*d_input).for_each(|(s, &d)| *s += alpha * d);
             }
             if dx.is_some() {
-                self.basis.recover(&d_sum, self.inp.start(i), width, &mut columns);
+                self.basis.recover(&mut d_sum, self.inp.start(i), width, &mut columns);
             }
         }
         if let Some(mut dx) = dx {
@@ -348,6 +350,15 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
     type Spec = RotorSpec;
     const KIND: &'static str = "rotor";
 
+    fn numbers(spec: &RotorSpec, shape: Shape) -> u64 {
+        let least = shape.out.min(shape.inp).max(1);
+        let chunk = spec.chunk.unwrap_or(1 << least.ilog2()).max(1);
+        let pairs = shape.inp.div_ceil(chunk) as u64 * shape.out.div_ceil(chunk) as u64;
+        let n = u64::from(chunk.ilog2());
+        let bivectors = n * n.saturating_sub(1) / if spec.single { 2 } else { 1 };
+        pairs.saturating_mul(bivectors + 1)
+    }
+
     fn random(spec: &RotorSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         let least = shape.out.min(shape.inp);
@@ -361,7 +372,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
                 least.min(1 << MAX_GENERATORS)
             )));
         }
-        let basis = Arc::new(SpinBasis::new(chunk.ilog2() as usize));
+        let basis = SpinBasis::shared(chunk.ilog2() as usize);
         let (inp, out) = (Chunks::new(shape.inp, chunk), Chunks::new(shape.out, chunk));
         let (n, pairs) = (basis.generators(), inp.count * out.count);
         let count = pairs * n * n.saturating_sub(1) / 2;

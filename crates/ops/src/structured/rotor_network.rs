@@ -103,6 +103,12 @@ impl Default for RotorNetworkSpec {
     }
 }
 
+impl RotorNetworkSpec {
+    fn hidden(&self, shape: Shape) -> usize {
+        self.hidden_width.unwrap_or(1 << shape.out.min(shape.inp).max(1).ilog2())
+    }
+}
+
 /// A network of rotors with activations between them.
 #[derive(Clone, Debug)]
 pub struct RotorNetwork<T> {
@@ -319,6 +325,22 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     type Spec = RotorNetworkSpec;
     const KIND: &'static str = "rotor_network";
 
+    fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
+        let hidden = spec.hidden(shape);
+        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
+        let rotor =
+            |out, inp| <Rotor<T> as Structured<T>>::numbers(&rotor_spec, Shape { out, inp });
+        let order = if spec.permute { hidden as u64 } else { 0 };
+        let (breadth, layers) = (spec.breadth as u64, spec.hidden_layers as u64);
+        let branch = rotor(hidden, hidden).saturating_add(order + 1);
+        let inner = layers.saturating_mul(breadth).saturating_mul(branch);
+        let last = rotor(shape.out, hidden);
+        let last = if spec.proj_parallel { breadth.saturating_mul(last + 1) } else { last };
+        let prelu = u64::from(spec.nonlinearity == Nonlinearity::Prelu);
+        let first = rotor(hidden, shape.inp).saturating_add(order + prelu);
+        first.saturating_add(inner).saturating_add(last)
+    }
+
     fn random(spec: &RotorNetworkSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let least = shape.out.min(shape.inp);
         if least == 0 {
@@ -327,7 +349,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         if spec.breadth == 0 {
             return Err(Self::refuse(shape, "breadth must be at least 1".into()));
         }
-        let hidden = spec.hidden_width.unwrap_or(1 << least.ilog2());
+        let hidden = spec.hidden(shape);
         if hidden == 0 {
             return Err(Self::refuse(shape, "hidden_width must be at least 1".into()));
         }

@@ -47,6 +47,81 @@ pub fn columns<T: Scalar>(data: &mut [T], width: usize) {
     }
 }
 
+/// Transforms `width` interleaved vectors of `size` numbers in place; number `k` of vector `b` is
+/// `data[place(k) * width + b]`. Three levels are done while the numbers are in registers.
+///
+/// # Panics
+/// If `size` is not a power of two, or two places are the same.
+#[track_caller]
+pub fn scattered<T: Scalar>(
+    data: &mut [T],
+    width: usize,
+    size: usize,
+    place: impl Fn(usize) -> usize,
+) {
+    assert!(size.is_power_of_two(), "vectors of length {size}");
+    let mut step = 1;
+    while step < size {
+        let radix = (size / step).min(8);
+        for first in (0..size).filter(|k| k / step % radix == 0) {
+            let range = |k: usize| {
+                let start = place(first + k * step) * width;
+                start..start + width
+            };
+            let distinct = "places of a transform are distinct";
+            match radix {
+                8 => {
+                    let ranges = std::array::from_fn(range);
+                    let [a, b, c, d, e, f, g, h] = data.get_disjoint_mut(ranges).expect(distinct);
+                    butterfly_8([a, b, c, d], [e, f, g, h]);
+                }
+                4 => {
+                    let ranges = std::array::from_fn(range);
+                    let [a, b, c, d] = data.get_disjoint_mut(ranges).expect(distinct);
+                    butterfly_4(a, b, c, d);
+                }
+                _ => {
+                    let [a, b] = data.get_disjoint_mut([range(0), range(1)]).expect(distinct);
+                    butterfly_2(a, b);
+                }
+            }
+        }
+        step *= radix;
+    }
+}
+
+fn butterfly_2<T: Scalar>(a: &mut [T], b: &mut [T]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        (*a, *b) = (*a + *b, *a - *b);
+    }
+}
+
+#[inline(never)]
+fn butterfly_4<T: Scalar>(a: &mut [T], b: &mut [T], c: &mut [T], d: &mut [T]) {
+    let len = a.len();
+    let (b, c, d) = (&mut b[..len], &mut c[..len], &mut d[..len]);
+    for k in 0..len {
+        let (s, t) = (a[k] + b[k], a[k] - b[k]);
+        let (u, v) = (c[k] + d[k], c[k] - d[k]);
+        (a[k], b[k], c[k], d[k]) = (s + u, t + v, s - u, t - v);
+    }
+}
+
+#[inline(never)]
+fn butterfly_8<T: Scalar>(low: [&mut [T]; 4], high: [&mut [T]; 4]) {
+    let len = low[0].len();
+    let [a, b, c, d] = low.map(|vector| &mut vector[..len]);
+    let [e, f, g, h] = high.map(|vector| &mut vector[..len]);
+    for k in 0..len {
+        let (a1, b1, c1, d1) = (a[k] + b[k], a[k] - b[k], c[k] + d[k], c[k] - d[k]);
+        let (e1, f1, g1, h1) = (e[k] + f[k], e[k] - f[k], g[k] + h[k], g[k] - h[k]);
+        let (a2, b2, c2, d2) = (a1 + c1, b1 + d1, a1 - c1, b1 - d1);
+        let (e2, f2, g2, h2) = (e1 + g1, f1 + h1, e1 - g1, f1 - h1);
+        (a[k], b[k], c[k], d[k]) = (a2 + e2, b2 + f2, c2 + g2, d2 + h2);
+        (e[k], f[k], g[k], h[k]) = (a2 - e2, b2 - f2, c2 - g2, d2 - h2);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,7 +130,7 @@ mod tests {
     #[test]
     fn agrees_with_the_definition_for_rows_and_for_interleaved_vectors() {
         let mut stream = RngKey::new(3).stream();
-        for size in [1usize, 2, 8, 32] {
+        for size in [1usize, 2, 4, 8, 16, 32, 64] {
             let x: Mat<f64> = Mat::from_fn(5, size, |_, _| stream.normal());
             let want = Mat::from_fn(5, size, |r, i| {
                 let sign = |j: usize| {
@@ -65,6 +140,13 @@ mod tests {
             });
             let (mut by_rows, mut by_columns) = (x.clone(), x.transpose());
             rows(by_rows.view_mut());
+            // Number k of the scattered vectors stands at the place size - 1 - k.
+            let mut scattered_x = Mat::from_fn(size, 5, |k, r| x.at(r, size - 1 - k));
+            scattered(scattered_x.data_mut(), 5, size, |k| size - 1 - k);
+            for (k, want) in want.transpose().data().iter().enumerate() {
+                let found = scattered_x.at(size - 1 - k / 5, k % 5);
+                assert!((found - want).abs() < 1e-12, "size {size}, number {k}");
+            }
             columns(by_columns.data_mut(), 5);
             for (k, want) in want.data().iter().enumerate() {
                 assert!((by_rows.data()[k] - want).abs() < 1e-12);

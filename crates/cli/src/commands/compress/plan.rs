@@ -28,19 +28,18 @@ pub(super) fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure
         None => (0..model.config().layers).collect(),
     };
     let method = method(args)?;
-    let targets: Vec<Role> =
-        if args.targets.is_empty() { GROUPS.concat() } else { args.targets.clone() };
+    let targets = if args.targets.is_empty() { GROUPS.concat() } else { args.targets.clone() };
     let attention = GROUPS[0].iter().any(|role| targets.contains(role));
     let mut edits = Vec::new();
     for group in GROUPS {
         let roles: Vec<Role> =
             group.iter().copied().filter(|role| targets.contains(role)).collect();
         if !roles.is_empty() {
-            edits.push(Edit { roles, method: method.clone() });
+            edits.push(Edit { roles, method: method.clone(), heals: false });
         } else if group == [Role::Output] && attention && args.heal != HealArg::None {
             let fit = if args.heal == HealArg::Trained { How::Trained } else { How::Closed };
             let heal = MethodSpec::Dense(DenseMethod { fit, ..DenseMethod::default() });
-            edits.push(Edit { roles: vec![Role::Output], method: heal });
+            edits.push(Edit { roles: vec![Role::Output], method: heal, heals: true });
         }
     }
     Ok(Plan { layers, edits, seed: args.seed })

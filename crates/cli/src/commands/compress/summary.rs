@@ -32,9 +32,10 @@ impl Summary {
         let sum = |model: &Decoder| {
             model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>()
         };
-        let targeted_dense: u64 =
-            edited.sites.iter().map(|site| site.dense_parameters as u64).sum();
-        let targeted: u64 = edited.sites.iter().map(|site| site.parameters as u64).sum();
+        // What heals is not counted: it keeps its size.
+        let replaced = || edited.sites.iter().filter(|site| !site.heals);
+        let targeted_dense: u64 = replaced().map(|site| site.dense_parameters as u64).sum();
+        let targeted: u64 = replaced().map(|site| site.parameters as u64).sum();
         let model_dense = original.config().parameters();
         Self {
             targeted_dense,

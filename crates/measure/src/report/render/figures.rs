@@ -193,7 +193,7 @@ fn errors(report: &Report) -> Option<Figure> {
             Series { method: place(report, method), points: points.collect(), look: Look::Marked }
         });
         Plot {
-            title: role_name(role).to_owned(),
+            title: Role::name(role).to_owned(),
             x: Axis {
                 title: "layer".to_owned(),
                 scale: Scale::linear(first - 0.5, last + 0.5),
@@ -217,17 +217,4 @@ fn errors(report: &Report) -> Option<Figure> {
 
 fn place(report: &Report, method: &str) -> usize {
     report.methods().iter().position(|known| *known == method).unwrap_or(0)
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Query => "query",
-        Role::Key => "key",
-        Role::Value => "value",
-        Role::Output => "output",
-        Role::Gate => "gate",
-        Role::Up => "up",
-        Role::Down => "down",
-        Role::Head => "head",
-    }
 }

@@ -3,16 +3,19 @@
 use super::pauli::{Pauli, generators};
 use crate::Scalar;
 use crate::kernels::hadamard;
+use std::sync::{Arc, OnceLock};
 
 /// Most generators that tables are made for: vectors of 65,536 numbers.
 pub const MAX_GENERATORS: usize = 16;
 
-/// One blade in one sheet: coordinate of the vector, place in the spectrum, sign.
+/// One blade in one sheet: coordinate of the vector, the entry of the sheet where its number stands
+/// before the butterflies, sign, and whether a blade before it has that entry too.
 #[derive(Clone, Copy, Debug)]
 struct Term {
     coordinate: u32,
-    place: u32,
+    entry: u32,
     negative: bool,
+    adds: bool,
 }
 
 /// A square block of the matrix of a multivector, and the blocks of the rotors that act on it.
@@ -21,6 +24,8 @@ pub(super) struct Sheet {
     pub(super) left: usize,
     pub(super) right: usize,
     terms: Vec<Term>,
+    /// Whether no blade has some entry.
+    gaps: bool,
 }
 
 /// Tables for the Clifford algebra of `n` generators, `e_i² = 1`.
@@ -59,6 +64,17 @@ pub fn bivector_pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
 type Draft = (usize, usize, Vec<(usize, Pauli)>);
 
 impl SpinBasis {
+    /// The tables for `n` generators, made once for all rotors of a program.
+    ///
+    /// # Panics
+    /// If `n` is above [`MAX_GENERATORS`].
+    #[must_use]
+    pub fn shared(n: usize) -> Arc<Self> {
+        static TABLES: [OnceLock<Arc<SpinBasis>>; MAX_GENERATORS + 1] =
+            [const { OnceLock::new() }; MAX_GENERATORS + 1];
+        Arc::clone(TABLES[n].get_or_init(|| Arc::new(Self::new(n))))
+    }
+
     /// Tables for `n` generators.
     ///
     /// # Panics
@@ -86,7 +102,7 @@ impl SpinBasis {
             size,
             planes,
             unit: if real { 1 } else { 2 },
-            sheets: drafts.into_iter().map(|draft| sheet(draft, size)).collect(),
+            sheets: drafts.into_iter().map(|draft| sheet(draft, size, planes)).collect(),
             weight: 1.0 / (copies * size) as f64,
             bivectors,
         }
@@ -143,69 +159,62 @@ impl SpinBasis {
     /// If the lengths do not fit.
     pub fn represent<T: Scalar>(&self, x: &[T], start: usize, width: usize, out: &mut [T]) {
         assert_eq!(out.len(), self.len() * width, "numbers of the sheets");
-        let mut spectrum = vec![T::ZERO; self.sheet_len() * width];
         for (sheet, out) in self.sheets.iter().zip(out.chunks_exact_mut(self.sheet_len() * width)) {
-            spectrum.fill(T::ZERO);
+            if sheet.gaps {
+                out.fill(T::ZERO);
+            }
             for term in &sheet.terms {
-                let from = term.column(start, x.len() / width) * width;
-                let to = term.place as usize * width;
-                let pairs = spectrum[to..to + width].iter_mut().zip(&x[from..from + width]);
-                if term.negative {
-                    pairs.for_each(|(to, &from)| *to -= from);
-                } else {
-                    pairs.for_each(|(to, &from)| *to += from);
+                let from = &x[term.column(start, x.len() / width) * width..][..width];
+                let to = &mut out[term.entry as usize * width..][..width];
+                let pairs = to.iter_mut().zip(from);
+                match (term.adds, term.negative) {
+                    (false, false) => pairs.for_each(|(to, &from)| *to = from),
+                    (false, true) => pairs.for_each(|(to, &from)| *to = -from),
+                    (true, false) => pairs.for_each(|(to, &from)| *to += from),
+                    (true, true) => pairs.for_each(|(to, &from)| *to -= from),
                 }
             }
-            for line in spectrum.chunks_exact_mut(self.size * width) {
-                hadamard::columns(line, width);
-            }
-            self.for_each_entry(|entry, place| {
-                out[entry * width..][..width].copy_from_slice(&spectrum[place * width..][..width]);
-            });
+            self.butterflies(out, width);
         }
     }
 
-    /// Adds the multivectors of sheets to `y`, which is laid out as in [`Self::represent`].
+    /// Adds the multivectors of sheets to `y`, which is laid out as in [`Self::represent`]; what is
+    /// left in `sheets` is unspecified.
     ///
     /// This is the transpose of [`Self::represent`] times the squared norm of a blade, and its
     /// inverse on what [`Self::represent`] can give.
     ///
     /// # Panics
     /// If the lengths do not fit.
-    pub fn recover<T: Scalar>(&self, sheets: &[T], start: usize, width: usize, y: &mut [T]) {
+    pub fn recover<T: Scalar>(&self, sheets: &mut [T], start: usize, width: usize, y: &mut [T]) {
         assert_eq!(sheets.len(), self.len() * width, "numbers of the sheets");
-        let mut spectrum = vec![T::ZERO; self.sheet_len() * width];
         let weight = T::from_f64(self.weight);
         let features = y.len() / width;
-        for (sheet, data) in self.sheets.iter().zip(sheets.chunks_exact(self.sheet_len() * width)) {
-            self.for_each_entry(|entry, place| {
-                spectrum[place * width..][..width].copy_from_slice(&data[entry * width..][..width]);
-            });
-            for line in spectrum.chunks_exact_mut(self.size * width) {
-                hadamard::columns(line, width);
-            }
+        let data = sheets.chunks_exact_mut(self.sheet_len() * width);
+        for (sheet, data) in self.sheets.iter().zip(data) {
+            self.butterflies(data, width);
             for term in &sheet.terms {
                 let scale = if term.negative { -weight } else { weight };
-                let to = term.column(start, features) * width;
-                let from = &spectrum[term.place as usize * width..][..width];
-                for (to, &from) in y[to..to + width].iter_mut().zip(from) {
-                    *to += scale * from;
-                }
+                let to = &mut y[term.column(start, features) * width..][..width];
+                let from = &data[term.entry as usize * width..][..width];
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to += scale * from);
             }
         }
     }
 
-    /// Calls `work(entry, place)` for each number of a sheet: (i, c, j) of the matrix and
-    /// (c, x, j) of the spectrum, with `i = j ^ x`.
-    fn for_each_entry(&self, mut work: impl FnMut(usize, usize)) {
-        let (size, planes) = (self.size, self.planes);
-        for plane in 0..planes {
-            for x in 0..size {
-                for j in 0..size {
-                    work(((j ^ x) * planes + plane) * size + j, (plane * size + x) * size + j);
-                }
+    /// The Walsh-Hadamard transforms between the spectrum of a sheet and its entries: for each plane
+    /// c and each x one over j, whose numbers stand at the entries (j ^ x, c, j).
+    fn butterflies<T: Scalar>(&self, sheet: &mut [T], width: usize) {
+        for plane in 0..self.planes {
+            for x in 0..self.size {
+                hadamard::scattered(sheet, width, self.size, |j| self.entry(plane, x, j));
             }
         }
+    }
+
+    /// The entry (i, c, j) of a sheet with `i = j ^ x`.
+    fn entry(&self, plane: usize, x: usize, j: usize) -> usize {
+        ((j ^ x) * self.planes + plane) * self.size + j
     }
 }
 
@@ -267,16 +276,21 @@ fn bivector(n: usize, base: &[Pauli], (i, j): (usize, usize), block: usize) -> P
     }
 }
 
-fn sheet((left, right, terms): Draft, size: usize) -> Sheet {
+fn sheet((left, right, terms): Draft, size: usize, planes: usize) -> Sheet {
+    let mut taken = vec![false; planes * size * size];
     let term = |(coordinate, pauli): (usize, Pauli)| {
         let plane = usize::from(!pauli.is_real());
+        let (x, j) = (pauli.x as usize, pauli.z as usize);
+        let entry = ((j ^ x) * planes + plane) * size + j;
         Term {
             coordinate: coordinate as u32,
-            place: ((plane * size + pauli.x as usize) * size + pauli.z as usize) as u32,
+            entry: entry as u32,
             negative: pauli.phase >= 2,
+            adds: std::mem::replace(&mut taken[entry], true),
         }
     };
-    Sheet { left, right, terms: terms.into_iter().map(term).collect() }
+    let terms = terms.into_iter().map(term).collect();
+    Sheet { left, right, terms, gaps: taken.contains(&false) }
 }
 
 #[cfg(test)]
@@ -299,13 +313,13 @@ mod tests {
             let x: Vec<f64> = stream.normals(basis.dimension() * width, 1.0);
             let mut sheets = vec![0.0; basis.len() * width];
             basis.represent(&x, 0, width, &mut sheets);
-            let mut y = vec![0.0; x.len()];
-            basis.recover(&sheets, 0, width, &mut y);
-            let off = x.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            assert!(off < 1e-12, "n {n}: off by {off}");
             let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>();
             let ratio = norm(&sheets) * basis.weight / norm(&x);
             assert!((ratio - 1.0).abs() < 1e-12, "n {n}: {ratio}");
+            let mut y = vec![0.0; x.len()];
+            basis.recover(&mut sheets, 0, width, &mut y);
+            let equal = x.iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-12);
+            assert!(equal, "n {n}: {x:?} came back as {y:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::basis::{Sheet, SpinBasis};
 use super::pauli::Pauli;
 use super::rotor::SpinRotor;
 use crate::kernels::gemm::{Arg, Write, product};
-use crate::{Mat, MatMut, MatRef, Scalar};
+use crate::{Mat, MatMut, MatRef, Scalar, Scratch};
 
 /// The two rotors of `r x reverse(s)`.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl SpinBasis {
     ) {
         let width = x.len() / self.len();
         let sheet_len = self.sheet_len() * width;
-        let mut half = vec![T::ZERO; sheet_len];
+        let mut half = Scratch::new(sheet_len);
         let sheets = x.chunks_exact(sheet_len).zip(y.chunks_exact_mut(sheet_len));
         for (sheet, (x, y)) in self.sheets.iter().zip(sheets) {
             let left = &rotors.left.forms[sheet.left];

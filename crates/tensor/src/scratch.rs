@@ -1,0 +1,78 @@
+//! Working memory that threads keep between calls: fresh pages cost more than the arithmetic on
+//! them.
+
+use crate::Scalar;
+use std::ops::{Deref, DerefMut};
+
+/// Buffers that a thread keeps; more are freed.
+const KEPT: usize = 16;
+
+/// Working memory of this thread, given back when it is dropped.
+#[derive(Debug)]
+pub struct Scratch<T: Scalar> {
+    data: Vec<T>,
+    len: usize,
+}
+
+impl<T: Scalar> Scratch<T> {
+    /// `len` numbers, whatever was left in them.
+    #[must_use]
+    pub fn new(len: usize) -> Self {
+        let mut data = T::pool().with(|pool| pool.borrow_mut().pop()).unwrap_or_default();
+        if data.len() < len {
+            data.resize(len, T::ZERO);
+        }
+        Self { data, len }
+    }
+
+    /// `len` zeros.
+    #[must_use]
+    pub fn zeros(len: usize) -> Self {
+        let mut scratch = Self::new(len);
+        scratch.fill(T::ZERO);
+        scratch
+    }
+}
+
+impl<T: Scalar> Drop for Scratch<T> {
+    fn drop(&mut self) {
+        let data = std::mem::take(&mut self.data);
+        T::pool().with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < KEPT {
+                pool.push(data);
+            }
+        });
+    }
+}
+
+impl<T: Scalar> Deref for Scratch<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.data[..self.len]
+    }
+}
+
+impl<T: Scalar> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.data[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_to_the_thread_in_any_length() {
+        let first = Scratch::<f64>::zeros(100);
+        let place = first.as_ptr();
+        drop(first);
+        let again = Scratch::<f64>::new(40);
+        assert_eq!((again.len(), again.as_ptr()), (40, place));
+        let other = Scratch::<f64>::zeros(7);
+        assert_ne!(other.as_ptr(), place, "two at a time are two buffers");
+        assert_eq!(*other, [0.0; 7]);
+    }
+}
