@@ -465,6 +465,42 @@ fn recipes() -> Vec<Case> {
         ),
         case("no YAML", |w| w.write("tiny.yaml", "[1, {"), RUN, 3, &["tiny.yaml"]),
         case(
+            "a layer that the model lacks",
+            |w| recipe(w, "[[0]]", "[[7]]"),
+            RUN,
+            2,
+            &["layer 7 is out of range"],
+        ),
+        case(
+            "windows longer than the model",
+            |w| {
+                long_documents(w);
+                recipe(w, "seq_len: 64", "seq_len: 300");
+            },
+            RUN,
+            2,
+            &["300", "256 positions"],
+        ),
+        case(
+            "an output that would be replaced twice",
+            |w| recipe(w, "layers: [[1], [1, 0]]", "layers: [[1]]\n    targets: [output]"),
+            RUN,
+            3,
+            &["tables[0].targets", "output_projection: null"],
+        ),
+        case(
+            "roles that read different inputs",
+            |w| recipe(w, "[up, gate]", "[up, down]"),
+            RUN,
+            2,
+            &["targets up and down read different inputs"],
+        ),
+    ]
+}
+
+fn recipe_values() -> Vec<Case> {
+    vec![
+        case(
             "a target twice",
             |w| recipe(w, "[up, gate]", "[gate, up, gate]"),
             RUN,
@@ -501,37 +537,6 @@ fn recipes() -> Vec<Case> {
             &["rotor_network", "numbers", "at most"],
         ),
         case("nothing to evaluate", |w| recipe(w, "limit: 3", "limit: 0"), RUN, 3, &["eval.limit"]),
-        case(
-            "a layer that the model lacks",
-            |w| recipe(w, "[[0]]", "[[7]]"),
-            RUN,
-            2,
-            &["layer 7 is out of range"],
-        ),
-        case(
-            "windows longer than the model",
-            |w| {
-                long_documents(w);
-                recipe(w, "seq_len: 64", "seq_len: 300");
-            },
-            RUN,
-            2,
-            &["300", "256 positions"],
-        ),
-        case(
-            "an output that would be replaced twice",
-            |w| recipe(w, "layers: [[1], [1, 0]]", "layers: [[1]]\n    targets: [output]"),
-            RUN,
-            3,
-            &["tables[0].targets", "output_projection: null"],
-        ),
-        case(
-            "roles that read different inputs",
-            |w| recipe(w, "[up, gate]", "[up, down]"),
-            RUN,
-            2,
-            &["targets up and down read different inputs"],
-        ),
     ]
 }
 
@@ -588,7 +593,17 @@ fn outputs() -> Vec<Case> {
 
 #[test]
 fn every_bad_input_is_refused_with_code_and_reason() {
-    let parts = [files(), tensors(), settings(), data(), options(), flags(), recipes(), outputs()];
+    let parts = [
+        files(),
+        tensors(),
+        settings(),
+        data(),
+        options(),
+        flags(),
+        recipes(),
+        recipe_values(),
+        outputs(),
+    ];
     let mut wrong = Vec::new();
     for case in parts.into_iter().flatten() {
         let w = Workshop::new();
