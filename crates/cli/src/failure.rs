@@ -122,7 +122,20 @@ impl From<CompressError> for Failure {
             CompressError::Io { source, .. } if is_full(&source) => {
                 Self::new(Kind::Resources, message)
             }
-            _ => Self::general(message),
+            CompressError::Fit {
+                source:
+                    FitError::Numerics { .. }
+                    | FitError::Evidence { .. }
+                    | FitError::TooFewSamples { .. },
+                ..
+            }
+            | CompressError::Model(_)
+            | CompressError::Calibration { .. }
+            | CompressError::Text { .. }
+            | CompressError::NonFinite { .. }
+            | CompressError::Store { .. }
+            | CompressError::Io { .. }
+            | CompressError::Interrupted => Self::general(message),
         }
     }
 }
@@ -134,7 +147,11 @@ impl From<TrainError> for Failure {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
             TrainError::Output(error) => error.into(),
-            _ => Self::general(message),
+            TrainError::NonFinite { .. }
+            | TrainError::Diverged { .. }
+            | TrainError::Checkpoint { .. }
+            | TrainError::Io { .. }
+            | TrainError::Step { .. } => Self::general(message),
         }
     }
 }
@@ -149,7 +166,6 @@ impl From<StudyError> for Failure {
             StudyError::Compress(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
             StudyError::Output(error) => error.into(),
-            StudyError::Tokenizer { .. } => Self::general(message),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
             StudyError::RunDirectory { source: Some(source), .. } if is_full(&source) => {
                 Self::new(Kind::Resources, message)
@@ -168,7 +184,12 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
-            _ => Self::general(message),
+            EvaluationError::Data(_)
+            | EvaluationError::Tokenizer { .. }
+            | EvaluationError::Model { .. }
+            | EvaluationError::NonFinite { .. }
+            | EvaluationError::Continuation { .. }
+            | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }
 }
@@ -185,7 +206,25 @@ impl From<CheckpointError> for Failure {
         match error {
             CheckpointError::Output(error) => error.into(),
             CheckpointError::Config { .. } => Self::new(Kind::Recipe, message),
-            _ => Self::general(message),
+            CheckpointError::Read { .. }
+            | CheckpointError::NotADirectory { .. }
+            | CheckpointError::NoWeights { .. }
+            | CheckpointError::Malformed { .. }
+            | CheckpointError::Json { .. }
+            | CheckpointError::MissingShard { .. }
+            | CheckpointError::NotInShard { .. }
+            | CheckpointError::ShardPath { .. }
+            | CheckpointError::MissingTensor { .. }
+            | CheckpointError::TensorShape { .. }
+            | CheckpointError::TensorType { .. }
+            | CheckpointError::NonFinite { .. }
+            | CheckpointError::Unstorable { .. }
+            | CheckpointError::Native { .. }
+            | CheckpointError::Operator { .. }
+            | CheckpointError::Tokenizer(_)
+            | CheckpointError::Differs { .. }
+            | CheckpointError::Check { .. }
+            | CheckpointError::Llama2c { .. } => Self::general(message),
         }
     }
 }
@@ -198,7 +237,9 @@ impl From<OutputError> for Failure {
                 Self::usage(message).hint("choose another output or give --force")
             }
             OutputError::Full { .. } => Self::new(Kind::Resources, message),
-            _ => Self::general(message),
+            OutputError::NoParent { .. } | OutputError::NoName { .. } | OutputError::Io { .. } => {
+                Self::general(message)
+            }
         }
     }
 }
@@ -210,7 +251,9 @@ impl From<PocketError> for Failure {
             PocketError::Train(error) => error.into(),
             PocketError::Checkpoint(error) => error.into(),
             PocketError::Output(error) => error.into(),
-            _ => Self::general(message),
+            PocketError::Tokenizer(_) | PocketError::Config(_) | PocketError::Missing { .. } => {
+                Self::general(message)
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The token windows that statistics and training samples come from.
 
 use crate::CompressError;
+use linwright_model::tokenizer::{Bos, Tokenizer};
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,32 @@ impl Calibration {
             return Err(CompressError::Calibration { found, windows: windows.len() });
         }
         Ok(Self { windows, train, split })
+    }
+
+    /// Encodes texts, given with the line they come from, until `max_tokens` are reached, and cuts
+    /// them into windows as [`Self::new`] does.
+    ///
+    /// # Errors
+    /// [`CompressError::Text`] if a text cannot be encoded, and those of [`Self::new`].
+    pub fn encode<'t>(
+        texts: impl IntoIterator<Item = (usize, &'t str)>,
+        (tokenizer, bos): (&Tokenizer, Bos),
+        (window, max_tokens): (usize, usize),
+        split: Split,
+    ) -> Result<Self, CompressError> {
+        let mut documents = Vec::new();
+        let mut tokens = 0;
+        for (line, text) in texts {
+            let encoded = tokenizer
+                .encode_document(text, bos)
+                .map_err(|source| CompressError::Text { line, source })?;
+            tokens += encoded.len();
+            documents.push(encoded);
+            if tokens >= max_tokens {
+                break;
+            }
+        }
+        Self::new(&documents, window, max_tokens, split)
     }
 
     /// All windows, those for training first.

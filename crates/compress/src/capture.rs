@@ -341,3 +341,136 @@ fn check_finite(what: &'static str, site: &SiteId, mat: &Mat<f32>) -> Result<(),
 fn samples_error(source: std::io::Error) -> CompressError {
     CompressError::Io { path: PathBuf::from("activation samples"), source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Silent;
+    use crate::calibration::Split;
+    use linwright_model::DecoderConfig;
+    use linwright_ops::{LowRankSpec, OpSpec};
+    use linwright_tensor::RngKey;
+
+    fn model() -> Decoder {
+        let config = serde_json::json!({
+            "model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
+            "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "hidden_act": "silu", "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
+            "tie_word_embeddings": true, "vocab_size": 40,
+        });
+        Decoder::random(DecoderConfig::from_json(&config).expect("is valid"), RngKey::new(2))
+    }
+
+    fn calibration() -> Calibration {
+        let mut stream = RngKey::new(6).stream();
+        let text: Vec<u32> = (0..5000).map(|_| stream.below(40) as u32).collect();
+        Calibration::new(&[text], 32, 5000, Split::Contiguous).expect("enough text")
+    }
+
+    fn site(layer: usize, name: &str) -> SiteId {
+        SiteId(format!("model.layers.{layer}.{name}"))
+    }
+
+    /// Puts an operator of rank 2 in place of a weight.
+    fn edit(model: &mut Decoder, site: &SiteId) {
+        let slot = model.slot_mut(site).expect("is a slot");
+        let op = OpSpec::LowRank(LowRankSpec { rank: 2 }).random(slot.shape(), RngKey::new(9));
+        slot.replace(op.expect("exists")).expect("fits");
+    }
+
+    /// The rows that reach a site, and those that leave it, over all windows.
+    fn naive(model: &Decoder, calibration: &Calibration, site: &SiteId) -> [Vec<f32>; 2] {
+        struct Rows<'a>(&'a SiteId, [Vec<f32>; 2]);
+        impl Probe for Rows<'_> {
+            fn wants(&self, site: &SiteId) -> bool {
+                site == self.0
+            }
+            fn on_forward(&mut self, _: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>) {
+                self.1[0].extend(x.to_mat().data());
+                self.1[1].extend(y.to_mat().data());
+            }
+        }
+        let mut rows = Rows(site, [Vec::new(), Vec::new()]);
+        for window in calibration.windows() {
+            let batch = Batch::new(&[window]);
+            let mut hidden = model.embed(&batch).expect("embeds");
+            model.run_layers(&mut hidden, &batch, 0..3, &mut rows).expect("runs");
+        }
+        rows.1
+    }
+
+    /// Captures at rising and falling layers while the model is edited, within bounds; every capture
+    /// is compared with two whole passes.
+    fn walk(bounds: &Bounds) {
+        let (original, calibration) = (model(), calibration());
+        let mut edited = original.clone();
+        let mut lockstep = Lockstep::new(&original, &calibration, bounds.clone());
+        for (layer, names) in [
+            (1, &["self_attn.q_proj", "self_attn.k_proj"][..]),
+            (1, &["self_attn.o_proj"]),
+            (2, &["mlp.gate_proj", "mlp.up_proj"]),
+            (0, &["self_attn.v_proj"]),
+            (2, &["mlp.down_proj"]),
+        ] {
+            let sites: Vec<SiteId> = names.iter().map(|name| site(layer, name)).collect();
+            let captured = lockstep
+                .capture(&edited, layer, &sites, Needs::Samples, &mut Silent)
+                .expect("captures");
+            for (capture, site) in captured.iter().zip(&sites) {
+                let Evidence::Samples(samples) = &capture.evidence else {
+                    panic!("samples were asked for")
+                };
+                let x = &naive(&edited, &calibration, site)[0];
+                let y = &naive(&original, &calibration, site)[1];
+                for (found, expected) in [(&samples.x, x), (&samples.y, y)] {
+                    let found = found.view().to_mat();
+                    assert_eq!(found.data().len(), expected.len());
+                    let equal =
+                        found.data().iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4);
+                    assert!(equal, "{site}, {bounds:?}");
+                }
+                assert_eq!(samples.train, calibration.train_tokens());
+            }
+            edit(&mut edited, &sites[0]);
+            lockstep.note_edit(layer);
+        }
+    }
+
+    #[test]
+    fn captures_are_those_of_whole_passes_whatever_the_bounds() {
+        let scratch = tempfile::tempdir().expect("a temporary directory");
+        for (hidden_bytes, sample_bytes) in [(0, 0), (1 << 30, 0), (0, 1 << 30), (1 << 30, 1 << 30)]
+        {
+            walk(&Bounds { hidden_bytes, sample_bytes, scratch: scratch.path().to_owned() });
+        }
+        assert_eq!(std::fs::read_dir(scratch.path()).expect("lists").count(), 0);
+    }
+
+    #[test]
+    fn sums_of_sites_with_one_input_are_those_of_their_samples() {
+        let (original, calibration) = (model(), calibration());
+        let sites = ["q", "k", "v"].map(|name| site(1, &format!("self_attn.{name}_proj")));
+        let mut lockstep = Lockstep::new(&original, &calibration, Bounds::default());
+        let captured = lockstep.capture(&original, 1, &sites, Needs::Stats, &mut Silent);
+        for (capture, site) in captured.expect("captures").iter().zip(&sites) {
+            let Evidence::Stats { train, validation } = &capture.evidence else {
+                panic!("sums were asked for")
+            };
+            let [x, y] = naive(&original, &calibration, site);
+            let Shape { out, inp } = capture.shape;
+            let (x, y) =
+                (Mat::from_vec(x.len() / inp, inp, x), Mat::from_vec(y.len() / out, out, y));
+            let rows = calibration.train_tokens();
+            let mut expected = [SiteStats::new(out, inp), SiteStats::new(out, inp)];
+            expected[0].add(x.view().rows_range(0, rows), y.view().rows_range(0, rows));
+            let rest = x.rows() - rows;
+            expected[1].add(x.view().rows_range(rows, rest), y.view().rows_range(rows, rest));
+            for (found, expected) in [train, validation].into_iter().zip(&expected) {
+                for (a, b) in [(&found.sxx, &expected.sxx), (&found.syx, &expected.syx)] {
+                    let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-3 * b.abs().max(1.0);
+                    assert!(a.data().iter().zip(b.data()).all(close), "{site}");
+                }
+            }
+        }
+    }
+}

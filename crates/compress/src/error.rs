@@ -1,6 +1,7 @@
 //! What can go wrong when a model is changed.
 
 use linwright_model::ModelError;
+use linwright_model::tokenizer::TokenizerError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_tensor::atomic::OutputError;
 use linwright_train::TrainError;
@@ -114,6 +115,14 @@ pub enum CompressError {
     Twice {
         /// The role.
         role: String,
+    },
+    /// Calibration text that cannot be encoded.
+    #[error("calibration text, line {line}: {source}")]
+    Text {
+        /// Line of the file.
+        line: usize,
+        /// Why.
+        source: TokenizerError,
     },
     /// A number that is not finite.
     #[error("{what} of {site} is not finite while capturing")]

@@ -11,6 +11,14 @@ use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
+/// The roles of a layer, those that read the same input together, in the order of computation.
+pub const INPUTS: [&[Role]; 4] = [
+    &[Role::Query, Role::Key, Role::Value],
+    &[Role::Output],
+    &[Role::Gate, Role::Up],
+    &[Role::Down],
+];
+
 /// Steps of a training between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 500;
 
@@ -180,16 +188,14 @@ pub fn apply(
         lockstep.note_edit(layer);
         chain = Fingerprint::of(&[("prints", &prints)]);
     }
+    original.release_scratch();
+    model.release_scratch();
     Ok(Edited { model, sites })
 }
 
 /// Roles of one edit are captured together, and so must read the same input.
 fn check_inputs(roles: &[Role]) -> Result<(), CompressError> {
-    let input = |role: Role| match role {
-        Role::Query | Role::Key | Role::Value => Role::Query,
-        Role::Gate | Role::Up => Role::Gate,
-        other => other,
-    };
+    let input = |role: Role| INPUTS.iter().position(|group| group.contains(&role));
     for (k, &role) in roles.iter().enumerate() {
         if roles[..k].contains(&role) {
             return Err(CompressError::Twice { role: role.to_string() });

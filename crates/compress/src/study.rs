@@ -20,8 +20,7 @@ use linwright_measure::evaluate::{
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
 use linwright_model::Decoder;
 use linwright_model::checkpoint::LoadedModel;
-use linwright_model::tokenizer::{Tokenizer, TokenizerError};
-use linwright_ops::Sites;
+use linwright_model::tokenizer::Tokenizer;
 use linwright_tensor::RngKey;
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -63,14 +62,6 @@ pub enum StudyError {
     /// Measuring failed.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// The calibration text cannot be encoded.
-    #[error("calibration text, line {line}: {source}")]
-    Tokenizer {
-        /// Line of the file.
-        line: usize,
-        /// Why.
-        source: TokenizerError,
-    },
     /// The run directory belongs to another recipe or model.
     #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display())]
     Fingerprint {
@@ -224,22 +215,13 @@ pub fn calibrate(
     let source = &recipe.calibration;
     let mut order: Vec<usize> = (0..inputs.calibration.documents.len()).collect();
     RngKey::new(seed).fold("calibration documents").stream().shuffle(&mut order);
-    let mut documents = Vec::new();
-    let mut tokens = 0;
-    for index in order {
-        let document = &inputs.calibration.documents[index];
-        let encoded = inputs
-            .tokenizer
-            .encode_document(&document.text, source.bos)
-            .map_err(|error| StudyError::Tokenizer { line: document.line, source: error })?;
-        tokens += encoded.len();
-        documents.push(encoded);
-        if tokens >= source.num_tokens {
-            break;
-        }
-    }
-    let calibration =
-        Calibration::new(&documents, source.seq_len, source.num_tokens, source.split)?;
+    let documents = order.into_iter().map(|index| &inputs.calibration.documents[index]);
+    let calibration = Calibration::encode(
+        documents.map(|document| (document.line, document.text.as_str())),
+        (inputs.tokenizer, source.bos),
+        (source.seq_len, source.num_tokens),
+        source.split,
+    )?;
     calibration.check_positions(inputs.model.decoder.config().max_positions)?;
     Ok(calibration)
 }
@@ -344,14 +326,11 @@ fn one_cell(
 }
 
 fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> ParameterCounts {
-    let linear =
-        |model: &Decoder| model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>();
-    let model_dense = original.config().parameters();
     ParameterCounts {
         targeted: targets.iter().map(|site| site.parameters as u64).sum(),
         targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
-        model: model_dense + linear(&edited.model) - linear(original),
-        model_dense,
+        model: edited.model.parameters(),
+        model_dense: original.config().parameters(),
     }
 }
 
@@ -425,7 +404,9 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
-        _ => false,
+        StudyError::Fingerprint { .. }
+        | StudyError::Output(_)
+        | StudyError::RunDirectory { .. } => false,
     }
 }
 

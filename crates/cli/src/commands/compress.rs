@@ -229,18 +229,12 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", args.model)))?;
-    let mut documents = Vec::new();
-    let mut tokens = 0;
-    for document in &corpus.documents {
-        let encoded = tokenizer.encode_document(&document.text, args.bos)?;
-        tokens += encoded.len();
-        documents.push(encoded);
-        if tokens >= args.num_tokens {
-            break;
-        }
-    }
-    let calibration =
-        Calibration::new(&documents, args.seq_len, args.num_tokens, Split::Contiguous)?;
+    let calibration = Calibration::encode(
+        corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
+        (tokenizer, args.bos),
+        (args.seq_len, args.num_tokens),
+        Split::Contiguous,
+    )?;
     calibration.check_positions(loaded.decoder.config().max_positions)?;
     Ok(calibration)
 }

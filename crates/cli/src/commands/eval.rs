@@ -157,12 +157,11 @@ fn parameters(loaded: &LoadedModel) -> ParameterCounts {
     let targeted = slots.iter().map(|slot| slot.parameters() as u64).sum();
     let targeted_dense =
         slots.iter().map(|slot| slot.shape().dense_parameters() as u64).sum::<u64>();
-    let model_dense = loaded.decoder.config().parameters();
     ParameterCounts {
         targeted,
         targeted_dense,
-        model: model_dense + targeted - targeted_dense,
-        model_dense,
+        model: loaded.decoder.parameters(),
+        model_dense: loaded.decoder.config().parameters(),
     }
 }
 

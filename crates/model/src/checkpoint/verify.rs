@@ -146,7 +146,10 @@ struct Rounded<'a> {
 
 impl Rounded<'_> {
     fn round(&self, values: &mut [f32]) {
-        self.dtype.decode_into(&self.dtype.encode(values), values);
+        // In pieces: a whole embedding would be held twice.
+        for piece in values.chunks_mut(1 << 16) {
+            self.dtype.decode_into(&self.dtype.encode(piece), piece);
+        }
     }
 }
 

@@ -38,6 +38,11 @@ impl Memory {
         result
     }
 
+    /// Frees the scratch memory that is not in use.
+    pub(super) fn clear(&self) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Rotary angles for at least `positions` positions.
     pub(super) fn rope_table(&self, config: &DecoderConfig, positions: usize) -> Arc<RopeTable> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);

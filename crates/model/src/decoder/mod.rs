@@ -55,6 +55,20 @@ impl Decoder {
         &self.config
     }
 
+    /// Frees what forward passes keep for the next one: some hundred megabytes after large batches.
+    pub fn release_scratch(&self) {
+        self.memory.clear();
+    }
+
+    /// Number of parameters as the model is now, operators in place of dense weights included.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        let slots = self.slots();
+        let now: usize = slots.iter().map(|slot| slot.parameters()).sum();
+        let dense: usize = slots.iter().map(|slot| slot.shape().dense_parameters()).sum();
+        self.config.parameters() + now as u64 - dense as u64
+    }
+
     /// Shows every tensor that belongs to no slot, in the order of computation: name in
     /// checkpoints, shape, numbers. A tied head is the embedding and is not shown again.
     pub fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {

@@ -9,9 +9,10 @@
 //! | --- | --- |
 //! | those of the rotors + hidden layers · breadth + 1 (PReLU) | those of the rotors + 3 a feature of each branch |
 //!
-//! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` is both the
-//! hidden width here and nothing else: chunks of a rotor are always the largest power of two that
-//! fits both sides. Branch weights start as 1, PReLU as 0.25.
+//! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` sets the
+//! hidden width and the chunks of the rotors at once. Here it is the hidden width alone: chunks of a
+//! rotor are always the largest power of two that fits both sides. Branch weights start as 1, PReLU
+//! as 0.25.
 //!
 //! ```
 //! use linwright_ops::{Map, RotorNetwork, RotorNetworkSpec, Shape, Structured, parameter_count};

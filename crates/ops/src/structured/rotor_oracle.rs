@@ -199,7 +199,7 @@ fn planes_need_a_bivector() {
 }
 
 #[test]
-fn the_batch_is_summed_in_the_same_order_whatever_the_threads() {
+fn the_batch_is_summed_in_the_same_order_every_time() {
     let op = rotor(6, false, 8);
     let (x, dy) = (normal(200, 64, 1), normal(200, 64, 2));
     let run = || gradients(&op, &x, &dy, &mut Tape::default());

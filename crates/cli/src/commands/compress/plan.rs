@@ -6,7 +6,7 @@ use linwright::compress::MethodSpec;
 use linwright::compress::methods::{
     BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training,
 };
-use linwright::compress::pipeline::{Edit, Plan};
+use linwright::compress::pipeline::{Edit, INPUTS, Plan};
 use linwright::model::Decoder;
 use linwright::ops::Role;
 
@@ -14,24 +14,16 @@ use linwright::ops::Role;
 pub(super) const ROLES: [Role; 7] =
     [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
 
-/// Slots that read the same input and are therefore captured together, in the order of computation.
-const GROUPS: [&[Role]; 4] = [
-    &[Role::Query, Role::Key, Role::Value],
-    &[Role::Output],
-    &[Role::Gate, Role::Up],
-    &[Role::Down],
-];
-
 pub(super) fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
     let layers = match &args.layers {
         Some(text) => parse_layers(text)?,
         None => (0..model.config().layers).collect(),
     };
     let method = method(args)?;
-    let targets = if args.targets.is_empty() { GROUPS.concat() } else { args.targets.clone() };
-    let attention = GROUPS[0].iter().any(|role| targets.contains(role));
+    let targets = if args.targets.is_empty() { INPUTS.concat() } else { args.targets.clone() };
+    let attention = INPUTS[0].iter().any(|role| targets.contains(role));
     let mut edits = Vec::new();
-    for group in GROUPS {
+    for group in INPUTS {
         let roles: Vec<Role> =
             group.iter().copied().filter(|role| targets.contains(role)).collect();
         if !roles.is_empty() {

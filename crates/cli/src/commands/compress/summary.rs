@@ -8,7 +8,6 @@ use linwright::compress::calibration::Calibration;
 use linwright::compress::pipeline::{Edited, Plan};
 use linwright::compress::study;
 use linwright::model::Decoder;
-use linwright::ops::Sites;
 use std::path::Path;
 
 /// Before and after.
@@ -29,20 +28,16 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn new(done: &Done, original: &Decoder, source: &Path) -> Self {
         let Done { edited, saved, speeds } = done;
-        let sum = |model: &Decoder| {
-            model.slots().iter().map(|slot| slot.parameters() as u64).sum::<u64>()
-        };
         // What heals is not counted: it keeps its size.
         let replaced = || edited.sites.iter().filter(|site| !site.heals);
         let targeted_dense: u64 = replaced().map(|site| site.dense_parameters as u64).sum();
         let targeted: u64 = replaced().map(|site| site.parameters as u64).sum();
-        let model_dense = original.config().parameters();
         Self {
             targeted_dense,
             targeted,
             keep: targeted as f64 / targeted_dense.max(1) as f64,
-            model_dense,
-            model: model_dense + sum(&edited.model) - sum(original),
+            model_dense: original.config().parameters(),
+            model: edited.model.parameters(),
             weight_bytes_before: weight_bytes(source),
             weight_bytes: weight_bytes(&saved.dir),
             tokens_per_second_before: speeds[0],
