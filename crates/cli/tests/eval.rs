@@ -36,7 +36,7 @@ fn completions_are_asked_where_the_questions_have_them() {
     let full =
         r#"{"question":"Who?","choices":["a","b"],"answer":0,"prompt":"Tom","completion":" saw"}"#;
     w.write("bare.jsonl", bare);
-    w.write("mixed.jsonl", &format!("{bare}\n{full}\n"));
+    w.write("mixed.jsonl", format!("{bare}\n{full}\n"));
     let plain = w.ok_json("eval model --questions bare.jsonl");
     assert!(plain["results"].get("completion").is_none(), "{plain}");
     let mixed = w.ok_json("eval model --questions mixed.jsonl");

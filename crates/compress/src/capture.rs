@@ -289,7 +289,7 @@ impl<'a> Collector<'a> {
                 Sink::Stats(stats) if index == 0 => stats[0][part].add(x.view(), y.view()),
                 Sink::Stats(stats) => stats[index][part].add_targets(x.view(), y.view()),
                 Sink::Samples(_, writers) => {
-                    writers[index].push(y.view()).map_err(samples_error)?
+                    writers[index].push(y.view()).map_err(samples_error)?;
                 }
             }
         }
