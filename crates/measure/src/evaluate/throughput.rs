@@ -53,6 +53,7 @@ pub fn tokens_per_second(
             speeds.push(round(model, &sequences)?);
         }
     }
+    models.iter().for_each(|model| model.release_scratch());
     Ok(speeds.into_iter().map(median).collect())
 }
 
