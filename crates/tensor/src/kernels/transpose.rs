@@ -2,8 +2,8 @@
 
 use crate::{MatMut, MatRef, Scalar};
 
-/// Side of a tile that is transposed in registers.
-const TILE: usize = 8;
+/// Side of a tile: a cache line of `f32`.
+const TILE: usize = 16;
 
 /// Number `b` of feature `k` becomes `columns[k * rows + b]`.
 ///
@@ -13,7 +13,15 @@ const TILE: usize = 8;
 pub fn to_columns<T: Scalar>(x: MatRef<'_, T>, columns: &mut [T]) {
     let (rows, features) = (x.rows(), x.cols());
     assert_eq!(columns.len(), rows * features, "numbers of the columns");
-    transpose((x.data(), x.stride()), (columns, rows), rows, features);
+    for first in (0..features).step_by(TILE) {
+        let last = features.min(first + TILE);
+        // Consecutive writes; the lines that are read are few enough to stay in cache.
+        for k in first..last {
+            for (b, value) in columns[k * rows..][..rows].iter_mut().enumerate() {
+                *value = x.at(b, k);
+            }
+        }
+    }
 }
 
 /// The inverse of [`to_columns`].
@@ -22,39 +30,14 @@ pub fn to_columns<T: Scalar>(x: MatRef<'_, T>, columns: &mut [T]) {
 /// If `columns` does not hold as many numbers as `y` (rows, features).
 #[track_caller]
 pub fn from_columns<T: Scalar>(columns: &[T], y: &mut MatMut<'_, T>) {
-    let (rows, features, stride) = (y.rows(), y.cols(), y.stride());
+    let (rows, features) = (y.rows(), y.cols());
     assert_eq!(columns.len(), rows * features, "numbers of the columns");
-    transpose((columns, rows), (y.data_mut(), stride), features, rows);
-}
-
-/// Writes the transpose of `from` (rows, cols) to `to` (cols, rows), each with its row stride.
-fn transpose<T: Scalar>(
-    (from, from_stride): (&[T], usize),
-    (to, to_stride): (&mut [T], usize),
-    rows: usize,
-    cols: usize,
-) {
-    let (whole_rows, whole_cols) = (rows - rows % TILE, cols - cols % TILE);
-    for first in (0..whole_rows).step_by(TILE) {
-        for col in (0..whole_cols).step_by(TILE) {
-            let mut tile = [[T::ZERO; TILE]; TILE];
-            for (row, line) in tile.iter_mut().enumerate() {
-                line.copy_from_slice(&from[(first + row) * from_stride + col..][..TILE]);
+    for first in (0..features).step_by(TILE) {
+        let last = features.min(first + TILE);
+        for b in 0..rows {
+            for (k, value) in (first..last).zip(&mut y.row_mut(b)[first..last]) {
+                *value = columns[k * rows + b];
             }
-            for k in 0..TILE {
-                let line: [T; TILE] = std::array::from_fn(|row| tile[row][k]);
-                to[(col + k) * to_stride + first..][..TILE].copy_from_slice(&line);
-            }
-        }
-        for col in whole_cols..cols {
-            for row in first..first + TILE {
-                to[col * to_stride + row] = from[row * from_stride + col];
-            }
-        }
-    }
-    for row in whole_rows..rows {
-        for col in 0..cols {
-            to[col * to_stride + row] = from[row * from_stride + col];
         }
     }
 }
