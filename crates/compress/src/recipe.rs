@@ -227,7 +227,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     let found = check_values(recipe)
-        .and_then(|()| recipe.tables.iter().enumerate().try_for_each(|(k, t)| check_table(k, t)));
+        .and_then(|()| recipe.tables.iter().enumerate().try_for_each(|(k, t)| check_table(k, t)))
+        .and_then(|()| check_names(recipe));
     found.map_err(|Wrong { key, reason }| RecipeError::Value { path: path.to_owned(), key, reason })
 }
 
@@ -314,6 +315,18 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
         Some(Err(reason)) => wrong(key("output_projection"), reason),
         _ => Ok(()),
     }
+}
+
+/// Refuses one name for two methods: figures put together what has one name.
+fn check_names(recipe: &Recipe) -> Result<(), Wrong> {
+    let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
+    for (k, row) in rows.iter().enumerate() {
+        let label = row.label();
+        if rows[..k].iter().any(|other| other.label() == label && other.fit != row.fit) {
+            return wrong("tables", format!("call two methods {label}; give them labels"));
+        }
+    }
+    Ok(())
 }
 
 /// The valid key nearest to an unknown one, from a message such as "unknown field `a`, expected one
@@ -416,5 +429,16 @@ tables:
         }
         assert!(error("").contains("r.yaml"));
         assert!(error("[1, 2").contains("r.yaml"));
+    }
+
+    #[test]
+    fn one_name_is_one_method_in_all_tables() {
+        let second = |rank: &str| {
+            let method = format!("{{label: LR4-closed, fit: {{method: low_rank, rank: {rank}}}}}");
+            format!("{GOOD}  - {{title: Two, layers: [[1]], methods: [{method}]}}\n")
+        };
+        assert_eq!(parse(Path::new("r.yaml"), &second("4")).expect("reads").tables.len(), 2);
+        let message = error(&second("5"));
+        assert!(message.contains("two methods LR4-closed"), "{message}");
     }
 }
