@@ -117,6 +117,7 @@ impl From<CompressError> for Failure {
             | CompressError::Role { .. }
             | CompressError::Inputs { .. }
             | CompressError::Twice { .. }
+            | CompressError::Options { .. }
             | CompressError::Window { .. } => Self::usage(message),
             CompressError::Output(error) => error.into(),
             CompressError::Io { source, .. } if is_full(&source) => {

@@ -335,14 +335,14 @@ fn options() -> Vec<Case> {
             |_| {},
             "compress model --keep 1.5 --dataset calibration.jsonl -o out",
             2,
-            &["keep is 1.5", "between 0 and 1"],
+            &["keep 1.5", "between 0 and 1"],
         ),
         case(
             "keep that is no number",
             |_| {},
             "compress model --keep NaN --dataset calibration.jsonl -o out",
             2,
-            &["keep is NaN"],
+            &["keep NaN"],
         ),
         case(
             "a rank that saves nothing",

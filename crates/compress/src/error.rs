@@ -116,6 +116,14 @@ pub enum CompressError {
         /// The role.
         role: String,
     },
+    /// Options of a method that make no sense.
+    #[error("method {method} {reason}")]
+    Options {
+        /// The method's label.
+        method: String,
+        /// The option, and what is wrong with it.
+        reason: String,
+    },
     /// Calibration text that cannot be encoded.
     #[error("calibration text, line {line}: {source}")]
     Text {

@@ -107,10 +107,13 @@ impl Plan {
     ///
     /// # Errors
     /// A layer out of range, a role that the layer lacks, roles of an edit that read different
-    /// inputs, or a budget that does not suit a shape.
+    /// inputs, options without sense, or a budget that does not suit a shape.
     pub fn sites(&self, model: &Decoder) -> Result<Vec<LayerEdit<'_>>, CompressError> {
         for edit in &self.edits {
             check_inputs(&edit.roles)?;
+            edit.method
+                .check()
+                .map_err(|reason| CompressError::Options { method: edit.method.label(), reason })?;
         }
         let last = model.config().layers - 1;
         let mut all = Vec::new();
