@@ -57,6 +57,12 @@ fn a_recipe_gives_a_report_in_three_forms_and_again_the_same() {
     assert!(!again.stderr.contains("evaluating"), "{}", again.stderr);
     again.succeeded("again");
     assert_eq!(w.json("out/report.json")["rows"], report["rows"]);
+
+    // What a run wrote of its recipe is a recipe, and the same one.
+    let kept = w.run("run -r out/recipe.json -o out");
+    assert!(!kept.stderr.contains("fitting"), "{}", kept.stderr);
+    kept.succeeded("with the kept recipe");
+    assert_eq!(w.json("out/report.json")["rows"], report["rows"]);
 }
 
 #[test]

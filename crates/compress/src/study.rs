@@ -110,8 +110,10 @@ impl RunDirectory {
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
-        let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?;
-        if !marker.exists() && there.next().is_some() {
+        let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
+        // Hidden: what a run that was killed at its first step leaves.
+        let visible = |e: std::fs::DirEntry| !e.file_name().as_encoded_bytes().starts_with(b".");
+        if !marker.exists() && there.any(visible) {
             return Err(StudyError::RunDirectory {
                 path: path.to_owned(),
                 reason: "is not empty and holds no run; give a new directory".into(),

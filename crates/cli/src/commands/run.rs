@@ -110,9 +110,8 @@ pub(crate) fn study(
     for &seed in &recipe.seeds {
         study::calibrate(recipe, &inputs, seed)?;
     }
-    for note in study::notes(recipe, &inputs) {
-        console.note(&format!("note: {note}"));
-    }
+    let notes = study::notes(recipe, &inputs);
+    notes.iter().for_each(|note| console.note(&format!("note: {note}")));
     let data = data_hashes(recipe)?;
     let fingerprint = study::fingerprint(recipe, &inputs, &data);
     let own = || Path::new("runs").join(format!("{name}-{}", &fingerprint.0[..8]));
@@ -121,7 +120,7 @@ pub(crate) fn study(
     write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
     let findings = study::run(recipe, &inputs, &directory, &mut console)?;
     console.finish();
-    let report = report(name, recipe, &inputs, findings)?;
+    let report = report(name, recipe, (&inputs, notes), findings)?;
     let html = write_report(&report, &output)?;
     if shared.json {
         let json = report.to_json()?;
@@ -165,7 +164,7 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
 fn report(
     name: &str,
     recipe: &Recipe,
-    inputs: &Inputs<'_>,
+    (inputs, notes): (&Inputs<'_>, Vec<String>),
     findings: Findings,
 ) -> Result<Report, Failure> {
     let Findings { baseline, rows, curves, layer_errors } = findings;
@@ -185,7 +184,7 @@ fn report(
         rows,
         curves,
         layer_errors,
-        notes: [inputs.model.notes.clone(), study::notes(recipe, inputs)].concat(),
+        notes: [inputs.model.notes.clone(), notes].concat(),
     })
 }
 
