@@ -371,6 +371,20 @@ mod tests {
         assert_eq!(names(dir.path()), ["result.json"]);
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_is_written_through_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| fs::read(&path).unwrap());
+            write_atomic(&path, b"through").unwrap();
+            assert_eq!(reader.join().unwrap(), b"through");
+        });
+        assert_eq!(names(dir.path()), ["pipe"]);
+    }
+
     #[test]
     fn a_directory_appears_at_commit_and_vanishes_without() {
         let dir = tempfile::tempdir().unwrap();
