@@ -223,6 +223,15 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data: &self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
+    /// The same view, by the name of its scalar in code that has found out which one it is.
+    ///
+    /// # Panics
+    /// If the scalars differ in size.
+    pub(crate) fn of_scalar<U: Scalar>(self) -> MatRef<'a, U> {
+        let data = bytemuck::cast_slice(self.data);
+        MatRef { data, rows: self.rows, cols: self.cols, stride: self.stride }
+    }
+
     /// A contiguous copy.
     #[must_use]
     pub fn to_mat(&self) -> Mat<T> {
@@ -315,6 +324,12 @@ impl<'a, T: Scalar> MatMut<'a, T> {
         assert!(start + count <= self.rows, "rows {start}+{count} of {}", self.rows);
         let from = (start * self.stride).min(self.data.len());
         Self { data: &mut self.data[from..], rows: count, cols: self.cols, stride: self.stride }
+    }
+
+    /// As [`MatRef::of_scalar`].
+    pub(crate) fn of_scalar<U: Scalar>(self) -> MatMut<'a, U> {
+        let data = bytemuck::cast_slice_mut(self.data);
+        MatMut { data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
 
     /// Sets every element.

@@ -1,19 +1,25 @@
-//! Dense matrix products, through the `gemm` crate.
+//! Dense matrix products: those of `f32` that are worth packing in tiles of our own ([`blocks`]),
+//! the others through the `gemm` crate.
 //!
-//! Bits do not depend on the number of threads: the product is split into fixed blocks of rows of
-//! the result, and each block is computed by one thread.
+//! Bits do not depend on the number of threads: the result is split into pieces by its shape alone,
+//! each piece is computed by one thread, and the inner dimension is never split between threads.
 #![allow(
     unsafe_code,
     reason = "the matrix product library takes raw pointers; bounds are checked here"
 )]
 
+mod blocks;
+mod tile;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use crate::parallel;
 use crate::{MatMut, MatRef, Scalar};
+use std::any::TypeId;
 
 /// Fewest rows of the result computed as one piece: two cores share a batch of 512.
 const ROWS_PER_PIECE: usize = 256;
-/// Most rows. Every piece packs the right-hand side again, which costs 18 % of the time at 256 rows
-/// and 5 % at 1024.
+/// Most rows. Every piece packs the right-hand side again, so that higher pieces cost less.
 const MOST_ROWS_PER_PIECE: usize = 1024;
 /// Pieces of a product with so many rows that either would do: what eight cores share.
 const PIECES: usize = 8;
@@ -44,7 +50,15 @@ pub enum Arg<'a, T> {
     Transposed(MatRef<'a, T>),
 }
 
-impl<T: Scalar> Arg<'_, T> {
+impl<'a, T: Scalar> Arg<'a, T> {
+    /// As [`MatRef::of_scalar`].
+    fn of_scalar<U: Scalar>(self) -> Arg<'a, U> {
+        match self {
+            Self::Plain(m) => Arg::Plain(m.of_scalar()),
+            Self::Transposed(m) => Arg::Transposed(m.of_scalar()),
+        }
+    }
+
     fn rows(&self) -> usize {
         match self {
             Self::Plain(m) => m.rows(),
@@ -93,16 +107,48 @@ pub fn linear<T: Scalar>(x: MatRef<'_, T>, w: MatRef<'_, T>, y: MatMut<'_, T>, w
 /// # Panics
 /// If the shapes do not match.
 #[track_caller]
-pub fn product<T: Scalar>(alpha: T, a: Arg<'_, T>, b: Arg<'_, T>, c: MatMut<'_, T>, write: Write) {
+pub fn product<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    mut c: MatMut<'_, T>,
+    write: Write,
+) {
     check_shapes(&a, &b, &c);
     let (m, k, n) = (a.rows(), a.cols(), b.cols());
     if m * n == 0 {
         return;
     }
-    if m * n * k <= SERIAL_LIMIT {
+    let alone = m * n * k <= SERIAL_LIMIT;
+    if in_tiles(alpha, a, b, c.reborrow(), write, alone) {
+        return;
+    }
+    if alone {
         return piece_of_product(alpha, a, b, c, write);
     }
     product_in_pieces(alpha, a, b, c, write);
+}
+
+/// Computes a product of `f32` that is faster in tiles; says no to others.
+fn in_tiles<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    c: MatMut<'_, T>,
+    write: Write,
+    alone: bool,
+) -> bool {
+    if TypeId::of::<T>() != TypeId::of::<f32>() {
+        return false;
+    }
+    let of_this_machine = tile::Tile::of_this_machine();
+    let pays = |tile: &_| blocks::pays(*tile, c.rows(), a.cols(), c.cols());
+    let Some(tile) = of_this_machine.filter(pays) else {
+        return false;
+    };
+    let (a, b, c) = (a.of_scalar(), b.of_scalar(), c.of_scalar());
+    blocks::product(tile, bytemuck::cast(alpha), a, b, c, write, alone);
+    true
 }
 
 /// [`product`] for callers that are a piece of parallel work themselves: computed by the calling
@@ -115,11 +161,11 @@ pub fn product_on_this_thread<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
     b: Arg<'_, T>,
-    c: MatMut<'_, T>,
+    mut c: MatMut<'_, T>,
     write: Write,
 ) {
     check_shapes(&a, &b, &c);
-    if c.rows() * c.cols() > 0 {
+    if c.rows() * c.cols() > 0 && !in_tiles(alpha, a, b, c.reborrow(), write, true) {
         piece_of_product(alpha, a, b, c, write);
     }
 }
@@ -262,19 +308,45 @@ mod tests {
     use super::*;
     use crate::{Mat, RngKey};
 
-    fn random(rows: usize, cols: usize, seed: u64) -> Mat<f64> {
+    pub(super) fn random<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
         Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
     }
 
-    fn naive(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
-        Mat::from_fn(a.rows(), b.cols(), |i, j| {
-            (0..a.cols()).map(|k| a.at(i, k) * b.at(k, j)).sum()
-        })
+    fn naive<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> Mat<f64> {
+        let term = |i, k, j| a.at(i, k).to_f64() * b.at(k, j).to_f64();
+        Mat::from_fn(a.rows(), b.cols(), |i, j| (0..a.cols()).map(|k| term(i, k, j)).sum())
+    }
+
+    /// Compares a product with its naive twin, with both factors as they are and transposed, set
+    /// and added.
+    pub(super) fn in_every_orientation<T: Scalar>(
+        (m, k, n): (usize, usize, usize),
+        product: impl Fn(T, Arg<'_, T>, Arg<'_, T>, MatMut<'_, T>, Write),
+    ) {
+        let (a, b) = (random::<T>(m, k, 1), random::<T>(k, n, 2));
+        let expected = naive(&a, &b);
+        let (at, bt) = (a.transpose(), b.transpose());
+        let tolerance = 8.0 * (1.0 + k as f64) * T::EPSILON.to_f64();
+        for (write, before) in [(Write::Set, 0.0), (Write::Add, 1.0)] {
+            for (a, b) in [
+                (Arg::from(a.view()), Arg::from(b.view())),
+                (Arg::Transposed(at.view()), b.view().into()),
+                (a.view().into(), Arg::Transposed(bt.view())),
+                (Arg::Transposed(at.view()), Arg::Transposed(bt.view())),
+            ] {
+                let mut c = Mat::from_fn(m, n, |_, _| T::ONE);
+                product(T::from_f64(2.0), a, b, c.view_mut(), write);
+                for (c, e) in c.data().iter().zip(expected.data()) {
+                    let (c, e) = (c.to_f64(), 2.0 * e + before);
+                    assert!((c - e).abs() < tolerance, "{m} x {k} x {n}: {c} is not {e}");
+                }
+            }
+        }
     }
 
     #[test]
     fn product_equals_its_naive_twin_in_every_orientation() {
-        for (m, k, n) in [
+        for extents in [
             (1, 1, 1),
             (3, 5, 7),
             (300, 40, 33),
@@ -287,31 +359,18 @@ mod tests {
             (0, 4, 3),
             (4, 0, 3),
         ] {
-            let (a, b) = (random(m, k, 1), random(k, n, 2));
-            let expected = naive(&a, &b);
-            let (at, bt) = (a.transpose(), b.transpose());
-            let args: [(Arg<'_, f64>, Arg<'_, f64>); 4] = [
-                (a.view().into(), b.view().into()),
-                (Arg::Transposed(at.view()), b.view().into()),
-                (a.view().into(), Arg::Transposed(bt.view())),
-                (Arg::Transposed(at.view()), Arg::Transposed(bt.view())),
-            ];
-            for (a, b) in args {
-                let mut c = Mat::from_fn(m, n, |_, _| 1.0);
-                product(2.0, a, b, c.view_mut(), Write::Add);
-                for (c, e) in c.data().iter().zip(expected.data()) {
-                    assert!(
-                        (c - (2.0 * e + 1.0)).abs() < 1e-10,
-                        "{m} x {k} x {n}: {c} is not 2 * {e} + 1"
-                    );
-                }
-            }
+            in_every_orientation::<f64>(extents, |alpha, a, b, c, write| {
+                product(alpha, a, b, c, write);
+            });
+            in_every_orientation::<f32>(extents, |alpha, a, b, c, write| {
+                product(alpha, a, b, c, write);
+            });
         }
     }
 
     #[test]
     fn product_reads_and_writes_strided_views() {
-        let (a, b) = (random(6, 10, 3), random(9, 4, 4));
+        let (a, b) = (random::<f64>(6, 10, 3), random::<f64>(9, 4, 4));
         let mut c = Mat::zeros(6, 12);
         product(
             1.0,

@@ -1,0 +1,64 @@
+//! What an instruction set brings to a matrix product.
+
+/// Rows of the left factor, or columns of the right one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lines<'a> {
+    /// Where the first number of the first line stands first.
+    pub data: &'a [f32],
+    /// Numbers from one line to the next, or from one number of a line to the next.
+    pub stride: usize,
+    /// Whether the numbers of a line stand side by side, and not those of one place in all lines.
+    pub along: bool,
+}
+
+impl Lines<'_> {
+    /// Without the first lines, and without the first numbers of the others.
+    pub(super) fn skip(self, lines: usize, numbers: usize) -> Self {
+        let (far, near) = if self.along { (lines, numbers) } else { (numbers, lines) };
+        Self { data: &self.data[far * self.stride + near..], ..self }
+    }
+
+    /// One number of one line.
+    pub(super) fn at(&self, line: usize, number: usize) -> f32 {
+        let (far, near) = if self.along { (line, number) } else { (number, line) };
+        self.data[far * self.stride + near]
+    }
+}
+
+/// Writes lines as a panel: number `q` of line `i` becomes `panel[q * width + i]`, where the width
+/// is the tile's. Arguments: the lines, how many, how many numbers of each, the panel. Lines that a
+/// panel lacks are zeros.
+pub(super) type Pack = unsafe fn(Lines<'_>, usize, usize, &mut [f32]);
+
+/// Writes or adds `alpha left right` for two panels. Arguments: numbers in a line, the two panels,
+/// the result's corner and row stride, alpha, and whether to add.
+pub(super) type Multiply = unsafe fn(usize, *const f32, *const f32, (*mut f32, usize), f32, bool);
+
+/// The part of a result that stays in registers while the inner dimension passes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    pub rows: usize,
+    pub cols: usize,
+    /// Packs rows of the left factor, `rows` to a panel.
+    pub pack_left: Pack,
+    /// Packs columns of the right factor, `cols` to a panel.
+    pub pack_right: Pack,
+    pub multiply: Multiply,
+}
+
+impl Tile {
+    /// Numbers of the largest tile.
+    pub(super) const MOST: usize = 14 * 32;
+
+    /// The best one that this machine can run.
+    pub(super) fn of_this_machine() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            super::x86::tile()
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            None
+        }
+    }
+}
