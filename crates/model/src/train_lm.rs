@@ -155,6 +155,9 @@ impl<'a> LanguageModeling<'a> {
     ///
     /// # Errors
     /// [`ModelError`] for tokens outside the vocabulary or numbers that are not finite.
+    ///
+    /// # Panics
+    /// If the training documents hold no token.
     pub fn step(&mut self, step: u64) -> Result<f64, ModelError> {
         let batch = self.batch(step);
         self.grads.clear();
@@ -166,6 +169,9 @@ impl<'a> LanguageModeling<'a> {
     ///
     /// # Errors
     /// As [`Self::step`].
+    ///
+    /// # Panics
+    /// If no validation document has a second token.
     pub fn validate(&mut self) -> Result<f64, ModelError> {
         let order: Vec<u32> = (0..self.validation.len() as u32).collect();
         let (mut sum, mut count) = (0.0, 0u32);

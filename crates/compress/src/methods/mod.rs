@@ -80,7 +80,7 @@ pub struct Fit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
-    /// Mean of `|y - op(x)|²` over validation samples, divided by that of `|y|²`.
+    /// Mean of `|y - op(x)|²` over validation samples, divided by that of `|y|²` unless this is zero.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
