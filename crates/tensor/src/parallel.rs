@@ -1,6 +1,7 @@
 //! Work split over threads in pieces whose borders do not depend on the number of threads, so that
 //! one seed gives the same bits on one core and on sixty-four.
 
+use crate::kernels::instructions::Instructions;
 use rayon::prelude::*;
 
 /// Rows handled as one piece by row-wise kernels.
@@ -61,14 +62,5 @@ pub fn for_each_chunk<T: Send>(
 /// The instructions that kernels use on this machine. Bits may differ between sets.
 #[must_use]
 pub fn instruction_set() -> &'static str {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::is_x86_feature_detected!("avx512f") {
-            return "x86-64, AVX-512";
-        }
-        if std::is_x86_feature_detected!("avx2") {
-            return "x86-64, AVX2";
-        }
-    }
-    std::env::consts::ARCH
+    Instructions::here().name()
 }

@@ -13,10 +13,10 @@
 //! `sqrt(head_dim)`.
 
 use super::gemm::{Arg, Write, product_on_this_thread as product};
+use super::instructions::vectorised;
 use super::lanes;
 use crate::parallel;
 use crate::{MatMut, MatRef};
-use multiversion::multiversion;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -216,8 +216,8 @@ impl Attention<'_> {
                 slopes[outside].fill(0.0);
             }
             let log_sum = log_sums.at(block.queries.start + i, head);
-            let outputs = (output.row(i), d_output.row(i));
-            slope_row(&mut powers[seen.clone()], &mut slopes[seen], log_sum, outputs);
+            let (powers, slopes) = (&mut powers[seen.clone()], &mut slopes[seen]);
+            slope_row(powers, slopes, log_sum, output.row(i), d_output.row(i));
         }
         [MatRef::new(powers, rows, cols), MatRef::new(slopes, rows, cols)]
     }
@@ -350,29 +350,30 @@ fn give(scratch: &Scratch, buffers: [Vec<f32>; 2]) {
     scratch.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
 }
 
-/// Replaces scores by the exponentials of their distance to the largest; returns the largest and
-/// the sum of the exponentials.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn exponentials(scores: &mut [f32]) -> (f32, f32) {
-    let max = lanes::max(scores);
-    for score in scores.iter_mut() {
-        *score = lanes::exp(*score - max);
+vectorised! {
+    /// Replaces scores by the exponentials of their distance to the largest; returns the largest and
+    /// the sum of the exponentials.
+    fn exponentials<const FUSED: bool>(scores: &mut [f32]) -> (f32, f32) {
+        let max = lanes::max(scores);
+        lanes::map(scores, |score| lanes::exp::<FUSED>(score - max));
+        (max, lanes::sum(scores))
     }
-    (max, lanes::sum(scores))
 }
 
-/// Turns a row of scores into probabilities, and one of their gradients into those of the scores.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn slope_row(
-    powers: &mut [f32],
-    slopes: &mut [f32],
-    log_sum: f32,
-    (output, d_output): (&[f32], &[f32]),
-) {
-    let mean = lanes::dot(output, d_output);
-    for (power, slope) in powers.iter_mut().zip(slopes) {
-        *power = lanes::exp(*power - log_sum);
-        *slope = *power * (*slope - mean);
+vectorised! {
+    /// Turns a row of scores into probabilities, and one of their gradients into those of the scores.
+    fn slope_row<const FUSED: bool>(
+        powers: &mut [f32],
+        slopes: &mut [f32],
+        log_sum: f32,
+        output: &[f32],
+        d_output: &[f32],
+    ) {
+        let mean = lanes::dot::<FUSED>(output, d_output);
+        lanes::map(powers, |score| lanes::exp::<FUSED>(score - log_sum));
+        for (power, slope) in powers.iter().zip(slopes) {
+            *slope = power * (*slope - mean);
+        }
     }
 }
 

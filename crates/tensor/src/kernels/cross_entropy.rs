@@ -4,10 +4,10 @@
 //! `softmax(z) - onehot(t)`. The sum runs over the exponentials of z minus its maximum, in short
 //! stretches of f32 that are added up in f64.
 
+use super::instructions::vectorised;
 use super::lanes;
 use crate::parallel;
 use crate::{Mat, MatRef};
-use multiversion::multiversion;
 
 /// Target of a row that predicts nothing.
 pub const IGNORE: u32 = u32::MAX;
@@ -73,26 +73,25 @@ pub fn cross_entropy(logits: &mut Mat<f32>, targets: &[u32], scale: f32) -> f64 
     sums.into_iter().sum()
 }
 
-/// Maximum and log-sum-exp of a row.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn log_sum(row: &[f32]) -> (f32, f64) {
-    let max = lanes::max(row);
-    let mut sum = 0.0;
-    let mut powers = [0.0; STRETCH];
-    for stretch in row.chunks(STRETCH) {
-        let powers = &mut powers[..stretch.len()];
-        for (power, z) in powers.iter_mut().zip(stretch) {
-            *power = lanes::exp(z - max);
+vectorised! {
+    /// Maximum and log-sum-exp of a row.
+    fn log_sum<const FUSED: bool>(row: &[f32]) -> (f32, f64) {
+        let max = lanes::max(row);
+        let mut sum = 0.0;
+        let mut powers = [0.0; STRETCH];
+        for stretch in row.chunks(STRETCH) {
+            let powers = &mut powers[..stretch.len()];
+            powers.copy_from_slice(stretch);
+            lanes::map(powers, |z| lanes::exp::<FUSED>(z - max));
+            sum += f64::from(lanes::sum(powers));
         }
-        sum += f64::from(lanes::sum(powers));
+        (max, f64::from(max) + sum.ln())
     }
-    (max, f64::from(max) + sum.ln())
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn scaled_softmax(row: &mut [f32], log_sum: f32, scale: f32) {
-    for z in row {
-        *z = scale * lanes::exp(*z - log_sum);
+vectorised! {
+    fn scaled_softmax<const FUSED: bool>(row: &mut [f32], log_sum: f32, scale: f32) {
+        lanes::map(row, |z| scale * lanes::exp::<FUSED>(z - log_sum));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Passes over whole matrices, number by number.
 
+use super::instructions::vectorised;
 use crate::parallel;
-use multiversion::multiversion;
 
 /// Numbers handled as one piece.
 const PIECE: usize = 1 << 15;
@@ -26,19 +26,21 @@ pub fn all_finite(a: &[f32]) -> bool {
     parallel::map(pieces, |_, piece| finite_slice(piece)).into_iter().all(|finite| finite)
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn add_slice(a: &mut [f32], b: &[f32]) {
-    for (a, b) in a.iter_mut().zip(b) {
-        *a += b;
+vectorised! {
+    fn add_slice<const FUSED: bool>(a: &mut [f32], b: &[f32]) {
+        for (a, b) in a.iter_mut().zip(b) {
+            *a += b;
+        }
     }
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn finite_slice(a: &[f32]) -> bool {
-    /// The bits of the exponent, all set in infinities and NaN.
-    const EXPONENT: u32 = 0x7f80_0000;
-    // No early exit, so that the loop is a vector loop.
-    a.iter().fold(0, |bad, a| bad | u32::from(a.to_bits() & EXPONENT == EXPONENT)) == 0
+vectorised! {
+    fn finite_slice<const FUSED: bool>(a: &[f32]) -> bool {
+        /// The bits of the exponent, all set in infinities and NaN.
+        const EXPONENT: u32 = 0x7f80_0000;
+        // No early exit, so that the loop is a vector loop.
+        a.iter().fold(0, |bad, a| bad | u32::from(a.to_bits() & EXPONENT == EXPONENT)) == 0
+    }
 }
 
 #[cfg(test)]

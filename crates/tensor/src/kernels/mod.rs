@@ -8,6 +8,7 @@ pub mod cross_entropy;
 pub mod elementwise;
 pub mod gemm;
 pub mod hadamard;
+pub(crate) mod instructions;
 mod lanes;
 pub mod layer_norm;
 pub mod permute;

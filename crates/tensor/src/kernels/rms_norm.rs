@@ -3,10 +3,10 @@
 //! `y_i = w_i x_i / sqrt(mean(x²) + epsilon)` for every row. Source: Zhang and Sennrich 2019,
 //! arXiv:1910.07467, eq. 4.
 
+use super::instructions::vectorised;
 use super::lanes;
 use crate::parallel::{self, ROW_BLOCK};
 use crate::{MatMut, MatRef};
-use multiversion::multiversion;
 
 /// Normalises the rows of `x` (rows, features) into `y`.
 ///
@@ -46,8 +46,8 @@ pub fn rms_norm_backward(
         let mut part = vec![0.0; weight.len()];
         for i in 0..dx.rows() {
             let row = block * ROW_BLOCK + i;
-            let input = (x.row(row), weight, epsilon as f32);
-            normalise_row_backward(input, dy.row(row), dx.row_mut(i), &mut part);
+            let (x, dy) = (x.row(row), dy.row(row));
+            normalise_row_backward(x, weight, epsilon as f32, dy, dx.row_mut(i), &mut part);
         }
         part
     });
@@ -56,27 +56,31 @@ pub fn rms_norm_backward(
     }
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn normalise_row(x: &[f32], weight: &[f32], epsilon: f32, y: &mut [f32]) {
-    let scale = 1.0 / (lanes::dot(x, x) / x.len() as f32 + epsilon).sqrt();
-    for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
-        *y = x * scale * w;
+vectorised! {
+    fn normalise_row<const FUSED: bool>(x: &[f32], weight: &[f32], epsilon: f32, y: &mut [f32]) {
+        let scale = 1.0 / (lanes::dot::<FUSED>(x, x) / x.len() as f32 + epsilon).sqrt();
+        for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
+            *y = x * scale * w;
+        }
     }
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn normalise_row_backward(
-    (x, weight, epsilon): (&[f32], &[f32], f32),
-    dy: &[f32],
-    dx: &mut [f32],
-    dweight: &mut [f32],
-) {
-    let count = x.len() as f32;
-    let scale = 1.0 / (lanes::dot(x, x) / count + epsilon).sqrt();
-    let pull = scale * scale * scale * lanes::dot3(dy, weight, x) / count;
-    for ((((dx, dw), x), w), dy) in dx.iter_mut().zip(dweight).zip(x).zip(weight).zip(dy) {
-        *dx += scale * w * dy - pull * x;
-        *dw += scale * x * dy;
+vectorised! {
+    fn normalise_row_backward<const FUSED: bool>(
+        x: &[f32],
+        weight: &[f32],
+        epsilon: f32,
+        dy: &[f32],
+        dx: &mut [f32],
+        dweight: &mut [f32],
+    ) {
+        let count = x.len() as f32;
+        let scale = 1.0 / (lanes::dot::<FUSED>(x, x) / count + epsilon).sqrt();
+        let pull = scale * scale * scale * lanes::dot3::<FUSED>(dy, weight, x) / count;
+        for ((((dx, dw), x), w), dy) in dx.iter_mut().zip(dweight).zip(x).zip(weight).zip(dy) {
+            *dx += scale * w * dy - pull * x;
+            *dw += scale * x * dy;
+        }
     }
 }
 

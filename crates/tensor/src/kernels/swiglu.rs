@@ -3,10 +3,10 @@
 //! `y = silu(g) u` with `silu(g) = g / (1 + e^-g)`, element by element. Source: Shazeer 2020,
 //! arXiv:2002.05202, eq. 5.
 
+use super::instructions::vectorised;
 use super::lanes::exp;
 use crate::Mat;
 use crate::parallel;
-use multiversion::multiversion;
 
 /// Numbers handled as one piece.
 const PIECE: usize = 1 << 14;
@@ -46,20 +46,22 @@ pub fn swiglu_backward(gate: &mut Mat<f32>, up: &mut Mat<f32>, dy: &Mat<f32>) {
     });
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn swiglu_slice(gate: &[f32], up: &[f32], y: &mut [f32]) {
-    for ((y, &g), u) in y.iter_mut().zip(gate).zip(up) {
-        *y = g / (1.0 + exp(-g)) * u;
+vectorised! {
+    fn swiglu_slice<const FUSED: bool>(gate: &[f32], up: &[f32], y: &mut [f32]) {
+        for ((y, &g), u) in y.iter_mut().zip(gate).zip(up) {
+            *y = g / (1.0 + exp::<FUSED>(-g)) * u;
+        }
     }
 }
 
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-fn swiglu_backward_slice(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
-    for ((g, u), dy) in gate.iter_mut().zip(up).zip(dy) {
-        let sigmoid = 1.0 / (1.0 + exp(-*g));
-        let silu = *g * sigmoid;
-        *g = dy * *u * (sigmoid + silu * (1.0 - sigmoid));
-        *u = dy * silu;
+vectorised! {
+    fn swiglu_backward_slice<const FUSED: bool>(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
+        for ((g, u), dy) in gate.iter_mut().zip(up).zip(dy) {
+            let sigmoid = 1.0 / (1.0 + exp::<FUSED>(-*g));
+            let silu = *g * sigmoid;
+            *g = dy * *u * (sigmoid + silu * (1.0 - sigmoid));
+            *u = dy * silu;
+        }
     }
 }
 

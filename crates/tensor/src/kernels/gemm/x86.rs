@@ -5,6 +5,7 @@
 )]
 
 use super::tile::{Lines, Tile};
+use crate::kernels::instructions::Instructions;
 use std::arch::x86_64::*;
 
 /// Numbers of the right panel fetched ahead of their use.
@@ -17,13 +18,11 @@ const STRETCH: usize = 64;
 /// The best tile that this machine can run. Of 32 registers, 28 hold the result of AVX-512's; of
 /// 16, 12 hold that of AVX2's.
 pub(super) fn tile() -> Option<Tile> {
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx") {
-        return Some(avx512());
+    match Instructions::here() {
+        Instructions::Avx512 => Some(avx512()),
+        Instructions::Avx2 => Some(avx2()),
+        Instructions::Common => None,
     }
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        return Some(avx2());
-    }
-    None
 }
 
 fn avx512() -> Tile {
@@ -229,10 +228,10 @@ mod tests {
     #[test]
     fn both_tiles_equal_the_naive_twin() {
         let mut tiles = Vec::new();
-        if is_x86_feature_detected!("avx512f") {
+        if Instructions::here() >= Instructions::Avx512 {
             tiles.push(avx512());
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if Instructions::here() >= Instructions::Avx2 {
             tiles.push(avx2());
         }
         for tile in tiles {
@@ -248,7 +247,7 @@ mod tests {
 
     #[test]
     fn panels_hold_lines_side_by_side() {
-        if !is_x86_feature_detected!("avx") {
+        if Instructions::here() == Instructions::Common {
             return;
         }
         for (count, depth) in [(14, 19), (14, 64), (14, 130), (9, 5)] {

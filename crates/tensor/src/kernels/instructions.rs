@@ -1,0 +1,96 @@
+//! Which vector instructions this machine has, and plain loops compiled for each kind.
+//!
+//! A loop over numbers is written once; [`vectorised`] compiles it for AVX-512, for AVX2 and for
+//! any machine, and the call goes to the best version that runs here. Only the first two have fused
+//! multiply-adds, which the body learns from a constant, so that the bits of different machines
+//! differ and those of one do not.
+#![allow(
+    unsafe_code,
+    reason = "functions compiled for an instruction set are called where it is found"
+)]
+
+/// Kinds of machines that loops are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Instructions {
+    /// Whatever every machine of the architecture has.
+    Common,
+    /// 256 bits and fused multiply-adds: `avx2`, `fma`.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// 512 bits, for all types of numbers, also in shorter registers: `avx512f`, `bw`, `dq`, `vl`.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Instructions {
+    /// The best kind that this machine is of.
+    #[inline]
+    pub(crate) fn here() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let avx512 = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            match (avx2, avx512) {
+                (true, true) => return Self::Avx512,
+                (true, false) => return Self::Avx2,
+                (false, _) => {}
+            }
+        }
+        Self::Common
+    }
+
+    /// The name in results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Common => std::env::consts::ARCH,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "x86-64, AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "x86-64, AVX-512",
+        }
+    }
+}
+
+/// Compiles a function for every kind of machine. Its one constant says whether a multiply-add is
+/// one instruction.
+macro_rules! vectorised {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<const $fused:ident: bool>(
+        $($arg:ident: $ty:ty),* $(,)?
+    ) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            #[allow(unused, reason = "not every loop has a multiply-add")]
+            fn portable<const $fused: bool>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2($($arg: $ty),*) $(-> $ret)? {
+                portable::<true>($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            fn avx512($($arg: $ty),*) $(-> $ret)? {
+                portable::<true>($($arg),*)
+            }
+
+            match crate::kernels::instructions::Instructions::here() {
+                crate::kernels::instructions::Instructions::Common => portable::<false>($($arg),*),
+                // SAFETY: this machine has the instructions.
+                #[cfg(target_arch = "x86_64")]
+                #[allow(unsafe_code, reason = "the instructions are there")]
+                crate::kernels::instructions::Instructions::Avx2 => unsafe { avx2($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                #[allow(unsafe_code, reason = "the instructions are there")]
+                crate::kernels::instructions::Instructions::Avx512 => unsafe { avx512($($arg),*) },
+            }
+        }
+    };
+}
+
+pub(crate) use vectorised;
