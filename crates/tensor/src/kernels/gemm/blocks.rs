@@ -59,10 +59,8 @@ struct Product<'a> {
 pub(super) fn product(
     tile: Tile,
     alpha: f32,
-    a: Arg<'_, f32>,
-    b: Arg<'_, f32>,
-    mut c: MatMut<'_, f32>,
-    write: Write,
+    (a, b): (Arg<'_, f32>, Arg<'_, f32>),
+    (mut c, write): (MatMut<'_, f32>, Write),
     alone: bool,
 ) {
     let (rows, depth, cols, stride) = (c.rows(), a.cols(), c.cols(), c.stride());

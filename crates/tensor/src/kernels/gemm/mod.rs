@@ -146,8 +146,8 @@ fn in_tiles<T: Scalar>(
     let Some(tile) = of_this_machine.filter(pays) else {
         return false;
     };
-    let (a, b, c) = (a.of_scalar(), b.of_scalar(), c.of_scalar());
-    blocks::product(tile, bytemuck::cast(alpha), a, b, c, write, alone);
+    let factors = (a.of_scalar(), b.of_scalar());
+    blocks::product(tile, bytemuck::cast(alpha), factors, (c.of_scalar(), write), alone);
     true
 }
 

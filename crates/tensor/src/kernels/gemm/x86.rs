@@ -6,7 +6,14 @@
 
 use super::tile::{Lines, Tile};
 use crate::kernels::instructions::Instructions;
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_castps_si256, _mm256_cmp_ps,
+    _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskstore_ps, _mm256_mul_ps,
+    _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps,
+    _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_storeu_ps,
+};
 
 /// Numbers of the right panel fetched ahead of their use.
 const AHEAD: usize = 8;
@@ -238,7 +245,7 @@ mod tests {
             for extents in [(1, 1, 1), (14, 8, 32), (29, 600, 70), (130, 17, 48), (5, 1100, 1030)] {
                 for alone in [true, false] {
                     in_every_orientation(extents, |alpha, a, b, c, write| {
-                        blocks::product(tile, alpha, a, b, c, write, alone);
+                        blocks::product(tile, alpha, (a, b), (c, write), alone);
                     });
                 }
             }
