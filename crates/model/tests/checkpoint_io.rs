@@ -2,7 +2,7 @@
 
 use crate::checkpoint_common::{config_json, logits, names, save_small, small_model};
 use linwright_model::checkpoint::{
-    CheckpointError, Form, SaveOptions, StoredType, load, save, verify,
+    CheckpointError, Form, SaveOptions, Source, StoredType, load, save, verify,
 };
 use linwright_ops::{Dense, LowRank, Map, Op, OpSpec, SiteId, Sites};
 use linwright_tensor::dtype::DType;
@@ -224,6 +224,37 @@ fn a_copy_that_differs_is_found_out() {
     });
     let error = verify(&out, &decoder, &prompts, Form::Dense).unwrap_err();
     assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
+}
+
+#[test]
+fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
+    let dir = tempfile::tempdir().unwrap();
+    // Three blocks of the vocabulary; widths whose products take different paths.
+    for (k, (hidden, tied)) in [(64, true), (64, false), (24, false)].into_iter().enumerate() {
+        let mut json = config_json();
+        let fields = json.as_object_mut().unwrap();
+        fields.insert("vocab_size".into(), json!(9_001));
+        fields.insert("hidden_size".into(), json!(hidden));
+        fields.insert("tie_word_embeddings".into(), json!(tied));
+        fields.insert("max_position_embeddings".into(), json!(64));
+        fields.remove("head_dim");
+        let config = linwright_model::DecoderConfig::from_json(&json).unwrap();
+        let mut decoder = linwright_model::Decoder::random(config, RngKey::new(3));
+        let mut source = Source::of_new_model(decoder.config(), Vec::new());
+        source.config = json.as_object().unwrap().clone();
+        let out = dir.path().join(k.to_string());
+        let saved = save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
+        assert_eq!(saved.max_difference, 0.0, "hidden {hidden}, tied {tied}");
+
+        // The last row of the vocabulary, for which no prompt asks.
+        decoder.for_each_param_mut(&mut |name, values| {
+            if name == "model.embed_tokens.weight" {
+                *values.last_mut().unwrap() += 0.5;
+            }
+        });
+        let error = verify(&out, &decoder, &[TOKENS.to_vec()], Form::Native).unwrap_err();
+        assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use linwright_ops::{Dense, Op, OpSpec, Shape, SiteId};
 use linwright_tensor::Mat;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// Most numbers that the dense form of a site may have: ten times the largest known one. What an
@@ -94,6 +95,21 @@ impl<'a> Reader<'a> {
         let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
         self.used.insert(name.into(), entry);
         Ok(tensor.values)
+    }
+
+    /// Some rows of a tensor, which do not become part of a model.
+    pub(super) fn some_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        self.weights.file_of(name, &shape)?.read_rows(name, shape, rows)
+    }
+
+    /// Whether a site holds an operator other than a dense matrix.
+    pub(super) fn is_structured(&self, site: &SiteId) -> bool {
+        self.headers.get(site).is_some_and(|header| !matches!(header.spec, OpSpec::Dense(_)))
     }
 
     fn read_archived(&mut self, name: &str) -> Result<Tensor<f32>, CheckpointError> {

@@ -10,6 +10,7 @@ use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{MappedFile, parallel};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Numbers that one thread decodes and hashes at a time. Part of the definition of
@@ -94,6 +95,39 @@ impl SafetensorsFile {
             self.map.release(from..from + stored.len());
         }
         Ok(Tensor { values, dtype, digest: hash.finalize().into() })
+    }
+
+    /// Reads some rows of a matrix of floating-point numbers.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// If the matrix has no such rows.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let info = self.find(name, &shape)?;
+        let expected = "F32, F16, BF16 or F64";
+        let dtype = info.dtype.float().ok_or_else(|| self.wrong_type(name, info, expected))?;
+        let size = shape[1] * dtype.size();
+        let range = info.bytes.start + rows.start * size..info.bytes.start + rows.end * size;
+        assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
+        let mut values = vec![0.0f32; rows.len() * shape[1]];
+        dtype.decode_into(&self.map.bytes()[range.clone()], &mut values);
+        self.map.release(range);
+        match values.iter().position(|value| !value.is_finite()) {
+            None => Ok(values),
+            Some(at) => Err(CheckpointError::NonFinite {
+                path: self.path.clone(),
+                name: name.into(),
+                index: rows.start * shape[1] + at,
+                value: values[at],
+            }),
+        }
     }
 
     /// Reads a tensor of unsigned integers, and its digest.

@@ -1,7 +1,7 @@
 //! Comparing a saved model with the one in memory.
 //!
-//! The saved model is run layer by layer, with one layer in memory at a time, so that the check of a
-//! large model costs its largest part and not a second copy.
+//! The saved model is run in parts, one layer or one block of the vocabulary in memory at a time, so
+//! that the check of a large model costs a part and not a second copy.
 
 use super::error::CheckpointError;
 use super::load::Reader;
@@ -11,17 +11,21 @@ use super::source::Source;
 use super::weights::Weights;
 use crate::ModelError;
 use crate::batch::Batch;
-use crate::config::{DecoderConfig, EMBEDDING, FINAL_NORM};
+use crate::config::{DecoderConfig, EMBEDDING, FINAL_NORM, HEAD};
 use crate::decoder::{Decoder, TensorSource};
-use linwright_ops::{Dense, LinearSlot, NoProbe, Op, Shape, SiteId, Sites};
+use linwright_ops::{Dense, LinearSlot, NoProbe, Op, OpSpec, Shape, SiteId, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, RngKey};
+use std::ops::Range;
 use std::path::Path;
 
 /// Sequences of the usual check.
 const PROMPTS: usize = 4;
 /// Tokens of each.
 const PROMPT_TOKENS: usize = 24;
+
+/// Most rows of the vocabulary in memory at a time.
+const VOCABULARY_ROWS: usize = 4096;
 
 /// Largest difference, as a share of the largest logit, between a dense form in `f32` and the
 /// operators it came from: products are rounded anew. Everything else runs the very same numbers,
@@ -59,9 +63,13 @@ pub fn verify(
     let exact = decoder.logits(hidden.view());
     drop(hidden);
     let saved = Saved::open(dir)?;
+    let dtype = saved.weights.main_dtype();
+    let off = embedding_difference(&saved, &mut Rounded { decoder, dtype, form })?;
+    if off > 0.0 || off.is_nan() {
+        return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed: 0.0 });
+    }
     let found = logits_in_parts(dir, &saved.config, &batch, &|| saved.reader())?;
     let (difference, largest) = compare(&exact, &found);
-    let dtype = saved.weights.main_dtype();
     let (off, allowed) = match (dtype, form) {
         (DType::F32 | DType::F64, Form::Native) => (difference, 0.0),
         (DType::F32 | DType::F64, Form::Dense) => (difference, REORDERED * largest),
@@ -92,27 +100,129 @@ fn compare(expected: &Mat<f32>, found: &Mat<f32>) -> (f32, f32) {
     (difference, largest)
 }
 
+/// The largest difference between the embedding of a file and that in memory: a text may never ask
+/// for some of its rows.
+fn embedding_difference(
+    saved: &Saved<'_>,
+    expected: &mut Rounded<'_>,
+) -> Result<f32, CheckpointError> {
+    let shape = [saved.config.vocab, saved.config.hidden];
+    let (mut reader, mut difference) = (saved.reader()?, 0.0f32);
+    for rows in vocabulary_blocks(shape[0]) {
+        let len = rows.len();
+        let of = |values| Mat::from_vec(len, shape[1], values);
+        let found = of(reader.rows(EMBEDDING, shape, rows.clone())?);
+        let gap = compare(&of(expected.rows(EMBEDDING, shape, rows)?), &found).0;
+        difference = if gap > difference || gap.is_nan() { gap } else { difference };
+    }
+    Ok(difference)
+}
+
+/// Blocks of equal length: none is so short that its products would be computed in another way.
+fn vocabulary_blocks(vocab: usize) -> impl Iterator<Item = Range<usize>> {
+    let step = vocab.div_ceil(vocab.div_ceil(VOCABULARY_ROWS).max(1)).max(1);
+    (0..vocab).step_by(step).map(move |start| start..vocab.min(start + step))
+}
+
+/// Gives parts of tensors too.
+trait RowSource: TensorSource<Error = CheckpointError> {
+    /// Some rows of a tensor.
+    fn rows(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError>;
+
+    /// Whether the head is an operator other than a dense matrix.
+    fn has_structured_head(&self) -> bool;
+}
+
+/// Gives a decoder without layers, whose vocabulary is what `embedding` holds.
+struct Ends<'a, S> {
+    source: &'a mut S,
+    embedding: Vec<f32>,
+}
+
+impl<S: RowSource> TensorSource for Ends<'_, S> {
+    type Error = CheckpointError;
+
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        if name == EMBEDDING {
+            return Ok(std::mem::take(&mut self.embedding));
+        }
+        self.source.tensor(name, shape)
+    }
+
+    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, CheckpointError> {
+        self.source.operator(site, shape)
+    }
+}
+
+/// A decoder without layers, for a vocabulary of the given rows.
+fn ends<S: RowSource>(
+    config: &DecoderConfig,
+    source: &mut S,
+    embedding: Vec<f32>,
+) -> Result<Decoder, CheckpointError> {
+    let vocab = embedding.len() / config.hidden;
+    let config = DecoderConfig { layers: 0, vocab, tied_embeddings: true, ..config.clone() };
+    Decoder::from_source(config, &mut Ends { source, embedding })
+}
+
+/// What the embedding makes of a batch, from the rows of its tokens alone.
+fn embed_in_parts<S: RowSource>(
+    dir: &Path,
+    config: &DecoderConfig,
+    batch: &Batch,
+    source: &mut S,
+) -> Result<Mat<f32>, CheckpointError> {
+    let (shape, mut rows) = ([config.vocab, config.hidden], Vec::new());
+    for &token in batch.tokens() {
+        rows.extend(source.rows(EMBEDDING, shape, token as usize..token as usize + 1)?);
+    }
+    let own: Vec<u32> = (0..batch.len() as u32).collect();
+    let sequences: Vec<&[u32]> = batch.spans().iter().map(|span| &own[span.clone()]).collect();
+    let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
+    ends(config, source, rows)?.embed(&Batch::new(&sequences)).map_err(check)
+}
+
+/// Logits from what the layers leave, one block of the vocabulary after another.
+fn head_in_parts<S: RowSource>(
+    config: &DecoderConfig,
+    hidden: &Mat<f32>,
+    source: &mut S,
+) -> Result<Mat<f32>, CheckpointError> {
+    if !config.tied_embeddings && source.has_structured_head() {
+        let config = DecoderConfig { layers: 0, ..config.clone() };
+        return Ok(Decoder::from_source(config, source)?.logits(hidden.view()));
+    }
+    let name = if config.tied_embeddings { EMBEDDING.into() } else { format!("{HEAD}.weight") };
+    let mut logits = Mat::zeros(hidden.rows(), config.vocab);
+    for block in vocabulary_blocks(config.vocab) {
+        let rows = source.rows(&name, [config.vocab, config.hidden], block.clone())?;
+        let part = ends(config, source, rows)?.logits(hidden.view());
+        logits.view_mut().columns(block.start, block.len()).copy_from(part.view());
+    }
+    Ok(logits)
+}
+
 /// Logits of a model of which one part is in memory at a time.
-fn logits_in_parts<S: TensorSource<Error = CheckpointError>>(
+fn logits_in_parts<S: RowSource>(
     dir: &Path,
     config: &DecoderConfig,
     batch: &Batch,
     open: &dyn Fn() -> Result<S, CheckpointError>,
 ) -> Result<Mat<f32>, CheckpointError> {
     let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
-    // Embedding, last norm and head: a decoder without layers.
-    let ends = || {
-        let config = DecoderConfig { layers: 0, ..config.clone() };
-        Decoder::from_source(config, &mut open()?)
-    };
-    let mut hidden = ends()?.embed(batch).map_err(check)?;
+    let mut hidden = embed_in_parts(dir, config, batch, &mut open()?)?;
     for layer in 0..config.layers {
         // A decoder of the one layer, with a token vocabulary that is never used.
         let config = DecoderConfig { layers: 1, vocab: 1, tied_embeddings: true, ..config.clone() };
         let part = Decoder::from_source(config, &mut OneLayer { source: open()?, layer })?;
         part.run_layers(&mut hidden, batch, 0..1, &mut NoProbe).map_err(check)?;
     }
-    Ok(ends()?.logits(hidden.view()))
+    head_in_parts(config, &hidden, &mut open()?)
 }
 
 /// A saved model of which one part is in memory at a time.
@@ -186,6 +296,58 @@ impl TensorSource for Rounded<'_> {
             self.round(param.values);
         }
         Ok(op)
+    }
+}
+
+impl RowSource for Rounded<'_> {
+    fn rows(
+        &mut self,
+        name: &str,
+        [_, cols]: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let (numbers, mut found) = (rows.start * cols..rows.end * cols, Vec::new());
+        self.decoder.for_each_tensor(&mut |other, _, values| {
+            if other == name {
+                found = values[numbers.clone()].to_vec();
+            }
+        });
+        let head = self.decoder.slot(&SiteId(HEAD.into()));
+        if let Some(head) = head.filter(|_| name.strip_suffix(".weight") == Some(HEAD)) {
+            let failed = |source| CheckpointError::Operator { site: head.id().clone(), source };
+            found = if is_dense(head) {
+                head.op().map().params()[0].values[numbers].to_vec()
+            } else {
+                head.op().to_dense().map_err(failed)?.data()[numbers].to_vec()
+            };
+        }
+        assert_eq!(found.len(), rows.len() * cols, "rows of {name} in memory");
+        self.round(&mut found);
+        Ok(found)
+    }
+
+    fn has_structured_head(&self) -> bool {
+        let head = self.decoder.slot(&SiteId(HEAD.into()));
+        self.form == Form::Native && head.is_some_and(|head| !is_dense(head))
+    }
+}
+
+fn is_dense(slot: &LinearSlot) -> bool {
+    matches!(slot.op().map().spec(), OpSpec::Dense(_))
+}
+
+impl RowSource for Reader<'_> {
+    fn rows(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        self.some_rows(name, shape, rows)
+    }
+
+    fn has_structured_head(&self) -> bool {
+        self.is_structured(&SiteId(HEAD.into()))
     }
 }
 
