@@ -66,6 +66,8 @@ pub struct RotorSpec {
 
 /// Numbers that the working memory of one block of rows holds of one multivector batch.
 const BLOCK_NUMBERS: usize = 1 << 15;
+/// Rows handled side by side. A block with fewer is filled up with zeros.
+const LANES: usize = 16;
 
 /// Rotors on chunks of the features.
 #[derive(Clone, Debug)]
@@ -113,7 +115,7 @@ impl<T: Scalar> Rotor<T> {
 
     /// Rows computed as one piece: a function of the algebra alone.
     fn block_rows(&self) -> usize {
-        (BLOCK_NUMBERS / self.basis.len()).clamp(16, 64)
+        (BLOCK_NUMBERS / self.basis.len()).clamp(LANES, 4 * LANES)
     }
 
     /// One over the number of pairs that reach each output feature.
@@ -134,13 +136,13 @@ impl<T: Scalar> Rotor<T> {
 
     /// Sheets of every chunk of the input.
     fn inputs(&self, x: MatRef<'_, T>) -> Scratch<T> {
-        let mut columns = Scratch::new(self.inp.features * x.rows());
-        to_columns(x, &mut columns);
-        self.represent(&self.inp, &columns, x.rows())
+        let width = lanes(x.rows());
+        let columns = columns_of(x, width);
+        self.represent(&self.inp, &columns, width)
     }
 
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>, shares: Option<&[T]>) {
-        let width = x.rows();
+        let width = lanes(x.rows());
         let len = self.basis.len() * width;
         let inputs = self.inputs(x);
         let mut sums = Scratch::new(len);
@@ -156,7 +158,7 @@ impl<T: Scalar> Rotor<T> {
             self.basis.recover(&mut sums, self.out.start(o), width, &mut columns);
         }
         scale_columns(&mut columns, width, shares);
-        from_columns(&columns, &mut y);
+        from_columns(&columns, width, &mut y);
     }
 
     /// Writes `dx` and returns the gradients of this block of rows.
@@ -167,11 +169,10 @@ impl<T: Scalar> Rotor<T> {
         dx: Option<MatMut<'_, T>>,
         shares: Option<&[T]>,
     ) -> BlockGrads {
-        let width = x.rows();
+        let width = lanes(x.rows());
         let len = self.basis.len() * width;
         let inputs = self.inputs(x);
-        let mut d_columns = Scratch::new(self.out.features * width);
-        to_columns(dy, &mut d_columns);
+        let mut d_columns = columns_of(dy, width);
         scale_columns(&mut d_columns, width, shares);
         let d_outputs = self.represent(&self.out, &d_columns, width);
 
@@ -197,7 +198,7 @@ impl<T: Scalar> Rotor<T> {
             }
         }
         if let Some(mut dx) = dx {
-            from_columns(&columns, &mut dx);
+            from_columns(&columns, width, &mut dx);
         }
         grads
     }
@@ -245,6 +246,19 @@ impl BlockGrads {
         add(&mut self.right, &other.right);
         add(&mut self.alpha, &other.alpha);
     }
+}
+
+/// The width of a block of rows: whole groups of [`LANES`], but for single rows.
+fn lanes(rows: usize) -> usize {
+    if rows == 1 { 1 } else { rows.next_multiple_of(LANES) }
+}
+
+/// The columns of a block of rows, `width` wide.
+fn columns_of<T: Scalar>(rows: MatRef<'_, T>, width: usize) -> Scratch<T> {
+    let len = rows.cols() * width;
+    let mut columns = if rows.rows() < width { Scratch::zeros(len) } else { Scratch::new(len) };
+    to_columns(rows, width, &mut columns);
+    columns
 }
 
 /// Multiplies feature k of `columns` (features, width) by `shares[k]`.

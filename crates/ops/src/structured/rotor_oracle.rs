@@ -128,6 +128,45 @@ fn large_rotors_keep_norms_and_their_reverse_undoes_them() {
     }
 }
 
+/// The products of f32 take another path than those of f64, which the oracle checks.
+#[test]
+fn single_precision_follows_double_in_every_dimension_and_length_of_batch() {
+    for n in 0..=11 {
+        for rows in [1, 16, 37, 150] {
+            let shape = Shape { out: 1 << n, inp: 1 << n };
+            let single: Rotor<f32> =
+                Rotor::random(&RotorSpec::default(), shape, RngKey::new(5)).unwrap();
+            let mut double = rotor(n, false, 5);
+            for (to, from) in double.params_mut().into_iter().zip(single.params()) {
+                to.values.iter_mut().zip(from.values).for_each(|(to, &v)| *to = f64::from(v));
+            }
+            let (x, dy) = (normal(rows, 1 << n, 1), normal(rows, 1 << n, 2));
+            let mut y = Mat::zeros(rows, 1 << n);
+            single.forward(x.cast().view(), y.view_mut(), None, &mut Workspace::default());
+            let gap = distance(&y.cast(), &apply(&double, &x));
+            assert!(gap < 2e-5, "n {n}, {rows} rows: {gap}");
+            let (mut grads, mut dx) = (Grads::zeros(&single.params()), Mat::zeros(rows, 1 << n));
+            let (x32, dy32) = (x.cast(), dy.cast());
+            let args = Backward {
+                x: x32.view(),
+                dy: dy32.view(),
+                tape: &Tape::default(),
+                dx: Some(dx.view_mut()),
+                grads: &mut grads,
+            };
+            single.backward(args, &mut Workspace::default());
+            let want = gradients(&double, &x, &dy, &mut Tape::default());
+            for k in 0..single.params().len() {
+                let size = want.get(k).iter().fold(1.0f64, |most, g| most.max(g.abs()));
+                for (found, want) in grads.get(k).iter().zip(want.get(k)) {
+                    let off = (f64::from(*found) - want).abs();
+                    assert!(off < 2e-4 * size, "n {n}, {rows} rows: {found} is not {want}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn rotors_compose_as_products() {
     for n in 2..=7 {

@@ -52,8 +52,8 @@ pub fn columns<T: Scalar>(data: &mut [T], width: usize) {
 ///
 /// # Panics
 /// If `size` is not a power of two, or two places are the same.
-#[track_caller]
-pub fn scattered<T: Scalar>(
+#[inline(always)]
+pub(super) fn scattered<T: Scalar>(
     data: &mut [T],
     width: usize,
     size: usize,
@@ -90,13 +90,14 @@ pub fn scattered<T: Scalar>(
     }
 }
 
+#[inline(always)]
 fn butterfly_2<T: Scalar>(a: &mut [T], b: &mut [T]) {
     for (a, b) in a.iter_mut().zip(b) {
         (*a, *b) = (*a + *b, *a - *b);
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn butterfly_4<T: Scalar>(a: &mut [T], b: &mut [T], c: &mut [T], d: &mut [T]) {
     let len = a.len();
     let (b, c, d) = (&mut b[..len], &mut c[..len], &mut d[..len]);
@@ -107,7 +108,7 @@ fn butterfly_4<T: Scalar>(a: &mut [T], b: &mut [T], c: &mut [T], d: &mut [T]) {
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn butterfly_8<T: Scalar>(low: [&mut [T]; 4], high: [&mut [T]; 4]) {
     let len = low[0].len();
     let [a, b, c, d] = low.map(|vector| &mut vector[..len]);

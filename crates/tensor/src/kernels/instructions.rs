@@ -57,29 +57,31 @@ impl Instructions {
 /// Compiles a function for every kind of machine. Its one constant says whether a multiply-add is
 /// one instruction.
 macro_rules! vectorised {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident<const $fused:ident: bool>(
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<const $fused:ident: bool $(, $t:ident: $bound:path)?>(
         $($arg:ident: $ty:ty),* $(,)?
     ) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
-        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+        $vis fn $name$(<$t: $bound>)?($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             #[allow(unused, reason = "not every loop has a multiply-add")]
-            fn portable<const $fused: bool>($($arg: $ty),*) $(-> $ret)? $body
+            fn portable<const $fused: bool $(, $t: $bound)?>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
-            fn avx2($($arg: $ty),*) $(-> $ret)? {
-                portable::<true>($($arg),*)
+            fn avx2$(<$t: $bound>)?($($arg: $ty),*) $(-> $ret)? {
+                portable::<true $(, $t)?>($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            fn avx512($($arg: $ty),*) $(-> $ret)? {
-                portable::<true>($($arg),*)
+            fn avx512$(<$t: $bound>)?($($arg: $ty),*) $(-> $ret)? {
+                portable::<true $(, $t)?>($($arg),*)
             }
 
             match crate::kernels::instructions::Instructions::here() {
-                crate::kernels::instructions::Instructions::Common => portable::<false>($($arg),*),
+                crate::kernels::instructions::Instructions::Common => {
+                    portable::<false $(, $t)?>($($arg),*)
+                }
                 // SAFETY: this machine has the instructions.
                 #[cfg(target_arch = "x86_64")]
                 #[allow(unsafe_code, reason = "the instructions are there")]

@@ -12,7 +12,7 @@
     reason = "threads write disjoint parts of one result; bounds are checked here"
 )]
 
-use super::tile::{Lines, Tile};
+use super::tile::{Lines, Place, Tile};
 use super::{Arg, Pointer, Write};
 use crate::parallel;
 use crate::{MatMut, Scratch};
@@ -89,7 +89,7 @@ pub(super) fn product(
     }
 }
 
-fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
+pub(super) fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
     match a {
         Arg::Plain(m) => Lines { data: m.data(), stride: m.stride(), along: true },
         Arg::Transposed(m) => Lines { data: m.data(), stride: m.stride(), along: false },
@@ -184,16 +184,18 @@ impl Product<'_> {
         let Tile { rows, cols, multiply, .. } = self.tile;
         let numbers = right.len() / cols;
         assert!(left.len() >= numbers * rows, "panel out of bounds");
-        let (left, right) = (left.as_ptr(), right.as_ptr());
+        let right = Place { at: right.as_ptr(), row: cols, register: cols / 2 };
         // SAFETY: `product` checked that the result holds `height` rows and `width` columns from
         // here on, no other piece has them, and the panels hold `numbers` of every line.
         unsafe {
             let corner = self.into.0.add(row * self.stride + col);
-            if (height, width) == (rows, cols) {
-                return multiply(numbers, left, right, (corner, self.stride), self.alpha, add);
+            if width == cols {
+                let into = Place { at: corner, row: self.stride, register: cols / 2 };
+                return multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, add));
             }
             let mut whole = [0.0; Tile::MOST];
-            multiply(numbers, left, right, (whole.as_mut_ptr(), cols), self.alpha, false);
+            let into = Place { at: whole.as_mut_ptr(), row: cols, register: cols / 2 };
+            multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, false));
             for i in 0..height {
                 for j in 0..width {
                     let to = corner.add(i * self.stride + j);

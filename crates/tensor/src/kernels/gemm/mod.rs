@@ -9,6 +9,7 @@
 )]
 
 mod blocks;
+pub(super) mod panels;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -52,7 +53,7 @@ pub enum Arg<'a, T> {
 
 impl<'a, T: Scalar> Arg<'a, T> {
     /// As [`MatRef::of_scalar`].
-    fn of_scalar<U: Scalar>(self) -> Arg<'a, U> {
+    pub(super) fn of_scalar<U: Scalar>(self) -> Arg<'a, U> {
         match self {
             Self::Plain(m) => Arg::Plain(m.of_scalar()),
             Self::Transposed(m) => Arg::Transposed(m.of_scalar()),

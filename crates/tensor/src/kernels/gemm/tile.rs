@@ -30,9 +30,22 @@ impl Lines<'_> {
 /// panel lacks are zeros.
 pub(super) type Pack = unsafe fn(Lines<'_>, usize, usize, &mut [f32]);
 
-/// Writes or adds `alpha left right` for two panels. Arguments: numbers in a line, the two panels,
-/// the result's corner and row stride, alpha, and whether to add.
-pub(super) type Multiply = unsafe fn(usize, *const f32, *const f32, (*mut f32, usize), f32, bool);
+/// Where rows of two registers each lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<P> {
+    /// The first register of the first row.
+    pub at: P,
+    /// Numbers from one row to the next.
+    pub row: usize,
+    /// Numbers from the first register of a row to the second.
+    pub register: usize,
+}
+
+/// Writes or adds `alpha left right`. Arguments: numbers in a line, the left panel, the rows of the
+/// right factor, those of the result, how many of the result's rows there are, alpha and whether to
+/// add.
+pub(super) type Multiply =
+    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, (f32, bool));
 
 /// The part of a result that stays in registers while the inner dimension passes.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +65,24 @@ impl Tile {
 
     /// The best one that this machine can run.
     pub(super) fn of_this_machine() -> Option<Self> {
+        Self::of_rows(usize::MAX)
+    }
+
+    /// The one of this machine whose panels waste least of `rows` rows.
+    pub(super) fn for_rows(rows: usize) -> Option<Self> {
+        let highest = Self::of_this_machine()?.rows;
+        Self::of_rows(rows.div_ceil(rows.div_ceil(highest).max(1)))
+    }
+
+    /// The lowest of at least `rows` rows, or the highest.
+    fn of_rows(rows: usize) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         {
-            super::x86::tile()
+            super::x86::tile_of(rows)
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
+            let _ = rows;
             None
         }
     }

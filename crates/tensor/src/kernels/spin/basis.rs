@@ -3,6 +3,7 @@
 use super::pauli::{Pauli, generators};
 use crate::Scalar;
 use crate::kernels::hadamard;
+use crate::kernels::instructions::vectorised;
 use std::sync::{Arc, OnceLock};
 
 /// Most generators that tables are made for: vectors of 65,536 numbers.
@@ -160,21 +161,7 @@ impl SpinBasis {
     pub fn represent<T: Scalar>(&self, x: &[T], start: usize, width: usize, out: &mut [T]) {
         assert_eq!(out.len(), self.len() * width, "numbers of the sheets");
         for (sheet, out) in self.sheets.iter().zip(out.chunks_exact_mut(self.sheet_len() * width)) {
-            if sheet.gaps {
-                out.fill(T::ZERO);
-            }
-            for term in &sheet.terms {
-                let from = &x[term.column(start, x.len() / width) * width..][..width];
-                let to = &mut out[term.entry as usize * width..][..width];
-                let pairs = to.iter_mut().zip(from);
-                match (term.adds, term.negative) {
-                    (false, false) => pairs.for_each(|(to, &from)| *to = from),
-                    (false, true) => pairs.for_each(|(to, &from)| *to = -from),
-                    (true, false) => pairs.for_each(|(to, &from)| *to += from),
-                    (true, true) => pairs.for_each(|(to, &from)| *to -= from),
-                }
-            }
-            self.butterflies(out, width);
+            represent_sheet(self, sheet, x, start, width, out);
         }
     }
 
@@ -188,22 +175,15 @@ impl SpinBasis {
     /// If the lengths do not fit.
     pub fn recover<T: Scalar>(&self, sheets: &mut [T], start: usize, width: usize, y: &mut [T]) {
         assert_eq!(sheets.len(), self.len() * width, "numbers of the sheets");
-        let weight = T::from_f64(self.weight);
-        let features = y.len() / width;
         let data = sheets.chunks_exact_mut(self.sheet_len() * width);
         for (sheet, data) in self.sheets.iter().zip(data) {
-            self.butterflies(data, width);
-            for term in &sheet.terms {
-                let scale = if term.negative { -weight } else { weight };
-                let to = &mut y[term.column(start, features) * width..][..width];
-                let from = &data[term.entry as usize * width..][..width];
-                to.iter_mut().zip(from).for_each(|(to, &from)| *to += scale * from);
-            }
+            recover_sheet(self, sheet, data, start, width, y);
         }
     }
 
     /// The Walsh-Hadamard transforms between the spectrum of a sheet and its entries: for each plane
     /// c and each x one over j, whose numbers stand at the entries (j ^ x, c, j).
+    #[inline(always)]
     fn butterflies<T: Scalar>(&self, sheet: &mut [T], width: usize) {
         for plane in 0..self.planes {
             for x in 0..self.size {
@@ -213,6 +193,7 @@ impl SpinBasis {
     }
 
     /// The entry (i, c, j) of a sheet with `i = j ^ x`.
+    #[inline(always)]
     fn entry(&self, plane: usize, x: usize, j: usize) -> usize {
         ((j ^ x) * self.planes + plane) * self.size + j
     }
@@ -230,6 +211,56 @@ impl Term {
 fn blade_matrix(base: &[Pauli], blade: u32) -> Pauli {
     let inside = |&(i, _): &(usize, &Pauli)| blade >> i & 1 == 1;
     base.iter().enumerate().filter(inside).fold(Pauli::default(), |p, (_, &g)| p.times(g))
+}
+
+vectorised! {
+    /// One sheet of [`SpinBasis::represent`].
+    fn represent_sheet<const FUSED: bool, T: Scalar>(
+        basis: &SpinBasis,
+        sheet: &Sheet,
+        x: &[T],
+        start: usize,
+        width: usize,
+        out: &mut [T],
+    ) {
+        if sheet.gaps {
+            out.fill(T::ZERO);
+        }
+        for term in &sheet.terms {
+            let from = &x[term.column(start, x.len() / width) * width..][..width];
+            let to = &mut out[term.entry as usize * width..][..width];
+            let pairs = to.iter_mut().zip(from);
+            match (term.adds, term.negative) {
+                (false, false) => pairs.for_each(|(to, &from)| *to = from),
+                (false, true) => pairs.for_each(|(to, &from)| *to = -from),
+                (true, false) => pairs.for_each(|(to, &from)| *to += from),
+                (true, true) => pairs.for_each(|(to, &from)| *to -= from),
+            }
+        }
+        basis.butterflies(out, width);
+    }
+}
+
+vectorised! {
+    /// One sheet of [`SpinBasis::recover`].
+    fn recover_sheet<const FUSED: bool, T: Scalar>(
+        basis: &SpinBasis,
+        sheet: &Sheet,
+        data: &mut [T],
+        start: usize,
+        width: usize,
+        y: &mut [T],
+    ) {
+        basis.butterflies(data, width);
+        let weight = T::from_f64(basis.weight);
+        let features = y.len() / width;
+        for term in &sheet.terms {
+            let scale = if term.negative { -weight } else { weight };
+            let to = &mut y[term.column(start, features) * width..][..width];
+            let from = &data[term.entry as usize * width..][..width];
+            to.iter_mut().zip(from).for_each(|(to, &from)| *to += scale * from);
+        }
+    }
 }
 
 /// One sheet for odd `n` (and for the scalars, `n = 0`). For n = 1 mod 4 one representation does

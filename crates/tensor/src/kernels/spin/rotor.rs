@@ -1,8 +1,11 @@
 //! Rotors as matrices, and gradients back to their bivectors.
 
 use super::basis::{SpinBasis, bivector_pairs};
+use crate::kernels::gemm::Arg;
+use crate::kernels::gemm::panels::Panels;
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
+use std::any::TypeId;
 
 /// On which side of the multivector a rotor acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +17,30 @@ pub enum Side {
 }
 
 /// `exp(b)` ready to act on sheets, with what its gradient needs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SpinRotor<T> {
     /// Decomposition of the skew matrix of `b`; absent if `b` is not finite.
     eigen: Option<SkewEigen>,
-    /// One orthogonal matrix for each block, (unit · size, unit · size).
-    pub(super) forms: Vec<Mat<T>>,
+    /// One for each block.
+    pub(super) forms: Vec<Form<T>>,
+}
+
+/// The orthogonal matrix of a rotor on the sheets of one block, (unit · size, unit · size).
+#[derive(Clone, Debug)]
+pub(super) struct Form<T> {
+    pub(super) matrix: Mat<T>,
+    /// The matrix and its transpose, packed, where this machine has tiles for the scalar.
+    pub(super) panels: Option<[Panels; 2]>,
+}
+
+impl<T: Scalar> Form<T> {
+    fn new(matrix: Mat<T>) -> Self {
+        let single = TypeId::of::<T>() == TypeId::of::<f32>();
+        let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
+        let forward = packed(matrix.view().into());
+        let back = packed(Arg::Transposed(matrix.view()));
+        Self { panels: forward.zip(back).map(|(forward, back)| [forward, back]), matrix }
+    }
 }
 
 /// A complex matrix.
@@ -49,13 +70,15 @@ impl SpinBasis {
             Ok(eigen) => {
                 let forms = blocks
                     .map(|block| {
-                        self.real_form(&self.product_of_planes(&eigen, block), side).cast()
+                        let matrix = self.real_form(&self.product_of_planes(&eigen, block), side);
+                        Form::new(matrix.cast())
                     })
                     .collect();
                 SpinRotor { eigen: Some(eigen), forms }
             }
             Err(_) => {
-                let nan = |_| Mat::from_fn(side_len, side_len, |_, _| T::from_f64(f64::NAN));
+                let nan = |_, _| T::from_f64(f64::NAN);
+                let nan = |_| Form::new(Mat::from_fn(side_len, side_len, nan));
                 SpinRotor { eigen: None, forms: blocks.map(nan).collect() }
             }
         }

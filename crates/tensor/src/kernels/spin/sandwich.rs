@@ -2,8 +2,9 @@
 
 use super::basis::{Sheet, SpinBasis};
 use super::pauli::Pauli;
-use super::rotor::SpinRotor;
-use crate::kernels::gemm::{Arg, Write, product};
+use super::rotor::{Form, SpinRotor};
+use crate::kernels::gemm::panels::Columns;
+use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar, Scratch};
 
 /// The two rotors of `r x reverse(s)`.
@@ -53,10 +54,10 @@ impl SpinBasis {
         let mut half = Scratch::new(sheet_len);
         let sheets = x.chunks_exact(sheet_len).zip(y.chunks_exact_mut(sheet_len));
         for (sheet, (x, y)) in self.sheets.iter().zip(sheets) {
-            let left = &rotors.left.forms[sheet.left];
-            let right = &rotors.right.forms[sheet.right];
-            self.apply_left(oriented(left, direction), x, &mut half);
-            self.apply_right(oriented(right, direction), &half, (y, scale, write));
+            let left = (&rotors.left.forms[sheet.left], direction);
+            let right = (&rotors.right.forms[sheet.right], direction);
+            self.apply_left(left, x, &mut half);
+            self.apply_right(right, &half, (y, scale, write));
         }
     }
 
@@ -66,23 +67,32 @@ impl SpinBasis {
         (rows, len / rows)
     }
 
-    fn apply_left<T: Scalar>(&self, form: Arg<'_, T>, x: &[T], y: &mut [T]) {
+    fn apply_left<T: Scalar>(&self, form: Oriented<'_, T>, x: &[T], y: &mut [T]) {
         let (rows, cols) = self.left_view(x.len());
+        let columns = Columns { groups: 1, run: cols, group: 0, row: cols };
+        if in_tiles(form, columns, x, (y, T::ONE, Write::Set)) {
+            return;
+        }
         let x = MatRef::new(x, rows, cols);
-        product(T::ONE, form, x.into(), MatMut::new(y, rows, cols), Write::Set);
+        product(T::ONE, oriented(form), x.into(), MatMut::new(y, rows, cols), Write::Set);
     }
 
     fn apply_right<T: Scalar>(
         &self,
-        form: Arg<'_, T>,
+        form: Oriented<'_, T>,
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
         let side = self.unit * self.size;
         let width = x.len() / self.sheet_len();
+        let groups = x.len() / (side * width);
+        let columns = Columns { groups, run: width, group: side * width, row: width };
+        if in_tiles(form, columns, x, (&mut *y, scale, write)) {
+            return;
+        }
+        let form = oriented(form);
         if width == 1 {
             // One multivector: its groups are the rows of one product.
-            let groups = x.len() / side;
             let (x, y) = (MatRef::new(x, groups, side), MatMut::new(y, groups, side));
             let transposed = match form {
                 Arg::Plain(form) => Arg::Transposed(form),
@@ -176,9 +186,31 @@ impl SpinBasis {
     }
 }
 
-fn oriented<T: Scalar>(form: &Mat<T>, direction: Direction) -> Arg<'_, T> {
+/// A rotor's matrix, and which way it is applied.
+type Oriented<'a, T> = (&'a Form<T>, Direction);
+
+fn oriented<T: Scalar>((form, direction): Oriented<'_, T>) -> Arg<'_, T> {
     match direction {
-        Direction::Forward => Arg::Plain(form.view()),
-        Direction::Back => Arg::Transposed(form.view()),
+        Direction::Forward => Arg::Plain(form.matrix.view()),
+        Direction::Back => Arg::Transposed(form.matrix.view()),
     }
+}
+
+/// Multiplies columns by a packed matrix; says no where there is none or the columns do not fit.
+fn in_tiles<T: Scalar>(
+    (form, direction): Oriented<'_, T>,
+    columns: Columns,
+    x: &[T],
+    (y, scale, write): (&mut [T], T, Write),
+) -> bool {
+    let Some([forward, back]) = &form.panels else {
+        return false;
+    };
+    let panels = if direction == Direction::Forward { forward } else { back };
+    if !panels.fit(columns) {
+        return false;
+    }
+    let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
+    panels.apply(columns, bytemuck::cast_slice(x), y);
+    true
 }

@@ -1,45 +1,71 @@
 //! Transposition between rows of samples and columns of features, tile by tile.
 
-use crate::{MatMut, MatRef, Scalar};
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86;
 
-/// Side of a tile: a cache line of `f32`.
+use super::instructions::Instructions;
+use crate::{MatMut, MatRef, Scalar};
+use std::any::TypeId;
+
+/// Side of a tile of numbers that are not transposed in registers: a cache line of `f32`.
 const TILE: usize = 16;
 
-/// Number `b` of feature `k` becomes `columns[k * rows + b]`.
+/// Number `b` of feature `k` becomes `columns[k * width + b]`, for `width` of at least the rows of
+/// `x` (rows, features); numbers beyond the rows keep what they hold.
 ///
 /// # Panics
-/// If `columns` does not hold as many numbers as `x` (rows, features).
+/// If `columns` does not hold `width` numbers of each feature, or `width` is less than the rows.
 #[track_caller]
-pub fn to_columns<T: Scalar>(x: MatRef<'_, T>, columns: &mut [T]) {
-    let (rows, features) = (x.rows(), x.cols());
-    assert_eq!(columns.len(), rows * features, "numbers of the columns");
-    for first in (0..features).step_by(TILE) {
-        let last = features.min(first + TILE);
-        // Consecutive writes; the lines that are read are few enough to stay in cache.
-        for k in first..last {
-            for (b, value) in columns[k * rows..][..rows].iter_mut().enumerate() {
-                *value = x.at(b, k);
-            }
-        }
-    }
+pub fn to_columns<T: Scalar>(x: MatRef<'_, T>, width: usize, columns: &mut [T]) {
+    assert_eq!(columns.len(), width * x.cols(), "numbers of the columns");
+    assert!(width >= x.rows(), "{} rows in columns of {width}", x.rows());
+    transpose((x.data(), x.stride()), (columns, width), x.rows(), x.cols());
 }
 
 /// The inverse of [`to_columns`].
 ///
 /// # Panics
-/// If `columns` does not hold as many numbers as `y` (rows, features).
+/// As [`to_columns`].
 #[track_caller]
-pub fn from_columns<T: Scalar>(columns: &[T], y: &mut MatMut<'_, T>) {
-    let (rows, features) = (y.rows(), y.cols());
-    assert_eq!(columns.len(), rows * features, "numbers of the columns");
-    for first in (0..features).step_by(TILE) {
-        let last = features.min(first + TILE);
-        for b in 0..rows {
-            for (k, value) in (first..last).zip(&mut y.row_mut(b)[first..last]) {
-                *value = columns[k * rows + b];
+pub fn from_columns<T: Scalar>(columns: &[T], width: usize, y: &mut MatMut<'_, T>) {
+    let (rows, features, stride) = (y.rows(), y.cols(), y.stride());
+    assert_eq!(columns.len(), width * features, "numbers of the columns");
+    assert!(width >= rows, "{rows} rows in columns of {width}");
+    transpose((columns, width), (y.data_mut(), stride), features, rows);
+}
+
+/// Writes the transpose of `from` (rows, cols) to `to` (cols, rows), each with its row stride.
+fn transpose<T: Scalar>(
+    (from, from_stride): (&[T], usize),
+    (to, to_stride): (&mut [T], usize),
+    rows: usize,
+    cols: usize,
+) {
+    if TypeId::of::<T>() == TypeId::of::<f32>() && Instructions::here() > Instructions::Common {
+        let (from, to) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
+        return in_registers((from, from_stride), (to, to_stride), rows, cols);
+    }
+    for first in (0..cols).step_by(TILE) {
+        let last = cols.min(first + TILE);
+        // Consecutive writes; the lines that are read are few enough to stay in cache.
+        for col in first..last {
+            for row in 0..rows {
+                to[col * to_stride + row] = from[row * from_stride + col];
             }
         }
     }
+}
+
+/// [`transpose`] where there is more than [`Instructions::Common`].
+#[allow(unsafe_code, reason = "the caller has found the instructions")]
+fn in_registers(from: (&[f32], usize), to: (&mut [f32], usize), rows: usize, cols: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's contract.
+    unsafe {
+        x86::transpose(from, to, rows, cols);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("{from:?} {to:?} {rows} {cols}: this architecture has no other instructions");
 }
 
 #[cfg(test)]
@@ -50,13 +76,22 @@ mod tests {
     #[test]
     fn columns_are_the_transpose_and_come_back() {
         for (rows, features) in [(3, 21), (16, 8), (19, 24), (8, 5), (1, 1)] {
-            let x: Mat<f64> = Mat::from_fn(rows, features, |i, j| (100 * i + j) as f64);
-            let mut columns = vec![0.0; rows * features];
-            to_columns(x.view(), &mut columns);
-            assert_eq!(columns, x.transpose().data());
-            let mut y = Mat::zeros(rows, features);
-            from_columns(&columns, &mut y.view_mut());
-            assert_eq!(x, y);
+            for width in [rows, rows + 3] {
+                columns_and_back::<f64>(rows, features, width);
+                columns_and_back::<f32>(rows, features, width);
+            }
         }
+    }
+
+    fn columns_and_back<T: Scalar>(rows: usize, features: usize, width: usize) {
+        let x: Mat<T> = Mat::from_fn(rows, features, |i, j| T::from_f64((100 * i + j) as f64));
+        let mut columns = vec![T::ONE; width * features];
+        to_columns(x.view(), width, &mut columns);
+        let expected =
+            |k: usize| if k % width < rows { x.at(k % width, k / width) } else { T::ONE };
+        assert!(columns.iter().enumerate().all(|(k, &number)| number == expected(k)));
+        let mut y = Mat::zeros(rows, features);
+        from_columns(&columns, width, &mut y.view_mut());
+        assert_eq!(x, y);
     }
 }

@@ -1,0 +1,150 @@
+//! Products of one small matrix, packed once, with many columns that lie in runs.
+#![allow(
+    unsafe_code,
+    reason = "tiles read and write through raw pointers; bounds are checked here"
+)]
+
+use super::blocks::lines_of_left;
+use super::tile::{Place, Tile};
+use super::{Arg, Write};
+
+/// A matrix as the left factor of products: packed for the tiles of this machine.
+#[derive(Clone, Debug)]
+pub(in crate::kernels) struct Panels {
+    tile: Tile,
+    rows: usize,
+    depth: usize,
+    data: Vec<f32>,
+}
+
+/// Where the columns of a right factor and of a result lie: in `groups` runs of `run` numbers.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct Columns {
+    pub groups: usize,
+    pub run: usize,
+    /// Numbers from one run to the next.
+    pub group: usize,
+    /// Numbers from one row to the next.
+    pub row: usize,
+}
+
+impl Panels {
+    /// `None` on machines without tiles.
+    pub(in crate::kernels) fn new(matrix: Arg<'_, f32>) -> Option<Self> {
+        let (rows, depth) = (matrix.rows(), matrix.cols());
+        let tile = Tile::for_rows(rows)?;
+        let mut data = vec![0.0; rows.next_multiple_of(tile.rows) * depth];
+        let lines = lines_of_left(matrix);
+        for (k, panel) in data.chunks_exact_mut((tile.rows * depth).max(1)).enumerate() {
+            let first = k * tile.rows;
+            // SAFETY: the tile is one of this machine's.
+            unsafe {
+                (tile.pack_left)(lines.skip(first, 0), tile.rows.min(rows - first), depth, panel);
+            }
+        }
+        Some(Self { tile, rows, depth, data })
+    }
+
+    /// Whether [`Self::apply`] can do these columns: pairs of registers never end within a run of
+    /// another length than theirs.
+    pub(in crate::kernels) fn fit(&self, columns: Columns) -> bool {
+        let register = self.tile.cols / 2;
+        let in_runs = columns.run.is_multiple_of(2 * register);
+        in_runs || (columns.run == register && columns.groups.is_multiple_of(2))
+    }
+
+    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which lie alike.
+    ///
+    /// # Panics
+    /// If the columns do not fit, or reach beyond `x` or `y`.
+    pub(in crate::kernels) fn apply(
+        &self,
+        columns: Columns,
+        x: &[f32],
+        (y, alpha, write): (&mut [f32], f32, Write),
+    ) {
+        assert!(self.fit(columns), "{columns:?} in tiles of {} columns", self.tile.cols);
+        let Columns { groups, run, group, row } = columns;
+        let end = |rows: usize| groups.saturating_sub(1) * group + rows.max(1) * row - row + run;
+        assert!(x.len() >= end(self.depth), "columns out of bounds");
+        assert!(y.len() >= end(self.rows), "columns out of bounds");
+        let add = write == Write::Add;
+        let register = self.tile.cols / 2;
+        let (pairs_of_run, step) =
+            if run == register { (1, group) } else { (run / (2 * register), register) };
+        for pair in 0..groups * run / (2 * register) {
+            let start = if run == register {
+                2 * pair * group
+            } else {
+                pair / pairs_of_run * group + pair % pairs_of_run * 2 * register
+            };
+            let panels = self.data.chunks_exact(self.tile.rows * self.depth);
+            for (k, panel) in panels.enumerate() {
+                let first = k * self.tile.rows;
+                let height = self.tile.rows.min(self.rows - first);
+                // SAFETY: `start` is that of two registers in each row of `x` and `y`, whose last
+                // numbers the assertions above found within bounds; the panel is whole.
+                unsafe {
+                    let from = Place { at: x.as_ptr().add(start), row, register: step };
+                    let at = y.as_mut_ptr().add(start + first * row);
+                    let into = Place { at, row, register: step };
+                    (self.tile.multiply)(
+                        self.depth,
+                        panel.as_ptr(),
+                        from,
+                        into,
+                        height,
+                        (alpha, add),
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::random;
+    use super::*;
+    use crate::Mat;
+
+    #[test]
+    fn columns_in_runs_equal_the_naive_twin() {
+        for (rows, depth) in [(64, 64), (8, 8), (32, 20), (5, 3), (128, 64)] {
+            let matrix: Mat<f32> = random(rows, depth, 1);
+            let Some(panels) = Panels::new(matrix.view().into()) else {
+                return;
+            };
+            let height = rows.max(depth);
+            for (groups, run) in [(1, 64), (3, 32), (4, 16), (2, 8)] {
+                let columns = Columns { groups, run, group: height * run, row: run };
+                if !panels.fit(columns) {
+                    continue;
+                }
+                let x: Mat<f32> = random(groups * height, run, 2);
+                let before: Mat<f32> = random(groups * height, run, 3);
+                let mut y = before.clone();
+                panels.apply(columns, x.data(), (y.data_mut(), 2.0, Write::Add));
+                for g in 0..groups {
+                    for i in 0..rows {
+                        for b in 0..run {
+                            let term = |k| matrix.at(i, k) * x.at(g * height + k, b);
+                            let sum: f32 = (0..depth).map(term).sum();
+                            let want = before.at(g * height + i, b) + 2.0 * sum;
+                            let found = y.at(g * height + i, b);
+                            assert!((found - want).abs() < 1e-3, "{found} is not {want}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_packed_matrix_may_be_transposed() {
+        let matrix: Mat<f32> = random(24, 40, 1);
+        let whole = matrix.transpose();
+        let panels = |arg| Panels::new(arg).map(|panels| panels.data);
+        assert_eq!(panels(Arg::Transposed(matrix.view())), panels(whole.view().into()));
+    }
+}
