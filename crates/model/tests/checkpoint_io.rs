@@ -229,11 +229,12 @@ fn a_copy_that_differs_is_found_out() {
 #[test]
 fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
     let dir = tempfile::tempdir().unwrap();
-    // Three blocks of the vocabulary; widths whose products take different paths.
-    for (k, (hidden, tied)) in [(64, true), (64, false), (24, false)].into_iter().enumerate() {
+    // Several blocks of the vocabulary; extents whose products take different paths.
+    let cases = [(64, true, 9_001), (64, false, 9_001), (24, false, 9_001), (24, true, 4_097)];
+    for (k, (hidden, tied, vocab)) in cases.into_iter().enumerate() {
         let mut json = config_json();
         let fields = json.as_object_mut().unwrap();
-        fields.insert("vocab_size".into(), json!(9_001));
+        fields.insert("vocab_size".into(), json!(vocab));
         fields.insert("hidden_size".into(), json!(hidden));
         fields.insert("tie_word_embeddings".into(), json!(tied));
         fields.insert("max_position_embeddings".into(), json!(64));
@@ -243,7 +244,7 @@ fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
         let mut source = Source::of_new_model(decoder.config(), Vec::new());
         source.config = json.as_object().unwrap().clone();
         let out = dir.path().join(k.to_string());
-        let saved = save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
+        let saved = save(&decoder, &source, &SaveOptions::new(Form::Native), &out).unwrap();
         assert_eq!(saved.max_difference, 0.0, "hidden {hidden}, tied {tied}");
 
         // The last row of the vocabulary, for which no prompt asks.
@@ -253,6 +254,9 @@ fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
             }
         });
         let error = verify(&out, &decoder, &[TOKENS.to_vec()], Form::Native).unwrap_err();
+        assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
+        let (other, _) = small_model();
+        let error = verify(&out, &other, &[TOKENS.to_vec()], Form::Native).unwrap_err();
         assert!(matches!(error, CheckpointError::Differs { .. }), "{error}");
     }
 }

@@ -377,11 +377,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| fs::read(&path).unwrap());
-            write_atomic(&path, b"through").unwrap();
-            assert_eq!(reader.join().unwrap(), b"through");
-        });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let pipe = path.clone();
+        std::thread::spawn(move || sender.send(fs::read(pipe).unwrap()));
+        write_atomic(&path, b"through").unwrap();
+        let read = receiver.recv_timeout(std::time::Duration::from_secs(60));
+        assert_eq!(read.expect("the reader ends"), b"through");
         assert_eq!(names(dir.path()), ["pipe"]);
     }
 
