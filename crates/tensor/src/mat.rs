@@ -4,6 +4,7 @@
 //! stride, so that a block of columns of a larger matrix is a view too.
 
 use crate::Scalar;
+use std::any::TypeId;
 
 /// Owned, contiguous, row-major matrix.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -226,8 +227,9 @@ impl<'a, T: Scalar> MatRef<'a, T> {
     /// The same view, by the name of its scalar in code that has found out which one it is.
     ///
     /// # Panics
-    /// If the scalars differ in size.
+    /// If the scalars differ.
     pub(crate) fn of_scalar<U: Scalar>(self) -> MatRef<'a, U> {
+        assert_eq!(TypeId::of::<T>(), TypeId::of::<U>(), "another scalar");
         let data = bytemuck::cast_slice(self.data);
         MatRef { data, rows: self.rows, cols: self.cols, stride: self.stride }
     }
@@ -328,6 +330,7 @@ impl<'a, T: Scalar> MatMut<'a, T> {
 
     /// As [`MatRef::of_scalar`].
     pub(crate) fn of_scalar<U: Scalar>(self) -> MatMut<'a, U> {
+        assert_eq!(TypeId::of::<T>(), TypeId::of::<U>(), "another scalar");
         let data = bytemuck::cast_slice_mut(self.data);
         MatMut { data, rows: self.rows, cols: self.cols, stride: self.stride }
     }

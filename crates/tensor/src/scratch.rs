@@ -18,7 +18,7 @@ impl<T: Scalar> Scratch<T> {
     /// `len` numbers, whatever was left in them.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        let mut data = T::pool().with(|pool| pool.borrow_mut().pop()).unwrap_or_default();
+        let mut data = T::pool().with(|pool| best(&mut pool.borrow_mut(), len)).unwrap_or_default();
         if data.len() < len {
             data.resize(len, T::ZERO);
         }
@@ -32,6 +32,14 @@ impl<T: Scalar> Scratch<T> {
         scratch.fill(T::ZERO);
         scratch
     }
+}
+
+/// Takes the smallest buffer that is large enough, or else the largest.
+fn best<T>(pool: &mut Vec<Vec<T>>, len: usize) -> Option<Vec<T>> {
+    let fits = |(_, data): &(usize, &Vec<T>)| data.len() >= len;
+    let smallest = pool.iter().enumerate().filter(fits).min_by_key(|(_, data)| data.len());
+    let chosen = smallest.or_else(|| pool.iter().enumerate().max_by_key(|(_, data)| data.len()));
+    chosen.map(|(place, _)| place).map(|place| pool.swap_remove(place))
 }
 
 impl<T: Scalar> Drop for Scratch<T> {

@@ -66,7 +66,7 @@ pub struct RotorSpec {
 
 /// Numbers that the working memory of one block of rows holds of one multivector batch.
 const BLOCK_NUMBERS: usize = 1 << 15;
-/// Rows handled side by side. A block with fewer is filled up with zeros.
+/// Rows handled side by side. A block with fewer, but for a single row, is filled up with zeros.
 const LANES: usize = 16;
 
 /// Rotors on chunks of the features.
@@ -248,9 +248,13 @@ impl BlockGrads {
     }
 }
 
-/// The width of a block of rows: whole groups of [`LANES`], but for single rows.
+/// The width of a block of rows: one, one group of [`LANES`], or pairs of groups.
 fn lanes(rows: usize) -> usize {
-    if rows == 1 { 1 } else { rows.next_multiple_of(LANES) }
+    match rows {
+        0 | 1 => rows,
+        2..=LANES => LANES,
+        _ => rows.next_multiple_of(2 * LANES),
+    }
 }
 
 /// The columns of a block of rows, `width` wide.

@@ -24,6 +24,8 @@ const DEPTH: usize = 512;
 const COLS: usize = 512;
 /// Rows of one piece of parallel work.
 const ROWS: usize = 112;
+/// Fewest pieces of a product, where columns allow.
+const FEWEST_PIECES: usize = 4;
 /// Numbers of the right factor that are packed at one time, unless one block has more.
 const PACKED: usize = 1 << 20;
 /// Panels that a thread packs as one piece.
@@ -65,6 +67,7 @@ pub(super) fn product(
 ) {
     let (rows, depth, cols, stride) = (c.rows(), a.cols(), c.cols(), c.stride());
     assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
+    assert!(rows * depth * cols > 0, "an empty product");
     let (left, right) = (lines_of_left(a), lines_of_right(b));
     let into = Pointer(c.data_mut().as_mut_ptr());
     let product = Product { tile, alpha, write, left, depth, into, stride };
@@ -141,7 +144,9 @@ fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Ite
 
 /// Rows and columns of the pieces of a result; those that read the same columns come together.
 fn pieces(tile: Tile, rows: usize, cols: Range<usize>) -> Vec<(Range<usize>, Range<usize>)> {
-    parts(cols, COLS, tile.cols)
+    // Of few rows, columns make the pieces.
+    let wide = cols.len().div_ceil(FEWEST_PIECES.div_ceil(rows.div_ceil(ROWS))).max(FEWEST);
+    parts(cols, wide.min(COLS), tile.cols)
         .flat_map(|cols| parts(0..rows, ROWS, tile.rows).map(move |rows| (rows, cols.clone())))
         .collect()
 }

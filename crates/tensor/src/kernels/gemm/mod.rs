@@ -245,7 +245,7 @@ fn product_in_pieces<T: Scalar>(
 
 /// A pointer that threads may share, since each writes its own part.
 struct Pointer<T>(*mut T);
-// SAFETY: used only in `product_in_pieces`, where every thread writes disjoint elements.
+// SAFETY: used only where every thread writes elements of its own.
 unsafe impl<T: Send> Send for Pointer<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Pointer<T> {}
@@ -357,6 +357,7 @@ mod tests {
             (200, 300, 100),
             (30, 500, 150),
             (300, 200, 61),
+            (60, 700, 130),
             (0, 4, 3),
             (4, 0, 3),
         ] {
@@ -386,6 +387,45 @@ mod tests {
                 let want = if (3..7).contains(&j) { expected.at(i, j - 3) } else { 0.0 };
                 assert!((c.at(i, j) - want).abs() < 1e-12);
             }
+        }
+    }
+
+    /// Rows and columns that do not fill the last tile, inside a wider matrix.
+    #[test]
+    fn tiles_leave_alone_what_is_around_their_result() {
+        let (a, b): (Mat<f32>, Mat<f32>) = (random(61, 100, 3), random(90, 77, 4));
+        let mut c = Mat::from_fn(61, 99, |_, _| 7.0);
+        product(
+            1.0,
+            a.view().columns(5, 90).into(),
+            b.view().into(),
+            c.view_mut().columns(9, 77),
+            Write::Set,
+        );
+        let expected = naive(&a.view().columns(5, 90).to_mat(), &b);
+        for i in 0..61 {
+            for j in 0..99 {
+                let inside = (9..86).contains(&j);
+                let want = if inside { expected.at(i, j - 9) } else { 7.0 };
+                assert!((f64::from(c.at(i, j)) - want).abs() < 1e-4);
+            }
+        }
+    }
+
+    #[test]
+    fn bits_depend_neither_on_threads_nor_on_what_else_is_computed() {
+        let (a, b): (Mat<f32>, Mat<f32>) = (random(300, 1100, 5), random(1100, 1200, 6));
+        let (mut whole, mut alone) = (Mat::zeros(300, 1200), Mat::zeros(300, 1200));
+        let (a, b) = (a.view(), b.view());
+        product(1.0, a.into(), b.into(), whole.view_mut(), Write::Set);
+        product_on_this_thread(1.0, a.into(), b.into(), alone.view_mut(), Write::Set);
+        assert_eq!(whole, alone);
+        let mut part = Mat::zeros(100, 256);
+        let (rows, cols) = (a.rows_range(150, 100), b.columns(700, 256));
+        product(1.0, rows.into(), cols.into(), part.view_mut(), Write::Set);
+        if tile::Tile::of_this_machine().is_some() {
+            let same = whole.view().rows_range(150, 100).columns(700, 256).to_mat();
+            assert_eq!(part, same);
         }
     }
 }

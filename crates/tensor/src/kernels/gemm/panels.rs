@@ -31,18 +31,22 @@ pub(in crate::kernels) struct Columns {
 impl Panels {
     /// `None` on machines without tiles.
     pub(in crate::kernels) fn new(matrix: Arg<'_, f32>) -> Option<Self> {
+        Tile::for_rows(matrix.rows()).map(|tile| Self::of_tile(tile, matrix))
+    }
+
+    fn of_tile(tile: Tile, matrix: Arg<'_, f32>) -> Self {
         let (rows, depth) = (matrix.rows(), matrix.cols());
-        let tile = Tile::for_rows(rows)?;
+        assert!(rows * depth > 0, "an empty matrix");
         let mut data = vec![0.0; rows.next_multiple_of(tile.rows) * depth];
         let lines = lines_of_left(matrix);
-        for (k, panel) in data.chunks_exact_mut((tile.rows * depth).max(1)).enumerate() {
+        for (k, panel) in data.chunks_exact_mut(tile.rows * depth).enumerate() {
             let first = k * tile.rows;
             // SAFETY: the tile is one of this machine's.
             unsafe {
                 (tile.pack_left)(lines.skip(first, 0), tile.rows.min(rows - first), depth, panel);
             }
         }
-        Some(Self { tile, rows, depth, data })
+        Self { tile, rows, depth, data }
     }
 
     /// Whether [`Self::apply`] can do these columns: pairs of registers never end within a run of

@@ -19,6 +19,7 @@ impl Lines<'_> {
     }
 
     /// One number of one line.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn at(&self, line: usize, number: usize) -> f32 {
         let (far, near) = if self.along { (line, number) } else { (number, line) };
         self.data[far * self.stride + near]
@@ -32,6 +33,7 @@ pub(super) type Pack = unsafe fn(Lines<'_>, usize, usize, &mut [f32]);
 
 /// Where rows of two registers each lie.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only tiles look inside"))]
 pub(super) struct Place<P> {
     /// The first register of the first row.
     pub at: P,

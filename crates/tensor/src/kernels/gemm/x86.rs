@@ -27,6 +27,7 @@ pub(super) fn tile_of(rows: usize) -> Option<Tile> {
 
 fn avx512(rows: usize) -> Tile {
     fn of<const ROWS: usize>() -> Tile {
+        const { assert!(ROWS * 32 <= Tile::MOST) }
         let (pack_left, pack_right) = (pack::<ROWS> as _, pack::<32> as _);
         Tile { rows: ROWS, cols: 32, pack_left, pack_right, multiply: multiply_avx512::<ROWS> }
     }
@@ -40,6 +41,7 @@ fn avx512(rows: usize) -> Tile {
 
 fn avx2(rows: usize) -> Tile {
     fn of<const ROWS: usize>() -> Tile {
+        const { assert!(ROWS * 32 <= Tile::MOST) }
         let (pack_left, pack_right) = (pack::<ROWS> as _, pack::<16> as _);
         Tile { rows: ROWS, cols: 16, pack_left, pack_right, multiply: multiply_avx2::<ROWS> }
     }

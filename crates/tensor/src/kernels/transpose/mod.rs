@@ -35,6 +35,7 @@ pub fn from_columns<T: Scalar>(columns: &[T], width: usize, y: &mut MatMut<'_, T
 }
 
 /// Writes the transpose of `from` (rows, cols) to `to` (cols, rows), each with its row stride.
+#[allow(unsafe_code, reason = "instructions are used where they are found")]
 fn transpose<T: Scalar>(
     (from, from_stride): (&[T], usize),
     (to, to_stride): (&mut [T], usize),
@@ -43,7 +44,8 @@ fn transpose<T: Scalar>(
 ) {
     if TypeId::of::<T>() == TypeId::of::<f32>() && Instructions::here() > Instructions::Common {
         let (from, to) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
-        return in_registers((from, from_stride), (to, to_stride), rows, cols);
+        // SAFETY: this machine has the instructions.
+        return unsafe { in_registers((from, from_stride), (to, to_stride), rows, cols) };
     }
     for first in (0..cols).step_by(TILE) {
         let last = cols.min(first + TILE);
@@ -56,9 +58,12 @@ fn transpose<T: Scalar>(
     }
 }
 
-/// [`transpose`] where there is more than [`Instructions::Common`].
+/// [`transpose`] in registers.
+///
+/// # Safety
+/// This machine is of more than [`Instructions::Common`].
 #[allow(unsafe_code, reason = "the caller has found the instructions")]
-fn in_registers(from: (&[f32], usize), to: (&mut [f32], usize), rows: usize, cols: usize) {
+unsafe fn in_registers(from: (&[f32], usize), to: (&mut [f32], usize), rows: usize, cols: usize) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's contract.
     unsafe {

@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 };
 
 /// Side of a square.
-pub(in crate::kernels) const SQUARE: usize = 8;
+const SQUARE: usize = 8;
 /// Columns transposed before the next rows' turn: a few cache lines of each.
 const STRETCH: usize = 64;
 
