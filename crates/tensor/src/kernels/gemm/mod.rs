@@ -1,5 +1,5 @@
-//! Dense matrix products: those of `f32` that are worth packing in tiles of our own ([`blocks`]),
-//! the others through the `gemm` crate.
+//! Dense matrix products: those of `f32` that are worth packing in tiles of our own, the others
+//! through the `gemm` crate.
 //!
 //! Bits do not depend on the number of threads: the result is split into pieces by its shape alone,
 //! each piece is computed by one thread, and the inner dimension is never split between threads.
