@@ -155,6 +155,10 @@ fn single_precision_follows_double_in_every_dimension_and_length_of_batch() {
                 grads: &mut grads,
             };
             single.backward(args, &mut Workspace::default());
+            // The map is orthogonal, so that the gradient of its input goes back to that of its
+            // output.
+            let gap = distance(&apply(&double, &dx.cast()), &dy);
+            assert!(gap < 2e-5, "gradient of the input, n {n}, {rows} rows: {gap}");
             let want = gradients(&double, &x, &dy, &mut Tape::default());
             for k in 0..single.params().len() {
                 let size = want.get(k).iter().fold(1.0f64, |most, g| most.max(g.abs()));

@@ -114,32 +114,46 @@ mod tests {
 
     #[test]
     fn columns_in_runs_equal_the_naive_twin() {
-        for (rows, depth) in [(64, 64), (8, 8), (32, 20), (5, 3), (128, 64)] {
-            let matrix: Mat<f32> = random(rows, depth, 1);
-            let Some(panels) = Panels::new(matrix.view().into()) else {
-                return;
-            };
-            let height = rows.max(depth);
-            for (groups, run) in [(1, 64), (3, 32), (4, 16), (2, 8)] {
-                let columns = Columns { groups, run, group: height * run, row: run };
-                if !panels.fit(columns) {
-                    continue;
+        for tile in Tile::all() {
+            for (rows, depth) in [(64, 64), (8, 8), (32, 20), (5, 3), (128, 64)] {
+                let matrix: Mat<f32> = random(rows, depth, 1);
+                let panels = Panels::of_tile(tile, matrix.view().into());
+                for (groups, run) in [(1, 64), (3, 32), (4, tile.cols / 2), (2, tile.cols / 2)] {
+                    in_runs(&panels, &matrix, groups, run);
                 }
-                let x: Mat<f32> = random(groups * height, run, 2);
-                let before: Mat<f32> = random(groups * height, run, 3);
-                let mut y = before.clone();
-                panels.apply(columns, x.data(), (y.data_mut(), 2.0, Write::Add));
-                for g in 0..groups {
-                    for i in 0..rows {
-                        for b in 0..run {
-                            let term = |k| matrix.at(i, k) * x.at(g * height + k, b);
-                            let sum: f32 = (0..depth).map(term).sum();
-                            let want = before.at(g * height + i, b) + 2.0 * sum;
-                            let found = y.at(g * height + i, b);
-                            assert!((found - want).abs() < 1e-3, "{found} is not {want}");
-                        }
-                    }
-                }
+            }
+        }
+    }
+
+    /// Compares with the definition, for `groups` runs one below the other.
+    fn in_runs(panels: &Panels, matrix: &Mat<f32>, groups: usize, run: usize) {
+        let (rows, depth) = (matrix.rows(), matrix.cols());
+        let height = rows.max(depth);
+        let columns = Columns { groups, run, group: height * run, row: run };
+        let x: Mat<f32> = random(groups * height, run, 2);
+        let before: Mat<f32> = random(groups * height, run, 3);
+        let mut y = before.clone();
+        panels.apply(columns, x.data(), (y.data_mut(), 2.0, Write::Add));
+        for (g, i, b) in (0..groups * rows * run).map(|k| (k / run / rows, k / run % rows, k % run))
+        {
+            let term = |k| matrix.at(i, k) * x.at(g * height + k, b);
+            let sum: f32 = (0..depth).map(term).sum();
+            let want = before.at(g * height + i, b) + 2.0 * sum;
+            let found = y.at(g * height + i, b);
+            assert!((found - want).abs() < 1e-3, "{found} is not {want}");
+        }
+    }
+
+    #[test]
+    fn columns_that_no_pair_of_registers_fills_do_not_fit() {
+        for tile in Tile::all() {
+            let matrix: Mat<f32> = random(8, 8, 1);
+            let panels = Panels::of_tile(tile, matrix.view().into());
+            let half = tile.cols / 2;
+            for (groups, run, fit) in
+                [(3, half, false), (2, half, true), (2, 3 * half, false), (2, half - 1, false)]
+            {
+                assert_eq!(panels.fit(Columns { groups, run, group: 8 * run, row: run }), fit);
             }
         }
     }
@@ -148,7 +162,9 @@ mod tests {
     fn a_packed_matrix_may_be_transposed() {
         let matrix: Mat<f32> = random(24, 40, 1);
         let whole = matrix.transpose();
-        let panels = |arg| Panels::new(arg).map(|panels| panels.data);
-        assert_eq!(panels(Arg::Transposed(matrix.view())), panels(whole.view().into()));
+        for tile in Tile::all() {
+            let panels = |arg| Panels::of_tile(tile, arg).data;
+            assert_eq!(panels(Arg::Transposed(matrix.view())), panels(whole.view().into()));
+        }
     }
 }

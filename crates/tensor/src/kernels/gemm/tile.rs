@@ -70,6 +70,19 @@ impl Tile {
         Self::of_rows(usize::MAX)
     }
 
+    /// Every one that this machine can run.
+    #[cfg(test)]
+    pub(super) fn all() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            super::x86::all()
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            Vec::new()
+        }
+    }
+
     /// The one of this machine whose panels waste least of `rows` rows.
     pub(super) fn for_rows(rows: usize) -> Option<Self> {
         let highest = Self::of_this_machine()?.rows;

@@ -149,6 +149,19 @@ fn pack<const WIDTH: usize>(lines: Lines<'_>, count: usize, depth: usize, panel:
     }
 }
 
+/// Every tile that this machine can run.
+#[cfg(test)]
+pub(super) fn all() -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    if Instructions::here() >= Instructions::Avx512 {
+        tiles.extend([8, 11, 13, 14].map(avx512));
+    }
+    if Instructions::here() >= Instructions::Avx2 {
+        tiles.extend([4, 5, 6].map(avx2));
+    }
+    tiles
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::blocks;
@@ -157,14 +170,7 @@ mod tests {
 
     #[test]
     fn tiles_equal_the_naive_twin() {
-        let mut tiles = Vec::new();
-        if Instructions::here() >= Instructions::Avx512 {
-            tiles.extend([8, 11, 13, 14].map(avx512));
-        }
-        if Instructions::here() >= Instructions::Avx2 {
-            tiles.extend([4, 5, 6].map(avx2));
-        }
-        for tile in tiles {
+        for tile in all() {
             for extents in [(1, 1, 1), (14, 8, 32), (29, 600, 70), (130, 17, 48), (5, 1100, 1030)] {
                 for alone in [true, false] {
                     in_every_orientation(extents, |alpha, a, b, c, write| {
