@@ -83,6 +83,7 @@ macro_rules! operators {
 }
 
 mod rotor_chunks;
+mod rotor_columns;
 mod rotor_layer;
 #[cfg(test)]
 mod rotor_oracle;

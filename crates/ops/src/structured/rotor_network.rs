@@ -328,7 +328,12 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         let hidden = spec.hidden(shape);
-        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
+        let rotor_spec = RotorSpec {
+            chunk: None,
+            single: spec.single_rotor,
+            init: spec.init,
+            ..RotorSpec::default()
+        };
         let rotor =
             |out, inp| <Rotor<T> as Structured<T>>::numbers(&rotor_spec, Shape { out, inp });
         let order = if spec.permute { hidden as u64 } else { 0 };
@@ -356,7 +361,12 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         }
         let shapes = Self::layer_shapes(spec, shape, hidden);
         let (last, mut rotors) = (shapes.len() - 1, 0);
-        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
+        let rotor_spec = RotorSpec {
+            chunk: None,
+            single: spec.single_rotor,
+            init: spec.init,
+            ..RotorSpec::default()
+        };
         let mut layers = Vec::new();
         for (k, &layer_shape) in shapes.iter().enumerate() {
             let weighted = if k == last { spec.proj_parallel } else { k > 0 };

@@ -10,6 +10,7 @@
 
 mod blocks;
 pub(super) mod panels;
+pub(super) mod sums;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
