@@ -167,11 +167,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
     }
 
     fn macs_per_row(&self) -> u64 {
-        let chunks = (self.inp.count + self.out.count) as u64;
-        let shares = self.shares.as_ref().map_or(0, Vec::len) as u64;
-        self.pairs() as u64 * self.basis.sandwich_macs()
-            + chunks * self.basis.butterfly_adds()
-            + shares
+        self.macs_of_inputs() + self.macs_of_sheets()
     }
 
     fn params(&self) -> Vec<Param<'_, T>> {

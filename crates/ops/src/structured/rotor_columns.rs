@@ -81,6 +81,23 @@ impl<T: Scalar> Rotor<T> {
         RowBlocks::new(self.basis.dimension())
     }
 
+    /// Numbers of one row's [`Self::inputs`].
+    pub(super) fn numbers_of_inputs(&self) -> usize {
+        self.inp.count * self.basis.dimension()
+    }
+
+    /// Additions of [`Self::inputs`] for one row.
+    pub(super) fn macs_of_inputs(&self) -> u64 {
+        self.inp.count as u64 * self.basis.butterfly_adds()
+    }
+
+    /// Multiply-adds of [`Self::apply`] for one row.
+    pub(super) fn macs_of_sheets(&self) -> u64 {
+        self.pairs() as u64 * self.basis.sandwich_macs()
+            + self.out.count as u64 * self.basis.butterfly_adds()
+            + self.shares.as_ref().map_or(0, Vec::len) as u64
+    }
+
     fn sandwich(&self, pair: usize) -> Sandwich<'_, T> {
         let [left, right] = &self.rotors()[pair];
         Sandwich { left, right }

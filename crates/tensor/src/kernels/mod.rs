@@ -4,14 +4,13 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
+pub mod branch;
 pub mod cross_entropy;
 pub mod elementwise;
 pub mod gemm;
 pub mod hadamard;
 pub(crate) mod instructions;
 mod lanes;
-pub mod layer_norm;
-pub mod permute;
 pub mod rms_norm;
 pub mod rope;
 pub mod spin;

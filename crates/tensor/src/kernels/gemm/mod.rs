@@ -9,6 +9,8 @@
 )]
 
 mod blocks;
+#[cfg(target_arch = "x86_64")]
+mod dots;
 pub(super) mod panels;
 pub(super) mod sums;
 mod tile;

@@ -10,6 +10,9 @@ use super::{Arg, Write, product_on_this_thread};
 use crate::{Mat, MatRef, Scalar, Scratch};
 use std::any::TypeId;
 
+/// From this side on, packing is paid for by what tiles save.
+const WIDE: usize = 64;
+
 /// Adds `A Bᵀ` to `sums` (rows, rows): entry (i, k) is the sum over all columns of number i of `a`
 /// times number k of `b`, which lie alike.
 ///
@@ -28,7 +31,12 @@ pub(in crate::kernels) fn add_products<T: Scalar>(
     let single = TypeId::of::<T>() == TypeId::of::<f32>();
     if let Some(tile) = Tile::for_rows(side).filter(|_| single) {
         let factors = (bytemuck::cast_slice(a), bytemuck::cast_slice(b));
-        return in_tiles(tile, factors, columns, (bytemuck::cast_slice_mut(sums.data_mut()), side));
+        let sums = (bytemuck::cast_slice_mut(sums.data_mut()), side);
+        #[cfg(target_arch = "x86_64")]
+        if side < WIDE && super::dots::add_products(factors, columns, (&mut *sums.0, side)) {
+            return;
+        }
+        return in_tiles(tile, factors, columns, sums);
     }
     for k in 0..groups {
         let [a, b] = [a, b]
@@ -94,7 +102,8 @@ mod tests {
 
     #[test]
     fn sums_equal_the_definition_and_are_added() {
-        for (side, groups, run) in [(64, 1, 80), (64, 3, 16), (20, 2, 32), (1, 5, 16), (128, 2, 7)]
+        for (side, groups, run) in
+            [(64, 1, 80), (64, 3, 16), (20, 2, 32), (1, 5, 16), (16, 3, 48), (7, 2, 5), (128, 2, 7)]
         {
             let a: Mat<f32> = random(groups * side, run, 1);
             let b: Mat<f32> = random(groups * side, run, 2);

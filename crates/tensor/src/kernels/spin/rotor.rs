@@ -4,6 +4,7 @@ use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
 use crate::kernels::gemm::Arg;
 use crate::kernels::gemm::panels::Panels;
+use crate::kernels::instructions::vectorised;
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
 use std::any::TypeId;
@@ -45,6 +46,7 @@ impl<T: Scalar> Form<T> {
 }
 
 /// A complex matrix.
+#[derive(Clone)]
 struct Complex {
     re: Mat<f64>,
     im: Mat<f64>,
@@ -86,14 +88,10 @@ impl SpinBasis {
     }
 
     fn product_of_planes(&self, eigen: &SkewEigen, block: usize) -> Complex {
-        let mut rotor =
-            Complex { re: Mat::identity(self.size), im: Mat::zeros(self.size, self.size) };
+        let mut rotor: Option<Complex> = None;
         for plane in eigen.planes().iter().filter(|plane| plane.angle > 0.0) {
             let (sin, cos) = plane.angle.sin_cos();
-            let mut factor = Complex {
-                re: Mat::from_fn(self.size, self.size, |i, j| if i == j { cos } else { 0.0 }),
-                im: Mat::zeros(self.size, self.size),
-            };
+            let mut factor = Complex::identity(self.size, cos);
             let pairs = bivector_pairs(self.generators());
             for ((i, j), pauli) in pairs.zip(&self.bivectors[block]) {
                 let weight = sin * (plane.u[i] * plane.v[j] - plane.v[i] * plane.u[j]);
@@ -103,9 +101,9 @@ impl SpinBasis {
                     *factor.im.at_mut(row, column) += weight * im;
                 }
             }
-            rotor = rotor.times(&factor);
+            rotor = Some(rotor.map_or_else(|| factor.clone(), |rotor| rotor.times(&factor)));
         }
-        rotor
+        rotor.unwrap_or_else(|| Complex::identity(self.size, 1.0))
     }
 
     /// The real matrix that does what the complex one does to the columns that a sheet keeps: rows
@@ -259,21 +257,34 @@ pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
     skew
 }
 
-impl Complex {
-    fn times(&self, other: &Self) -> Self {
-        let (rows, inner, cols) = (self.re.rows(), self.re.cols(), other.re.cols());
-        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
-        for i in 0..rows {
-            for k in 0..inner {
-                let (a, b) = (self.re.at(i, k), self.im.at(i, k));
-                let others = other.re.row(k).iter().zip(other.im.row(k));
-                let here = product.re.row_mut(i).iter_mut().zip(product.im.row_mut(i));
-                for ((re, im), (c, d)) in here.zip(others) {
-                    *re += a * c - b * d;
-                    *im += a * d + b * c;
+vectorised! {
+    /// Adds the product of two matrices to a third.
+    fn add_product<const FUSED: bool>(a: &Complex, b: &Complex, product: &mut Complex) {
+        let madd = |a: f64, b: f64, c: f64| if FUSED { a.mul_add(b, c) } else { a * b + c };
+        for i in 0..a.re.rows() {
+            let (to_re, to_im) = (product.re.row_mut(i), product.im.row_mut(i));
+            for k in 0..a.re.cols() {
+                let (u, v) = (a.re.at(i, k), a.im.at(i, k));
+                let from = b.re.row(k).iter().zip(b.im.row(k));
+                for ((re, im), (c, d)) in to_re.iter_mut().zip(&mut *to_im).zip(from) {
+                    *re = madd(u, *c, madd(-v, *d, *re));
+                    *im = madd(u, *d, madd(v, *c, *im));
                 }
             }
         }
+    }
+}
+
+impl Complex {
+    fn identity(size: usize, times: f64) -> Self {
+        let re = Mat::from_fn(size, size, |i, j| if i == j { times } else { 0.0 });
+        Self { re, im: Mat::zeros(size, size) }
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        let (rows, cols) = (self.re.rows(), other.re.cols());
+        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
+        add_product(self, other, &mut product);
         product
     }
 
