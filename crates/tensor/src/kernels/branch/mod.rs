@@ -4,6 +4,9 @@
 //! `y_k += weight · f((x_order(k) - mean) / sqrt(variance + epsilon))`, mean and biased variance over
 //! the features of a sample.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use super::activation::Activation;
 use super::gemm::Write;
 use super::instructions::vectorised;
@@ -54,9 +57,8 @@ impl<T: Scalar> Branch<'_, T> {
             };
             let x = (groups(x), (group, width / LANES), [*mean, *scale]);
             let y = (groups_mut(y), write);
-            // One loop for each cheap function, so that it has no branch inside.
             match self.activation {
-                Activation::Identity => forward_group(*self, x, y, |v| v),
+                Activation::Identity => forward_leaky(*self, x, y, T::ONE),
                 Activation::Leaky { slope } => forward_leaky(*self, x, y, slope),
                 other => forward_group(*self, x, y, |v| other.value(v)),
             }
@@ -78,7 +80,7 @@ impl<T: Scalar> Branch<'_, T> {
             let x = (groups(x), (group, width / LANES), [*mean, *scale]);
             let (dy, dx) = (groups(dy), groups_mut(dx));
             let of_group = match self.activation {
-                Activation::Identity => backward_group(*self, x, dy, dx, |v| (v, T::ONE)),
+                Activation::Identity => backward_leaky(*self, x, (dy, dx), T::ONE),
                 Activation::Leaky { slope } => backward_leaky(*self, x, (dy, dx), slope),
                 other => backward_group(*self, x, dy, dx, |v| (other.value(v), other.slope(v))),
             };
@@ -151,27 +153,32 @@ vectorised! {
     }
 }
 
-vectorised! {
-    fn forward_leaky<const FUSED: bool, T: Scalar>(
-        branch: Branch<'_, T>,
-        x: Group<'_, T>,
-        y: (&mut [[T; LANES]], Write),
-        slope: T,
-    ) {
-        forward_group(branch, x, y, |v| leaky(slope, v));
+/// A leaky nonlinearity, or with a slope of one the identity.
+fn forward_leaky<T: Scalar>(
+    branch: Branch<'_, T>,
+    x: Group<'_, T>,
+    (y, write): (&mut [[T; LANES]], Write),
+    slope: T,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if x86::forward(branch, x, (&mut *y, write), slope) {
+        return;
     }
+    forward_group(branch, x, (y, write), |v| leaky(slope, v));
 }
 
-vectorised! {
-    fn backward_leaky<const FUSED: bool, T: Scalar>(
-        branch: Branch<'_, T>,
-        x: Group<'_, T>,
-        d: (&[[T; LANES]], &mut [[T; LANES]]),
-        slope: T,
-    ) -> BranchSums {
-        let below = |v| if v > T::ZERO { T::ONE } else { slope };
-        backward_group(branch, x, d.0, d.1, |v| (leaky(slope, v), below(v)))
+fn backward_leaky<T: Scalar>(
+    branch: Branch<'_, T>,
+    x: Group<'_, T>,
+    (dy, dx): (&[[T; LANES]], &mut [[T; LANES]]),
+    slope: T,
+) -> BranchSums {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(sums) = x86::backward(branch, x, (dy, &mut *dx), slope) {
+        return sums;
     }
+    let below = |v| if v > T::ZERO { T::ONE } else { slope };
+    backward_group(branch, x, dy, dx, |v| (leaky(slope, v), below(v)))
 }
 
 #[inline(always)]
@@ -187,13 +194,12 @@ fn forward_group<T: Scalar>(
     f: impl Fn(T) -> T,
 ) {
     for (k, y) in y.iter_mut().skip(first).step_by(step).enumerate() {
-        let x = x[branch.source(k) * step + first];
-        let value = |lane: usize| branch.weight * f((x[lane] - mean[lane]) * scale[lane]);
-        *y = if write == Write::Set {
-            std::array::from_fn(value)
-        } else {
-            std::array::from_fn(|lane| y[lane] + value(lane))
-        };
+        let x = &x[branch.source(k) * step + first];
+        let before = if write == Write::Set { [T::ZERO; LANES] } else { *y };
+        for lane in 0..LANES {
+            let v = f((x[lane] - mean[lane]) * scale[lane]);
+            y[lane] = before[lane] + branch.weight * v;
+        }
     }
 }
 
@@ -207,27 +213,29 @@ fn backward_group<T: Scalar>(
 ) -> BranchSums {
     let zero = [T::ZERO; LANES];
     let (mut by_value, mut below, mut total, mut along) = (zero, zero, zero, zero);
+    let weight = branch.weight;
     for (k, dy) in dy.iter().skip(first).step_by(step).enumerate() {
         let at = branch.source(k) * step + first;
-        let v: [T; LANES] = std::array::from_fn(|lane| (x[at][lane] - mean[lane]) * scale[lane]);
-        let d: [T; LANES] = std::array::from_fn(|lane| branch.weight * dy[lane] * f(v[lane]).1);
-        by_value = std::array::from_fn(|lane| by_value[lane] + dy[lane] * f(v[lane]).0);
-        below = std::array::from_fn(|lane| {
-            below[lane] + dy[lane] * if v[lane] > T::ZERO { T::ZERO } else { v[lane] }
-        });
-        total = std::array::from_fn(|lane| total[lane] + d[lane]);
-        along = std::array::from_fn(|lane| along[lane] + d[lane] * v[lane]);
-        dx[at] = d;
+        let (x, dx) = (&x[at], &mut dx[at]);
+        for lane in 0..LANES {
+            let v = (x[lane] - mean[lane]) * scale[lane];
+            let (value, slope) = f(v);
+            let d = weight * dy[lane] * slope;
+            by_value[lane] += dy[lane] * value;
+            below[lane] += dy[lane] * if v > T::ZERO { T::ZERO } else { v };
+            total[lane] += d;
+            along[lane] += d * v;
+            dx[lane] = d;
+        }
     }
     if branch.epsilon.is_some() {
         let count = T::from_f64(1.0 / (x.len() / step).max(1) as f64);
         let (total, along) = (total.map(|sum| sum * count), along.map(|sum| sum * count));
-        let columns = dx.iter_mut().zip(x).skip(first).step_by(step);
-        for (d, x) in columns {
-            *d = std::array::from_fn(|lane| {
+        for (d, x) in dx.iter_mut().zip(x).skip(first).step_by(step) {
+            for lane in 0..LANES {
                 let v = (x[lane] - mean[lane]) * scale[lane];
-                scale[lane] * (d[lane] - total[lane] - v * along[lane])
-            });
+                d[lane] = scale[lane] * (d[lane] - total[lane] - v * along[lane]);
+            }
         }
     }
     let sum = |lanes: [T; LANES]| lanes.into_iter().map(Scalar::to_f64).sum::<f64>();
