@@ -82,6 +82,7 @@ macro_rules! operators {
     };
 }
 
+mod columns;
 mod rotor_chunks;
 mod rotor_columns;
 mod rotor_layer;

@@ -28,8 +28,9 @@
 //! ```
 
 use super::OpSpec;
+use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
-use super::rotor_columns::{RotorTurns, RowBlocks, columns_of};
+use super::rotor_columns::RotorTurns;
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };

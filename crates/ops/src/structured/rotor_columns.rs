@@ -1,54 +1,12 @@
 //! What a rotor does to a block of rows laid out as columns: one feature of all rows side by side.
 
 use super::Rotor;
+use super::columns::RowBlocks;
 use super::rotor_chunks::Chunks;
 use crate::Grads;
-use linwright_tensor::kernels::gemm::Write;
-use linwright_tensor::kernels::spin::{Chunk, Direction, Sandwich, SpinRotor, TurnSums, Turns};
-use linwright_tensor::kernels::transpose::to_columns;
-use linwright_tensor::{MatRef, Scalar, Scratch};
-
-/// Rows handled side by side. A block is filled up with zeros to a multiple of it.
-const LANES: usize = 16;
-/// Numbers that the working memory of one block of rows holds of one vector batch.
-const BLOCK_NUMBERS: usize = 1 << 15;
-/// Most blocks whose gradients one thread sums in the operator's own precision.
-const BLOCKS_OF_PIECE: usize = 8;
-/// Pieces of a batch, where there are enough blocks.
-const PIECES: usize = 32;
-
-/// How a batch is cut: a function of the shape and the rows alone.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowBlocks {
-    /// Rows computed side by side.
-    pub(super) rows: usize,
-}
-
-impl RowBlocks {
-    /// For vectors of `features` numbers.
-    pub(super) fn new(features: usize) -> Self {
-        Self { rows: (BLOCK_NUMBERS / features).clamp(LANES, 4 * LANES) }
-    }
-
-    /// Vectors side by side for a block of `rows`: one group of [`LANES`], or pairs of groups.
-    pub(super) fn width(rows: usize) -> usize {
-        if rows <= LANES { LANES } else { rows.next_multiple_of(2 * LANES) }
-    }
-
-    /// Rows whose gradients are summed before those of others are added.
-    pub(super) fn rows_of_piece(self, rows: usize) -> usize {
-        let blocks = rows.div_ceil(self.rows) / PIECES;
-        blocks.clamp(1, BLOCKS_OF_PIECE) * self.rows
-    }
-}
-
-/// The columns of a block of rows, `width` wide.
-pub(super) fn columns_of<T: Scalar>(rows: MatRef<'_, T>, width: usize) -> Scratch<T> {
-    let len = rows.cols() * width;
-    let mut columns = if rows.rows() < width { Scratch::zeros(len) } else { Scratch::new(len) };
-    to_columns(rows, width, &mut columns);
-    columns
-}
+use linwright_tensor::kernels::gemm::{Direction, Write};
+use linwright_tensor::kernels::spin::{Chunk, Sandwich, SpinRotor, TurnSums, Turns};
+use linwright_tensor::{Scalar, Scratch};
 
 /// Multiplies feature k of `columns` (features, width) by `shares[k]`.
 fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]>) {
@@ -78,7 +36,7 @@ impl RotorTurns {
 impl<T: Scalar> Rotor<T> {
     /// Vectors that fit side by side into the cache.
     pub(super) fn blocks(&self) -> RowBlocks {
-        RowBlocks::new(self.basis.dimension())
+        RowBlocks::new(self.basis.dimension(), 1)
     }
 
     /// Numbers of one row's [`Self::inputs`].

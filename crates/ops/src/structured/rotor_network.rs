@@ -25,7 +25,7 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
-use super::rotor_columns::{RowBlocks, columns_of};
+use super::columns::{RowBlocks, columns_of};
 use super::rotor_layer::{LayerSums, LayerTurns, RotorLayer};
 use super::{OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
@@ -144,7 +144,7 @@ impl<T: Scalar> RotorNetwork<T> {
     /// Vectors that fit side by side into the cache.
     fn blocks(&self) -> RowBlocks {
         let dimension = |layer: &RotorLayer<T>| layer.branches[0].rotor.basis.dimension();
-        RowBlocks::new(self.layers.iter().map(dimension).max().unwrap_or(1))
+        RowBlocks::new(self.layers.iter().map(dimension).max().unwrap_or(1), 1)
     }
 
     /// Numbers that the tape keeps of one row.

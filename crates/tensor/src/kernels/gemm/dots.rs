@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "vector loads take raw pointers; every function states its bounds")]
 
 use super::panels::Columns;
+use crate::MatMut;
 use crate::kernels::instructions::Instructions;
 use std::arch::x86_64::{
     __m256, __m512, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_setzero_ps, _mm256_storeu_ps,
@@ -11,12 +12,12 @@ use std::arch::x86_64::{
 /// Rows of either factor whose inner products are summed at one time.
 const ROWS: usize = 4;
 
-/// Adds `A Bᵀ` to `sums` (side, side); says no if the runs are no whole registers. The caller has
-/// found the lengths right.
+/// Adds `A Bᵀ` to `sums`; says no if the runs are no whole registers. The caller has found the
+/// lengths right.
 pub(super) fn add_products(
     (a, b): (&[f32], &[f32]),
     columns: Columns,
-    (sums, side): (&mut [f32], usize),
+    mut sums: MatMut<'_, f32>,
 ) -> bool {
     let (lanes, tile): (usize, Dots) = match Instructions::here() {
         Instructions::Avx512 => (16, dots_avx512),
@@ -26,15 +27,19 @@ pub(super) fn add_products(
     if !columns.run.is_multiple_of(lanes) {
         return false;
     }
-    for (i, k) in (0..side).step_by(ROWS).flat_map(|i| (0..side).step_by(ROWS).map(move |k| (i, k)))
-    {
-        // Rows beyond the last are the last once more, and their sums not used.
-        let row = |first: usize| move |r: usize| (first + r).min(side - 1) * columns.row;
-        let places = [std::array::from_fn(row(i)), std::array::from_fn(row(k))];
-        // SAFETY: this machine has the instructions; the rows end within `a` and `b`.
-        let products = unsafe { tile(a.as_ptr(), b.as_ptr(), places, columns) };
-        for (sums, products) in sums.chunks_exact_mut(side).skip(i).zip(products) {
-            sums[k..].iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+    let (rows, others) = (sums.rows(), sums.cols());
+    for i in (0..rows).step_by(ROWS) {
+        for k in (0..others).step_by(ROWS) {
+            // Rows beyond the last are the last once more, and their sums not used.
+            let place = |row: usize, end: usize| row.min(end - 1) * columns.row;
+            let left = std::array::from_fn(|r| place(i + r, rows));
+            let right = std::array::from_fn(|r| place(k + r, others));
+            // SAFETY: this machine has the instructions; the rows end within `a` and `b`.
+            let products = unsafe { tile(a.as_ptr(), b.as_ptr(), [left, right], columns) };
+            for (row, products) in (i..rows).zip(products) {
+                let sums = &mut sums.row_mut(row)[k..];
+                sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+            }
         }
     }
     true

@@ -42,4 +42,4 @@ mod x86;
 pub use basis::{BladeOrder, MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
 pub use change::Chunk;
 pub use rotor::{Side, SpinRotor, skew_matrix};
-pub use sandwich::{Direction, Sandwich, TurnSums, Turns};
+pub use sandwich::{Sandwich, TurnSums, Turns};

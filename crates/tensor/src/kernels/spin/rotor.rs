@@ -2,12 +2,10 @@
 
 use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
-use crate::kernels::gemm::Arg;
-use crate::kernels::gemm::panels::Panels;
+use crate::kernels::gemm::form::Form;
 use crate::kernels::instructions::vectorised;
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
-use std::any::TypeId;
 
 /// On which side of the multivector a rotor acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,26 +21,8 @@ pub enum Side {
 pub struct SpinRotor<T> {
     /// Decomposition of the skew matrix of `b`; absent if `b` is not finite.
     eigen: Option<SkewEigen>,
-    /// One for each block.
+    /// The orthogonal matrix of the rotor on the sheets of each block, (side, side).
     pub(super) forms: Vec<Form<T>>,
-}
-
-/// The orthogonal matrix of a rotor on the sheets of one block, (unit · size, unit · size).
-#[derive(Clone, Debug)]
-pub(super) struct Form<T> {
-    pub(super) matrix: Mat<T>,
-    /// The matrix and its transpose, packed, where this machine has tiles for the scalar.
-    pub(super) panels: Option<[Panels; 2]>,
-}
-
-impl<T: Scalar> Form<T> {
-    fn new(matrix: Mat<T>) -> Self {
-        let single = TypeId::of::<T>() == TypeId::of::<f32>();
-        let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
-        let forward = packed(matrix.view().into());
-        let back = packed(Arg::Transposed(matrix.view()));
-        Self { panels: forward.zip(back).map(|(forward, back)| [forward, back]), matrix }
-    }
 }
 
 /// A complex matrix.

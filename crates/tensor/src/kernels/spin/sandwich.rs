@@ -1,11 +1,11 @@
 //! The products `R X Sᴴ` on sheets, and the sums over a batch that gradients need.
 
 use super::basis::SpinBasis;
-use super::rotor::{Form, Side, SpinRotor};
+use super::rotor::{Side, SpinRotor};
 use crate::kernels::gemm::panels::Columns;
 use crate::kernels::gemm::sums::add_products;
-use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
-use crate::{Mat, MatMut, MatRef, Scalar, Scratch};
+use crate::kernels::gemm::{Direction, Write};
+use crate::{Mat, Scalar, Scratch};
 
 /// The two rotors of `r x reverse(s)`.
 #[derive(Clone, Copy, Debug)]
@@ -14,15 +14,6 @@ pub struct Sandwich<'a, T> {
     pub left: &'a SpinRotor<T>,
     /// `s`.
     pub right: &'a SpinRotor<T>,
-}
-
-/// Which way a sandwich is applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// `r x reverse(s)`.
-    Forward,
-    /// `reverse(r) x s`: the inverse, which is the transpose.
-    Back,
 }
 
 /// Gradients of one sandwich product with respect to further small turns: `exp(b) exp(t)`.
@@ -60,59 +51,22 @@ impl SpinBasis {
         let width = x.len() / self.dimension();
         let sheet_len = self.sheet_len() * width;
         let mut half = Scratch::new(sheet_len);
+        let [of_left, of_right] = self.columns_of_sheet(width);
         let sheets = x.chunks_exact(sheet_len).zip(y.chunks_exact_mut(sheet_len));
         for (sheet, (x, y)) in self.sheets.iter().zip(sheets) {
-            let left = (&rotors.left.forms[sheet.left], direction);
-            let right = (&rotors.right.forms[sheet.right], direction);
-            self.apply_left(left, x, &mut half);
-            self.apply_right(right, &half, (y, scale, write));
+            let left = &rotors.left.forms[sheet.left];
+            let right = &rotors.right.forms[sheet.right];
+            left.apply(direction, of_left, x, (&mut half, T::ONE, Write::Set));
+            right.apply(direction, of_right, &half, (y, scale, write));
         }
     }
 
-    /// Rows and columns of a sheet as the left rotor sees it.
-    fn left_view(&self, len: usize) -> (usize, usize) {
-        let rows = self.side();
-        (rows, len / rows)
-    }
-
-    fn apply_left<T: Scalar>(&self, form: Oriented<'_, T>, x: &[T], y: &mut [T]) {
-        let (rows, cols) = self.left_view(x.len());
-        let columns = Columns { groups: 1, run: cols, group: 0, row: cols };
-        if in_tiles(form, columns, x, (y, T::ONE, Write::Set)) {
-            return;
-        }
-        let x = MatRef::new(x, rows, cols);
-        product(T::ONE, oriented(form), x.into(), MatMut::new(y, rows, cols), Write::Set);
-    }
-
-    fn apply_right<T: Scalar>(
-        &self,
-        form: Oriented<'_, T>,
-        x: &[T],
-        (y, scale, write): (&mut [T], T, Write),
-    ) {
-        let side = self.side();
-        let width = x.len() / self.sheet_len();
-        let groups = x.len() / (side * width);
-        let columns = Columns { groups, run: width, group: side * width, row: width };
-        if in_tiles(form, columns, x, (&mut *y, scale, write)) {
-            return;
-        }
-        let form = oriented(form);
-        if width == 1 {
-            // One multivector: its groups are the rows of one product.
-            let (x, y) = (MatRef::new(x, groups, side), MatMut::new(y, groups, side));
-            let transposed = match form {
-                Arg::Plain(form) => Arg::Transposed(form),
-                Arg::Transposed(form) => Arg::Plain(form),
-            };
-            return product(scale, x.into(), transposed, y, write);
-        }
-        let group = side * width;
-        for (x, y) in x.chunks_exact(group).zip(y.chunks_exact_mut(group)) {
-            let (x, y) = (MatRef::new(x, side, width), MatMut::new(y, side, width));
-            product(scale, form, x.into(), y, write);
-        }
+    /// The columns of a sheet that the left rotor acts on, and those that the right one does.
+    fn columns_of_sheet(&self, width: usize) -> [Columns; 2] {
+        let (len, side) = (self.sheet_len() * width, self.side());
+        let (run, group) = (len / side, side * width);
+        let left = Columns { groups: 1, run, group: 0, row: run };
+        [left, Columns { groups: len / group, run: width, group, row: width }]
     }
 
     /// Adds what the gradients of small turns need, given the input `x` of [`Self::sandwich`] and
@@ -126,15 +80,12 @@ impl SpinBasis {
     /// If the lengths do not fit.
     pub fn add_to_sums<T: Scalar>(&self, x: &[T], dx: &[T], sums: &mut TurnSums<T>) {
         let width = x.len() / self.dimension();
-        let (sheet_len, side) = (self.sheet_len() * width, self.side());
-        let run = sheet_len / side;
-        let rows = Columns { groups: 1, run, group: 0, row: run };
-        let groups = sheet_len / (side * width);
-        let columns = Columns { groups, run: width, group: side * width, row: width };
+        let sheet_len = self.sheet_len() * width;
+        let [of_left, of_right] = self.columns_of_sheet(width);
         let pairs = x.chunks_exact(sheet_len).zip(dx.chunks_exact(sheet_len));
         for (sheet, (x, dx)) in self.sheets.iter().zip(pairs) {
-            add_products((dx, x), rows, &mut sums.left[sheet.left]);
-            add_products((dx, x), columns, &mut sums.right[sheet.right]);
+            add_products((dx, x), of_left, sums.left[sheet.left].view_mut());
+            add_products((dx, x), of_right, sums.right[sheet.right].view_mut());
         }
     }
 
@@ -170,33 +121,4 @@ impl SpinBasis {
         }
         turns
     }
-}
-
-/// A rotor's matrix, and which way it is applied.
-type Oriented<'a, T> = (&'a Form<T>, Direction);
-
-fn oriented<T: Scalar>((form, direction): Oriented<'_, T>) -> Arg<'_, T> {
-    match direction {
-        Direction::Forward => Arg::Plain(form.matrix.view()),
-        Direction::Back => Arg::Transposed(form.matrix.view()),
-    }
-}
-
-/// Multiplies columns by a packed matrix; says no where there is none or the columns do not fit.
-fn in_tiles<T: Scalar>(
-    (form, direction): Oriented<'_, T>,
-    columns: Columns,
-    x: &[T],
-    (y, scale, write): (&mut [T], T, Write),
-) -> bool {
-    let Some([forward, back]) = &form.panels else {
-        return false;
-    };
-    let panels = if direction == Direction::Forward { forward } else { back };
-    if !panels.fit(columns) {
-        return false;
-    }
-    let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-    panels.apply(columns, bytemuck::cast_slice(x), y);
-    true
 }
