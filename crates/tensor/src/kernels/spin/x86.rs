@@ -4,7 +4,7 @@
     reason = "vector loads and stores take raw pointers; every function states its bounds"
 )]
 
-use super::basis::{Sheet, SpinBasis, Strand};
+use super::basis::{Sheet, SpinBasis};
 use super::change::Chunk;
 use crate::Scalar;
 use crate::kernels::gemm::Write;
@@ -103,18 +103,23 @@ struct Run<'a> {
 const MOST_BLADES: usize = 256;
 
 impl Run<'_> {
-    /// Calls `work` with each strand, where its blades' numbers begin, and their signs.
+    /// Calls `work` with where the entries of each strand begin, where its blades' numbers do, and
+    /// their signs times `factor`.
     #[inline(always)]
-    fn strands(self, mut work: impl FnMut(Strand, &[usize], &[f32])) {
+    fn strands(self, factor: f32, mut work: impl FnMut(&[usize], &[usize], &[f32])) {
         let Self { basis, sheet, chunk } = self;
         let blades = basis.columns * sheet.blades;
         let (mut places, mut signs) = ([0; MOST_BLADES], [0.0; MOST_BLADES]);
+        let mut entries = [0; MOST_BLADES / 2];
         for (strand, sources) in basis.strands().zip(sheet.sources.chunks_exact(blades)) {
             for ((place, sign), source) in places.iter_mut().zip(&mut signs).zip(sources) {
                 *place = chunk.place(source.coordinate);
-                *sign = source.sign;
+                *sign = factor * source.sign;
             }
-            work(strand, &places[..blades], &signs[..blades]);
+            for (j, entry) in entries[..basis.columns].iter_mut().enumerate() {
+                *entry = strand.entry(j) * chunk.width;
+            }
+            work(&entries[..basis.columns], &places[..blades], &signs[..blades]);
         }
     }
 }
@@ -153,7 +158,7 @@ macro_rules! kernels {
             ) {
                 let (width, columns) = (run.chunk.width, run.basis.columns);
                 let blades = run.sheet.blades;
-                run.strands(|strand, places, signs| {
+                run.strands(1.0, |entries, places, signs| {
                     for group in (0..width).step_by($lanes) {
                         for quarter in 0..columns / R {
                             let mut v = [$set(0.0); R];
@@ -186,9 +191,11 @@ macro_rules! kernels {
                             }
                             transform(&mut v);
                             for (r, v) in v.into_iter().enumerate() {
-                                let entry = strand.entry(quarter * R + r) * width + group;
                                 // SAFETY: the entry is one of the sheet's.
-                                unsafe { $store(out.as_mut_ptr().add(entry), v) };
+                                unsafe {
+                                    let entry = *entries.get_unchecked(quarter * R + r) + group;
+                                    $store(out.as_mut_ptr().add(entry), v);
+                                }
                             }
                         }
                     }
@@ -205,8 +212,7 @@ macro_rules! kernels {
             ) {
                 let (width, columns) = (run.chunk.width, run.basis.columns);
                 let (blades, add) = (run.sheet.blades, write == Write::Add);
-                let weight = $set(run.basis.weight as f32);
-                run.strands(|strand, places, signs| {
+                run.strands(run.basis.weight as f32, |entries, places, signs| {
                     for group in (0..width).step_by($lanes) {
                         for quarter in 0..columns / R {
                             let mut v = [$set(0.0); R];
@@ -214,7 +220,7 @@ macro_rules! kernels {
                                 let minus = (quarter & part).count_ones() % 2 == 1;
                                 // SAFETY: the entry is one of the sheet's.
                                 let number = |r: usize| unsafe {
-                                    let entry = strand.entry(part * R + r) * width + group;
+                                    let entry = *entries.get_unchecked(part * R + r) + group;
                                     $load(data.as_ptr().add(entry))
                                 };
                                 if minus {
@@ -229,7 +235,6 @@ macro_rules! kernels {
                             }
                             transform(&mut v);
                             for (r, v) in v.into_iter().enumerate() {
-                                let v = $mul(weight, v);
                                 for blade in 0..blades {
                                     let k = (quarter * R + r) * blades + blade;
                                     // SAFETY: every source of the sheet is in the chunk, and has a
