@@ -4,7 +4,10 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
+pub mod block_diagonal;
+pub mod butterfly;
 pub mod cross_entropy;
+pub mod diagonal;
 pub mod elementwise;
 pub mod gemm;
 pub mod hadamard;
