@@ -120,6 +120,12 @@ pub trait Structured<T: Scalar>: Map<T> + Sized {
 
     /// The tag of this kind in files and on the command line.
     const KIND: &'static str;
+    /// The map in one line of plain text, for listings.
+    const EQUATION: &'static str;
+    /// A formula of the parameters, in the letters of the operator's page.
+    const PARAMETERS: &'static str;
+    /// A formula of [`Map::macs_per_row`].
+    const MACS: &'static str;
 
     /// Numbers that an operator of these options will hold, indices included, counted before it is
     /// made: a file or a recipe may ask for more than there is memory. Saturates.

@@ -17,6 +17,19 @@ fn map<T: Scalar>(op: impl Map<T> + 'static) -> Op<T> {
     Op::Map(Box::new(op))
 }
 
+/// What a listing says of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// See [`Structured::KIND`].
+    pub kind: &'static str,
+    /// See [`Structured::EQUATION`].
+    pub equation: &'static str,
+    /// See [`Structured::PARAMETERS`].
+    pub parameters: &'static str,
+    /// See [`Structured::MACS`].
+    pub macs: &'static str,
+}
+
 macro_rules! operators {
     ($($module:ident => $name:ident, $class:ident;)*) => {
         $(mod $module; pub use $module::*;)*
@@ -32,6 +45,14 @@ macro_rules! operators {
         impl OpSpec {
             /// Every kind, in the order of the list.
             pub const KINDS: &'static [&'static str] = &[$(<$name<f32> as Structured<f32>>::KIND),*];
+
+            /// What a listing says of every kind, in the order of the list.
+            pub const SUMMARIES: &'static [Summary] = &[$(Summary {
+                kind: <$name<f32> as Structured<f32>>::KIND,
+                equation: <$name<f32> as Structured<f32>>::EQUATION,
+                parameters: <$name<f32> as Structured<f32>>::PARAMETERS,
+                macs: <$name<f32> as Structured<f32>>::MACS,
+            }),*];
 
             /// The tag of this kind.
             #[must_use]
@@ -82,11 +103,14 @@ macro_rules! operators {
     };
 }
 
+mod divisors;
+mod initial;
 mod rotor_chunks;
 mod rotor_layer;
 #[cfg(test)]
 mod rotor_oracle;
 mod rotor_planes;
+mod row_pieces;
 
 pub use rotor_planes::{RotorPlane, rotor_planes};
 
@@ -96,4 +120,8 @@ operators! {
     block_hadamard => BlockHadamard, linear;
     rotor => Rotor, linear;
     rotor_network => RotorNetwork, map;
+    kronecker => Kronecker, linear;
+    monarch => Monarch, linear;
+    butterfly => Butterfly, linear;
+    diagonal_low_rank => DiagonalLowRank, linear;
 }

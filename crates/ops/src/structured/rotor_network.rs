@@ -325,6 +325,9 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
 impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     type Spec = RotorNetworkSpec;
     const KIND: &'static str = "rotor_network";
+    const EQUATION: &'static str = "y = rotor(h), h_l = sum_b a_lb f(rotor_lb(h_(l-1)))";
+    const PARAMETERS: &'static str = "those of the rotors + layers breadth + 1";
+    const MACS: &'static str = "those of the rotors + 3 a feature and branch";
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         let hidden = spec.hidden(shape);

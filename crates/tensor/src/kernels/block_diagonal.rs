@@ -227,10 +227,7 @@ mod tests {
     }
 
     /// The dense form of blocks whose features stand in these orders.
-    fn dense<T: Scalar>(
-        blocks: Blocks<'_, T>,
-        (out_order, inp_order): (Order, Order),
-    ) -> Mat<f64> {
+    fn dense<T: Scalar>(blocks: Blocks<'_, T>, (out_order, inp_order): (Order, Order)) -> Mat<f64> {
         let (count, inp) = (blocks.count, blocks.weights.cols());
         let out = blocks.weights.rows() / count;
         let mut dense = Mat::zeros(count * out, count * inp);
@@ -265,9 +262,7 @@ mod tests {
     fn columns_and_rows<T: Scalar>((count, out, inp): (usize, usize, usize), samples: usize) {
         let weights = random::<T>(count * out, inp, 1);
         let blocks = Blocks { count, weights: weights.view() };
-        for (direction, ends) in
-            [(Direction::Forward, (out, inp)), (Direction::Back, (inp, out))]
-        {
+        for (direction, ends) in [(Direction::Forward, (out, inp)), (Direction::Back, (inp, out))] {
             let x = random::<T>(count * ends.1, samples, 2);
             for orders in ORDERS.map(|out| ORDERS.map(|inp| (out, inp))).concat() {
                 let whole = match direction {
