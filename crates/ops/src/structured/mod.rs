@@ -103,6 +103,7 @@ macro_rules! operators {
     };
 }
 
+mod children;
 mod divisors;
 mod initial;
 mod rotor_chunks;
@@ -124,4 +125,25 @@ operators! {
     monarch => Monarch, linear;
     butterfly => Butterfly, linear;
     diagonal_low_rank => DiagonalLowRank, linear;
+    sum => Sum, linear;
+    product => Product, linear;
+}
+
+impl OpSpec {
+    /// The operators that this one is made of.
+    fn children(&self) -> &[Self] {
+        if let Self::Sum(spec) = self {
+            &spec.terms
+        } else if let Self::Product(spec) = self {
+            &spec.factors
+        } else {
+            &[]
+        }
+    }
+
+    /// Operators inside operators: 1 if there are none.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        1 + self.children().iter().map(Self::depth).max().unwrap_or(0)
+    }
 }
