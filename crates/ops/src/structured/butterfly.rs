@@ -12,7 +12,8 @@
 //! BOFT (arXiv 2311.06243) with 2 x 2 blocks, here by angles and not by Cayley transforms. m is
 //! log2 n if not named. Matrices start as N(0, 1/2), angles as uniform in [0, 2π): both keep the size
 //! of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a product of
-//! its own kind, with neither the cost nor the inverse of a pair.
+//! its own kind, with neither the cost nor the inverse of a pair. The inverse is the product of the
+//! inverse pairs in the other order.
 //! Inputs of the factors are computed again in the backward pass, for a few rows at a time.
 //!
 //! ```
@@ -30,10 +31,12 @@
 use super::OpSpec;
 use super::row_pieces::{self, Block};
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
+    Tape, Workspace,
 };
 use linwright_tensor::kernels::butterfly::{
-    Factors, add_gradient_of_turns, apply, apply_and_keep, back, turns,
+    Factors, SingularPair, add_gradient_of_turns, apply, apply_and_keep, apply_reversed, back,
+    inverses, log_abs_det, turns,
 };
 use linwright_tensor::kernels::transpose::{from_columns, to_columns};
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch};
@@ -188,9 +191,48 @@ impl<T: Scalar> Map<T> for Butterfly<T> {
     fn clone_op(&self) -> Op<T> {
         Op::Linear(Box::new(self.clone()))
     }
+
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        Some(self)
+    }
 }
 
 impl<T: Scalar> LinearOp<T> for Butterfly<T> {}
+
+/// The error of a pair without an inverse.
+fn singular(SingularPair { index, determinant }: SingularPair) -> OpError {
+    let kind = <Butterfly<f32> as Structured<f32>>::KIND;
+    OpError::Singular { kind, part: "determinants of pairs".into(), index, value: determinant }
+}
+
+impl<T: Scalar> Invertible<T> for Butterfly<T> {
+    fn inverse(
+        &self,
+        y: MatRef<'_, T>,
+        x: MatMut<'_, T>,
+        _ws: &mut Workspace<T>,
+    ) -> Result<(), OpError> {
+        assert_eq!((y.rows(), y.cols()), (x.rows(), self.size), "output of a butterfly");
+        let mut inverted = vec![T::ZERO; self.weights().len()];
+        inverses(self.weights(), &mut inverted).map_err(singular)?;
+        let factors = Factors::new(self.size, &inverted);
+        row_pieces::forward(LANES, y, x, |y, mut x| {
+            let width = lanes(y.rows());
+            let mut columns = columns_of(y, width, 1);
+            apply_reversed(factors, &mut columns);
+            from_columns(&columns, width, &mut x);
+        });
+        Ok(())
+    }
+
+    fn log_abs_det(&self) -> Result<LogDet, OpError> {
+        if self.orthogonal {
+            return Ok(LogDet { log_abs: 0.0, sign: 1.0 });
+        }
+        let (log_abs, sign) = log_abs_det(&self.values).map_err(singular)?;
+        Ok(LogDet { log_abs, sign })
+    }
+}
 
 impl<T: Scalar> Structured<T> for Butterfly<T> {
     type Spec = ButterflySpec;
@@ -267,6 +309,19 @@ mod tests {
             assert!((found - expected).abs() < 1e-13);
         }
         assert!(dense.data().iter().all(|v| *v != 0.0), "every input reaches every output");
+    }
+
+    #[test]
+    fn a_pair_without_an_inverse_is_named() {
+        let spec = ButterflySpec::default();
+        let shape = Shape { out: 4, inp: 4 };
+        let mut op: Butterfly<f64> = Butterfly::random(&spec, shape, RngKey::new(3)).unwrap();
+        op.params_mut()[0].values[8..12].fill(1.0);
+        let (y, mut x) = (Mat::zeros(1, 4), Mat::zeros(1, 4));
+        let inverse = op.inverse(y.view(), x.view_mut(), &mut Workspace::default());
+        for error in [inverse.unwrap_err(), op.log_abs_det().unwrap_err()] {
+            assert!(error.to_string().contains("determinants of pairs[2] is 0"), "{error}");
+        }
     }
 
     #[test]

@@ -44,10 +44,16 @@ impl<T: Scalar> LowRank<T> {
         Self { u, v }
     }
 
-    /// Number of columns of U.
+    /// U, (out, r).
     #[must_use]
-    pub fn rank(&self) -> usize {
-        self.u.cols()
+    pub fn u(&self) -> &Mat<T> {
+        &self.u
+    }
+
+    /// V, (r, inp).
+    #[must_use]
+    pub fn v(&self) -> &Mat<T> {
+        &self.v
     }
 }
 

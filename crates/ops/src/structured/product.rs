@@ -8,7 +8,8 @@
 //! | those of the factors | those of the factors |
 //!
 //! Source: the product of operators in every library of linear operators. Parameters are those of
-//! the factors, named `factor0.u` and so on. Inner widths are min(out, inp) if not named.
+//! the factors, named `factor0.u` and so on. Inner widths are min(out, inp) if not named. It has an
+//! inverse and a determinant if all factors have.
 //!
 //! ```
 //! use linwright_ops::{OpSpec, Shape, parameter_count};
@@ -25,8 +26,8 @@
 use super::OpSpec;
 use super::children::Parent;
 use crate::{
-    Backward, Buffer, BufferMut, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured,
-    Tape, Workspace,
+    Backward, Buffer, BufferMut, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut,
+    Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
@@ -197,9 +198,66 @@ impl<T: Scalar> Map<T> for Product<T> {
     fn clone_op(&self) -> Op<T> {
         Op::Linear(Box::new(self.clone()))
     }
+
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        self.factors.iter().all(|factor| factor.map().invertible().is_some()).then_some(self)
+    }
 }
 
 impl<T: Scalar> LinearOp<T> for Product<T> {}
+
+impl<T: Scalar> Product<T> {
+    /// Factors with an inverse: all of them, where `invertible` gave this product.
+    fn inverses(&self) -> impl Iterator<Item = (usize, &dyn Invertible<T>)> {
+        let factors = self.factors.iter().enumerate();
+        factors.filter_map(|(k, factor)| Some((k, factor.map().invertible()?)))
+    }
+
+    /// An error of factor `k`, by the names that its parts have here.
+    fn error_of(&self, k: usize, error: OpError) -> OpError {
+        match error {
+            OpError::Singular { part, index, value, .. } => {
+                let Parent { kind, child, .. } = self.parent();
+                OpError::Singular { kind, part: format!("{child}{k}.{part}"), index, value }
+            }
+            other => other,
+        }
+    }
+}
+
+impl<T: Scalar> Invertible<T> for Product<T> {
+    fn inverse(
+        &self,
+        y: MatRef<'_, T>,
+        mut x: MatMut<'_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<(), OpError> {
+        let last = self.factors.len() - 1;
+        let mut here: Option<Mat<T>> = None;
+        for (k, factor) in self.inverses() {
+            let input = here.as_ref().map_or(y, Mat::view);
+            let mut next = None;
+            let into = if k == last {
+                x.reborrow()
+            } else {
+                next.insert(ws.take(y.rows(), self.width(k))).view_mut()
+            };
+            factor.inverse(input, into, ws).map_err(|error| self.error_of(k, error))?;
+            if let Some(used) = std::mem::replace(&mut here, next) {
+                ws.give(used);
+            }
+        }
+        Ok(())
+    }
+
+    fn log_abs_det(&self) -> Result<LogDet, OpError> {
+        let one = LogDet { log_abs: 0.0, sign: 1.0 };
+        self.inverses().try_fold(one, |all, (k, factor)| {
+            let found = factor.log_abs_det().map_err(|error| self.error_of(k, error))?;
+            Ok(LogDet { log_abs: all.log_abs + found.log_abs, sign: all.sign * found.sign })
+        })
+    }
+}
 
 impl<T: Scalar> Structured<T> for Product<T> {
     type Spec = ProductSpec;
@@ -228,6 +286,9 @@ impl<T: Scalar> Structured<T> for Product<T> {
     fn examples() -> Vec<(ProductSpec, Shape)> {
         let diagonal = || OpSpec::DiagonalLowRank(super::DiagonalLowRankSpec { rank: 0 });
         let low_rank = |rank| OpSpec::LowRank(super::LowRankSpec { rank });
+        let near_diagonal = OpSpec::DiagonalLowRank(super::DiagonalLowRankSpec { rank: 2 });
+        let butterfly =
+            |orthogonal| OpSpec::Butterfly(super::ButterflySpec { orthogonal, factors: Some(2) });
         let monarch = OpSpec::Monarch(super::MonarchSpec::default());
         let inner = ProductSpec { factors: vec![diagonal(), low_rank(2)], widths: None };
         let case =
@@ -237,6 +298,7 @@ impl<T: Scalar> Structured<T> for Product<T> {
             case(5, 12, vec![low_rank(3), diagonal(), low_rank(2)], Some(vec![7, 4])),
             case(7, 3, vec![OpSpec::Product(inner), low_rank(1)], Some(vec![5])),
             case(1, 6, vec![low_rank(1)], None),
+            case(8, 8, vec![butterfly(false), near_diagonal, butterfly(true)], None),
         ]
     }
 }
@@ -274,6 +336,23 @@ mod tests {
         ] {
             let error = of(&format!(r#"{{"kind":"product",{options}}}"#), (4, 4)).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn it_has_an_inverse_if_all_factors_have() {
+        let diagonal = r#"{"kind":"diagonal_low_rank","rank":0}"#;
+        let build = |other: &str| {
+            of(&format!(r#"{{"kind":"product","factors":[{other},{diagonal}]}}"#), (4, 4)).unwrap()
+        };
+        assert!(build(r#"{"kind":"monarch"}"#).map().invertible().is_none());
+        let mut op = build(r#"{"kind":"butterfly"}"#);
+        op.map_mut().params_mut()[1].values[2] = 0.0;
+        let inverse = op.map().invertible().unwrap();
+        let (y, mut x) = (Mat::zeros(1, 4), Mat::zeros(1, 4));
+        let inverted = inverse.inverse(y.view(), x.view_mut(), &mut Workspace::default());
+        for error in [inverted.unwrap_err(), inverse.log_abs_det().unwrap_err()] {
+            assert!(error.to_string().contains("factor1.d[2] is 0"), "{error}");
         }
     }
 

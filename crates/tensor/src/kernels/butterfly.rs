@@ -64,8 +64,67 @@ impl<'a, T: Scalar> Factors<'a, T> {
 pub fn apply<T: Scalar>(factors: Factors<'_, T>, columns: &mut [T]) {
     assert!(columns.len().is_multiple_of(factors.size), "columns of {} features", factors.size);
     if !columns.is_empty() {
-        apply_all(factors, columns);
+        apply_all(factors, Order::FirstToLast, columns);
     }
+}
+
+/// Applies all factors in place to `columns` (n, width), the last one first.
+///
+/// # Panics
+/// As [`apply`].
+#[track_caller]
+pub fn apply_reversed<T: Scalar>(factors: Factors<'_, T>, columns: &mut [T]) {
+    assert!(columns.len().is_multiple_of(factors.size), "columns of {} features", factors.size);
+    if !columns.is_empty() {
+        apply_all(factors, Order::LastToFirst, columns);
+    }
+}
+
+/// A pair without an inverse.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SingularPair {
+    /// Which pair of all.
+    pub index: usize,
+    /// Its determinant: zero or not finite.
+    pub determinant: f64,
+}
+
+/// The determinant of every pair.
+fn determinants<T: Scalar>(weights: &[T]) -> impl Iterator<Item = Result<f64, SingularPair>> {
+    weights.as_chunks::<4>().0.iter().enumerate().map(|(index, pair)| {
+        let [a, b, c, d] = pair.map(T::to_f64);
+        let determinant = a * d - b * c;
+        let fine = determinant.is_finite() && determinant != 0.0;
+        if fine { Ok(determinant) } else { Err(SingularPair { index, determinant }) }
+    })
+}
+
+/// Writes the inverse of every pair.
+///
+/// # Errors
+/// [`SingularPair`], the first one.
+///
+/// # Panics
+/// If the lengths differ.
+#[track_caller]
+pub fn inverses<T: Scalar>(weights: &[T], inverses: &mut [T]) -> Result<(), SingularPair> {
+    assert_eq!(weights.len(), inverses.len(), "numbers of pairs");
+    let pairs = weights.as_chunks::<4>().0.iter().zip(inverses.as_chunks_mut::<4>().0);
+    for ((pair, inverse), determinant) in pairs.zip(determinants(weights)) {
+        let (determinant, [a, b, c, d]) = (determinant?, pair.map(T::to_f64));
+        *inverse = [d, -b, -c, a].map(|value| T::from_f64(value / determinant));
+    }
+    Ok(())
+}
+
+/// `Σ log|det|` over all pairs, and the product of the signs.
+///
+/// # Errors
+/// [`SingularPair`], the first one.
+pub fn log_abs_det<T: Scalar>(weights: &[T]) -> Result<(f64, f64), SingularPair> {
+    determinants(weights).try_fold((0.0, 1.0), |(log_abs, sign), determinant| {
+        determinant.map(|d| (log_abs + d.abs().ln(), sign * d.signum()))
+    })
 }
 
 /// Applies all factors to the first `n · width` numbers of `inputs`, and leaves there the inputs of
@@ -123,19 +182,30 @@ pub fn add_gradient_of_turns<T: Scalar>(turns: &[T], d_turns: &[T], grad: &mut [
 }
 
 vectorised! {
-    fn apply_all<const FUSED: bool, T: Scalar>(factors: Factors<'_, T>, columns: &mut [T]) {
+    fn apply_all<const FUSED: bool, T: Scalar>(
+        factors: Factors<'_, T>, order: Order, columns: &mut [T],
+    ) {
         let size = factors.size;
         let width = columns.len() / size;
         let levels = size.ilog2() as usize;
         // Runs of rising levels, the last of which may be shorter.
-        for first in (0..factors.count()).step_by(levels.max(1)) {
+        let runs = factors.count().div_ceil(levels.max(1));
+        for run in 0..runs {
+            let run = if order == Order::FirstToLast { run } else { runs - 1 - run };
+            let first = run * levels;
             let last = factors.count().min(first + levels);
             let middle = last.min(first + LOCAL);
+            if order == Order::LastToFirst {
+                neighbours::<FUSED, T>(factors, middle..last, order, 0, (columns, width));
+            }
             let features = 1 << (middle - first);
             for (part, columns) in columns.chunks_exact_mut(features * width).enumerate() {
-                rising::<FUSED, T>(factors, first..middle, part * features, width, columns);
+                let columns = (columns, width);
+                neighbours::<FUSED, T>(factors, first..middle, order, part * features, columns);
             }
-            rising::<FUSED, T>(factors, middle..last, 0, width, columns);
+            if order == Order::FirstToLast {
+                neighbours::<FUSED, T>(factors, middle..last, order, 0, (columns, width));
+            }
         }
     }
 }
@@ -196,44 +266,104 @@ fn pair_of<const FUSED: bool, T: Scalar>([a, b, c, d]: Pair<T>, x: T, y: T) -> (
     (multiply_add::<FUSED, T>(a, x, b * y), multiply_add::<FUSED, T>(c, x, d * y))
 }
 
-/// Applies factors of rising levels in place to the features from `start` on; two at a time are
-/// done while the numbers are in registers.
+/// Which way factors are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    FirstToLast,
+    LastToFirst,
+}
+
+/// Applies factors of neighbouring levels in place to the features from `start` on; two at a time
+/// are done while the numbers are in registers.
 #[inline(always)]
-fn rising<const FUSED: bool, T: Scalar>(
+fn neighbours<const FUSED: bool, T: Scalar>(
     factors: Factors<'_, T>,
     range: std::ops::Range<usize>,
+    order: Order,
+    start: usize,
+    columns: (&mut [T], usize),
+) {
+    let (columns, width) = columns;
+    let twos = range.len() / 2;
+    let alone = (range.len() % 2 == 1).then(|| range.end - 1);
+    match order {
+        Order::FirstToLast => {
+            for two in 0..twos {
+                two_levels::<FUSED, T>(
+                    factors,
+                    (range.start + 2 * two, order),
+                    start,
+                    width,
+                    columns,
+                );
+            }
+            if let Some(factor) = alone {
+                one_level::<FUSED, T>(factors, factor, start, width, columns);
+            }
+        }
+        Order::LastToFirst => {
+            if let Some(factor) = alone {
+                one_level::<FUSED, T>(factors, factor, start, width, columns);
+            }
+            for two in (0..twos).rev() {
+                two_levels::<FUSED, T>(
+                    factors,
+                    (range.start + 2 * two, order),
+                    start,
+                    width,
+                    columns,
+                );
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn one_level<const FUSED: bool, T: Scalar>(
+    factors: Factors<'_, T>,
+    factor: usize,
     start: usize,
     width: usize,
     columns: &mut [T],
 ) {
-    let mut factor = range.start;
-    while factor < range.end {
-        let half = 1 << factors.level(factor);
-        let pairs = &factors.factor(factor)[start / 2..];
-        if factor + 1 == range.end {
-            for (group, columns) in columns.chunks_exact_mut(2 * half * width).enumerate() {
-                let (low, high) = columns.split_at_mut(half * width);
-                let both = low.chunks_exact_mut(width).zip(high.chunks_exact_mut(width));
-                for ((a, b), &pair) in both.zip(&pairs[group * half..]) {
-                    in_place::<FUSED, T>(pair, a, b);
-                }
-            }
-            return;
+    let half = 1 << factors.level(factor);
+    let pairs = &factors.factor(factor)[start / 2..];
+    for (group, columns) in columns.chunks_exact_mut(2 * half * width).enumerate() {
+        let (low, high) = columns.split_at_mut(half * width);
+        let both = low.chunks_exact_mut(width).zip(high.chunks_exact_mut(width));
+        for ((a, b), &pair) in both.zip(&pairs[group * half..]) {
+            in_place::<FUSED, T>(pair, a, b);
         }
-        let next = &factors.factor(factor + 1)[start / 2..];
-        for (group, columns) in columns.chunks_exact_mut(4 * half * width).enumerate() {
-            let at = 2 * half * group;
-            let (low, high) = columns.split_at_mut(2 * half * width);
-            let (a, b) = low.split_at_mut(half * width);
-            let (c, d) = high.split_at_mut(half * width);
-            let [a, b, c, d] = [a, b, c, d].map(|quarter| quarter.chunks_exact_mut(width));
-            for (j, (((a, b), c), d)) in a.zip(b).zip(c).zip(d).enumerate() {
-                let here = [pairs[at + j], pairs[at + half + j]];
-                let then = [next[at + j], next[at + half + j]];
-                two_in_place::<FUSED, T>(here, then, [a, b, c, d]);
+    }
+}
+
+/// `factor` and the one after it, in this order or the other.
+#[inline(always)]
+fn two_levels<const FUSED: bool, T: Scalar>(
+    factors: Factors<'_, T>,
+    (factor, order): (usize, Order),
+    start: usize,
+    width: usize,
+    columns: &mut [T],
+) {
+    let half = 1 << factors.level(factor);
+    let pairs = &factors.factor(factor)[start / 2..];
+    let next = &factors.factor(factor + 1)[start / 2..];
+    for (group, columns) in columns.chunks_exact_mut(4 * half * width).enumerate() {
+        let at = 2 * half * group;
+        let (low, high) = columns.split_at_mut(2 * half * width);
+        let (a, b) = low.split_at_mut(half * width);
+        let (c, d) = high.split_at_mut(half * width);
+        let [a, b, c, d] = [a, b, c, d].map(|quarter| quarter.chunks_exact_mut(width));
+        for (j, (((a, b), c), d)) in a.zip(b).zip(c).zip(d).enumerate() {
+            let here = [pairs[at + j], pairs[at + half + j]];
+            let then = [next[at + j], next[at + half + j]];
+            match order {
+                Order::FirstToLast => two_in_place::<FUSED, T>(here, then, [a, b, c, d]),
+                // With b and c exchanged, the pairs of both levels are, too.
+                Order::LastToFirst => two_in_place::<FUSED, T>(then, here, [a, c, b, d]),
             }
         }
-        factor += 2;
     }
 }
 
@@ -373,6 +503,13 @@ mod tests {
         let mut y = x.clone();
         apply(factors, y.data_mut());
         close(y.data(), &expected[count]);
+        let mut backwards = x.data().to_vec();
+        apply_reversed(factors, &mut backwards);
+        let reversed = (0..count).rev().fold(wide_x.clone(), |x, k| {
+            let level = k % size.ilog2() as usize;
+            naive_product(&dense_factor(size, level, wide.row(k)), &x)
+        });
+        close(&backwards, &reversed);
         let mut inputs = x.data().to_vec();
         inputs.resize((count + 1) * size * width, T::ZERO);
         apply_and_keep(factors, &mut inputs);
@@ -413,6 +550,22 @@ mod tests {
         apply(Factors::new(1, &[]), &mut x);
         back(Factors::new(1, &[]), &[2.0, 3.0], &mut x, &mut []);
         assert_eq!(x, [2.0, 3.0]);
+    }
+
+    #[test]
+    fn inverses_undo_pairs_and_singular_ones_are_found() {
+        let mut weights = vec![1.0, 2.0, 3.0, 4.0, 0.0, -2.0, 1.0, 0.0];
+        let mut found = vec![0.0; 8];
+        inverses(&weights, &mut found).unwrap();
+        assert_eq!(found, [-2.0, 1.0, 1.5, -0.5, 0.0, 1.0, -0.5, 0.0]);
+        let (log_abs, sign) = log_abs_det(&weights).unwrap();
+        assert!((log_abs - 4.0_f64.ln()).abs() < 1e-15 && sign == -1.0);
+        weights[5] = 0.0;
+        let singular = SingularPair { index: 1, determinant: 0.0 };
+        assert_eq!(inverses(&weights, &mut found), Err(singular));
+        assert_eq!(log_abs_det(&weights), Err(singular));
+        weights[5] = f64::NAN;
+        assert!(log_abs_det(&weights).is_err());
     }
 
     #[test]
