@@ -71,6 +71,22 @@ pub enum OpError {
         /// The offender, or its absolute value if it is complex.
         value: f64,
     },
+    /// A kind was asked for without the options that it needs.
+    #[error("{kind} has no default options: {reason}")]
+    NoDefault {
+        /// The kind.
+        kind: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// An operator of another crate was to be archived or built.
+    #[error(
+        "{kind} is an operator of another crate, which no archive can build again; save the model in dense form"
+    )]
+    External {
+        /// The operator's name.
+        kind: &'static str,
+    },
     /// A dense matrix was asked of a map that has none.
     #[error("{kind} is not a linear map, so it has no dense form; save it in native form")]
     NotLinear {

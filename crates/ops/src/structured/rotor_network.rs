@@ -441,7 +441,7 @@ mod tests {
         let (spec, shape) = (RotorNetworkSpec::default(), Shape { out: 8, inp: 8 });
         let op = OpSpec::RotorNetwork(spec).random::<f64>(shape, RngKey::new(0)).unwrap();
         for bad in [8, 0] {
-            let (header, mut tensors) = archive::save(&op);
+            let (header, mut tensors) = archive::save(&op).unwrap();
             let order = vec![0, 1, 2, 3, 4, 5, 6, bad];
             tensors.insert("perm3".into(), Tensor::Indices(order));
             let error = archive::load(&header, tensors).unwrap_err().to_string();

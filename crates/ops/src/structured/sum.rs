@@ -238,7 +238,7 @@ mod tests {
         let names: Vec<String> = sum.params().into_iter().map(|p| p.name).collect();
         let rotor = ["term0.bivectors_left", "term0.bivectors_right", "term0.alpha"];
         assert_eq!(names, [&rotor[..], &["term1.u", "term1.v"]].concat());
-        let (header, tensors) = archive::save(&sum.clone_op());
+        let (header, tensors) = archive::save(&sum.clone_op()).unwrap();
         let back = archive::load::<f64>(&header, tensors).unwrap();
         assert_eq!(back.to_dense().unwrap(), sum.to_dense());
 
