@@ -359,6 +359,13 @@ fn options() -> Vec<Case> {
             &["rank 0"],
         ),
         case(
+            "an operator that has no method",
+            |_| {},
+            "compress model --method monarch --dataset calibration.jsonl -o out",
+            2,
+            &["monarch", "possible values", "low-rank"],
+        ),
+        case(
             "the dense form of a rotor network",
             |_| {},
             "compress model --method rotor --form dense --dataset calibration.jsonl -o out",
@@ -455,6 +462,13 @@ fn recipes() -> Vec<Case> {
             RUN,
             3,
             &["rotr", "did you mean `rotor`?"],
+        ),
+        case(
+            "an operator for a method",
+            |w| recipe(w, "method: rotor", "method: monarch"),
+            RUN,
+            3,
+            &["tiny.yaml", "`monarch` is an operator, not a method", "linwright ls methods"],
         ),
         case(
             "another version",

@@ -79,6 +79,7 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     let kind = header.spec.kind();
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
     let given: u64 = tensors.values().map(Tensor::len).sum();
+    header.spec.check_nesting(header.shape)?;
     let asked = header.spec.numbers(header.shape);
     if asked > given.saturating_add(SLACK) {
         let reason = format!("its options ask for {asked} numbers, the file holds {given}");

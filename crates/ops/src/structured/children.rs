@@ -4,9 +4,6 @@ use super::OpSpec;
 use crate::{Buffer, BufferMut, Op, OpError, Param, ParamMut, Shape};
 use linwright_tensor::{RngKey, Scalar};
 
-/// Deepest nesting of operators that is built: files could ask for any.
-pub(super) const MAX_DEPTH: usize = 8;
-
 /// The kind, shape and what a child is called: `term` or `factor`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parent {
@@ -26,13 +23,6 @@ impl Parent {
         children: &[(&OpSpec, Shape)],
         key: RngKey,
     ) -> Result<Vec<Op<T>>, OpError> {
-        let deepest = children.iter().map(|(spec, _)| spec.depth()).max().unwrap_or(0);
-        if deepest >= MAX_DEPTH {
-            let depth = deepest + 1;
-            return Err(self.refuse(format!(
-                "operators are nested {depth} deep, at most {MAX_DEPTH} are possible"
-            )));
-        }
         let build = |(k, (spec, shape)): (usize, &(&OpSpec, Shape))| {
             spec.random(*shape, key.fold(self.child).fold_index(k as u64))
                 .map_err(|error| self.refuse(format!("{} {k}: {error}", self.child)))

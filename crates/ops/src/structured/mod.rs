@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 /// Most numbers of one operator: those of a dense 32,768 x 32,768 weight.
 pub const MAX_NUMBERS: u64 = 1 << 30;
 
+/// Deepest nesting of operators inside operators.
+const MAX_DEPTH: usize = 8;
+
+/// Most operators that one is made of, itself included.
+const MAX_OPERATORS: usize = 256;
+
 /// Wraps a linear operator.
 fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
     Op::Linear(Box::new(op))
@@ -102,6 +108,7 @@ macro_rules! operators {
             /// [`OpError::Unsupported`] if the kind does not exist for this shape and options, or
             /// would hold more than [`MAX_NUMBERS`]; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
+                self.check_nesting(shape)?;
                 let numbers = self.numbers(shape);
                 if numbers > MAX_NUMBERS {
                     let reason = format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible");
@@ -197,6 +204,24 @@ impl OpSpec {
     #[must_use]
     pub fn depth(&self) -> usize {
         1 + self.children().iter().map(Self::depth).max().unwrap_or(0)
+    }
+
+    /// Operators that this one is made of, itself included.
+    fn operators(&self) -> usize {
+        1 + self.children().iter().map(Self::operators).sum::<usize>()
+    }
+
+    /// Whether it is nested and composed no more than anybody would: a file could ask for any.
+    pub(crate) fn check_nesting(&self, shape: Shape) -> Result<(), OpError> {
+        let (depth, operators) = (self.depth(), self.operators());
+        let reason = if depth > MAX_DEPTH {
+            format!("operators are nested {depth} deep, at most {MAX_DEPTH} are possible")
+        } else if operators > MAX_OPERATORS {
+            format!("it is made of {operators} operators, at most {MAX_OPERATORS} are possible")
+        } else {
+            return Ok(());
+        };
+        Err(OpError::Unsupported { kind: self.kind(), shape, reason })
     }
 
     /// The name of an operator of another crate, if this is one or holds one.

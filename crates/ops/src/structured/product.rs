@@ -70,8 +70,8 @@ impl<T: Scalar> Product<T> {
     /// From its factors, the last of which is applied first.
     ///
     /// # Errors
-    /// [`OpError::Unsupported`] if there is none, one is not linear, or the features of neighbours
-    /// differ.
+    /// [`OpError::Unsupported`] if there is none, one is not linear, the features of neighbours
+    /// differ, or operators are nested too deep for an archive.
     pub fn new(factors: Vec<Op<T>>) -> Result<Self, OpError> {
         let side = |op: Option<&Op<T>>| op.map_or(Shape { out: 0, inp: 0 }, |op| op.map().shape());
         let shape = Shape { out: side(factors.first()).out, inp: side(factors.last()).inp };
@@ -85,6 +85,7 @@ impl<T: Scalar> Product<T> {
                 return Err(product.parent().refuse(reason));
             }
         }
+        product.spec().check_nesting(shape)?;
         Ok(product)
     }
 

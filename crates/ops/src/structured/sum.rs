@@ -51,7 +51,7 @@ impl<T: Scalar> Sum<T> {
     ///
     /// # Errors
     /// [`OpError::Unsupported`] if there is none, one is not linear, or one has another shape than
-    /// the first.
+    /// the first, or if operators are nested too deep for an archive.
     pub fn new(terms: Vec<Op<T>>) -> Result<Self, OpError> {
         let shape = terms.first().map_or(Shape { out: 0, inp: 0 }, |term| term.map().shape());
         let sum = Self { shape, terms };
@@ -63,6 +63,7 @@ impl<T: Scalar> Sum<T> {
                 return Err(sum.parent().refuse(found));
             }
         }
+        sum.spec().check_nesting(shape)?;
         Ok(sum)
     }
 
@@ -227,6 +228,11 @@ mod tests {
         let error = nested(8).unwrap_err().to_string();
         assert!(error.contains("nested 9 deep, at most 8 are possible"), "{error}");
         assert!(nested(40).is_err());
+        let many = vec![r#"{"kind":"dense"}"#; 256].join(",");
+        let error = of(&format!(r#"{{"kind":"sum","terms":[{many}]}}"#), SHAPE).unwrap_err();
+        assert!(error.to_string().contains("made of 257 operators, at most 256"), "{error}");
+        let deepest = Sum::new(vec![nested(7).unwrap()]).unwrap_err().to_string();
+        assert!(deepest.contains("nested 9 deep"), "{deepest}");
     }
 
     #[test]
