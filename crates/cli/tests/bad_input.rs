@@ -359,13 +359,6 @@ fn options() -> Vec<Case> {
             &["rank 0"],
         ),
         case(
-            "an operator that has no method",
-            |_| {},
-            "compress model --method monarch --dataset calibration.jsonl -o out",
-            2,
-            &["monarch", "possible values", "low-rank"],
-        ),
-        case(
             "the dense form of a rotor network",
             |_| {},
             "compress model --method rotor --form dense --dataset calibration.jsonl -o out",
@@ -420,6 +413,13 @@ fn flags() -> Vec<Case> {
             "eval model --text text.jsonl --max-ppl nan",
             2,
             &["nan", "--max-ppl", "at least 1"],
+        ),
+        case(
+            "an operator that has no method",
+            |_| {},
+            "compress model --method monarch --dataset calibration.jsonl -o out",
+            2,
+            &["monarch", "possible values", "low-rank"],
         ),
         case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
         case(
