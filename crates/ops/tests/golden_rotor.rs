@@ -182,7 +182,7 @@ fn forward(op: &Op<f64>, x: &Mat<f64>) -> Mat<f64> {
 
 fn rotor_spec(case: &Case<'_>) -> RotorSpec {
     let (chunk, single) = (Some(case.number("chunk")), case.flag("single_rotor"));
-    RotorSpec { chunk, single, init: RotorInit::Normal }
+    RotorSpec { chunk, single, ..RotorSpec::default() }
 }
 
 #[test]

@@ -141,6 +141,7 @@ mod children;
 mod divisors;
 mod initial;
 mod rotor_chunks;
+mod rotor_columns;
 mod rotor_layer;
 #[cfg(test)]
 mod rotor_oracle;

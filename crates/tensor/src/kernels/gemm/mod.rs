@@ -9,7 +9,10 @@
 )]
 
 mod blocks;
+#[cfg(target_arch = "x86_64")]
+mod dots;
 pub(super) mod panels;
+pub(super) mod sums;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -1,9 +1,9 @@
 //! The products `R X Sᴴ` on sheets, and the sums over a batch that gradients need.
 
-use super::basis::{Sheet, SpinBasis};
-use super::pauli::Pauli;
-use super::rotor::{Form, SpinRotor};
+use super::basis::SpinBasis;
+use super::rotor::{Form, Side, SpinRotor};
 use crate::kernels::gemm::panels::Columns;
+use crate::kernels::gemm::sums::add_products;
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar, Scratch};
 
@@ -36,6 +36,14 @@ pub struct Turns {
     pub scale: f64,
 }
 
+/// Sums over a batch of the products of input and gradient, from which [`Turns`] follow.
+#[derive(Clone, Debug)]
+pub struct TurnSums<T> {
+    /// For each block of rotors, (side, side).
+    left: Vec<Mat<T>>,
+    right: Vec<Mat<T>>,
+}
+
 impl SpinBasis {
     /// `y = scale · (r x reverse(s))` or the inverse map on sheets of `width` multivectors;
     /// `write` says whether `y` is overwritten or added to.
@@ -49,7 +57,7 @@ impl SpinBasis {
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
-        let width = x.len() / self.len();
+        let width = x.len() / self.dimension();
         let sheet_len = self.sheet_len() * width;
         let mut half = Scratch::new(sheet_len);
         let sheets = x.chunks_exact(sheet_len).zip(y.chunks_exact_mut(sheet_len));
@@ -63,7 +71,7 @@ impl SpinBasis {
 
     /// Rows and columns of a sheet as the left rotor sees it.
     fn left_view(&self, len: usize) -> (usize, usize) {
-        let rows = self.unit * self.size;
+        let rows = self.side();
         (rows, len / rows)
     }
 
@@ -83,7 +91,7 @@ impl SpinBasis {
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
-        let side = self.unit * self.size;
+        let side = self.side();
         let width = x.len() / self.sheet_len();
         let groups = x.len() / (side * width);
         let columns = Columns { groups, run: width, group: side * width, row: width };
@@ -107,82 +115,60 @@ impl SpinBasis {
         }
     }
 
-    /// Gradients of small turns and of a scale, given the input `x` of [`Self::sandwich`] and
+    /// Adds what the gradients of small turns need, given the input `x` of [`Self::sandwich`] and
     /// `dx = reverse(r) dy s`, both as sheets.
     ///
     /// A turn `t` of the left rotor changes the result by `r t x reverse(s)`, whose inner product
     /// with `dy` is that of `t x` with `dx`; so only `dx xᴴ` and `xᴴ dx` are needed, summed over
-    /// the batch and projected on the bivectors.
+    /// the batch.
     ///
     /// # Panics
     /// If the lengths do not fit.
-    #[must_use]
-    pub fn turns<T: Scalar>(&self, x: &[T], dx: &[T]) -> Turns {
-        let width = x.len() / self.len();
-        let sheet_len = self.sheet_len() * width;
-        let side = self.unit * self.size;
-        let zero = || vec![0.0; self.bivectors[0].len()];
-        let mut turns = Turns { left: zero(), right: zero(), scale: 0.0 };
-        let mut sums = Mat::zeros(side, side);
+    pub fn add_to_sums<T: Scalar>(&self, x: &[T], dx: &[T], sums: &mut TurnSums<T>) {
+        let width = x.len() / self.dimension();
+        let (sheet_len, side) = (self.sheet_len() * width, self.side());
+        let run = sheet_len / side;
+        let rows = Columns { groups: 1, run, group: 0, row: run };
+        let groups = sheet_len / (side * width);
+        let columns = Columns { groups, run: width, group: side * width, row: width };
         let pairs = x.chunks_exact(sheet_len).zip(dx.chunks_exact(sheet_len));
         for (sheet, (x, dx)) in self.sheets.iter().zip(pairs) {
-            let (rows, cols) = self.left_view(sheet_len);
-            let (xs, dxs) = (MatRef::new(x, rows, cols), MatRef::new(dx, rows, cols));
-            product(T::ONE, dxs.into(), Arg::Transposed(xs), sums.view_mut(), Write::Set);
-            self.project_left(sheet, &sums, &mut turns);
-            let mut write = Write::Set;
-            for (x, dx) in x.chunks_exact(side * width).zip(dx.chunks_exact(side * width)) {
-                let (x, dx) = (MatRef::new(x, side, width), MatRef::new(dx, side, width));
-                product(T::ONE, dx.into(), Arg::Transposed(x), sums.view_mut(), write);
-                write = Write::Add;
+            add_products((dx, x), rows, &mut sums.left[sheet.left]);
+            add_products((dx, x), columns, &mut sums.right[sheet.right]);
+        }
+    }
+
+    /// No sums yet.
+    #[must_use]
+    pub fn turn_sums<T: Scalar>(&self) -> TurnSums<T> {
+        let zeros = || vec![Mat::zeros(self.side(), self.side()); self.bivectors.len()];
+        TurnSums { left: zeros(), right: zeros() }
+    }
+
+    /// The gradients of small turns and of a scale.
+    #[must_use]
+    pub fn turns<T: Scalar>(&self, sums: &TurnSums<T>) -> Turns {
+        let scale = sums.left.iter().zip(&self.forms).map(|(sums, forms)| {
+            forms.identity.iter().map(|place| place.in_product(sums)).sum::<f64>()
+        });
+        Turns {
+            left: self.project(Side::Left, &sums.left),
+            right: self.project(Side::Right, &sums.right),
+            scale: self.weight * scale.sum::<f64>(),
+        }
+    }
+
+    /// Inner products with all bivectors, summed over the blocks.
+    fn project<T: Scalar>(&self, side: Side, sums: &[Mat<T>]) -> Vec<f64> {
+        let mut turns = vec![0.0; self.bivectors[0].len()];
+        for (sums, forms) in sums.iter().zip(&self.forms) {
+            let forms = if side == Side::Left { &forms.left } else { &forms.right };
+            for (turn, form) in turns.iter_mut().zip(forms) {
+                let product: f64 = form.iter().map(|place| place.in_product(sums)).sum();
+                *turn += self.weight * product;
             }
-            self.project_right(sheet, &sums, &mut turns.right);
         }
         turns
-    }
-
-    fn project_left<T: Scalar>(&self, sheet: &Sheet, sums: &Mat<T>, turns: &mut Turns) {
-        let at = |i: usize, j: usize| sums.at(i, j).to_f64();
-        let unit = self.unit;
-        let entry = |row: usize, column: usize| {
-            let (i, j) = (row * unit, column * unit);
-            if unit == 1 {
-                (at(i, j), 0.0)
-            } else {
-                (at(i, j) + at(i + 1, j + 1), at(i + 1, j) - at(i, j + 1))
-            }
-        };
-        for (turn, pauli) in turns.left.iter_mut().zip(&self.bivectors[sheet.left]) {
-            *turn += self.weight * self.inner(*pauli, entry);
-        }
-        turns.scale += self.weight * self.inner(Pauli::default(), entry);
-    }
-
-    fn project_right<T: Scalar>(&self, sheet: &Sheet, sums: &Mat<T>, turns: &mut [f64]) {
-        let (size, at) = (self.size, |i: usize, j: usize| sums.at(i, j).to_f64());
-        // Entry (row, column) of a bivector takes column `row` of x to column `column`.
-        let entry = |row: usize, column: usize| {
-            if self.unit == 1 {
-                (at(column, row), 0.0)
-            } else {
-                let re = at(column, row) + at(column + size, row + size);
-                (re, at(column + size, row) - at(column, row + size))
-            }
-        };
-        for (turn, pauli) in turns.iter_mut().zip(&self.bivectors[sheet.right]) {
-            // The right rotor stands reversed, hence the sign.
-            *turn -= self.weight * self.inner(*pauli, entry);
-        }
-    }
-
-    /// `Re tr(Pᴴ M)`, entry (i, j) of `M` given as real and imaginary part.
-    fn inner(&self, pauli: Pauli, entry: impl Fn(usize, usize) -> (f64, f64)) -> f64 {
-        let of_column = |column| {
-            let (row, re, im) = pauli.entry(column);
-            let (a, b) = entry(row, column);
-            re * a + im * b
-        };
-        (0..self.size).map(of_column).sum()
     }
 }
 
