@@ -414,6 +414,13 @@ fn flags() -> Vec<Case> {
             2,
             &["nan", "--max-ppl", "at least 1"],
         ),
+        case(
+            "an operator that has no method",
+            |_| {},
+            "compress model --method monarch --dataset calibration.jsonl -o out",
+            2,
+            &["monarch", "possible values", "low-rank"],
+        ),
         case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
         case(
             "a role that no layer has",
@@ -455,6 +462,13 @@ fn recipes() -> Vec<Case> {
             RUN,
             3,
             &["rotr", "did you mean `rotor`?"],
+        ),
+        case(
+            "an operator for a method",
+            |w| recipe(w, "method: rotor", "method: monarch"),
+            RUN,
+            3,
+            &["tiny.yaml", "`monarch` is an operator, not a method", "linwright ls methods"],
         ),
         case(
             "another version",

@@ -35,7 +35,7 @@ fn notes_go_to_stderr_unless_quiet() {
 fn ls_lists_all_there_is() {
     let w = Workshop::new();
     for (what, expected) in [
-        ("operators", &["dense", "low_rank", "block_hadamard", "rotor_network"][..]),
+        ("operators", &["dense", "low_rank", "monarch", "rotor_network", "product"][..]),
         ("methods", &["dense", "low_rank", "block_hadamard", "rotor"]),
         ("tasks", &["text", "multiple_choice", "completion"]),
         ("families", &["llama", "qwen2", "mistral"]),
@@ -55,6 +55,37 @@ fn ls_lists_all_there_is() {
         }
     }
     w.fails("ls everything", 2, &["everything", "operators"]);
+}
+
+#[test]
+fn ls_operators_tells_equations_and_costs() {
+    let w = Workshop::new();
+    let shown = w.ok("ls operators");
+    for said in ["equation", "W = U V", "r (out + inp)", "t (o1 i1 + o2 i2)", "W = sum_k W_k"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    let of = |json: &serde_json::Value, name: &str| {
+        json.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone()
+    };
+    let json = w.ok_json("ls operators");
+    let monarch = of(&json, "monarch");
+    assert_eq!(monarch["parameters"], "out inp / b + out b");
+    assert_eq!(monarch["at"]["shape"], serde_json::json!({"out": 2048, "inp": 2048}));
+    assert_eq!(monarch["at"]["options"], serde_json::json!({"kind": "monarch", "blocks": 32}));
+    assert_eq!(monarch["at"]["parameters"], 2048 * (64 + 32));
+    assert_eq!(monarch["at"]["macs_per_row"], 2048 * (64 + 32));
+    assert_eq!(monarch["at"]["keep"], 96.0 / 2048.0);
+
+    let json = w.ok_json("ls operators --shape 12x10");
+    assert_eq!(of(&json, "dense")["at"]["parameters"], 120);
+    let reason = |name| of(&json, name)["at"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason("butterfly").contains("nearest: 8 x 8"));
+    assert!(reason("low_rank").contains("missing field `rank`"));
+    let json = w.ok_json("ls operators --shape 4000000000x4000000000");
+    assert!(of(&json, "dense")["at"]["reason"].as_str().unwrap().contains("at most"));
+    for bad in ["12", "12x", "ax3", "-1x3", "99999999999999999999x1"] {
+        w.fails(&format!("ls operators --shape={bad}"), 2, &[bad, "512x2048"]);
+    }
 }
 
 #[test]

@@ -99,7 +99,8 @@ impl FitStore {
     pub fn put(&self, fingerprint: &Fingerprint, fit: &Fit) -> Result<(), CompressError> {
         let path = self.path(fingerprint);
         let unusable = |reason: String| CompressError::Store { path: path.clone(), reason };
-        let (header, tensors) = archive::save(&fit.op);
+        let (header, tensors) =
+            archive::save(&fit.op).map_err(|error| unusable(error.to_string()))?;
         let stored = Stored { header, report: fit.report.clone() };
         let stored = serde_json::to_string(&stored).map_err(|error| unusable(error.to_string()))?;
         let views = tensors

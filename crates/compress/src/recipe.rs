@@ -7,7 +7,7 @@ use crate::calibration::Split;
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
 use linwright_measure::evaluate::{Bos, Join};
-use linwright_ops::Role;
+use linwright_ops::{OpSpec, Role};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -217,8 +217,7 @@ pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
 pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
     let recipe: Recipe = serde_saphyr::from_str(text).map_err(|error| {
         let reason = error.to_string();
-        let suggestion =
-            suggestion(&reason).map_or_else(String::new, |key| format!("\ndid you mean `{key}`?"));
+        let suggestion = advice(&reason).map_or_else(String::new, |advice| format!("\n{advice}"));
         RecipeError::Form { path: path.to_owned(), reason, suggestion }
     })?;
     check(path, &recipe)?;
@@ -344,6 +343,18 @@ pub fn suggestion(message: &str) -> Option<String> {
     (nearest.0 <= 1 + unknown.len() / 2).then(|| nearest.1.to_owned())
 }
 
+/// What to do about an unknown word.
+fn advice(message: &str) -> Option<String> {
+    if let Some(key) = suggestion(message) {
+        return Some(format!("did you mean `{key}`?"));
+    }
+    let (_, rest) = message.split_once("unknown variant `")?;
+    let (word, _) = rest.split_once('`')?;
+    OpSpec::KINDS.contains(&word).then(|| {
+        format!("`{word}` is an operator, not a method; `linwright ls methods` lists the methods")
+    })
+}
+
 /// Levenshtein's distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -410,6 +421,19 @@ tables:
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn an_operator_in_place_of_a_method_is_told() {
+        for kind in ["kronecker", "butterfly", "diagonal_low_rank", "product"] {
+            let to = format!("method: {kind}, rank: 4}}");
+            let message = error(&GOOD.replacen("method: low_rank, rank: 4}", &to, 1));
+            assert!(message.contains(kind), "{message}");
+            let told = message.contains("is an operator, not a method");
+            assert!(told || message.contains("did you mean `low_rank`?"), "{message}");
+        }
+        let message = error(&GOOD.replacen("method: low_rank, rank: 4}", "method: kronecker}", 1));
+        assert!(message.contains("`linwright ls methods` lists the methods"), "{message}");
     }
 
     #[test]

@@ -4,9 +4,12 @@ use crate::checkpoint_common::{config_json, logits, names, save_small, small_mod
 use linwright_model::checkpoint::{
     CheckpointError, Form, SaveOptions, Source, StoredType, load, save, verify,
 };
-use linwright_ops::{Dense, LowRank, Map, Op, OpSpec, SiteId, Sites};
+use linwright_ops::{
+    Backward, Dense, LinearOp, LowRank, Map, Op, OpSpec, Param, ParamMut, Shape, SiteId, Sites,
+    Tape, Workspace,
+};
 use linwright_tensor::dtype::DType;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -142,6 +145,61 @@ fn operators_come_back_in_native_form_and_as_dense_weights() {
     assert!(json_of(&dense.join("config.json")).get("linwright").is_none());
     let back = load(&dense).unwrap();
     assert!(matches!(back.decoder.slot(&site).unwrap().op().map().spec(), OpSpec::Dense(_)));
+}
+
+/// An operator of another crate.
+#[derive(Clone, Debug)]
+struct Foreign(LowRank<f32>);
+
+impl Map<f32> for Foreign {
+    fn spec(&self) -> OpSpec {
+        OpSpec::External { name: "foreign" }
+    }
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+    fn macs_per_row(&self) -> u64 {
+        self.0.macs_per_row()
+    }
+    fn params(&self) -> Vec<Param<'_, f32>> {
+        self.0.params()
+    }
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, f32>> {
+        self.0.params_mut()
+    }
+    fn forward(
+        &self,
+        x: MatRef<'_, f32>,
+        y: MatMut<'_, f32>,
+        tape: Option<&mut Tape<f32>>,
+        ws: &mut Workspace<f32>,
+    ) {
+        self.0.forward(x, y, tape, ws);
+    }
+    fn backward(&self, args: Backward<'_, '_, f32>, ws: &mut Workspace<f32>) {
+        self.0.backward(args, ws);
+    }
+    fn clone_op(&self) -> Op<f32> {
+        Op::Linear(Box::new(self.clone()))
+    }
+}
+
+impl LinearOp<f32> for Foreign {}
+
+#[test]
+fn operators_of_other_crates_are_saved_in_dense_form_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let (native, dense) = (dir.path().join("native"), dir.path().join("dense"));
+    let (mut decoder, source) = small_model();
+    let site = SiteId("model.layers.1.self_attn.q_proj".into());
+    decoder.slot_mut(&site).unwrap().replace(Foreign(low_rank(8, 8, 3)).clone_op()).unwrap();
+    let error = save(&decoder, &source, &SaveOptions::new(Form::Native), &native).unwrap_err();
+    for said in [site.0.as_str(), "foreign", "save the model in dense form"] {
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    assert!(!native.exists());
+    let saved = save(&decoder, &source, &SaveOptions::new(Form::Dense), &dense).unwrap();
+    assert!(saved.max_difference < 1e-5, "{saved:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! An operator becomes its [`OpSpec`] (JSON) and named tensors: parameters in the precision asked
 //! for, integer buffers as `u32`. Names are relative; a model prefixes them with the site.
 
-use crate::{Op, OpError, OpSpec, Shape};
+use crate::{Map, Op, OpError, OpSpec, Shape};
 use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +16,20 @@ pub struct Header {
     pub spec: OpSpec,
     /// Features out and in.
     pub shape: Shape,
+}
+
+impl Header {
+    /// That of an operator.
+    ///
+    /// # Errors
+    /// [`OpError::External`] if it is of another crate, or holds such an operator.
+    pub fn of<T: Scalar>(map: &dyn Map<T>) -> Result<Self, OpError> {
+        let spec = map.spec();
+        match spec.external() {
+            Some(kind) => Err(OpError::External { kind }),
+            None => Ok(Self { spec, shape: map.shape() }),
+        }
+    }
 }
 
 /// A tensor in an archive.
@@ -44,14 +58,17 @@ const SLACK: u64 = 1 << 20;
 pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
 
 /// Header and tensors of an operator.
-#[must_use]
-pub fn save<T: Scalar>(op: &Op<T>) -> (Header, Tensors<T>) {
+///
+/// # Errors
+/// As [`Header::of`].
+pub fn save<T: Scalar>(op: &Op<T>) -> Result<(Header, Tensors<T>), OpError> {
     let map = op.map();
+    let header = Header::of(map)?;
     let values =
         map.params().into_iter().map(|p| (p.name, Tensor::Values(p.shape, p.values.to_vec())));
     let mut tensors: Tensors<T> = values.collect();
     tensors.extend(map.buffers().into_iter().map(|b| (b.name, Tensor::Indices(b.values.to_vec()))));
-    (Header { spec: map.spec(), shape: map.shape() }, tensors)
+    Ok((header, tensors))
 }
 
 /// Rebuilds an operator.
@@ -62,6 +79,7 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     let kind = header.spec.kind();
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
     let given: u64 = tensors.values().map(Tensor::len).sum();
+    header.spec.check_nesting(header.shape)?;
     let asked = header.spec.numbers(header.shape);
     if asked > given.saturating_add(SLACK) {
         let reason = format!("its options ask for {asked} numbers, the file holds {given}");

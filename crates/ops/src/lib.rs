@@ -1,17 +1,20 @@
 //! Structured linear operators with explicit gradients.
 //!
 //! A weight matrix `W` of shape (out, inp) maps rows, `Y = X Wᵀ`. An **operator** is any cheaper or
-//! more telling form of such a map: low rank, blocks and Hadamard transforms, rotors of a Clifford
-//! algebra. Every operator names its parameters, counts its multiply-adds, computes forward and
-//! backward on row-major views, and can be rebuilt from its [`OpSpec`] and an archive. Networks
-//! with a nonlinearity inside are [`Map`]s: the same, without the linear laws.
+//! more telling form of such a map: low rank, with or without a diagonal, blocks with Hadamard
+//! transforms or permutations, Kronecker products, butterflies, rotors of a Clifford algebra, and
+//! sums and products of these. Every operator names its parameters, counts its multiply-adds,
+//! computes forward and backward on row-major views, and can be rebuilt from its [`OpSpec`] and an
+//! archive. Networks with a nonlinearity inside are [`Map`]s: the same, without the linear laws.
 //!
 //! A new operator is one file in `structured/` and one line of its list; the conformance suite,
-//! the archive and the command line then know it.
+//! the archive and the command line then know it. One of another crate works in slots, too, and
+//! runs the suite, but stands in no archive.
 
 pub mod archive;
 pub mod conformance;
 mod error;
+mod invertible;
 mod op;
 mod params;
 mod probe;
@@ -20,6 +23,7 @@ mod structured;
 mod tape;
 
 pub use error::OpError;
+pub use invertible::{Invertible, LogDet};
 pub use op::{Backward, LinearOp, Map, Op, Shape, Structured};
 pub use params::{Buffer, BufferMut, Grads, Param, ParamMut, parameter_count};
 pub use probe::{NoProbe, Probe};

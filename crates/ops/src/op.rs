@@ -1,6 +1,8 @@
 //! The traits of operators and the enum that a slot holds.
 
-use crate::{Buffer, BufferMut, Grads, OpError, OpSpec, Param, ParamMut, Tape, Workspace};
+use crate::{
+    Buffer, BufferMut, Grads, Invertible, OpError, OpSpec, Param, ParamMut, Tape, Workspace,
+};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -85,6 +87,11 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
 
     /// A copy behind a new box.
     fn clone_op(&self) -> Op<T>;
+
+    /// Inverse and determinant, if maps of this kind have them.
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        None
+    }
 }
 
 /// The arguments of [`Map::backward`].
@@ -120,6 +127,12 @@ pub trait Structured<T: Scalar>: Map<T> + Sized {
 
     /// The tag of this kind in files and on the command line.
     const KIND: &'static str;
+    /// The map in one line of plain text, for listings.
+    const EQUATION: &'static str;
+    /// A formula of the parameters, in the letters of the operator's page.
+    const PARAMETERS: &'static str;
+    /// A formula of [`Map::macs_per_row`].
+    const MACS: &'static str;
 
     /// Numbers that an operator of these options will hold, indices included, counted before it is
     /// made: a file or a recipe may ask for more than there is memory. Saturates.

@@ -224,6 +224,19 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data: &self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
+    /// Rows `first`, `first + step`, and so on.
+    ///
+    /// # Panics
+    /// If `step` is zero or `first` is beyond the rows.
+    #[must_use]
+    #[track_caller]
+    pub fn rows_every(&self, first: usize, step: usize) -> Self {
+        assert!(step > 0 && first <= self.rows, "rows {first}, +{step} of {}", self.rows);
+        let from = (first * self.stride).min(self.data.len());
+        let (rows, stride) = ((self.rows - first).div_ceil(step), self.stride * step);
+        Self { data: &self.data[from..], rows, cols: self.cols, stride }
+    }
+
     /// The same view, by the name of its scalar in code that has found out which one it is.
     ///
     /// # Panics
@@ -326,6 +339,19 @@ impl<'a, T: Scalar> MatMut<'a, T> {
         assert!(start + count <= self.rows, "rows {start}+{count} of {}", self.rows);
         let from = (start * self.stride).min(self.data.len());
         Self { data: &mut self.data[from..], rows: count, cols: self.cols, stride: self.stride }
+    }
+
+    /// Rows `first`, `first + step`, and so on.
+    ///
+    /// # Panics
+    /// As [`MatRef::rows_every`].
+    #[must_use]
+    #[track_caller]
+    pub fn rows_every(self, first: usize, step: usize) -> Self {
+        assert!(step > 0 && first <= self.rows, "rows {first}, +{step} of {}", self.rows);
+        let from = (first * self.stride).min(self.data.len());
+        let (rows, stride) = ((self.rows - first).div_ceil(step), self.stride * step);
+        Self { data: &mut self.data[from..], rows, cols: self.cols, stride }
     }
 
     /// As [`MatRef::of_scalar`].

@@ -7,13 +7,25 @@ use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
 use linwright::measure::evaluate::TASKS;
 use linwright::model::families::FAMILIES;
-use linwright::ops::OpSpec;
+use linwright::ops::{OpSpec, Shape, Summary};
+use serde_json::{Value, json};
 
 /// List operators, methods, tasks, families or presets.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
     /// What to list.
     what: What,
+    /// Features out and in for which `ls operators --json` counts parameters and multiply-adds.
+    #[arg(long, value_name = "OUTxINP", default_value = "2048x2048", value_parser = shape)]
+    shape: Shape,
+}
+
+/// `OUTxINP` as a shape.
+fn shape(word: &str) -> Result<Shape, String> {
+    let sides = word
+        .split_once('x')
+        .and_then(|(out, inp)| Some(Shape { out: out.parse().ok()?, inp: inp.parse().ok()? }));
+    sides.ok_or_else(|| "expected OUTxINP, two whole numbers such as 512x2048".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -34,7 +46,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
     let pairs =
         |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     let rows: Vec<(String, String)> = match args.what {
-        What::Operators => pairs(OpSpec::KINDS),
+        What::Operators => return operators(args.shape, shared),
         What::Methods => pairs(MethodSpec::IDS),
         What::Tasks => {
             TASKS.iter().map(|task| (task.name.to_owned(), task.summary.to_owned())).collect()
@@ -49,12 +61,48 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             .collect(),
     };
     if shared.json {
-        let list: Vec<_> = rows
-            .iter()
-            .map(|(name, about)| serde_json::json!({"name": name, "about": about}))
-            .collect();
+        let list: Vec<_> =
+            rows.iter().map(|(name, about)| json!({"name": name, "about": about})).collect();
         return print_json(&list);
     }
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, about)| vec![name, about]).collect();
     print(&table(&["name", "about"], &rows))
+}
+
+fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {
+    if shared.json {
+        let list: Vec<Value> = OpSpec::SUMMARIES
+            .iter()
+            .map(|summary| {
+                json!({
+                    "name": summary.kind,
+                    "equation": summary.equation,
+                    "parameters": summary.parameters,
+                    "macs_per_row": summary.macs,
+                    "at": at(summary.kind, shape),
+                })
+            })
+            .collect();
+        return print_json(&list);
+    }
+    let row = |summary: &Summary| {
+        [summary.kind, summary.equation, summary.parameters, summary.macs].map(str::to_owned).into()
+    };
+    let rows: Vec<Vec<String>> = OpSpec::SUMMARIES.iter().map(row).collect();
+    print(&table(&["kind", "equation", "parameters", "MACs per row"], &rows))
+}
+
+/// What an operator of this shape costs with its default options, or why there is none.
+fn at(kind: &str, shape: Shape) -> Value {
+    let cost = OpSpec::default_of(kind).and_then(|spec| spec.cost(shape));
+    match cost {
+        Ok(cost) => json!({
+            "shape": shape,
+            "options": cost.spec,
+            "parameters": cost.parameters,
+            "keep": cost.keep,
+            "macs_per_row": cost.macs_per_row,
+        }),
+        Err(error) => json!({"shape": shape, "reason": error.to_string()}),
+    }
 }

@@ -215,7 +215,10 @@ impl<'a> Plan<'a> {
                 return Err(CheckpointError::Operator { site: slot.id().clone(), source });
             }
             if form == Form::Native && !matches!(map.spec(), OpSpec::Dense(_)) {
-                let header = Header { spec: map.spec(), shape: map.shape() };
+                let header = Header::of(map).map_err(|source| CheckpointError::Operator {
+                    site: slot.id().clone(),
+                    source,
+                })?;
                 headers.insert(slot.id().clone(), header);
             }
         }

@@ -292,6 +292,9 @@ impl<T: Scalar> LinearOp<T> for BlockHadamard<T> {}
 impl<T: Scalar> Structured<T> for BlockHadamard<T> {
     type Spec = BlockHadamardSpec;
     const KIND: &'static str = "block_hadamard";
+    const EQUATION: &'static str = "W = F (H B_(m-1)) .. (H B_1), F and B block diagonal";
+    const PARAMETERS: &'static str = "(m - 1) d block + d out / blocks";
+    const MACS: &'static str = "parameters + (m - 1) d log2 d";
 
     fn numbers(spec: &BlockHadamardSpec, shape: Shape) -> u64 {
         let width = spec.width(shape);

@@ -102,6 +102,9 @@ impl<T: Scalar> LinearOp<T> for Dense<T> {
 impl<T: Scalar> Structured<T> for Dense<T> {
     type Spec = DenseSpec;
     const KIND: &'static str = "dense";
+    const EQUATION: &'static str = "W";
+    const PARAMETERS: &'static str = "out inp";
+    const MACS: &'static str = "out inp";
 
     fn numbers(_spec: &DenseSpec, shape: Shape) -> u64 {
         (shape.out as u64).saturating_mul(shape.inp as u64)

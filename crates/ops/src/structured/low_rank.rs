@@ -43,6 +43,18 @@ impl<T: Scalar> LowRank<T> {
         assert_eq!(u.cols(), v.rows(), "columns of U and rows of V");
         Self { u, v }
     }
+
+    /// U, (out, r).
+    #[must_use]
+    pub fn u(&self) -> &Mat<T> {
+        &self.u
+    }
+
+    /// V, (r, inp).
+    #[must_use]
+    pub fn v(&self) -> &Mat<T> {
+        &self.v
+    }
 }
 
 impl<T: Scalar> Map<T> for LowRank<T> {
@@ -120,6 +132,9 @@ impl<T: Scalar> LinearOp<T> for LowRank<T> {}
 impl<T: Scalar> Structured<T> for LowRank<T> {
     type Spec = LowRankSpec;
     const KIND: &'static str = "low_rank";
+    const EQUATION: &'static str = "W = U V";
+    const PARAMETERS: &'static str = "r (out + inp)";
+    const MACS: &'static str = "r (out + inp)";
 
     fn numbers(spec: &LowRankSpec, shape: Shape) -> u64 {
         (spec.rank as u64).saturating_mul(shape.out as u64 + shape.inp as u64)

@@ -1,11 +1,17 @@
 //! The list of operators. A new one is a file here and a line of the list below.
 
-use crate::{LinearOp, Map, Op, OpError, Shape, Structured};
+use crate::{LinearOp, Map, Op, OpError, Shape, Structured, parameter_count};
 use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// Most numbers of one operator: those of a dense 32,768 x 32,768 weight.
 pub const MAX_NUMBERS: u64 = 1 << 30;
+
+/// Deepest nesting of operators inside operators.
+const MAX_DEPTH: usize = 8;
+
+/// Most operators that one is made of, itself included.
+const MAX_OPERATORS: usize = 256;
 
 /// Wraps a linear operator.
 fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
@@ -15,6 +21,36 @@ fn linear<T: Scalar>(op: impl LinearOp<T> + 'static) -> Op<T> {
 /// Wraps a map with a nonlinearity.
 fn map<T: Scalar>(op: impl Map<T> + 'static) -> Op<T> {
     Op::Map(Box::new(op))
+}
+
+/// A name in the code. Under a name of its own, since serde would have a `&'static str` borrow from
+/// what is read, also where it is never read.
+type Name = &'static str;
+
+/// What a listing says of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// See [`Structured::KIND`].
+    pub kind: &'static str,
+    /// See [`Structured::EQUATION`].
+    pub equation: &'static str,
+    /// See [`Structured::PARAMETERS`].
+    pub parameters: &'static str,
+    /// See [`Structured::MACS`].
+    pub macs: &'static str,
+}
+
+/// What an operator costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Its options, with those that follow from the shape filled in.
+    pub spec: OpSpec,
+    /// Trainable numbers.
+    pub parameters: usize,
+    /// Parameters over those of a dense weight.
+    pub keep: f64,
+    /// See [`Map::macs_per_row`].
+    pub macs_per_row: u64,
 }
 
 macro_rules! operators {
@@ -27,25 +63,42 @@ macro_rules! operators {
         pub enum OpSpec {
             $(#[doc = concat!("See [`", stringify!($name), "`].")]
             $name(<$name<f32> as Structured<f32>>::Spec),)*
+            /// An operator of another crate, which works in slots but stands in no archive, since
+            /// nothing here could build it again.
+            #[serde(skip)]
+            External {
+                /// What it is called in messages.
+                name: Name,
+            },
         }
 
         impl OpSpec {
             /// Every kind, in the order of the list.
             pub const KINDS: &'static [&'static str] = &[$(<$name<f32> as Structured<f32>>::KIND),*];
 
+            /// What a listing says of every kind, in the order of the list.
+            pub const SUMMARIES: &'static [Summary] = &[$(Summary {
+                kind: <$name<f32> as Structured<f32>>::KIND,
+                equation: <$name<f32> as Structured<f32>>::EQUATION,
+                parameters: <$name<f32> as Structured<f32>>::PARAMETERS,
+                macs: <$name<f32> as Structured<f32>>::MACS,
+            }),*];
+
             /// The tag of this kind.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$name(_) => <$name<f32> as Structured<f32>>::KIND,)*
+                    Self::External { name } => name,
                 }
             }
 
-            /// See [`Structured::numbers`].
+            /// See [`Structured::numbers`]; none are known of an external operator.
             #[must_use]
             pub fn numbers(&self, shape: Shape) -> u64 {
                 match self {
                     $(Self::$name(spec) => <$name<f32> as Structured<f32>>::numbers(spec, shape),)*
+                    Self::External { .. } => 0,
                 }
             }
 
@@ -53,8 +106,9 @@ macro_rules! operators {
             ///
             /// # Errors
             /// [`OpError::Unsupported`] if the kind does not exist for this shape and options, or
-            /// would hold more than [`MAX_NUMBERS`].
+            /// would hold more than [`MAX_NUMBERS`]; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
+                self.check_nesting(shape)?;
                 let numbers = self.numbers(shape);
                 if numbers > MAX_NUMBERS {
                     let reason = format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible");
@@ -64,6 +118,7 @@ macro_rules! operators {
                     $(Self::$name(spec) => {
                         <$name<T> as Structured<T>>::random(spec, shape, key).map($class)
                     })*
+                    Self::External { name } => Err(OpError::External { kind: name }),
                 }
             }
 
@@ -82,13 +137,17 @@ macro_rules! operators {
     };
 }
 
+mod children;
 mod columns;
+mod divisors;
+mod initial;
 mod rotor_chunks;
 mod rotor_columns;
 mod rotor_layer;
 #[cfg(test)]
 mod rotor_oracle;
 mod rotor_planes;
+mod row_pieces;
 
 pub use rotor_planes::{RotorPlane, rotor_planes};
 
@@ -98,4 +157,111 @@ operators! {
     block_hadamard => BlockHadamard, linear;
     rotor => Rotor, linear;
     rotor_network => RotorNetwork, map;
+    kronecker => Kronecker, linear;
+    monarch => Monarch, linear;
+    butterfly => Butterfly, linear;
+    diagonal_low_rank => DiagonalLowRank, linear;
+    sum => Sum, linear;
+    product => Product, linear;
+}
+
+impl OpSpec {
+    /// A kind with its default options.
+    ///
+    /// # Errors
+    /// [`OpError::NoDefault`] if there is no such kind, or an option has to be named.
+    pub fn default_of(kind: &str) -> Result<Self, OpError> {
+        serde_json::from_value(serde_json::json!({ "kind": kind })).map_err(
+            |error: serde_json::Error| OpError::NoDefault {
+                kind: kind.to_owned(),
+                reason: error.to_string(),
+            },
+        )
+    }
+
+    /// What an operator of this shape costs; it is made to be counted.
+    ///
+    /// # Errors
+    /// As [`Self::random`].
+    pub fn cost(&self, shape: Shape) -> Result<Cost, OpError> {
+        let op = self.random::<f32>(shape, RngKey::new(0))?;
+        let map = op.map();
+        let parameters = parameter_count(&map.params());
+        let keep = parameters as f64 / shape.dense_parameters().max(1) as f64;
+        Ok(Cost { spec: map.spec(), parameters, keep, macs_per_row: map.macs_per_row() })
+    }
+
+    /// The operators that this one is made of.
+    fn children(&self) -> &[Self] {
+        if let Self::Sum(spec) = self {
+            &spec.terms
+        } else if let Self::Product(spec) = self {
+            &spec.factors
+        } else {
+            &[]
+        }
+    }
+
+    /// Operators inside operators: 1 if there are none.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        1 + self.children().iter().map(Self::depth).max().unwrap_or(0)
+    }
+
+    /// Operators that this one is made of, itself included.
+    fn operators(&self) -> usize {
+        1 + self.children().iter().map(Self::operators).sum::<usize>()
+    }
+
+    /// Whether it is nested and composed no more than anybody would: a file could ask for any.
+    pub(crate) fn check_nesting(&self, shape: Shape) -> Result<(), OpError> {
+        let (depth, operators) = (self.depth(), self.operators());
+        let reason = if depth > MAX_DEPTH {
+            format!("operators are nested {depth} deep, at most {MAX_DEPTH} are possible")
+        } else if operators > MAX_OPERATORS {
+            format!("it is made of {operators} operators, at most {MAX_OPERATORS} are possible")
+        } else {
+            return Ok(());
+        };
+        Err(OpError::Unsupported { kind: self.kind(), shape, reason })
+    }
+
+    /// The name of an operator of another crate, if this is one or holds one.
+    #[must_use]
+    pub fn external(&self) -> Option<&'static str> {
+        if let Self::External { name } = self {
+            return Some(name);
+        }
+        self.children().iter().find_map(Self::external)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_options_and_costs_are_counted() {
+        let shape = Shape { out: 512, inp: 2048 };
+        let cost = OpSpec::default_of("dense").unwrap().cost(shape).unwrap();
+        assert_eq!((cost.parameters, cost.macs_per_row, cost.keep), (1 << 20, 1 << 20, 1.0));
+        let cost = OpSpec::default_of("monarch").unwrap().cost(shape).unwrap();
+        assert_eq!(cost.spec, OpSpec::Monarch(MonarchSpec { blocks: Some(32) }));
+        assert_eq!((cost.parameters, cost.keep), (49_152, 49_152.0 / 1_048_576.0));
+        let error = OpSpec::default_of("low_rank").unwrap_err().to_string();
+        assert_eq!(error, "low_rank has no default options: missing field `rank`");
+        assert!(OpSpec::default_of("wavelet").unwrap_err().to_string().contains("wavelet"));
+        assert!(OpSpec::default_of("butterfly").unwrap().cost(shape).is_err());
+    }
+
+    #[test]
+    fn every_kind_says_what_it_is() {
+        let kinds: Vec<&str> = OpSpec::SUMMARIES.iter().map(|summary| summary.kind).collect();
+        assert_eq!(kinds, OpSpec::KINDS);
+        for Summary { kind, equation, parameters, macs } in OpSpec::SUMMARIES {
+            for text in [equation, parameters, macs] {
+                assert!(!text.is_empty() && text.is_ascii() && text.len() < 60, "{kind}: {text}");
+            }
+        }
+    }
 }

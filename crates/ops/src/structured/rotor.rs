@@ -252,6 +252,9 @@ impl<T: Scalar> LinearOp<T> for Rotor<T> {}
 impl<T: Scalar> Structured<T> for Rotor<T> {
     type Spec = RotorSpec;
     const KIND: &'static str = "rotor";
+    const EQUATION: &'static str = "y = r x reverse(s) on chunks of c = 2^n features";
+    const PARAMETERS: &'static str = "pairs (n (n - 1) + 1); single pairs (n (n - 1) / 2 + 1)";
+    const MACS: &'static str = "pairs (1 to 4) c^1.5 + c log2 c a chunk";
 
     fn numbers(spec: &RotorSpec, shape: Shape) -> u64 {
         let least = shape.out.min(shape.inp).max(1);

@@ -388,6 +388,9 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
 impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     type Spec = RotorNetworkSpec;
     const KIND: &'static str = "rotor_network";
+    const EQUATION: &'static str = "y = rotor(h), h_l = sum_b a_lb f(rotor_lb(h_(l-1)))";
+    const PARAMETERS: &'static str = "those of the rotors + layers breadth + 1";
+    const MACS: &'static str = "those of the rotors + 3 a feature and branch";
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         let hidden = spec.hidden(shape);
@@ -511,7 +514,7 @@ mod tests {
         let (spec, shape) = (RotorNetworkSpec::default(), Shape { out: 8, inp: 8 });
         let op = OpSpec::RotorNetwork(spec).random::<f64>(shape, RngKey::new(0)).unwrap();
         for bad in [8, 0] {
-            let (header, mut tensors) = archive::save(&op);
+            let (header, mut tensors) = archive::save(&op).unwrap();
             let order = vec![0, 1, 2, 3, 4, 5, 6, bad];
             tensors.insert("perm3".into(), Tensor::Indices(order));
             let error = archive::load(&header, tensors).unwrap_err().to_string();

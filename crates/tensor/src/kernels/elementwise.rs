@@ -1,7 +1,7 @@
 //! Passes over whole matrices, number by number.
 
 use super::instructions::vectorised;
-use crate::parallel;
+use crate::{MatMut, MatRef, Scalar, parallel};
 
 /// Numbers handled as one piece.
 const PIECE: usize = 1 << 15;
@@ -11,11 +11,26 @@ const PIECE: usize = 1 << 15;
 /// # Panics
 /// If the lengths differ.
 #[track_caller]
-pub fn add(a: &mut [f32], b: &[f32]) {
+pub fn add<T: Scalar>(a: &mut [T], b: &[T]) {
     assert_eq!(a.len(), b.len(), "sum of slices");
     parallel::for_each_chunk(a, PIECE, |piece, a| {
         let at = piece * PIECE;
         add_slice(a, &b[at..at + a.len()]);
+    });
+}
+
+/// `a += b` of matrices.
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn add_rows<T: Scalar>(a: MatMut<'_, T>, b: MatRef<'_, T>) {
+    assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()), "sum of matrices");
+    let block = (PIECE / a.cols().max(1)).max(1);
+    parallel::for_each(a.row_blocks(block), |k, mut a| {
+        for i in 0..a.rows() {
+            add_slice(a.row_mut(i), b.row(k * block + i));
+        }
     });
 }
 
@@ -27,8 +42,8 @@ pub fn all_finite(a: &[f32]) -> bool {
 }
 
 vectorised! {
-    fn add_slice<const FUSED: bool>(a: &mut [f32], b: &[f32]) {
-        for (a, b) in a.iter_mut().zip(b) {
+    fn add_slice<const FUSED: bool, T: Scalar>(a: &mut [T], b: &[T]) {
+        for (a, &b) in a.iter_mut().zip(b) {
             *a += b;
         }
     }
@@ -46,6 +61,7 @@ vectorised! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mat;
 
     #[test]
     fn sum_goes_over_every_number() {
@@ -53,6 +69,17 @@ mod tests {
         let b: Vec<f32> = (0..70_001).map(|i| -(i as f32)).collect();
         add(&mut a, &b);
         assert!(a.iter().all(|&a| a == 0.0));
+    }
+
+    #[test]
+    fn sum_of_matrices_leaves_alone_what_is_beside_them() {
+        let mut a: Mat<f64> = Mat::from_fn(20_000, 5, |i, j| (i + j) as f64);
+        let b = Mat::from_fn(20_000, 3, |i, j| -((i + j + 1) as f64));
+        add_rows(a.view_mut().columns(1, 3), b.view());
+        for (k, &a) in a.data().iter().enumerate() {
+            let expected = if (1..4).contains(&(k % 5)) { 0.0 } else { (k / 5 + k % 5) as f64 };
+            assert_eq!(a, expected, "number {k}");
+        }
     }
 
     #[test]

@@ -4,8 +4,11 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
+pub mod block_diagonal;
 pub mod branch;
+pub mod butterfly;
 pub mod cross_entropy;
+pub mod diagonal;
 pub mod elementwise;
 pub mod gemm;
 pub mod hadamard;

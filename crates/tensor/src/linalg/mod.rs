@@ -3,14 +3,18 @@
 //! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
 //! many matrices side by side.
 
+mod determinant;
 mod eigh;
 mod least_squares;
 mod skew;
+mod solve;
 mod svd;
 
+pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
+pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
 
 /// A decomposition that did not converge: the input was not finite, or beyond the algorithm.

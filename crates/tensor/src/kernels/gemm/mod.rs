@@ -66,6 +66,15 @@ impl<'a, T: Scalar> Arg<'a, T> {
         }
     }
 
+    /// The transpose.
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        match self {
+            Self::Plain(m) => Self::Transposed(m),
+            Self::Transposed(m) => Self::Plain(m),
+        }
+    }
+
     fn rows(&self) -> usize {
         match self {
             Self::Plain(m) => m.rows(),

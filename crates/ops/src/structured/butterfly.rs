@@ -1,0 +1,341 @@
+//! A product of butterfly factors: sparse matrices that mix features in pairs.
+//!
+//! `W = F_{m-1} ⋯ F_0`, n x n with n a power of two. Factor k mixes features i and j whose numbers
+//! differ in the bit k mod log2 n: `(y_i, y_j) = M (x_i, x_j)`, each pair with its own 2 x 2 matrix M,
+//! or with `(cos θ, -sin θ; sin θ, cos θ)`, which makes W orthogonal.
+//!
+//! | parameters | MACs per row |
+//! | --- | --- |
+//! | 2 n m, orthogonal m n / 2 | 2 n m |
+//!
+//! Source: Dao et al. 2019, arXiv 1903.05895, without the permutations in front; orthogonal, as in
+//! BOFT (arXiv 2311.06243) with 2 x 2 blocks, here by angles and not by Cayley transforms. m is
+//! log2 n if not named. Matrices start as N(0, 1/2), angles as uniform in [0, 2π): both keep the size
+//! of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a product of
+//! its own kind, with neither the cost nor the inverse of a pair. The inverse is the product of the
+//! inverse pairs in the other order.
+//! Inputs of the factors are computed again in the backward pass, for a few rows at a time.
+//!
+//! ```
+//! use linwright_ops::{Butterfly, ButterflySpec, Map, Shape, Structured, parameter_count};
+//! use linwright_tensor::RngKey;
+//!
+//! let spec = ButterflySpec { orthogonal: true, factors: None };
+//! let shape = Shape { out: 1024, inp: 1024 };
+//! let op: Butterfly<f32> = Butterfly::random(&spec, shape, RngKey::new(0))?;
+//! assert_eq!(parameter_count(&op.params()), 5 * 1024);
+//! assert_eq!(op.macs_per_row(), 20 * 1024); // dense: 1,048,576
+//! # Ok::<(), linwright_ops::OpError>(())
+//! ```
+
+use super::OpSpec;
+use super::row_pieces::{self, Block};
+use crate::{
+    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
+    Tape, Workspace,
+};
+use linwright_tensor::kernels::butterfly::{
+    Factors, SingularPair, add_gradient_of_turns, apply, apply_and_keep, apply_reversed, back,
+    inverses, log_abs_det, turns,
+};
+use linwright_tensor::kernels::transpose::{from_columns, to_columns};
+use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch};
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// Rows handled side by side. A block with fewer, but for a single row, is filled up with zeros.
+const LANES: usize = 32;
+
+/// Options of [`Butterfly`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ButterflySpec {
+    /// Whether every pair is turned by an angle, and not mapped by a matrix of its own.
+    pub orthogonal: bool,
+    /// Number m of factors; log2 of the features if absent.
+    pub factors: Option<usize>,
+}
+
+impl ButterflySpec {
+    fn factors(self, size: usize) -> usize {
+        self.factors.unwrap_or_else(|| size.max(1).ilog2() as usize)
+    }
+}
+
+/// A product of butterfly factors.
+#[derive(Clone, Debug)]
+pub struct Butterfly<T> {
+    size: usize,
+    factors: usize,
+    orthogonal: bool,
+    /// Angles (m, n / 2) or matrices (m, n / 2, 2, 2), first factor first.
+    values: Vec<T>,
+    /// Matrices of all pairs, derived from angles.
+    turns: OnceLock<Vec<T>>,
+}
+
+impl<T: Scalar> Butterfly<T> {
+    fn of_values(spec: ButterflySpec, size: usize, values: Vec<T>) -> Self {
+        let (orthogonal, factors) = (spec.orthogonal, spec.factors(size));
+        Self { size, factors, orthogonal, values, turns: OnceLock::new() }
+    }
+
+    /// Matrices of all pairs.
+    fn weights(&self) -> &[T] {
+        if !self.orthogonal {
+            return &self.values;
+        }
+        self.turns.get_or_init(|| {
+            let mut weights = vec![T::ZERO; 4 * self.values.len()];
+            turns(&self.values, &mut weights);
+            weights
+        })
+    }
+
+    fn factors(&self) -> Factors<'_, T> {
+        Factors::new(self.size, self.weights())
+    }
+
+    fn name_and_shape(&self) -> (String, Vec<usize>) {
+        let pairs = vec![self.factors, self.size / 2];
+        if self.orthogonal {
+            return ("angles".into(), pairs);
+        }
+        ("pairs".into(), [pairs, vec![2, 2]].concat())
+    }
+
+    fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
+        let width = lanes(x.rows());
+        let mut columns = columns_of(x, width, 1);
+        apply(self.factors(), &mut columns);
+        from_columns(&columns, width, &mut y);
+    }
+
+    fn backward_block(&self, block: Block<'_, T>) {
+        let Block { x, dy, dx, grads } = block;
+        let width = lanes(x.rows());
+        let mut inputs = columns_of(x, width, self.factors + 1);
+        apply_and_keep(self.factors(), &mut inputs);
+        let mut d_columns = columns_of(dy, width, 1);
+        if self.orthogonal {
+            let mut d_turns = Scratch::zeros(4 * grads.len());
+            back(self.factors(), &inputs, &mut d_columns, &mut d_turns);
+            add_gradient_of_turns(self.weights(), &d_turns, grads);
+        } else {
+            back(self.factors(), &inputs, &mut d_columns, grads);
+        }
+        if let Some(mut dx) = dx {
+            from_columns(&d_columns, width, &mut dx);
+        }
+    }
+}
+
+/// Width of a block of rows.
+fn lanes(rows: usize) -> usize {
+    if rows > 1 { LANES } else { rows }
+}
+
+/// The columns of a block of rows, `width` wide, with room for so many batches.
+fn columns_of<T: Scalar>(x: MatRef<'_, T>, width: usize, batches: usize) -> Scratch<T> {
+    let len = x.cols() * width;
+    let mut columns = Scratch::new(batches * len);
+    if x.rows() < width {
+        columns[..len].fill(T::ZERO);
+    }
+    to_columns(x, width, &mut columns[..len]);
+    columns
+}
+
+impl<T: Scalar> Map<T> for Butterfly<T> {
+    fn spec(&self) -> OpSpec {
+        let (orthogonal, factors) = (self.orthogonal, Some(self.factors));
+        OpSpec::Butterfly(ButterflySpec { orthogonal, factors })
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { out: self.size, inp: self.size }
+    }
+
+    fn macs_per_row(&self) -> u64 {
+        2 * (self.factors * self.size) as u64
+    }
+
+    fn params(&self) -> Vec<Param<'_, T>> {
+        let (name, shape) = self.name_and_shape();
+        vec![Param { name, shape, values: &self.values }]
+    }
+
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        self.turns.take();
+        let (name, shape) = self.name_and_shape();
+        vec![ParamMut { name, shape, values: &mut self.values }]
+    }
+
+    fn forward(
+        &self,
+        x: MatRef<'_, T>,
+        y: MatMut<'_, T>,
+        _tape: Option<&mut Tape<T>>,
+        _ws: &mut Workspace<T>,
+    ) {
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.size), "input of a butterfly");
+        self.weights();
+        row_pieces::forward(LANES, x, y, |x, y| self.forward_block(x, y));
+    }
+
+    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+        self.weights();
+        row_pieces::backward(LANES, args, ws, |block| self.backward_block(block));
+    }
+
+    fn clone_op(&self) -> Op<T> {
+        Op::Linear(Box::new(self.clone()))
+    }
+
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        Some(self)
+    }
+}
+
+impl<T: Scalar> LinearOp<T> for Butterfly<T> {}
+
+/// The error of a pair without an inverse.
+fn singular(SingularPair { index, determinant }: SingularPair) -> OpError {
+    let kind = <Butterfly<f32> as Structured<f32>>::KIND;
+    OpError::Singular { kind, part: "determinants of pairs".into(), index, value: determinant }
+}
+
+impl<T: Scalar> Invertible<T> for Butterfly<T> {
+    fn inverse(
+        &self,
+        y: MatRef<'_, T>,
+        x: MatMut<'_, T>,
+        _ws: &mut Workspace<T>,
+    ) -> Result<(), OpError> {
+        assert_eq!((y.rows(), y.cols()), (x.rows(), self.size), "output of a butterfly");
+        let mut inverted = vec![T::ZERO; self.weights().len()];
+        inverses(self.weights(), &mut inverted).map_err(singular)?;
+        let factors = Factors::new(self.size, &inverted);
+        row_pieces::forward(LANES, y, x, |y, mut x| {
+            let width = lanes(y.rows());
+            let mut columns = columns_of(y, width, 1);
+            apply_reversed(factors, &mut columns);
+            from_columns(&columns, width, &mut x);
+        });
+        Ok(())
+    }
+
+    fn log_abs_det(&self) -> Result<LogDet, OpError> {
+        if self.orthogonal {
+            return Ok(LogDet { log_abs: 0.0, sign: 1.0 });
+        }
+        let (log_abs, sign) = log_abs_det(&self.values).map_err(singular)?;
+        Ok(LogDet { log_abs, sign })
+    }
+}
+
+impl<T: Scalar> Structured<T> for Butterfly<T> {
+    type Spec = ButterflySpec;
+    const KIND: &'static str = "butterfly";
+    const EQUATION: &'static str = "W = F_(m-1) .. F_0, pairs of features in each";
+    const PARAMETERS: &'static str = "2 n m; orthogonal n m / 2";
+    const MACS: &'static str = "2 n m";
+
+    fn numbers(spec: &ButterflySpec, shape: Shape) -> u64 {
+        let half = (shape.out / 2) as u64;
+        let pairs = half.saturating_mul(spec.factors(shape.out) as u64);
+        if spec.orthogonal { pairs } else { pairs.saturating_mul(4) }
+    }
+
+    fn random(spec: &ButterflySpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
+        let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
+        let Shape { out, inp } = shape;
+        if out != inp || !out.is_power_of_two() {
+            let near = nearest_power(shape);
+            return Err(refuse(format!(
+                "{out} x {inp} features; a square power of two is needed, nearest: {near} x {near}"
+            )));
+        }
+        if out == 1 && spec.factors.is_some_and(|factors| factors > 0) {
+            return Err(refuse("one feature has no pairs; nearest: 2 x 2, or 0 factors".into()));
+        }
+        let pairs = spec.factors(out) * out / 2;
+        let values = if spec.orthogonal {
+            let mut stream = key.stream();
+            let turn = std::f64::consts::TAU;
+            (0..pairs).map(|_| T::from_f64(turn * stream.uniform())).collect()
+        } else {
+            key.stream().normals(4 * pairs, std::f64::consts::FRAC_1_SQRT_2)
+        };
+        Ok(Self::of_values(*spec, out, values))
+    }
+
+    fn examples() -> Vec<(ButterflySpec, Shape)> {
+        let case = |n, orthogonal, factors| {
+            (ButterflySpec { orthogonal, factors }, Shape { out: n, inp: n })
+        };
+        vec![
+            case(8, true, None),
+            case(16, false, None),
+            case(4, true, Some(5)),
+            case(32, false, Some(2)),
+            case(2, false, Some(1)),
+            case(1, true, None),
+        ]
+    }
+}
+
+/// The power of two whose square is nearest to a shape.
+fn nearest_power(shape: Shape) -> usize {
+    let far = |n: &usize| shape.out.abs_diff(*n).saturating_add(shape.inp.abs_diff(*n));
+    (0..usize::BITS).map(|bit| 1 << bit).min_by_key(far).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_tensor::Mat;
+
+    #[test]
+    fn angles_make_an_orthogonal_map() {
+        let spec = ButterflySpec { orthogonal: true, factors: Some(7) };
+        let shape = Shape { out: 16, inp: 16 };
+        let op: Butterfly<f64> = Butterfly::random(&spec, shape, RngKey::new(3)).unwrap();
+        let dense = op.to_dense();
+        let square = Mat::from_fn(16, 16, |i, j| {
+            (0..16).map(|k| dense.at(i, k) * dense.at(j, k)).sum::<f64>()
+        });
+        for (found, expected) in square.data().iter().zip(Mat::<f64>::identity(16).data()) {
+            assert!((found - expected).abs() < 1e-13);
+        }
+        assert!(dense.data().iter().all(|v| *v != 0.0), "every input reaches every output");
+    }
+
+    #[test]
+    fn a_pair_without_an_inverse_is_named() {
+        let spec = ButterflySpec::default();
+        let shape = Shape { out: 4, inp: 4 };
+        let mut op: Butterfly<f64> = Butterfly::random(&spec, shape, RngKey::new(3)).unwrap();
+        op.params_mut()[0].values[8..12].fill(1.0);
+        let (y, mut x) = (Mat::zeros(1, 4), Mat::zeros(1, 4));
+        let inverse = op.inverse(y.view(), x.view_mut(), &mut Workspace::default());
+        for error in [inverse.unwrap_err(), op.log_abs_det().unwrap_err()] {
+            assert!(error.to_string().contains("determinants of pairs[2] is 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn impossible_shapes_are_told_with_the_nearest_one() {
+        let build = |out, inp, factors| {
+            let spec = ButterflySpec { orthogonal: true, factors };
+            Butterfly::<f32>::random(&spec, Shape { out, inp }, RngKey::new(0))
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(build(12, 10, None).contains("12 x 10 features"));
+        assert!(build(12, 10, None).contains("nearest: 8 x 8"));
+        assert!(build(13, 13, None).contains("nearest: 16 x 16"));
+        assert!(build(0, 0, None).contains("nearest: 1 x 1"));
+        assert!(build(1, 1, Some(2)).contains("one feature has no pairs"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Operators inside an operator: how sums and products build, name and check them.
+
+use super::OpSpec;
+use crate::{Buffer, BufferMut, Op, OpError, Param, ParamMut, Shape};
+use linwright_tensor::{RngKey, Scalar};
+
+/// The kind, shape and what a child is called: `term` or `factor`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parent {
+    pub kind: &'static str,
+    pub shape: Shape,
+    pub child: &'static str,
+}
+
+impl Parent {
+    pub(super) fn refuse(self, reason: String) -> OpError {
+        OpError::Unsupported { kind: self.kind, shape: self.shape, reason }
+    }
+
+    /// Random children of these specifications and shapes.
+    pub(super) fn build<T: Scalar>(
+        self,
+        children: &[(&OpSpec, Shape)],
+        key: RngKey,
+    ) -> Result<Vec<Op<T>>, OpError> {
+        let build = |(k, (spec, shape)): (usize, &(&OpSpec, Shape))| {
+            spec.random(*shape, key.fold(self.child).fold_index(k as u64))
+                .map_err(|error| self.refuse(format!("{} {k}: {error}", self.child)))
+        };
+        let built = children.iter().enumerate().map(build).collect::<Result<Vec<_>, _>>()?;
+        self.check_linear(&built)?;
+        Ok(built)
+    }
+
+    /// Whether there are children, all of them linear.
+    pub(super) fn check_linear<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
+        if children.is_empty() {
+            return Err(self.refuse(format!("it needs at least one {}", self.child)));
+        }
+        for (k, child) in children.iter().enumerate() {
+            if let Op::Map(map) = child {
+                let kind = map.spec().kind();
+                return Err(self.refuse(format!("{} {k}, {kind}, is not linear", self.child)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The children's own checks, with the names that they have here.
+    pub(super) fn check<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
+        for (k, child) in children.iter().enumerate() {
+            child.map().check().map_err(|error| match error {
+                OpError::InvalidValues { name, reason, .. } => {
+                    let name = self.name(k, &name);
+                    OpError::InvalidValues { kind: self.kind, name, reason }
+                }
+                other => other,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn name(self, k: usize, name: &str) -> String {
+        format!("{}{k}.{name}", self.child)
+    }
+
+    pub(super) fn params<T: Scalar>(self, children: &[Op<T>]) -> Vec<Param<'_, T>> {
+        let mut all = Vec::new();
+        for (k, child) in children.iter().enumerate() {
+            let params = child.map().params().into_iter();
+            all.extend(params.map(|p| Param { name: self.name(k, &p.name), ..p }));
+        }
+        all
+    }
+
+    pub(super) fn params_mut<T: Scalar>(self, children: &mut [Op<T>]) -> Vec<ParamMut<'_, T>> {
+        let mut all = Vec::new();
+        for (k, child) in children.iter_mut().enumerate() {
+            let params = child.map_mut().params_mut().into_iter();
+            all.extend(params.map(|p| ParamMut { name: self.name(k, &p.name), ..p }));
+        }
+        all
+    }
+
+    pub(super) fn buffers<T: Scalar>(self, children: &[Op<T>]) -> Vec<Buffer<'_>> {
+        let mut all = Vec::new();
+        for (k, child) in children.iter().enumerate() {
+            let buffers = child.map().buffers().into_iter();
+            all.extend(buffers.map(|b| Buffer { name: self.name(k, &b.name), ..b }));
+        }
+        all
+    }
+
+    pub(super) fn buffers_mut<T: Scalar>(self, children: &mut [Op<T>]) -> Vec<BufferMut<'_>> {
+        let mut all = Vec::new();
+        for (k, child) in children.iter_mut().enumerate() {
+            let buffers = child.map_mut().buffers_mut().into_iter();
+            all.extend(buffers.map(|b| BufferMut { name: self.name(k, &b.name), ..b }));
+        }
+        all
+    }
+}

@@ -1,0 +1,259 @@
+//! Two block-diagonal maps with a fixed permutation between them (Monarch).
+//!
+//! `W = P L Pᵀ R`, R: b blocks (out/b, inp/b), L: out/b blocks (b, b). P writes out = b · q features
+//! as a (q, b) grid and reads it by columns: the blocks of L take number j of every block of R.
+//!
+//! | parameters | MACs per row |
+//! | --- | --- |
+//! | out · inp / b + out · b | the same |
+//!
+//! Source: Dao et al. 2022, arXiv 2204.00595, section 3 and the class MB(b, n) of its appendix;
+//! blocks start as PyTorch's `Linear`. Deviations: of a rectangle, R alone changes the number of
+//! features, while the original's code does it where the middle gets narrower; b is by default the
+//! common divisor of both sides that is nearest to √inp, the original takes 4.
+//! The hidden features are computed again in the backward pass, which costs less than to keep them.
+//!
+//! ```
+//! use linwright_ops::{Map, Monarch, MonarchSpec, Shape, Structured, parameter_count};
+//! use linwright_tensor::RngKey;
+//!
+//! let shape = Shape { out: 1024, inp: 1024 };
+//! let op: Monarch<f32> = Monarch::random(&MonarchSpec::default(), shape, RngKey::new(0))?;
+//! assert_eq!(parameter_count(&op.params()), 2 * 1024 * 32); // dense: 1,048,576
+//! # Ok::<(), linwright_ops::OpError>(())
+//! ```
+
+use super::initial::as_of_linear;
+use super::row_pieces::{self, Block, block_rows, columns_of};
+use super::{OpSpec, divisors};
+use crate::{
+    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+};
+use linwright_tensor::kernels::block_diagonal::{
+    Blocks, Direction, Features, FeaturesMut, Order, add_gradient, multiply,
+};
+use linwright_tensor::kernels::gemm::Write;
+use linwright_tensor::kernels::transpose::from_columns;
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch};
+use serde::{Deserialize, Serialize};
+
+/// Options of [`Monarch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MonarchSpec {
+    /// Number b of blocks of R; the common divisor of both sides nearest to √inp if absent.
+    pub blocks: Option<usize>,
+}
+
+impl MonarchSpec {
+    fn blocks(self, shape: Shape) -> usize {
+        self.blocks.unwrap_or_else(|| divisors::common_near_root(shape))
+    }
+}
+
+/// `W = P L Pᵀ R` with block-diagonal L and R.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monarch<T> {
+    shape: Shape,
+    blocks: usize,
+    /// L: (out / b · b, b).
+    left: Mat<T>,
+    /// R: (b · out / b, inp / b).
+    right: Mat<T>,
+}
+
+impl<T: Scalar> Monarch<T> {
+    /// Number of blocks of L.
+    fn left_blocks(&self) -> usize {
+        self.shape.out / self.blocks
+    }
+
+    fn shapes(&self) -> [Vec<usize>; 2] {
+        let Shape { out, inp } = self.shape;
+        let (b, q) = (self.blocks, self.left_blocks());
+        [vec![q, b, b], vec![b, out / b, inp / b]]
+    }
+
+    fn left(&self) -> Blocks<'_, T> {
+        Blocks { count: self.left_blocks(), weights: self.left.view() }
+    }
+
+    fn right(&self) -> Blocks<'_, T> {
+        Blocks { count: self.blocks, weights: self.right.view() }
+    }
+
+    /// `R x`, as columns.
+    fn hidden(&self, x: MatRef<'_, T>) -> Scratch<T> {
+        let mut hidden = Scratch::new(self.shape.out * x.rows());
+        let view = MatMut::new(&mut hidden, self.shape.out, x.rows());
+        let into = FeaturesMut::Columns(view, Order::Consecutive);
+        multiply(self.right(), Direction::Forward, Features::Rows(x), into, Write::Set);
+        hidden
+    }
+
+    fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
+        let (out, rows) = (self.shape.out, x.rows());
+        let hidden = self.hidden(x);
+        let mut columns = Scratch::new(out * rows);
+        let from = Features::Columns(MatRef::new(&hidden, out, rows), Order::Interleaved);
+        let into = MatMut::new(&mut columns, out, rows);
+        let into = FeaturesMut::Columns(into, Order::Interleaved);
+        multiply(self.left(), Direction::Forward, from, into, Write::Set);
+        from_columns(&columns, rows, &mut y);
+    }
+
+    fn backward_block(&self, block: Block<'_, T>) {
+        let Block { x, dy, dx, grads } = block;
+        let (out, rows) = (self.shape.out, x.rows());
+        let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
+        let (hidden, d_columns) = (self.hidden(x), columns_of(dy));
+        let dy = Features::Columns(MatRef::new(&d_columns, out, rows), Order::Interleaved);
+        let input = Features::Columns(MatRef::new(&hidden, out, rows), Order::Interleaved);
+        let grad = MatMut::new(grad_left, self.left.rows(), self.left.cols());
+        add_gradient(self.left_blocks(), dy, input, grad);
+        let mut d_hidden = Scratch::new(out * rows);
+        let into = MatMut::new(&mut d_hidden, out, rows);
+        let into = FeaturesMut::Columns(into, Order::Interleaved);
+        multiply(self.left(), Direction::Back, dy, into, Write::Set);
+        let d_hidden = Features::Columns(MatRef::new(&d_hidden, out, rows), Order::Consecutive);
+        let grad = MatMut::new(grad_right, self.right.rows(), self.right.cols());
+        add_gradient(self.blocks, d_hidden, Features::Rows(x), grad);
+        if let Some(dx) = dx {
+            let into = FeaturesMut::Rows(dx);
+            multiply(self.right(), Direction::Back, d_hidden, into, Write::Set);
+        }
+    }
+}
+
+impl<T: Scalar> Map<T> for Monarch<T> {
+    fn spec(&self) -> OpSpec {
+        OpSpec::Monarch(MonarchSpec { blocks: Some(self.blocks) })
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn macs_per_row(&self) -> u64 {
+        (self.left.data().len() + self.right.data().len()) as u64
+    }
+
+    fn params(&self) -> Vec<Param<'_, T>> {
+        let [left, right] = self.shapes();
+        vec![
+            Param { name: "left".into(), shape: left, values: self.left.data() },
+            Param { name: "right".into(), shape: right, values: self.right.data() },
+        ]
+    }
+
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        let [left, right] = self.shapes();
+        vec![
+            ParamMut { name: "left".into(), shape: left, values: self.left.data_mut() },
+            ParamMut { name: "right".into(), shape: right, values: self.right.data_mut() },
+        ]
+    }
+
+    fn forward(
+        &self,
+        x: MatRef<'_, T>,
+        y: MatMut<'_, T>,
+        _tape: Option<&mut Tape<T>>,
+        _ws: &mut Workspace<T>,
+    ) {
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.shape.inp), "input of a Monarch map");
+        let block = block_rows(self.shape.out.max(self.shape.inp));
+        row_pieces::forward(block, x, y, |x, y| self.forward_block(x, y));
+    }
+
+    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+        let block = block_rows(self.shape.out.max(self.shape.inp));
+        row_pieces::backward(block, args, ws, |block| self.backward_block(block));
+    }
+
+    fn clone_op(&self) -> Op<T> {
+        Op::Linear(Box::new(self.clone()))
+    }
+}
+
+impl<T: Scalar> LinearOp<T> for Monarch<T> {}
+
+impl<T: Scalar> Structured<T> for Monarch<T> {
+    type Spec = MonarchSpec;
+    const KIND: &'static str = "monarch";
+    const EQUATION: &'static str = "W = P L P^T R, L and R block diagonal";
+    const PARAMETERS: &'static str = "out inp / b + out b";
+    const MACS: &'static str = "out inp / b + out b";
+
+    fn numbers(spec: &MonarchSpec, shape: Shape) -> u64 {
+        let b = spec.blocks(shape).max(1) as u64;
+        let (out, inp) = (shape.out as u64, shape.inp as u64);
+        out.saturating_mul((inp / b).saturating_add(b))
+    }
+
+    fn random(spec: &MonarchSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
+        let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
+        let Shape { out, inp } = shape;
+        if out == 0 || inp == 0 {
+            return Err(refuse("both sides need at least one feature".into()));
+        }
+        let b = spec.blocks(shape);
+        if b == 0 {
+            return Err(refuse("0 blocks; at least 1 is possible".into()));
+        }
+        if let Some(reason) = divisors::refusal(shape, Shape { out: b, inp: b }) {
+            return Err(refuse(format!("{out} x {inp} features with {b} blocks: {reason}")));
+        }
+        let left = as_of_linear(out, b, b, key.fold("left"));
+        let right = as_of_linear(out, inp / b, inp / b, key.fold("right"));
+        Ok(Self { shape, blocks: b, left, right })
+    }
+
+    fn examples() -> Vec<(MonarchSpec, Shape)> {
+        let case = |out, inp, blocks| (MonarchSpec { blocks }, Shape { out, inp });
+        vec![
+            case(9, 9, None),
+            case(12, 20, Some(2)),
+            case(10, 5, Some(5)),
+            case(8, 24, None),
+            case(3, 1, None),
+            case(7, 7, Some(7)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_papers_product_of_dense_matrices() {
+        let (b, q, p) = (3, 4, 2);
+        let spec = MonarchSpec { blocks: Some(b) };
+        let shape = Shape { out: b * q, inp: b * p };
+        let op: Monarch<f64> = Monarch::random(&spec, shape, RngKey::new(1)).unwrap();
+        // Output i of block j of L stands at i · q + j, and reads output j of all blocks of R.
+        let expected = Mat::from_fn(b * q, b * p, |row, col| {
+            let (i, j, k) = (row / q, row % q, col / p);
+            op.left.at(j * b + i, k) * op.right.at(k * q + j, col % p)
+        });
+        let dense = op.to_dense();
+        for (found, expected) in dense.data().iter().zip(expected.data()) {
+            assert!((found - expected).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn impossible_blocks_are_told_with_the_nearest_shapes() {
+        let build = |out, inp, blocks| {
+            Monarch::<f32>::random(&MonarchSpec { blocks }, Shape { out, inp }, RngKey::new(0))
+                .unwrap_err()
+                .to_string()
+        };
+        let said =
+            "12 x 10 features with 4 blocks: 10 is not a multiple of 4; nearest: 12 x 12 or 12 x 8";
+        assert!(build(12, 10, Some(4)).contains(said));
+        assert!(build(12, 10, Some(0)).contains("0 blocks"));
+        assert!(build(0, 10, None).contains("at least one feature"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Batches cut into blocks of rows, which threads compute side by side. Borders follow from the
+//! sizes alone, and gradients of blocks are added up in their order.
+
+use crate::{Backward, Grads, Workspace};
+use linwright_tensor::kernels::elementwise::add;
+use linwright_tensor::kernels::transpose::to_columns;
+use linwright_tensor::{MatMut, MatRef, Scalar, Scratch, parallel};
+
+/// Pieces with gradients of their own, at most: each costs memory for all parameters.
+const PIECES: usize = 16;
+/// Numbers of the features of one block: with its intermediate results it then stays in the
+/// second-level cache.
+const BLOCK_NUMBERS: usize = 1 << 17;
+
+/// One block of rows of a backward pass.
+pub(super) struct Block<'a, T> {
+    /// Input.
+    pub x: MatRef<'a, T>,
+    /// Gradient of the output.
+    pub dy: MatRef<'a, T>,
+    /// Where the gradient of the input goes.
+    pub dx: Option<MatMut<'a, T>>,
+    /// Where the gradients of all parameters are added, one behind the other.
+    pub grads: &'a mut [T],
+}
+
+/// Rows of a block of so many features.
+pub(super) fn block_rows(features: usize) -> usize {
+    (BLOCK_NUMBERS / features.max(1)).clamp(32, 256)
+}
+
+/// Runs `work` on every block of `block` rows of `x` and `y`.
+pub(super) fn forward<T: Scalar>(
+    block: usize,
+    x: MatRef<'_, T>,
+    y: MatMut<'_, T>,
+    work: impl Fn(MatRef<'_, T>, MatMut<'_, T>) + Sync + Send,
+) {
+    parallel::for_each(y.row_blocks(block), |k, y| work(x.rows_range(k * block, y.rows()), y));
+}
+
+/// Runs `work` on every block of at most `block` rows, and adds up what it adds to the gradients.
+pub(super) fn backward<T: Scalar>(
+    block: usize,
+    args: Backward<'_, '_, T>,
+    ws: &mut Workspace<T>,
+    work: impl Fn(Block<'_, T>) + Sync + Send,
+) {
+    let Backward { x, dy, dx, grads, .. } = args;
+    let rows = x.rows();
+    if rows == 0 {
+        return;
+    }
+    let piece = rows.div_ceil(PIECES).next_multiple_of(block);
+    let count: usize = grads.iter().map(<[T]>::len).sum();
+    let mut sums = ws.take(rows.div_ceil(piece), count);
+    sums.view_mut().fill(T::ZERO);
+    let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
+    let pieces = sums.view_mut().row_blocks(1).into_iter().zip((0..rows).step_by(piece));
+    let pieces = pieces.map(|(sums, start)| (start, d_pieces.next(), sums)).collect();
+    parallel::for_each(pieces, |_, (start, dx, mut sums)| {
+        let last = rows.min(start + piece);
+        let mut d_blocks = dx.map(|dx: MatMut<'_, T>| dx.row_blocks(block));
+        let mut d_blocks = d_blocks.iter_mut().flat_map(|blocks| blocks.drain(..));
+        for start in (start..last).step_by(block) {
+            let rows = block.min(last - start);
+            let (x, dy) = (x.rows_range(start, rows), dy.rows_range(start, rows));
+            work(Block { x, dy, dx: d_blocks.next(), grads: sums.row_mut(0) });
+        }
+    });
+    for piece in 0..sums.rows() {
+        add_flat(grads, sums.row(piece));
+    }
+    ws.give(sums);
+}
+
+/// Adds gradients that stand one behind the other.
+fn add_flat<T: Scalar>(grads: &mut Grads<T>, mut flat: &[T]) {
+    for grad in grads.iter_mut() {
+        let (here, rest) = flat.split_at(grad.len());
+        add(grad, here);
+        flat = rest;
+    }
+}
+
+/// The rows of `x` as columns of features, (features, rows).
+pub(super) fn columns_of<T: Scalar>(x: MatRef<'_, T>) -> Scratch<T> {
+    let mut columns = Scratch::new(x.rows() * x.cols());
+    to_columns(x, x.rows(), &mut columns);
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
+    use linwright_tensor::{Mat, MatRef, RngKey};
+
+    const ROWS: usize = 1100;
+    const SHAPE: Shape = Shape { out: 16, inp: 16 };
+
+    /// Gradient of the input for these rows; those of parameters are added.
+    fn back(
+        op: &Op<f64>,
+        x: MatRef<'_, f64>,
+        dy: MatRef<'_, f64>,
+        grads: &mut Grads<f64>,
+    ) -> Vec<f64> {
+        let (mut tape, mut ws) = (Tape::default(), Workspace::default());
+        let (mut y, mut dx) = (Mat::zeros(x.rows(), SHAPE.out), Mat::zeros(x.rows(), SHAPE.inp));
+        op.map().forward(x, y.view_mut(), Some(&mut tape), &mut ws);
+        let args = Backward { x, dy, tape: &tape, dx: Some(dx.view_mut()), grads };
+        op.map().backward(args, &mut ws);
+        dx.into_vec()
+    }
+
+    /// Many blocks, several in a piece, against a batch that is cut elsewhere.
+    #[test]
+    fn gradients_of_many_rows_are_those_of_their_parts() {
+        let draw = |label: &str| {
+            let mut stream = RngKey::new(5).fold(label).stream();
+            Mat::from_vec(ROWS, 16, stream.normals::<f64>(ROWS * 16, 1.0))
+        };
+        let (x, dy) = (draw("x"), draw("dy"));
+        for json in [
+            r#"{"kind":"kronecker","terms":2}"#,
+            r#"{"kind":"kronecker","left":{"out":2,"inp":8}}"#,
+            r#"{"kind":"monarch"}"#,
+            r#"{"kind":"butterfly"}"#,
+            r#"{"kind":"butterfly","orthogonal":true}"#,
+            r#"{"kind":"diagonal_low_rank","rank":3}"#,
+        ] {
+            let spec: OpSpec = serde_json::from_str(json).unwrap();
+            let op = spec.random::<f64>(SHAPE, RngKey::new(1)).unwrap();
+            let zeros = || Grads::zeros(&op.map().params());
+            let (mut whole, mut parts) = (zeros(), zeros());
+            let dx = back(&op, x.view(), dy.view(), &mut whole);
+            let mut d_parts = Vec::new();
+            for (start, rows) in [(0, 13), (13, 1), (14, ROWS - 14)] {
+                let (x, dy) = (x.view().rows_range(start, rows), dy.view().rows_range(start, rows));
+                d_parts.extend(back(&op, x, dy, &mut parts));
+            }
+            let all = |grads: &Grads<f64>, dx: &[f64]| -> Vec<f64> {
+                grads.iter().flatten().chain(dx).copied().collect()
+            };
+            for (a, b) in all(&whole, &dx).into_iter().zip(all(&parts, &d_parts)) {
+                assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{json}: {a} is not {b}");
+            }
+        }
+    }
+}
