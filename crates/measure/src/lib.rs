@@ -6,6 +6,7 @@
 //! holds what a run found and renders it; [`world`] makes the corpus of the built-in model. Nothing
 //! here prints: progress goes to the caller's hooks.
 
+pub mod bench;
 pub mod data;
 pub mod evaluate;
 pub mod report;
