@@ -14,7 +14,7 @@
 
 use crate::archive::{self, Header, Tensor};
 use crate::{Backward, Grads, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count};
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, linalg};
 use std::collections::BTreeSet;
 
 /// Largest relative error between results that should be equal up to rounding in `f64`.
@@ -61,7 +61,7 @@ pub fn check(op: &Op<f64>) -> Result<(), Failure> {
     if matches!(op, Op::Linear(_)) {
         suite.is_linear()?;
     }
-    Ok(())
+    suite.inverse_and_determinant()
 }
 
 /// Builds the operator of a specification from a fixed key and checks it with [`check`], then what
@@ -376,6 +376,34 @@ impl<'a> Suite<'a> {
         self.close("the map is its dense form", &self.y, &y, ROUNDING)?;
         let dx = times(&self.weight, &dense);
         self.close("dx is that of the dense transpose", &self.dx, &dx, ROUNDING)
+    }
+
+    /// Of operators that say they have them.
+    fn inverse_and_determinant(&self) -> Result<(), Failure> {
+        let Some(invertible) = self.op.map().invertible() else {
+            return Ok(());
+        };
+        let law = "inverse and determinant are those of the dense form";
+        let dense = self.op.to_dense().map_err(|e| self.fail(law, e.to_string()))?;
+        let features = dense.cols();
+        let svd = linalg::svd(dense.view()).map_err(|e| self.fail(law, e.to_string()))?;
+        let condition = svd.s[0] / svd.s[features - 1];
+        let mut ws = Workspace::default();
+        for (y, x) in [(&self.y, &self.x), (&Mat::zeros(0, features), &Mat::zeros(0, features))] {
+            // NaN shows what is not overwritten.
+            let mut found = Mat::from_fn(y.rows(), features, |_, _| f64::NAN);
+            let inverted = invertible.inverse(y.view(), found.view_mut(), &mut ws);
+            inverted.map_err(|e| self.fail(law, e.to_string()))?;
+            self.close("the inverse undoes the map", &found, x, ROUNDING * condition)?;
+        }
+        let found = invertible.log_abs_det().map_err(|e| self.fail(law, e.to_string()))?;
+        let (log_abs, sign) = linalg::log_abs_det(dense.view());
+        let off = (found.log_abs - log_abs).abs();
+        if off.is_nan() || off > ROUNDING * condition * features as f64 || found.sign != sign {
+            let expected = format!("{found:?}, by elimination {log_abs} and {sign}");
+            return Err(self.fail(law, expected));
+        }
+        Ok(())
     }
 }
 

@@ -57,6 +57,20 @@ pub enum OpError {
         /// What is wrong with the values.
         reason: String,
     },
+    /// A part of an operator that has no inverse.
+    #[error(
+        "{kind} has no inverse: {part}[{index}] is {value}, expected a finite number that is not zero"
+    )]
+    Singular {
+        /// The operator's kind.
+        kind: &'static str,
+        /// The part of the operator, by the name of its parameter where there is one.
+        part: String,
+        /// Which number of the part.
+        index: usize,
+        /// The offender, or its absolute value if it is complex.
+        value: f64,
+    },
     /// A dense matrix was asked of a map that has none.
     #[error("{kind} is not a linear map, so it has no dense form; save it in native form")]
     NotLinear {

@@ -12,6 +12,7 @@
 pub mod archive;
 pub mod conformance;
 mod error;
+mod invertible;
 mod op;
 mod params;
 mod probe;
@@ -20,6 +21,7 @@ mod structured;
 mod tape;
 
 pub use error::OpError;
+pub use invertible::{Invertible, LogDet};
 pub use op::{Backward, LinearOp, Map, Op, Shape, Structured};
 pub use params::{Buffer, BufferMut, Grads, Param, ParamMut, parameter_count};
 pub use probe::{NoProbe, Probe};

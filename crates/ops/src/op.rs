@@ -1,6 +1,8 @@
 //! The traits of operators and the enum that a slot holds.
 
-use crate::{Buffer, BufferMut, Grads, OpError, OpSpec, Param, ParamMut, Tape, Workspace};
+use crate::{
+    Buffer, BufferMut, Grads, Invertible, OpError, OpSpec, Param, ParamMut, Tape, Workspace,
+};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -85,6 +87,11 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
 
     /// A copy behind a new box.
     fn clone_op(&self) -> Op<T>;
+
+    /// Inverse and determinant, if maps of this kind have them.
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        None
+    }
 }
 
 /// The arguments of [`Map::backward`].

@@ -3,11 +3,13 @@
 //! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
 //! many matrices side by side.
 
+mod determinant;
 mod eigh;
 mod least_squares;
 mod skew;
 mod svd;
 
+pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};

@@ -1,0 +1,42 @@
+//! Operators with an inverse and a determinant.
+//!
+//! A square weight W maps rows, `y = W x`. An operator that can solve this for x, and knows
+//! `log|det W|`, can stand in a density model: both come from its parameters, without its dense
+//! weight.
+
+use crate::{Map, OpError, Workspace};
+use linwright_tensor::{MatMut, MatRef, Scalar};
+
+/// Determinant of a weight, as the logarithm of its size and its sign: the number itself overflows
+/// already for some hundred features.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogDet {
+    /// `log|det W|`, natural, finite.
+    pub log_abs: f64,
+    /// 1 or -1.
+    pub sign: f64,
+}
+
+/// A square linear map that can be undone. Found by [`Map::invertible`].
+pub trait Invertible<T: Scalar>: Map<T> {
+    /// Maps the rows of `y` (rows, features) to the `x` (rows, features) with `W x = y`.
+    ///
+    /// # Errors
+    /// [`OpError::Singular`] naming the part of the operator that has no inverse; `x` is then of
+    /// unspecified contents.
+    ///
+    /// # Panics
+    /// If the shapes do not match.
+    fn inverse(
+        &self,
+        y: MatRef<'_, T>,
+        x: MatMut<'_, T>,
+        ws: &mut Workspace<T>,
+    ) -> Result<(), OpError>;
+
+    /// The determinant of W, summed in `f64` whatever the precision of the parameters.
+    ///
+    /// # Errors
+    /// [`OpError::Singular`] as for [`Self::inverse`].
+    fn log_abs_det(&self) -> Result<LogDet, OpError>;
+}
