@@ -23,7 +23,7 @@ pub(super) struct Rows {
     pub(super) y: Mat<f32>,
     /// Gradient with respect to y.
     dy: Mat<f32>,
-    /// Gradient with respect to x.
+    /// Gradient with respect to x, or what the inverse gives.
     dx: Mat<f32>,
     /// What training aims at.
     target: Mat<f32>,
@@ -37,7 +37,9 @@ impl Rows {
             Mat::from_vec(rows, cols, stream.normals(rows * cols, 1.0))
         };
         let learns = passes.iter().any(|pass| pass.learns());
-        let (out, inp) = if learns { (shape.out, shape.inp) } else { (0, 0) };
+        let inverts = passes.contains(&Pass::Inverse);
+        let out = if learns { shape.out } else { 0 };
+        let inp = if learns || inverts { shape.inp } else { 0 };
         Self {
             x: normals("x", shape.inp),
             y: normals("y", shape.out),
@@ -75,10 +77,15 @@ impl Candidate {
         seed: u64,
     ) -> Result<Self, BenchError> {
         let op: Op<f32> = subject.build(shape, seed)?;
-        let checked = check::check(subject, &op, seed)?;
+        let inverts = passes.iter().any(|pass| pass.inverts());
+        let checked = check::check(subject, &op, inverts, seed)?;
+        Ok(Self::checked(subject.clone(), op, passes, checked))
+    }
+
+    fn checked(subject: Subject, op: Op<f32>, passes: &[Pass], checked: Checked) -> Self {
         let learns = passes.iter().any(|pass| pass.learns());
-        Ok(Self {
-            subject: subject.clone(),
+        Self {
+            subject,
             checked,
             trained: passes.contains(&Pass::Training).then(|| op.clone()),
             grads: if learns { Grads::zeros(&op.map().params()) } else { Grads::default() },
@@ -89,7 +96,7 @@ impl Candidate {
             ws: Workspace::default(),
             calls: Vec::new(),
             seconds: Vec::new(),
-        })
+        }
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -122,6 +129,7 @@ impl Candidate {
         match pass {
             Pass::Forward | Pass::Backward => true,
             Pass::Training => self.trained.is_some(),
+            Pass::Inverse | Pass::LogDet => self.op.map().invertible().is_some(),
         }
     }
 
@@ -154,6 +162,7 @@ impl Candidate {
             }
             Pass::Backward => self.backward(rows),
             Pass::Training => self.training(rows),
+            Pass::Inverse | Pass::LogDet => self.inversion(pass, rows),
         }
     }
 
@@ -193,6 +202,25 @@ impl Candidate {
         if finite { Ok(taken) } else { Err(self.not_finite(Pass::Training)) }
     }
 
+    fn inversion(&mut self, pass: Pass, rows: &mut Rows) -> Result<Duration, BenchError> {
+        // Whoever may change parameters makes the operator forget what it derived from them.
+        drop(self.op.map_mut().params_mut());
+        let Self { op, ws, .. } = self;
+        let Some(invertible) = op.map().invertible() else { return Ok(Duration::ZERO) };
+        let began = Instant::now();
+        let finite = if pass == Pass::LogDet {
+            invertible.log_abs_det()?.log_abs.is_finite()
+        } else {
+            invertible.inverse(rows.y.view(), rows.dx.view_mut(), ws)?;
+            true
+        };
+        let taken = began.elapsed();
+        if finite && (pass == Pass::LogDet || all_finite(rows.dx.data())) {
+            return Ok(taken);
+        }
+        Err(self.not_finite(pass))
+    }
+
     fn finite(&self, pass: Pass, values: &[f32]) -> Result<(), BenchError> {
         if all_finite(values) { Ok(()) } else { Err(self.not_finite(pass)) }
     }
@@ -216,7 +244,8 @@ fn loss_gradient(rows: &mut Rows) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::standard;
+    use crate::bench::scaling::Scaling;
+    use crate::bench::{Oracle, standard};
 
     #[test]
     fn training_moves_a_copy_towards_the_target() {
@@ -249,5 +278,22 @@ mod tests {
         rows.dy.data_mut()[2] = f32::INFINITY;
         let error = candidate.call(Pass::Backward, &mut rows).unwrap_err();
         assert!(error.to_string().contains("backward"), "{error}");
+    }
+
+    #[test]
+    fn inverses_are_timed_where_there_are_any() {
+        let shape = Shape { out: 6, inp: 6 };
+        let passes = [Pass::Inverse, Pass::LogDet];
+        let subject = Subject::new(standard("dense").unwrap());
+        let mut rows = Rows::new(shape, 3, &passes, 1);
+        let op = Op::Linear(Box::new(Scaling { features: 6, factor: 2.0, claimed: 2.0 }));
+        let checked = Checked { oracle: Oracle::DenseWeight, largest_error: 0.0 };
+        let mut candidate = Candidate::checked(subject, op, &passes, checked);
+        candidate.warm_up(&passes, &mut rows).unwrap();
+        for (index, pass) in passes.into_iter().enumerate() {
+            candidate.time(index, pass, &mut rows).unwrap();
+            assert_eq!(candidate.seconds[index].len(), 1);
+        }
+        assert_eq!(rows.dx.at(1, 2), rows.y.at(1, 2) / 2.0);
     }
 }

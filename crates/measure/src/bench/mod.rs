@@ -20,6 +20,8 @@ pub(crate) mod growth;
 mod memory;
 mod record;
 mod run;
+#[cfg(test)]
+mod scaling;
 mod subject;
 
 pub use check::{Checked, Oracle};

@@ -19,11 +19,16 @@ pub enum Pass {
     Backward,
     /// Forward, mean squared error, backward without dx, Adam.
     Training,
+    /// Rows of y to rows of x, where the operator can be undone.
+    Inverse,
+    /// The logarithm of the determinant, where the operator has one.
+    LogDet,
 }
 
 impl Pass {
     /// Every pass.
-    pub const ALL: &'static [Self] = &[Self::Forward, Self::Backward, Self::Training];
+    pub const ALL: &'static [Self] =
+        &[Self::Forward, Self::Backward, Self::Training, Self::Inverse, Self::LogDet];
 
     /// Its name.
     #[must_use]
@@ -32,12 +37,19 @@ impl Pass {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Training => "training",
+            Self::Inverse => "inverse",
+            Self::LogDet => "log-det",
         }
     }
 
     /// Whether it needs gradients.
     pub(super) fn learns(self) -> bool {
         matches!(self, Self::Backward | Self::Training)
+    }
+
+    /// Whether only operators that can be undone have it.
+    pub(super) fn inverts(self) -> bool {
+        matches!(self, Self::Inverse | Self::LogDet)
     }
 }
 
