@@ -7,12 +7,14 @@ mod determinant;
 mod eigh;
 mod least_squares;
 mod skew;
+mod skew_power;
 mod svd;
 
 pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
+pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use svd::{Svd, svd};
 
 /// A decomposition that did not converge: the input was not finite, or beyond the algorithm.

@@ -29,10 +29,12 @@
 //! chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices instead.
 
 mod basis;
+mod multivector;
 mod pauli;
 mod rotor;
 mod sandwich;
 
 pub use basis::{MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
+pub use multivector::{product_of_simple_rotors, rotor_by_series};
 pub use rotor::{Side, SpinRotor, skew_matrix};
 pub use sandwich::{Direction, Sandwich, Turns};
