@@ -1,10 +1,10 @@
 //! One operator with the memory that its passes reuse, and how a pass is timed.
 
 use super::{BenchError, Checked, Pass, Subject, check};
-use linwright_ops::{Backward, Grads, Map, Op, Shape, Tape, Workspace, parameter_count};
+use crate::learner::Learner;
+use linwright_ops::{Backward, Grads, Op, Shape, Tape, Workspace, parameter_count};
 use linwright_tensor::kernels::elementwise::all_finite;
-use linwright_tensor::{Mat, RngKey, parallel};
-use linwright_train::{Optimizer, OptimizerSettings, Slice};
+use linwright_tensor::{Mat, RngKey};
 use std::time::{Duration, Instant};
 
 /// Calls are repeated until a timing takes this long, so that the clock's steps do not show.
@@ -14,8 +14,6 @@ const MOST_CALLS: u32 = 10_000;
 /// Adam's step size: small enough that hundreds of steps keep the parameters as they were drawn in
 /// size.
 const RATE: f64 = 1e-4;
-/// Numbers handled as one piece.
-const PIECE: usize = 1 << 14;
 
 /// What goes in and out of every operator of one shape.
 pub(super) struct Rows {
@@ -56,10 +54,8 @@ pub(super) struct Candidate {
     pub(super) checked: Checked,
     pub(super) op: Op<f32>,
     /// A copy whose parameters training moves; none where nothing is trained.
-    trained: Option<Op<f32>>,
+    trained: Option<Learner>,
     grads: Grads<f32>,
-    optimizer: Optimizer,
-    steps: u64,
     tape: Tape<f32>,
     ws: Workspace<f32>,
     /// Calls of one timing, for each pass of the plan; none where the operator lacks the pass.
@@ -83,15 +79,13 @@ impl Candidate {
     }
 
     fn checked(subject: Subject, op: Op<f32>, passes: &[Pass], checked: Checked) -> Self {
-        let learns = passes.iter().any(|pass| pass.learns());
+        let learns = passes.contains(&Pass::Backward);
         Self {
             subject,
             checked,
-            trained: passes.contains(&Pass::Training).then(|| op.clone()),
+            trained: passes.contains(&Pass::Training).then(|| Learner::new(op.clone())),
             grads: if learns { Grads::zeros(&op.map().params()) } else { Grads::default() },
             op,
-            optimizer: Optimizer::default(),
-            steps: 0,
             tape: Tape::default(),
             ws: Workspace::default(),
             calls: Vec::new(),
@@ -180,26 +174,11 @@ impl Candidate {
     }
 
     fn training(&mut self, rows: &mut Rows) -> Result<Duration, BenchError> {
-        let Self { trained: Some(trained), optimizer, tape, grads, ws, steps, .. } = self else {
-            return Ok(Duration::ZERO);
-        };
-        *steps += 1;
+        let Some(learner) = &mut self.trained else { return Ok(Duration::ZERO) };
         let began = Instant::now();
-        tape.clear();
-        let map: &dyn Map<f32> = trained.map();
-        map.forward(rows.x.view(), rows.y.view_mut(), Some(tape), ws);
-        loss_gradient(rows);
-        grads.clear();
-        let (x, dy) = (rows.x.view(), rows.y.view());
-        map.backward(Backward { x, dy, tape, dx: None, grads }, ws);
-        let params = trained.map_mut().params_mut().into_iter().zip(grads.iter_mut());
-        let slices = params
-            .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: false })
-            .collect();
-        optimizer.update(&OptimizerSettings::default(), RATE, *steps, slices);
+        learner.step(&rows.x, &rows.target, &mut rows.y, RATE);
         let taken = began.elapsed();
-        let finite = trained.map().params().iter().all(|p| all_finite(p.values));
-        if finite { Ok(taken) } else { Err(self.not_finite(Pass::Training)) }
+        if learner.is_finite() { Ok(taken) } else { Err(self.not_finite(Pass::Training)) }
     }
 
     fn inversion(&mut self, pass: Pass, rows: &mut Rows) -> Result<Duration, BenchError> {
@@ -231,16 +210,6 @@ impl Candidate {
     }
 }
 
-/// Turns y into the gradient of the mean squared error to the target.
-fn loss_gradient(rows: &mut Rows) {
-    let scale = 2.0 / rows.y.data().len().max(1) as f32;
-    let target = rows.target.data();
-    parallel::for_each_chunk(rows.y.data_mut(), PIECE, |piece, y| {
-        let target = &target[piece * PIECE..][..y.len()];
-        y.iter_mut().zip(target).for_each(|(y, t)| *y = scale * (*y - t));
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,14 +228,14 @@ mod tests {
             rows.y.data().iter().zip(rows.target.data()).map(|(y, t)| (y - t).powi(2)).sum()
         };
         let before = candidate.op.clone();
-        let first = loss(candidate.trained.as_ref().unwrap(), &mut rows);
+        let first = loss(&candidate.trained.as_ref().unwrap().op, &mut rows);
         for _ in 0..200 {
             candidate.call(Pass::Training, &mut rows).unwrap();
         }
-        assert!(loss(candidate.trained.as_ref().unwrap(), &mut rows) < first);
+        assert!(loss(&candidate.trained.as_ref().unwrap().op, &mut rows) < first);
         let values = |op: &Op<f32>| op.map().params()[0].values.to_vec();
         assert_eq!(values(&candidate.op), values(&before), "the timed forward pass stays the same");
-        assert_ne!(values(candidate.trained.as_ref().unwrap()), values(&before));
+        assert_ne!(values(&candidate.trained.as_ref().unwrap().op), values(&before));
     }
 
     #[test]

@@ -1,23 +1,31 @@
 //! What is timed: a specification under a name.
 
 use super::BenchError;
-use linwright_ops::{BlockHadamardSpec, LowRankSpec, Op, OpSpec, Shape};
+use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::{RngKey, Scalar};
 use serde_json::{Map, Value};
 
-/// Rank of the standard low-rank operator.
-const RANK: usize = 64;
+/// Options of the kinds that are not timed with their defaults: those that have none, and
+/// block-Hadamard, whose BH1 mixes nothing.
+const STANDARD: [(&str, &str); 5] = [
+    ("low_rank", r#"{"kind": "low_rank", "rank": 64}"#),
+    ("diagonal_low_rank", r#"{"kind": "diagonal_low_rank", "rank": 64}"#),
+    ("block_hadamard", r#"{"kind": "block_hadamard", "depth": 2}"#),
+    ("sum", r#"{"kind": "sum", "terms": [{"kind": "rotor"}, {"kind": "low_rank", "rank": 16}]}"#),
+    (
+        "product",
+        r#"{"kind": "product", "factors": [{"kind": "rotor"}, {"kind": "block_hadamard"}]}"#,
+    ),
+];
 
-/// The standard options of a kind: its defaults, but rank 64 for `low_rank`, whose rank has none,
-/// and two block-diagonal maps (BH2) for `block_hadamard`, since one is no mixing at all.
+/// The standard options of a kind: rank 64 for low rank, two block-diagonal maps (BH2) for
+/// block-Hadamard, a rotor and low rank 16 for a sum, a rotor after BH1 for a product, and the
+/// defaults of every other kind. None for an unknown kind.
 #[must_use]
 pub fn standard(kind: &str) -> Option<OpSpec> {
-    match kind {
-        "low_rank" => Some(OpSpec::LowRank(LowRankSpec { rank: RANK })),
-        "block_hadamard" => {
-            Some(OpSpec::BlockHadamard(BlockHadamardSpec { depth: 2, ..Default::default() }))
-        }
-        kind => defaults(kind),
+    match STANDARD.iter().find(|(name, _)| *name == kind) {
+        Some((_, text)) => serde_json::from_str(text).ok(),
+        None => defaults(kind),
     }
 }
 

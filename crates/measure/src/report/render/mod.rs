@@ -1,5 +1,6 @@
 //! Reports as text: for the terminal, as Markdown, and as one HTML file; figures of benches as SVG.
 
+mod convergence;
 mod figures;
 mod growth;
 mod html;
@@ -11,6 +12,7 @@ mod scale;
 mod sheet;
 mod terminal;
 
+pub use convergence::rotor_convergence;
 pub use growth::operator_growth;
 pub use html::html;
 pub use markdown::markdown;
