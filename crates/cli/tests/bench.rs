@@ -100,7 +100,7 @@ fn impossible_benches_are_refused() {
     let w = Workshop::new();
     for (args, words) in [
         ("rotr", &["rotr", "low_rank", "did you mean `rotor`?"][..]),
-        ("{kind:rotor,chunks:8}", &["rotor"]),
+        ("{kind:rotor,chunks:8}", &["missing field `kind`"]),
         ("--rows 0", &["rows: found 0, expected at least 1"]),
         ("--rounds 0", &["rounds: found 0"]),
         ("--dims 0", &["at least 1"]),
@@ -114,6 +114,6 @@ fn impossible_benches_are_refused() {
     ] {
         w.fails(&format!("bench operators {args}"), 2, words);
     }
-    w.fails("bench", 2, &["operators"]);
+    w.fails("bench speed", 2, &["speed"]);
     assert!(!w.path("plots").exists());
 }

@@ -33,6 +33,6 @@ fn impossible_experiments_are_refused() {
     ] {
         w.fails(&format!("rotor convergence {args} --out found"), 2, words);
     }
-    w.fails("rotor", 2, &["convergence"]);
+    w.fails("rotor spin", 2, &["spin"]);
     assert!(!w.path("found").exists());
 }
