@@ -116,7 +116,8 @@ mod tests {
         let hooks = &mut Hooks { stage, progress, cancelled: &|| false };
         let mut bench = run(&plan, hooks).unwrap();
         let svg = operator_growth(&bench).unwrap();
-        for said in ["rotor", "low_rank rank=64", "dense", "\n128\n", "features in and out", "seed 0"]
+        for said in
+            ["rotor", "low_rank rank=64", "dense", "\n128\n", "features in and out", "seed 0"]
         {
             assert!(svg.contains(said), "{said:?} in {svg}");
         }

@@ -75,10 +75,12 @@ fn times_bivector(n: usize, r: &[f64], bivector: &[f64]) -> Vec<f64> {
         let pair = 1usize << i | 1 << j;
         // e_i passes the generators of the blade above i, e_j those above j.
         let passed = (!0usize << (i + 1)) ^ (!0usize << (j + 1));
-        for (blade, &r) in r.iter().enumerate().filter(|(blade, _)| blade.count_ones() % 2 == 0) {
+        for (blade, &r) in
+            r.iter().enumerate().filter(|(blade, _)| blade.count_ones().is_multiple_of(2))
+        {
             // Above j both pass, which cancels; between them, and at j, e_i passes alone.
             let swaps = (blade & passed).count_ones();
-            let sign = if swaps % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if swaps.is_multiple_of(2) { 1.0 } else { -1.0 };
             product[blade ^ pair] += sign * r * b;
         }
     }
@@ -104,7 +106,7 @@ mod tests {
             for (b, y) in y.iter().enumerate() {
                 let swaps: u32 =
                     (1..usize::BITS).map(|k| (a.wrapping_shr(k) & b).count_ones()).sum();
-                product[a ^ b] += if swaps % 2 == 0 { x * y } else { -x * y };
+                product[a ^ b] += if swaps.is_multiple_of(2) { x * y } else { -x * y };
             }
         }
         product
@@ -131,7 +133,8 @@ mod tests {
                 whole[1 << i | 1 << j] = *value;
             }
             let draws: Vec<f64> = RngKey::new(2).stream().normals(1 << n, 1.0);
-            let even = |(k, v): (usize, &f64)| if k.count_ones() % 2 == 0 { *v } else { 0.0 };
+            let even =
+                |(k, v): (usize, &f64)| if k.count_ones().is_multiple_of(2) { *v } else { 0.0 };
             let r: Vec<f64> = draws.iter().enumerate().map(even).collect();
             close(&times_bivector(n, &r, &b), &naive_product(&r, &whole), 1e-12);
         }
