@@ -189,18 +189,19 @@ def sizes(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--forward", type=sizes, default=[], metavar="ROWS:FEATURES,...")
-    parser.add_argument("--training", type=sizes, default=[], metavar="ROWS:FEATURES,...")
-    parser.add_argument("--algebra", type=sizes, default=[], metavar="ROWS:FEATURES")
+    for kind in ("--forward", "--forward-backward", "--training", "--algebra"):
+        parser.add_argument(kind, type=sizes, action="extend", default=[],
+                            metavar="ROWS:FEATURES,...")
     parser.add_argument("--linalg", type=int, nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     found = {}
-    for features, rows in args.forward:
+    for features, rows in dict.fromkeys(args.forward):
         for dtype, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
             found[f"forward {name} {features}"] = forward(features, rows, dtype)
+    for features, rows in args.forward_backward:
         found[f"forward and backward f32 {features}"] = forward_backward(features, rows)
     for features, rows in args.training:
         linear, _ = layer(features, rows)
