@@ -118,12 +118,13 @@ def run_torch(args, plan, environment):
         return [word for rows, features in found.items()
                 for word in (kind, f"{rows}:{','.join(map(str, sorted(features)))}")]
 
-    linalg = sorted({t.features for t in plan if t.other and t.other.startswith(("inv ", "slogdet "))})
+    linalg = {t.features for t in plan if t.other and t.other.startswith(("inv ", "slogdet "))}
     return child.run_json(
         [args.python, HERE / "torch_linear.py", "--threads", args.threads, "--seed", args.seed,
          *sizes("--forward", "forward f32"), *sizes("--forward", "forward bf16"),
          *sizes("--forward-backward", "forward and backward"),
-         *sizes("--training", "training"), *sizes("--algebra", "algebra training"), *(["--linalg", *linalg] if linalg else [])],
+         *sizes("--training", "training"), *sizes("--algebra", "algebra training"),
+         *(["--linalg", *sorted(linalg)] if linalg else [])],
         environment | {"OMP_NUM_THREADS": str(args.threads)}).result["milliseconds"]
 
 
@@ -206,8 +207,9 @@ def table(args, plan, rounds):
 def memory(args, rounds, missed):
     """Lines about the peak of forward passes beside input and output."""
     allowed = 2.0 * args.threads
-    lines = ["", f"Peak of a forward pass beside input, output and operator, at most {allowed:g} MB:",
-             "", "| operator | features | rows | MB | |", "| --- | --: | --: | --: | --- |"]
+    lines = ["", "Peak of a forward pass beside input, output and operator, at most "
+             f"{allowed:g} MB:", "", "| operator | features | rows | MB | |",
+             "| --- | --: | --: | --: | --- |"]
     for key in rounds[0][0]:
         peaks = [ours[key][2] for ours, _ in rounds]
         if None in peaks:
@@ -229,7 +231,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record", required=True)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=3, help="rounds inside each start of linwright")
+    parser.add_argument("--calls", type=int, default=3,
+                        help="rounds inside each start of linwright")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--linwright", default="target/release/linwright")

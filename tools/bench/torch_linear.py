@@ -1,7 +1,7 @@
 """Milliseconds of linear layers and small decompositions in PyTorch, as JSON.
 
-    python tools/bench/torch_linear.py --threads 2 --forward 4096:2048,8192 --training 256:512,2048 \
-        --linalg 96 --algebra 256:512
+    python tools/bench/torch_linear.py --threads 2 --forward 4096:2048,8192 --linalg 96 \
+        --training 256:512,2048 --algebra 256:512
 
 ROWS:FEATURES,... names square layers. Everything runs on the CPU; each figure is the median of as
 many calls as fill half a second, at least three, after two that are not counted.
@@ -159,7 +159,8 @@ class CayleyRotor(torch.nn.Module):
         rotor = one
         for part in self.simple_parts(bivector, starts):
             angle = torch.linalg.vector_norm(part)
-            factor = torch.zeros(self.d).index_put((self.blades,), torch.sinc(angle / torch.pi) * part)
+            sine = torch.sinc(angle / torch.pi) * part
+            factor = torch.zeros(self.d).index_put((self.blades,), sine)
             rotor = self.matrix(self.left, rotor) @ (factor + torch.cos(angle) * one)
         return rotor
 
@@ -171,7 +172,7 @@ class CayleyRotor(torch.nn.Module):
 
 
 def check(rotor):
-    """Stops unless the layer is orthogonal on the parts that it does not mix up: all of them."""
+    """Stops unless the map of the layer is orthogonal."""
     with torch.no_grad():
         matrix = rotor(torch.eye(rotor.d))
         off = (matrix @ matrix.T - torch.eye(rotor.d)).abs().max().item()

@@ -190,7 +190,8 @@ impl Candidate {
         let finite = if pass == Pass::LogDet {
             invertible.log_abs_det()?.log_abs.is_finite()
         } else {
-            invertible.inverse(rows.y.view(), rows.dx.view_mut(), ws)?;
+            // x takes the part of y: what can be undone is square, and other passes change y.
+            invertible.inverse(rows.x.view(), rows.dx.view_mut(), ws)?;
             true
         };
         let taken = began.elapsed();
@@ -263,6 +264,6 @@ mod tests {
             candidate.time(index, pass, &mut rows).unwrap();
             assert_eq!(candidate.seconds[index].len(), 1);
         }
-        assert_eq!(rows.dx.at(1, 2), rows.y.at(1, 2) / 2.0);
+        assert_eq!(rows.dx.at(1, 2), rows.x.at(1, 2) / 2.0);
     }
 }
