@@ -7,6 +7,7 @@ mod determinant;
 mod eigh;
 mod least_squares;
 mod skew;
+mod skew_power;
 mod solve;
 mod svd;
 
@@ -14,6 +15,7 @@ pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
+pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
 

@@ -33,6 +33,7 @@
 
 mod basis;
 mod change;
+mod multivector;
 mod pauli;
 mod rotor;
 mod sandwich;
@@ -41,5 +42,6 @@ mod x86;
 
 pub use basis::{BladeOrder, MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
 pub use change::Chunk;
+pub use multivector::{product_of_simple_rotors, rotor_by_series};
 pub use rotor::{Side, SpinRotor, skew_matrix};
 pub use sandwich::{Sandwich, TurnSums, Turns};
