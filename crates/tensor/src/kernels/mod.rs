@@ -4,6 +4,7 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
+pub mod circulant;
 pub mod cross_entropy;
 pub mod elementwise;
 pub mod gemm;
