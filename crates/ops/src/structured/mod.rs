@@ -82,6 +82,7 @@ macro_rules! operators {
     };
 }
 
+mod circulant_parameters;
 mod rotor_chunks;
 mod rotor_layer;
 #[cfg(test)]
@@ -94,6 +95,7 @@ operators! {
     dense => Dense, linear;
     low_rank => LowRank, linear;
     block_hadamard => BlockHadamard, linear;
+    circulant_diagonal => CirculantDiagonal, linear;
     rotor => Rotor, linear;
     rotor_network => RotorNetwork, map;
 }

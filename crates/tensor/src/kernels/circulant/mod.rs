@@ -19,8 +19,10 @@ mod cyclic;
 mod passes;
 mod plan;
 mod registers;
+mod values;
 
 pub use cyclic::CyclicTransform;
+pub use values::{dense, log_of_product};
 
 use crate::kernels::transpose::{from_columns, to_columns};
 use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
