@@ -180,8 +180,7 @@ impl<T: Scalar> CirculantDiagonal<T> {
         if parameterisation == CirculantParameterisation::Polar {
             values.singular(Self::KIND)?;
         }
-        let spec =
-            CirculantDiagonalSpec { factors: count, parameterisation, ..Default::default() };
+        let spec = CirculantDiagonalSpec { factors: count, parameterisation, ..Default::default() };
         Ok(Self::of_values(spec, transform, &values))
     }
 
@@ -215,7 +214,8 @@ impl<T: Scalar> CirculantDiagonal<T> {
     fn inverse_values(&self, transposed: bool) -> Values {
         let Values { diagonals, spectra } = self.values();
         let conjugate = |[re, im]: [f64; 2]| if transposed { [re, -im] } else { [re, im] };
-        let invert = |half: &Vec<[f64; 2]>| half.iter().map(|&h| conjugate(reciprocal(h))).collect();
+        let invert =
+            |half: &Vec<[f64; 2]>| half.iter().map(|&h| conjugate(reciprocal(h))).collect();
         let rows = diagonals.chunks_exact(self.features());
         let of_row = |row: &[f64]| row.iter().map(|d| 1.0 / d).collect::<Vec<_>>();
         let (mut rows, mut spectra): (Vec<_>, Vec<Vec<[f64; 2]>>) =

@@ -197,7 +197,8 @@ impl<T: Scalar> Parameters<T> {
     fn spectrum(&self, j: usize, transform: &CyclicTransform<T>) -> Vec<[f64; 2]> {
         let (even, odd) = self.circulant(j);
         // The imaginary parameter of bin k, zero where it is real.
-        let odd_of = |k: usize| if k == 0 { 0.0 } else { odd.get(k - 1).map_or(0.0, |v| v.to_f64()) };
+        let odd_of =
+            |k: usize| if k == 0 { 0.0 } else { odd.get(k - 1).map_or(0.0, |v| v.to_f64()) };
         match self.kind {
             CirculantParameterisation::Time => {
                 let column: Vec<f64> = even.iter().map(|v| v.to_f64()).collect();
@@ -275,7 +276,8 @@ impl<T: Scalar> Parameters<T> {
         let factor = scale * self.features as f64;
         let inverse = |half: &Vec<[f64; 2]>| {
             let bins: Vec<_> = half.iter().map(|&h| reciprocal(h)).collect();
-            let conjugate: Vec<_> = bins.iter().map(|[re, im]| [factor * re, -factor * im]).collect();
+            let conjugate: Vec<_> =
+                bins.iter().map(|[re, im]| [factor * re, -factor * im]).collect();
             transform.vector(&conjugate)
         };
         let columns: Vec<f64> = values.spectra.iter().flat_map(inverse).collect();

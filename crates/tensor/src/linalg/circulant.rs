@@ -3,7 +3,8 @@
 //! The best `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` for a target: of rows x with the second moment
 //! `S = Σ x xᵀ` and the cross moment `T = Σ y xᵀ`, `Σ |y - W x|²` is made small; of a matrix W₀ the
 //! same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others held
-//! (alternating least squares): the error never rises, but it may stall above the best.
+//! (alternating least squares); where that stalls, all are moved together by damped Gauss-Newton steps
+//! (Levenberg and Marquardt). The error never rises, but it may end above the best.
 
 use super::solve_spd;
 use crate::kernels::circulant::CyclicTransform;
@@ -26,9 +27,10 @@ pub struct CirculantTarget {
 pub struct CirculantEffort {
     /// Number m of diagonals.
     pub factors: usize,
-    /// Fits of all factors from each start.
+    /// Fits of all factors one after another from each start, and at most as many steps of all
+    /// together.
     pub sweeps: usize,
-    /// Starts, the first of ones, the others random.
+    /// Starts: one of ones, the others random, half of these from a fit with a factor less if m > 2.
     pub starts: usize,
 }
 
@@ -45,6 +47,10 @@ pub struct CirculantFit {
 
 /// Error gained in a sweep, relative, below which a start is given up.
 const STALLED: f64 = 1e-12;
+/// Sweeps of single factors before all are moved together.
+const SWEEPS: usize = 40;
+/// Most numbers of the derivatives of a weight: beyond, factors are fitted one by one only.
+const DERIVATIVES: usize = 1 << 24;
 
 impl CirculantTarget {
     /// A matrix (n, n) itself.
@@ -185,7 +191,11 @@ fn refit(
 }
 
 /// Fits every factor once, from the left.
-fn sweep(target: &CirculantTarget, transform: &CyclicTransform<f64>, factors: &mut Factors) -> bool {
+fn sweep(
+    target: &CirculantTarget,
+    transform: &CyclicTransform<f64>,
+    factors: &mut Factors,
+) -> bool {
     let count = factors.0.len();
     let mut behind = vec![Mat::identity(target.features())];
     for index in (1..count).rev() {
@@ -214,7 +224,9 @@ fn weight(factors: &Factors) -> Mat<f64> {
 fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factors, f64) {
     let transform = CyclicTransform::new(target.features());
     let mut best = (factors.clone(), target.error(&weight(&factors)));
-    for _ in 0..sweeps {
+    let numbers = target.features().pow(3).saturating_mul(factors.0.len());
+    let together = numbers <= DERIVATIVES && factors.0.len() > 1;
+    for _ in 0..if together { sweeps.min(SWEEPS) } else { sweeps } {
         if !sweep(target, &transform, &mut factors) {
             break;
         }
@@ -227,7 +239,76 @@ fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factor
             break;
         }
     }
+    if together {
+        move_together(target, &mut best, sweeps);
+    }
     best
+}
+
+/// Derivatives of the weight with respect to all numbers of all factors, (numbers · n, n).
+fn derivatives(factors: &Factors) -> Mat<f64> {
+    let (count, n) = (factors.0.len(), factors.0[0].len());
+    let mut all = Mat::zeros(count * n * n, n);
+    for index in 0..count {
+        let of = |range: std::ops::Range<usize>| {
+            range.fold(Mat::identity(n), |w, k| times(w.into_arg(), factors.matrix(k).into_arg()))
+        };
+        let (a, b) = (of(0..index), of(index + 1..count));
+        for k in 0..n {
+            let derivative = if index.is_multiple_of(2) {
+                Mat::from_fn(n, n, |i, j| a.at(i, k) * b.at(k, j))
+            } else {
+                let shifted = Mat::from_fn(n, n, |i, j| a.at(i, (j + k) % n));
+                times(shifted.into_arg(), b.into_arg())
+            };
+            let start = (index * n + k) * n * n;
+            all.data_mut()[start..start + n * n].copy_from_slice(derivative.data());
+        }
+    }
+    all
+}
+
+/// Damped Gauss-Newton steps, while they help.
+fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usize) {
+    let n = target.features();
+    let numbers = best.0.0.len() * n;
+    let mut damping = 1e-3;
+    for _ in 0..steps {
+        let derivatives = derivatives(&best.0);
+        let mut weighted = derivatives.clone();
+        if let Some(inputs) = &target.inputs {
+            let to = weighted.view_mut();
+            product(1.0, derivatives.into_arg(), inputs.into_arg(), to, Write::Set);
+        }
+        let flat = |m: Mat<f64>| Mat::from_vec(numbers, n * n, m.into_vec());
+        let (derivatives, weighted) = (flat(derivatives), flat(weighted));
+        let mut normal = Mat::zeros(numbers, numbers);
+        let transposed = Arg::Transposed(derivatives.view());
+        product(1.0, weighted.into_arg(), transposed, normal.view_mut(), Write::Set);
+        let fitted = target.weighted(&weight(&best.0));
+        let left: Vec<f64> =
+            target.cross.data().iter().zip(fitted.data()).map(|(t, w)| t - w).collect();
+        let slope = |k: usize| derivatives.row(k).iter().zip(&left).map(|(d, r)| d * r).sum();
+        let slopes: Vec<f64> = (0..numbers).map(slope).collect();
+        let before = best.1;
+        while best.1 == before && damping < 1e6 {
+            let mut damped = normal.clone();
+            (0..numbers).for_each(|i| *damped.at_mut(i, i) *= 1.0 + damping);
+            if let Some(step) = solve(damped, slopes.clone()) {
+                let mut moved = best.0.clone();
+                moved.0.iter_mut().flatten().zip(&step).for_each(|(v, s)| *v += s);
+                let error = target.error(&weight(&moved));
+                if error < best.1 {
+                    *best = (moved, error);
+                }
+            }
+            damping *= if best.1 < before { 0.2 } else { 5.0 };
+        }
+        if before - best.1 <= STALLED * best.1 {
+            break;
+        }
+        best.0.balance();
+    }
 }
 
 /// The best of several starts, to which a recovered product is added where there is one.
@@ -236,7 +317,11 @@ fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factor
 /// If the target is empty or not square, or no diagonal is asked for.
 #[must_use]
 #[track_caller]
-pub fn fit_circulant(target: &CirculantTarget, effort: CirculantEffort, key: RngKey) -> CirculantFit {
+pub fn fit_circulant(
+    target: &CirculantTarget,
+    effort: CirculantEffort,
+    key: RngKey,
+) -> CirculantFit {
     let n = target.features();
     assert!(n > 0 && effort.factors > 0, "{n} features and {} factors", effort.factors);
     let count = 2 * effort.factors - 1;
@@ -249,7 +334,15 @@ pub fn fit_circulant(target: &CirculantTarget, effort: CirculantEffort, key: Rng
         Factors((0..count).map(|_| (0..n).map(|_| number()).collect()).collect())
     };
     let mut starts = vec![Factors(vec![vec![1.0; n]; count])];
-    starts.extend((1..effort.starts).map(start));
+    let random = effort.starts.saturating_sub(1);
+    if random > 1 && effort.factors > 2 {
+        // A shorter product is a start, too: behind it a circulant and a diagonal that do little.
+        let shorter = CirculantEffort { factors: effort.factors - 1, ..effort };
+        let fit = fit_circulant(target, shorter, key);
+        starts.extend((0..random / 2).map(|index| longer(&fit, key.fold("longer"), index)));
+    }
+    let drawn = effort.starts.saturating_sub(starts.len());
+    starts.extend((1..=drawn).map(start));
     if effort.factors == 2 && target.inputs.is_none() {
         starts.extend(recover_circulant(&target.cross).map(|fit| {
             let [left, right] = [0, 1].map(|k| fit.diagonals[k].clone());
@@ -264,6 +357,27 @@ pub fn fit_circulant(target: &CirculantTarget, effort: CirculantEffort, key: Rng
         columns: columns.cloned().collect(),
         error: best.1,
     }
+}
+
+/// A fit with one circulant and one diagonal more, close to the identity by more or less.
+fn longer(fit: &CirculantFit, key: RngKey, index: usize) -> Factors {
+    let mut stream = key.fold_index(index as u64).stream();
+    let noise = 0.4_f64.powi(1 + index as i32 % 4);
+    let mut all = Vec::new();
+    for (k, diagonal) in fit.diagonals.iter().enumerate() {
+        all.push(diagonal.clone());
+        all.extend(fit.columns.get(k).cloned());
+    }
+    let n = all[0].len();
+    let column: Vec<f64> =
+        (0..n).map(|k| noise * stream.normal() + if k == 0 { 1.0 } else { 0.0 }).collect();
+    let diagonal: Vec<f64> = (0..n).map(|_| 1.0 + noise * stream.normal()).collect();
+    if index.is_multiple_of(2) {
+        all.extend([column, diagonal]);
+    } else {
+        all.splice(0..0, [diagonal, column]);
+    }
+    Factors(all)
 }
 
 /// The factors of a matrix (n, n) that is `diag(d_0) circ(c_0) diag(d_1)`, in closed form; of another
@@ -350,11 +464,9 @@ mod tests {
             let exact = random(n, m, 9);
             let matrix = weight(&exact);
             let cross = times(matrix.into_arg(), moment.into_arg());
-            let size = (0..n).map(|i| {
-                (0..n).map(|j| cross.at(i, j) * matrix.at(i, j)).sum::<f64>()
-            });
-            let data =
-                CirculantTarget { inputs: Some(moment.clone()), cross, size: size.sum() };
+            let size =
+                (0..n).map(|i| (0..n).map(|j| cross.at(i, j) * matrix.at(i, j)).sum::<f64>());
+            let data = CirculantTarget { inputs: Some(moment.clone()), cross, size: size.sum() };
             for target in [CirculantTarget::matrix(&matrix), data] {
                 assert!(run(&target, exact.clone(), 3).1 < 1e-6);
                 let (transform, mut factors) = (CyclicTransform::new(n), random(n, m, 4));
