@@ -71,7 +71,7 @@ impl CirculantTarget {
 
     /// `B S`.
     fn weighted(&self, b: &Mat<f64>) -> Mat<f64> {
-        self.inputs.as_ref().map_or_else(|| b.clone(), |s| times(b.into_arg(), s.into_arg()))
+        self.inputs.as_ref().map_or_else(|| b.clone(), |s| times(b.as_arg(), s.as_arg()))
     }
 
     /// Relative error of W.
@@ -90,12 +90,12 @@ impl CirculantTarget {
     }
 }
 
-trait IntoArg {
-    fn into_arg(&self) -> Arg<'_, f64>;
+trait AsArg {
+    fn as_arg(&self) -> Arg<'_, f64>;
 }
 
-impl IntoArg for Mat<f64> {
-    fn into_arg(&self) -> Arg<'_, f64> {
+impl AsArg for Mat<f64> {
+    fn as_arg(&self) -> Arg<'_, f64> {
         Arg::Plain(self.view())
     }
 }
@@ -165,17 +165,19 @@ fn refit(
     circulant: bool,
 ) -> Option<Vec<f64>> {
     let n = target.features();
-    let left = times(Arg::Transposed(a.view()), a.into_arg());
-    let right = times(target.weighted(b).into_arg(), Arg::Transposed(b.view()));
-    let half = times(Arg::Transposed(a.view()), target.cross.into_arg());
-    let cross = times(half.into_arg(), Arg::Transposed(b.view()));
+    let left = times(Arg::Transposed(a.view()), a.as_arg());
+    let right = times(target.weighted(b).as_arg(), Arg::Transposed(b.view()));
+    let half = times(Arg::Transposed(a.view()), target.cross.as_arg());
+    let cross = times(half.as_arg(), Arg::Transposed(b.view()));
     if !circulant {
         let normal = Mat::from_fn(n, n, |i, j| left.at(i, j) * right.at(i, j));
         return solve(normal, (0..n).map(|i| cross.at(i, i)).collect());
     }
     // Row k of the normal equations: sums of row correlations `Σ_ij left[i, j] right[i - k, j - l]`.
-    let spectra = |m: &Mat<f64>| (0..n).map(|i| transform.half_spectrum(m.row(i))).collect();
-    let (left, right): (Vec<Vec<[f64; 2]>>, Vec<Vec<[f64; 2]>>) = (spectra(&left), spectra(&right));
+    let spectra = |m: &Mat<f64>| -> Vec<Vec<[f64; 2]>> {
+        (0..n).map(|i| transform.half_spectrum(m.row(i))).collect()
+    };
+    let (left, right) = (spectra(&left), spectra(&right));
     let mut normal = Mat::zeros(n, n);
     for k in 0..n {
         let mut sum = vec![[0.0; 2]; transform.bins()];
@@ -199,7 +201,7 @@ fn sweep(
     let count = factors.0.len();
     let mut behind = vec![Mat::identity(target.features())];
     for index in (1..count).rev() {
-        let next = times(factors.matrix(index).into_arg(), behind[count - 1 - index].into_arg());
+        let next = times(factors.matrix(index).as_arg(), behind[count - 1 - index].as_arg());
         behind.push(next);
     }
     let mut before = Mat::identity(target.features());
@@ -209,7 +211,7 @@ fn sweep(
             Some(factor) => factors.0[index] = factor,
             None => return false,
         }
-        before = times(before.into_arg(), factors.matrix(index).into_arg());
+        before = times(before.as_arg(), factors.matrix(index).as_arg());
     }
     factors.balance();
     true
@@ -217,8 +219,7 @@ fn sweep(
 
 fn weight(factors: &Factors) -> Mat<f64> {
     let first = factors.matrix(0);
-    (1..factors.0.len())
-        .fold(first, |w, index| times(w.into_arg(), factors.matrix(index).into_arg()))
+    (1..factors.0.len()).fold(first, |w, index| times(w.as_arg(), factors.matrix(index).as_arg()))
 }
 
 fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factors, f64) {
@@ -251,7 +252,7 @@ fn derivatives(factors: &Factors) -> Mat<f64> {
     let mut all = Mat::zeros(count * n * n, n);
     for index in 0..count {
         let of = |range: std::ops::Range<usize>| {
-            range.fold(Mat::identity(n), |w, k| times(w.into_arg(), factors.matrix(k).into_arg()))
+            range.fold(Mat::identity(n), |w, k| times(w.as_arg(), factors.matrix(k).as_arg()))
         };
         let (a, b) = (of(0..index), of(index + 1..count));
         for k in 0..n {
@@ -259,7 +260,7 @@ fn derivatives(factors: &Factors) -> Mat<f64> {
                 Mat::from_fn(n, n, |i, j| a.at(i, k) * b.at(k, j))
             } else {
                 let shifted = Mat::from_fn(n, n, |i, j| a.at(i, (j + k) % n));
-                times(shifted.into_arg(), b.into_arg())
+                times(shifted.as_arg(), b.as_arg())
             };
             let start = (index * n + k) * n * n;
             all.data_mut()[start..start + n * n].copy_from_slice(derivative.data());
@@ -278,13 +279,13 @@ fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usi
         let mut weighted = derivatives.clone();
         if let Some(inputs) = &target.inputs {
             let to = weighted.view_mut();
-            product(1.0, derivatives.into_arg(), inputs.into_arg(), to, Write::Set);
+            product(1.0, derivatives.as_arg(), inputs.as_arg(), to, Write::Set);
         }
         let flat = |m: Mat<f64>| Mat::from_vec(numbers, n * n, m.into_vec());
         let (derivatives, weighted) = (flat(derivatives), flat(weighted));
         let mut normal = Mat::zeros(numbers, numbers);
         let transposed = Arg::Transposed(derivatives.view());
-        product(1.0, weighted.into_arg(), transposed, normal.view_mut(), Write::Set);
+        product(1.0, weighted.as_arg(), transposed, normal.view_mut(), Write::Set);
         let fitted = target.weighted(&weight(&best.0));
         let left: Vec<f64> =
             target.cross.data().iter().zip(fitted.data()).map(|(t, w)| t - w).collect();
@@ -459,14 +460,13 @@ mod tests {
         let n = 7;
         let mut stream = RngKey::new(1).stream();
         let x: Mat<f64> = Mat::from_fn(n, 40, |i, _| (1.0 + i as f64) * stream.normal());
-        let moment = times(x.into_arg(), Arg::Transposed(x.view()));
+        let moment = times(x.as_arg(), Arg::Transposed(x.view()));
         for m in 1..4 {
             let exact = random(n, m, 9);
             let matrix = weight(&exact);
-            let cross = times(matrix.into_arg(), moment.into_arg());
-            let size =
-                (0..n).map(|i| (0..n).map(|j| cross.at(i, j) * matrix.at(i, j)).sum::<f64>());
-            let data = CirculantTarget { inputs: Some(moment.clone()), cross, size: size.sum() };
+            let cross = times(matrix.as_arg(), moment.as_arg());
+            let size: f64 = cross.data().iter().zip(matrix.data()).map(|(t, w)| t * w).sum();
+            let data = CirculantTarget { inputs: Some(moment.clone()), cross, size };
             for target in [CirculantTarget::matrix(&matrix), data] {
                 assert!(run(&target, exact.clone(), 3).1 < 1e-6);
                 let (transform, mut factors) = (CyclicTransform::new(n), random(n, m, 4));

@@ -48,8 +48,8 @@ pub(super) fn there_and_back<V: Lanes, S: Spectral<V>>(
     work: &mut S,
 ) {
     assert_eq!(data.len(), plan.len(), "numbers of a transform");
-    let (head, inner, last) = plan.parts();
-    let Some(last) = last else {
+    let [head, rest] = plan.parts();
+    let Some((last, inner)) = rest.split_last() else {
         V::run(Alone { value: &mut data[0], work });
         return;
     };
@@ -164,8 +164,8 @@ impl<V: Lanes, S: Spectral<V>, const R: usize> Pass<V> for OfRadix<Turn<'_, V, S
         for (index, group) in data.as_chunks_mut::<R>().0.iter_mut().enumerate() {
             let mut x = *group;
             butterfly(&mut x, &level.roots);
-            for k in 0..R {
-                x[k] = work.at(first + index * R + k, x[k]);
+            for (k, value) in x.iter_mut().enumerate() {
+                *value = work.at(first + index * R + k, *value);
             }
             if S::BACK {
                 butterfly(&mut x, &level.roots);

@@ -118,13 +118,10 @@ impl<T: Scalar> Plan<T> {
         &self.order
     }
 
-    /// Levels done over all numbers, levels done block by block, and the last level.
-    pub(super) fn parts(&self) -> (&[Level<T>], &[Level<T>], Option<&Level<T>>) {
+    /// Levels done over all numbers, and those done block by block.
+    pub(super) fn parts(&self) -> [&[Level<T>]; 2] {
         let (head, rest) = self.levels.split_at(self.head);
-        match rest.split_last() {
-            Some((last, inner)) => (head, inner, Some(last)),
-            None => (head, rest, None),
-        }
+        [head, rest]
     }
 
     /// Numbers of a block.

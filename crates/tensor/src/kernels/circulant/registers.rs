@@ -118,8 +118,6 @@ macro_rules! register {
             type Number = $number;
             const WIDTH: usize = $width;
 
-            // SAFETY of all: this type is named by `dispatch` alone, which has found the
-            // instructions.
             #[inline(always)]
             fn run<P: Pass<Self>>(pass: P) -> P::Output {
                 #[target_feature(enable = $features)]
@@ -127,36 +125,44 @@ macro_rules! register {
                 fn compiled<P: Pass<$register>>(pass: P) -> P::Output {
                     pass.run()
                 }
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { compiled(pass) }
             }
             #[inline(always)]
             fn splat(number: $number) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $set(number) }
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
             fn minus(self, other: Self) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $sub(self, other) }
             }
             #[inline(always)]
             fn times(self, other: Self) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $mul(self, other) }
             }
             #[inline(always)]
             fn times_plus(self, factor: Self, other: Self) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $fmadd(self, factor, other) }
             }
             #[inline(always)]
             fn times_from(self, factor: Self, other: Self) -> Self {
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe { $fnmadd(self, factor, other) }
             }
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                // Minus zero is the bit of the sign.
+                // SAFETY: only `dispatch` names this type, where it has found the instructions.
                 unsafe {
+                    // Minus zero is the bit of the sign.
                     let sign = $set(-0.0);
                     $max($andnot(sign, self), $andnot(sign, other))
                 }
@@ -331,11 +337,11 @@ pub(super) fn numbers_of<V: Lanes>(registers: &mut [Complex<V>]) -> &mut [V::Num
 /// Sum over the lanes of `numbers`, a fixed number of them, in pairs.
 #[inline(always)]
 pub(super) fn sum_of_lanes<V: Lanes>(value: V) -> V::Number {
-    // SAFETY: as in `registers`; the copy is as long as the register.
     let mut lanes = [V::Number::ZERO; 16];
+    // SAFETY: as in `registers`; the copy is as long as the register, at most sixteen numbers.
     unsafe {
-        std::ptr::copy_nonoverlapping((&raw const value).cast(), lanes.as_mut_ptr(), V::WIDTH)
-    };
+        std::ptr::copy_nonoverlapping((&raw const value).cast(), lanes.as_mut_ptr(), V::WIDTH);
+    }
     let mut width = V::WIDTH / 2;
     while width > 0 {
         for lane in 0..width {
