@@ -138,6 +138,7 @@ macro_rules! operators {
 }
 
 mod children;
+mod circulant_parameters;
 mod columns;
 mod divisors;
 mod initial;
@@ -155,6 +156,7 @@ operators! {
     dense => Dense, linear;
     low_rank => LowRank, linear;
     block_hadamard => BlockHadamard, linear;
+    circulant_diagonal => CirculantDiagonal, linear;
     rotor => Rotor, linear;
     rotor_network => RotorNetwork, map;
     kronecker => Kronecker, linear;

@@ -7,6 +7,7 @@ pub mod attention;
 pub mod block_diagonal;
 pub mod branch;
 pub mod butterfly;
+pub mod circulant;
 pub mod cross_entropy;
 pub mod diagonal;
 pub mod elementwise;
