@@ -32,7 +32,8 @@ use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
 use super::rotor_columns::RotorTurns;
 use crate::{
-    Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
+    Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
+    Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::spin::{BladeOrder, MAX_GENERATORS, Side, SpinBasis, SpinRotor};
@@ -242,12 +243,51 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         }
     }
 
+    fn invertible(&self) -> Option<&dyn Invertible<T>> {
+        let whole = self.pairs() == 1 && self.inp.features == self.out.features;
+        whole.then_some(self as _)
+    }
+
     fn clone_op(&self) -> Op<T> {
         Op::Linear(Box::new(self.clone()))
     }
 }
 
 impl<T: Scalar> LinearOp<T> for Rotor<T> {}
+
+impl<T: Scalar> Invertible<T> for Rotor<T> {
+    /// `reverse(r) y s / α`.
+    fn inverse(
+        &self,
+        y: MatRef<'_, T>,
+        x: MatMut<'_, T>,
+        _ws: &mut Workspace<T>,
+    ) -> Result<(), OpError> {
+        assert_eq!((y.rows(), y.cols()), (x.rows(), self.out.features), "output of a rotor");
+        assert_eq!(x.cols(), self.inp.features, "input of a rotor");
+        self.log_abs_det()?;
+        let block = self.blocks().rows;
+        parallel::for_each(x.row_blocks(block), |k, mut x| {
+            let width = RowBlocks::width(x.rows());
+            let y = columns_of(y.rows_range(k * block, x.rows()), width);
+            let mut columns = Scratch::new(self.inp.features * width);
+            self.undo(&y, width, &mut columns);
+            from_columns(&columns, width, &mut x);
+        });
+        Ok(())
+    }
+
+    /// That of α alone: rotors turn.
+    fn log_abs_det(&self) -> Result<LogDet, OpError> {
+        let (alpha, features) = (self.alpha[0].to_f64(), self.inp.features);
+        if alpha == 0.0 || !alpha.is_finite() {
+            let kind = <Self as Structured<T>>::KIND;
+            return Err(OpError::Singular { kind, part: "alpha".into(), index: 0, value: alpha });
+        }
+        let sign = if features.is_multiple_of(2) { 1.0 } else { alpha.signum() };
+        Ok(LogDet { log_abs: features as f64 * alpha.abs().ln(), sign })
+    }
+}
 
 impl<T: Scalar> Structured<T> for Rotor<T> {
     type Spec = RotorSpec;

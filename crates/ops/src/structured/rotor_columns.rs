@@ -107,6 +107,15 @@ impl<T: Scalar> Rotor<T> {
         scale_columns(columns, width, self.shares.as_deref());
     }
 
+    /// The columns (inp, width) that a single pair of chunks maps to those given, (out, width).
+    pub(super) fn undo(&self, columns: &[T], width: usize, undone: &mut [T]) {
+        let outputs = self.represent(self.out, columns, width);
+        let mut inputs = Scratch::new(outputs.len());
+        let target = (&mut inputs[..], T::ONE / self.alpha[0], Write::Set);
+        self.basis.sandwich(self.sandwich(0), Direction::Back, &outputs, target);
+        self.recover(self.inp, (&mut inputs, width), undone);
+    }
+
     /// Sums of no rows.
     pub(super) fn sums(&self) -> RotorSums<T> {
         RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())
