@@ -25,6 +25,7 @@
 
 use super::OpSpec;
 use super::columns::{RowBlocks, columns_of, padded_columns_of};
+use super::row_pieces;
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
@@ -268,13 +269,10 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
         assert_eq!(dy.cols(), self.shape.out, "output of block-Hadamard");
         let (blocks, rows) = (self.blocks(), x.rows());
         let piece = blocks.rows_of_piece(rows);
-        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
-        let starts = (0..rows).step_by(piece);
-        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
-        let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
-            let count = piece.min(rows - start);
-            let saved = |block: usize| tape.saved(0).row(start / blocks.rows + block);
-            self.backward_piece(x.rows_range(start, count), dy.rows_range(start, count), dx, saved)
+        let parts = row_pieces::each_piece(piece, rows, dx, |rows, dx| {
+            let saved = |block: usize| tape.saved(0).row(rows.start / blocks.rows + block);
+            let [x, dy] = [x, dy].map(|all| all.rows_range(rows.start, rows.len()));
+            self.backward_piece(x, dy, dx, saved)
         });
         for (grad, of_part) in parts.iter().flat_map(|part| part.iter().enumerate()) {
             let pairs = grads.get_mut(grad).iter_mut().zip(of_part);

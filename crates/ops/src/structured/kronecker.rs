@@ -24,8 +24,9 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
+use super::columns::columns_of;
 use super::initial::as_of_linear;
-use super::row_pieces::{self, Block, block_rows, columns_of};
+use super::row_pieces::{self, Block, block_rows};
 use super::{OpSpec, divisors};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
@@ -151,7 +152,7 @@ impl<T: Scalar> Kronecker<T> {
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let wide = right.out * rows;
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
-        let (hidden, d_columns) = (self.hidden_of_right(x), columns_of(dy));
+        let (hidden, d_columns) = (self.hidden_of_right(x), columns_of(dy, dy.rows()));
         let hidden = MatRef::new(&hidden, left.inp, self.terms * wide);
         let d_columns = MatRef::new(&d_columns, left.out, wide);
         let mut d_hidden = Scratch::new(left.inp * self.terms * wide);
@@ -189,7 +190,7 @@ impl<T: Scalar> Kronecker<T> {
 
     fn forward_left_first(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
         let (left, right, rows) = (self.left(), self.right(), x.rows());
-        let (columns, wide) = (columns_of(x), right.inp * rows);
+        let (columns, wide) = (columns_of(x, x.rows()), right.inp * rows);
         let hidden = self.hidden_of_left(MatRef::new(&columns, left.inp, wide));
         for (at, hidden) in hidden.chunks_exact(wide).enumerate() {
             let (k, o) = (at / left.out, at % left.out);
@@ -203,7 +204,7 @@ impl<T: Scalar> Kronecker<T> {
         let Block { x, dy, dx, grads } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
-        let (columns, wide) = (columns_of(x), right.inp * rows);
+        let (columns, wide) = (columns_of(x, x.rows()), right.inp * rows);
         let columns = MatRef::new(&columns, left.inp, wide);
         let hidden = self.hidden_of_left(columns);
         let mut d_hidden = Scratch::new(hidden.len());

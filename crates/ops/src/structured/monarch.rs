@@ -23,8 +23,9 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
+use super::columns::columns_of;
 use super::initial::as_of_linear;
-use super::row_pieces::{self, Block, block_rows, columns_of};
+use super::row_pieces::{self, Block, block_rows};
 use super::{OpSpec, divisors};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
@@ -106,7 +107,7 @@ impl<T: Scalar> Monarch<T> {
         let Block { x, dy, dx, grads } = block;
         let (out, rows) = (self.shape.out, x.rows());
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
-        let (hidden, d_columns) = (self.hidden(x), columns_of(dy));
+        let (hidden, d_columns) = (self.hidden(x), columns_of(dy, dy.rows()));
         let dy = Features::Columns(MatRef::new(&d_columns, out, rows), Order::Interleaved);
         let input = Features::Columns(MatRef::new(&hidden, out, rows), Order::Interleaved);
         let grad = MatMut::new(grad_left, self.left.rows(), self.left.cols());

@@ -31,6 +31,7 @@ use super::OpSpec;
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
 use super::rotor_columns::RotorTurns;
+use super::row_pieces;
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
     Tape, Workspace,
@@ -214,9 +215,9 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         assert_eq!(y.cols(), self.out.features, "output of a rotor");
         let block = self.blocks().rows;
         self.rotors();
-        parallel::for_each(y.row_blocks(block), |k, mut y| {
+        row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
-            let x = columns_of(x.rows_range(k * block, y.rows()), width);
+            let x = columns_of(x, width);
             let mut columns = Scratch::new(self.out.features * width);
             self.apply(&self.inputs(&x, width), width, &mut columns);
             from_columns(&columns, width, &mut y);
@@ -229,12 +230,9 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         assert_eq!(dy.cols(), self.out.features, "output of a rotor");
         self.rotors();
         let piece = self.blocks().rows_of_piece(x.rows());
-        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
-        let starts = (0..x.rows()).step_by(piece);
-        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
-        let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
-            let rows = piece.min(x.rows() - start);
-            self.backward_piece(x.rows_range(start, rows), dy.rows_range(start, rows), dx)
+        let parts = row_pieces::each_piece(piece, x.rows(), dx, |rows, dx| {
+            let [x, dy] = [x, dy].map(|all| all.rows_range(rows.start, rows.len()));
+            self.backward_piece(x, dy, dx)
         });
         let mut parts = parts.into_iter();
         if let Some(mut total) = parts.next() {
@@ -267,9 +265,9 @@ impl<T: Scalar> Invertible<T> for Rotor<T> {
         assert_eq!(x.cols(), self.inp.features, "input of a rotor");
         self.log_abs_det()?;
         let block = self.blocks().rows;
-        parallel::for_each(x.row_blocks(block), |k, mut x| {
+        row_pieces::forward(block, y, x, |y, mut x| {
             let width = RowBlocks::width(x.rows());
-            let y = columns_of(y.rows_range(k * block, x.rows()), width);
+            let y = columns_of(y, width);
             let mut columns = Scratch::new(self.inp.features * width);
             self.undo(&y, width, &mut columns);
             from_columns(&columns, width, &mut x);

@@ -27,6 +27,7 @@
 
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_layer::{LayerSums, LayerTurns, RotorLayer};
+use super::row_pieces;
 use super::{OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
     Backward, Buffer, BufferMut, Grads, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
@@ -364,12 +365,9 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         assert_eq!(dy.cols(), self.shape.out, "output of a rotor network");
         let (blocks, rows) = (self.blocks(), dy.rows());
         let piece = blocks.rows_of_piece(rows);
-        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
-        let starts = (0..rows).step_by(piece);
-        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
-        let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
-            let saved = |block: usize| tape.saved(0).row(start / blocks.rows + block);
-            self.backward_piece(dy.rows_range(start, piece.min(rows - start)), dx, saved)
+        let parts = row_pieces::each_piece(piece, rows, dx, |rows, dx| {
+            let saved = |block: usize| tape.saved(0).row(rows.start / blocks.rows + block);
+            self.backward_piece(dy.rows_range(rows.start, rows.len()), dx, saved)
         });
         let total = parts.into_iter().reduce(|mut total, part| {
             total.iter_mut().zip(&part).for_each(|(total, part)| total.add(part));

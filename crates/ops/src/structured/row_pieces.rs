@@ -3,8 +3,8 @@
 
 use crate::{Backward, Grads, Workspace};
 use linwright_tensor::kernels::elementwise::add;
-use linwright_tensor::kernels::transpose::to_columns;
-use linwright_tensor::{MatMut, MatRef, Scalar, Scratch, parallel};
+use linwright_tensor::{MatMut, MatRef, Scalar, parallel};
+use std::ops::Range;
 
 /// Pieces with gradients of their own, at most: each costs memory for all parameters.
 const PIECES: usize = 16;
@@ -37,6 +37,19 @@ pub(super) fn forward<T: Scalar>(
     work: impl Fn(MatRef<'_, T>, MatMut<'_, T>) + Sync + Send,
 ) {
     parallel::for_each(y.row_blocks(block), |k, y| work(x.rows_range(k * block, y.rows()), y));
+}
+
+/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`.
+pub(super) fn each_piece<T: Scalar, R: Send>(
+    piece: usize,
+    rows: usize,
+    dx: Option<MatMut<'_, T>>,
+    work: impl Fn(Range<usize>, Option<MatMut<'_, T>>) -> R + Sync + Send,
+) -> Vec<R> {
+    let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
+    let starts = (0..rows).step_by(piece);
+    let pieces = starts.map(|start| (start..rows.min(start + piece), d_pieces.next())).collect();
+    parallel::map(pieces, |_, (rows, dx)| work(rows, dx))
 }
 
 /// Runs `work` on every block of at most `block` rows, and adds up what it adds to the gradients.
@@ -81,13 +94,6 @@ fn add_flat<T: Scalar>(grads: &mut Grads<T>, mut flat: &[T]) {
         add(grad, here);
         flat = rest;
     }
-}
-
-/// The rows of `x` as columns of features, (features, rows).
-pub(super) fn columns_of<T: Scalar>(x: MatRef<'_, T>) -> Scratch<T> {
-    let mut columns = Scratch::new(x.rows() * x.cols());
-    to_columns(x, x.rows(), &mut columns);
-    columns
 }
 
 #[cfg(test)]

@@ -238,7 +238,7 @@ mod tests {
         let mut half = width;
         while half < data.len() {
             for k in 0..data.len() {
-                if k / half % 2 == 0 {
+                if (k / half).is_multiple_of(2) {
                     let (a, b) = (data[k], data[k + half]);
                     (data[k], data[k + half]) = (a + b, a - b);
                 }
