@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{compress, eval, import, inspect, ls, report, run, train_lm};
+use crate::commands::{bench, compress, eval, import, inspect, ls, report, rotor, run, train_lm};
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Import(import::ImportArgs),
     TrainLm(train_lm::TrainLmArgs),
     Ls(ls::LsArgs),
+    Bench(bench::BenchArgs),
+    Rotor(rotor::RotorArgs),
 }
 
 /// Options of every command.

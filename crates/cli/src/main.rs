@@ -42,5 +42,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Import(args)) => commands::import::run(&args, &cli.shared),
         Some(Command::TrainLm(args)) => commands::train_lm::run(&args, &cli.shared),
         Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),
+        Some(Command::Bench(args)) => commands::bench::run(&args, &cli.shared),
+        Some(Command::Rotor(args)) => commands::rotor::run(&args, &cli.shared),
     }
 }

@@ -1,11 +1,13 @@
 //! The `linwright` command from outside: what it prints, writes and exits with.
 
 mod bad_input;
+mod bench;
 mod bits;
 mod compress;
 mod eval;
 mod flags;
 mod interruption;
+mod rotor;
 mod small_verbs;
 mod study;
 mod workshop;

@@ -215,13 +215,23 @@ pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
 /// # Errors
 /// As [`read`].
 pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
-    let recipe: Recipe = serde_saphyr::from_str(text).map_err(|error| {
-        let reason = error.to_string();
-        let suggestion = advice(&reason).map_or_else(String::new, |advice| format!("\n{advice}"));
-        RecipeError::Form { path: path.to_owned(), reason, suggestion }
-    })?;
+    let recipe: Recipe =
+        serde_saphyr::from_str(text).map_err(|error| form(path, &error.to_string()))?;
     check(path, &recipe)?;
     Ok(recipe)
+}
+
+/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON.
+///
+/// # Errors
+/// [`RecipeError::Form`] naming the nearest valid kind or key.
+pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
+    serde_saphyr::from_str(text).map_err(|error| form(Path::new(text), &error.to_string()))
+}
+
+fn form(path: &Path, reason: &str) -> RecipeError {
+    let suggestion = advice(reason).map_or_else(String::new, |advice| format!("\n{advice}"));
+    RecipeError::Form { path: path.to_owned(), reason: reason.to_owned(), suggestion }
 }
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {

@@ -1,5 +1,6 @@
 //! One file a verb.
 
+pub(crate) mod bench;
 pub(crate) mod compress;
 pub(crate) mod eval;
 pub(crate) mod import;
@@ -7,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod ls;
 pub(crate) mod main_job;
 pub(crate) mod report;
+pub(crate) mod rotor;
 pub(crate) mod run;
 pub(crate) mod train_lm;
 

@@ -24,13 +24,16 @@
 //! ```
 
 use super::OpSpec;
+use super::columns::{RowBlocks, columns_of, padded_columns_of};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Write};
 use linwright_tensor::kernels::hadamard;
-use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::kernels::transpose::from_columns;
+use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// Options of [`BlockHadamard`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,46 +100,20 @@ impl<T: Scalar> Blocks<T> {
         vec![self.count, rows, cols]
     }
 
-    fn forward(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
-        let (rows, cols) = self.block();
-        for k in 0..self.count {
-            let weight = self.weights.view().rows_range(k * rows, rows);
-            let y = y.reborrow().columns(k * rows, rows);
-            linear(x.columns(k * cols, cols), weight, y, Write::Set);
-        }
-    }
-
-    fn backward(
-        &self,
-        x: MatRef<'_, T>,
-        dy: MatRef<'_, T>,
-        dx: Option<MatMut<'_, T>>,
-        grad: &mut [T],
-    ) {
-        let (rows, cols) = self.block();
-        let mut grad = MatMut::new(grad, self.weights.rows(), cols);
-        for k in 0..self.count {
-            let (x, dy) = (x.columns(k * cols, cols), dy.columns(k * rows, rows));
-            let grad = grad.reborrow().rows_range(k * rows, rows);
-            product(T::ONE, Arg::Transposed(dy), x.into(), grad, Write::Add);
-        }
-        if let Some(mut dx) = dx {
-            for k in 0..self.count {
-                let weight = self.weights.view().rows_range(k * rows, rows);
-                let dx = dx.reborrow().columns(k * cols, cols);
-                product(T::ONE, dy.columns(k * rows, rows).into(), weight.into(), dx, Write::Set);
-            }
-        }
+    fn packed(&self) -> ColumnBlocks<T> {
+        ColumnBlocks::new(self.weights.view(), self.count)
     }
 }
 
 /// Block-diagonal maps with Walsh-Hadamard transforms between them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct BlockHadamard<T> {
     spec: BlockHadamardSpec,
     shape: Shape,
     inner: Vec<Blocks<T>>,
     last: Blocks<T>,
+    /// The maps packed for products.
+    derived: OnceLock<Vec<ColumnBlocks<T>>>,
 }
 
 impl<T: Scalar> BlockHadamard<T> {
@@ -145,28 +122,86 @@ impl<T: Scalar> BlockHadamard<T> {
         self.last.count * self.last.block().1
     }
 
-    fn orthonormal(&self) -> T {
-        T::from_f64(1.0 / (self.width() as f64).sqrt())
+    /// The maps ready for columns, the final one last.
+    fn packed(&self) -> &[ColumnBlocks<T>] {
+        self.derived.get_or_init(|| {
+            parallel::map(self.inner.iter().chain([&self.last]).collect(), |_, map| map.packed())
+        })
     }
 
-    /// Transforms rows in place by the orthonormal Hadamard matrix.
-    fn transform(&self, h: &mut Mat<T>) {
-        let scale = self.orthonormal();
-        hadamard::rows(h.view_mut());
-        h.data_mut().iter_mut().for_each(|v| *v *= scale);
+    /// What makes the transform behind map `k` orthonormal; the final map has none behind it.
+    fn scale(&self, k: usize) -> T {
+        let width = if k < self.inner.len() { self.width() } else { 1 };
+        T::from_f64(1.0 / (width as f64).sqrt())
+    }
+
+    fn blocks(&self) -> RowBlocks {
+        // The tiles of products take two registers of rows.
+        RowBlocks::new(self.width(), 2)
+    }
+
+    fn forward_block(&self, x: MatRef<'_, T>, y: &mut MatMut<'_, T>, saved: Option<&mut [T]>) {
+        let (width, features) = (RowBlocks::width(x.rows()), self.width());
+        let mut here = padded_columns_of(x, width, features);
+        let mut saved = saved.map(|saved| saved.chunks_exact_mut(features * width));
+        for (k, map) in self.packed().iter().enumerate() {
+            let inner = k < self.inner.len();
+            let mut next = Scratch::new(if inner { here.len() } else { self.shape.out * width });
+            let target = (&mut next[..], self.scale(k), Write::Set);
+            map.apply(Direction::Forward, (&here, width), target);
+            if inner {
+                hadamard::columns(&mut next, width);
+                // The input of each further map is what its gradient needs.
+                if let Some(saved) = saved.as_mut().and_then(Iterator::next) {
+                    saved.copy_from_slice(&next);
+                }
+            }
+            here = next;
+        }
+        from_columns(&here, width, y);
+    }
+
+    /// Writes `dx` and returns the gradients of these rows.
+    fn backward_piece<'t>(
+        &self,
+        x: MatRef<'_, T>,
+        dy: MatRef<'_, T>,
+        dx: Option<MatMut<'_, T>>,
+        saved: impl Fn(usize) -> &'t [T],
+    ) -> Vec<Vec<T>> {
+        let (block, features) = (self.blocks().rows, self.width());
+        let mut grads: Vec<Vec<T>> =
+            self.params().iter().map(|p| vec![T::ZERO; p.values.len()]).collect();
+        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
+        for (index, start) in (0..x.rows()).step_by(block).enumerate() {
+            let rows = block.min(x.rows() - start);
+            let width = RowBlocks::width(rows);
+            let first = padded_columns_of(x.rows_range(start, rows), width, features);
+            let mut d_here = columns_of(dy.rows_range(start, rows), width);
+            for (k, map) in self.packed().iter().enumerate().rev() {
+                if k < self.inner.len() {
+                    hadamard::columns(&mut d_here, width);
+                    // The scale of `forward_block` once for input and for weights.
+                    let scale = self.scale(k);
+                    d_here.iter_mut().for_each(|d| *d *= scale);
+                }
+                let len = features * width;
+                let input = if k == 0 { &first[..] } else { &saved(index)[(k - 1) * len..][..len] };
+                map.add_gradient(&d_here, (input, width), &mut grads[k]);
+                let mut d_next = Scratch::new(len);
+                let target = (&mut d_next[..], T::ONE, Write::Set);
+                map.apply(Direction::Back, (&d_here, width), target);
+                d_here = d_next;
+            }
+            if let Some(mut dx) = d_blocks.next() {
+                from_columns(&d_here[..self.shape.inp * width], width, &mut dx);
+            }
+        }
+        grads
     }
 
     fn name(index: usize) -> String {
         format!("inner{index}")
-    }
-}
-
-/// Copies rows into wider ones, with zeros behind.
-fn pad<T: Scalar>(x: MatRef<'_, T>, padded: &mut Mat<T>) {
-    for i in 0..x.rows() {
-        let (head, tail) = padded.row_mut(i).split_at_mut(x.cols());
-        head.copy_from_slice(x.row(i));
-        tail.fill(T::ZERO);
     }
 }
 
@@ -195,6 +230,7 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        self.derived.take();
         let named = self.inner.iter_mut().enumerate().map(|(k, blocks)| (Self::name(k), blocks));
         named
             .chain([("final".into(), &mut self.last)])
@@ -207,56 +243,43 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
         x: MatRef<'_, T>,
         y: MatMut<'_, T>,
         tape: Option<&mut Tape<T>>,
-        ws: &mut Workspace<T>,
+        _ws: &mut Workspace<T>,
     ) {
-        assert_eq!(x.cols(), self.shape.inp, "features of the input");
-        if self.inner.is_empty() {
-            return self.last.forward(x, y);
-        }
-        let (rows, width) = (x.rows(), self.width());
-        let mut here = ws.take(rows, width);
-        let mut next = ws.take(rows, width);
-        pad(x, &mut here);
-        let mut tape = tape;
-        for blocks in &self.inner {
-            // The input of each map is what its gradient needs.
-            if let Some(tape) = tape.as_deref_mut() {
-                tape.save(rows, width).view_mut().copy_from(here.view());
-            }
-            blocks.forward(here.view(), next.view_mut());
-            self.transform(&mut next);
-            std::mem::swap(&mut here, &mut next);
-        }
-        if let Some(tape) = tape {
-            tape.save(rows, width).view_mut().copy_from(here.view());
-        }
-        self.last.forward(here.view(), y);
-        ws.give(here);
-        ws.give(next);
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.shape.inp), "input of block-Hadamard");
+        assert_eq!(y.cols(), self.shape.out, "output of block-Hadamard");
+        self.packed();
+        let block = self.blocks().rows;
+        let pieces = y.row_blocks(block);
+        let len = self.inner.len() * self.width() * RowBlocks::width(block);
+        let saved = tape.map(|tape| tape.save(pieces.len(), len));
+        let saved = saved.map(|saved| saved.view_mut().row_blocks(1)).unwrap_or_default();
+        let mut saved = saved.into_iter();
+        let pieces = pieces.into_iter().map(|y| (y, saved.next())).collect();
+        parallel::for_each(pieces, |k, (mut y, mut saved): (MatMut<'_, T>, Option<_>)| {
+            let rows = x.rows_range(k * block, y.rows());
+            let saved = saved.as_mut().map(|saved: &mut MatMut<'_, T>| saved.row_mut(0));
+            self.forward_block(rows, &mut y, saved);
+        });
     }
 
-    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+    fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
         let Backward { x, dy, tape, dx, grads } = args;
-        let depth = self.inner.len();
-        if depth == 0 {
-            return self.last.backward(x, dy, dx, grads.get_mut(0));
+        assert_eq!((x.rows(), x.cols()), (dy.rows(), self.shape.inp), "input of block-Hadamard");
+        assert_eq!(dy.cols(), self.shape.out, "output of block-Hadamard");
+        let (blocks, rows) = (self.blocks(), x.rows());
+        let piece = blocks.rows_of_piece(rows);
+        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
+        let starts = (0..rows).step_by(piece);
+        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
+        let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
+            let count = piece.min(rows - start);
+            let saved = |block: usize| tape.saved(0).row(start / blocks.rows + block);
+            self.backward_piece(x.rows_range(start, count), dy.rows_range(start, count), dx, saved)
+        });
+        for (grad, of_part) in parts.iter().flat_map(|part| part.iter().enumerate()) {
+            let pairs = grads.get_mut(grad).iter_mut().zip(of_part);
+            pairs.for_each(|(sum, &number)| *sum += number);
         }
-        let (rows, width) = (x.rows(), self.width());
-        let mut d_here = ws.take(rows, width);
-        let mut d_next = ws.take(rows, width);
-        let input = tape.saved(depth).view();
-        self.last.backward(input, dy, Some(d_next.view_mut()), grads.get_mut(depth));
-        for (k, blocks) in self.inner.iter().enumerate().rev() {
-            self.transform(&mut d_next);
-            let input = tape.saved(k).view();
-            blocks.backward(input, d_next.view(), Some(d_here.view_mut()), grads.get_mut(k));
-            std::mem::swap(&mut d_here, &mut d_next);
-        }
-        if let Some(mut dx) = dx {
-            dx.copy_from(d_next.view().columns(0, self.shape.inp));
-        }
-        ws.give(d_here);
-        ws.give(d_next);
     }
 
     fn clone_op(&self) -> Op<T> {
@@ -311,7 +334,7 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
             .collect();
         let last = Blocks::random(blocks, padded, 0.1, key.fold("final"));
         let spec = BlockHadamardSpec { blocks: Some(blocks), ..*spec };
-        Ok(Self { spec, shape, inner, last })
+        Ok(Self { spec, shape, inner, last, derived: OnceLock::new() })
     }
 
     fn examples() -> Vec<(BlockHadamardSpec, Shape)> {
@@ -330,6 +353,7 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
 mod tests {
     use super::*;
     use crate::parameter_count;
+    use linwright_tensor::kernels::gemm::linear;
 
     #[test]
     fn blocks_follow_the_rule_and_parameters_are_the_papers() {

@@ -138,9 +138,12 @@ macro_rules! operators {
 }
 
 mod children;
+mod circulant_parameters;
+mod columns;
 mod divisors;
 mod initial;
 mod rotor_chunks;
+mod rotor_columns;
 mod rotor_layer;
 #[cfg(test)]
 mod rotor_oracle;
@@ -153,6 +156,7 @@ operators! {
     dense => Dense, linear;
     low_rank => LowRank, linear;
     block_hadamard => BlockHadamard, linear;
+    circulant_diagonal => CirculantDiagonal, linear;
     rotor => Rotor, linear;
     rotor_network => RotorNetwork, map;
     kronecker => Kronecker, linear;

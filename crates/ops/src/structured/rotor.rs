@@ -28,15 +28,15 @@
 //! ```
 
 use super::OpSpec;
+use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
+use super::rotor_columns::RotorTurns;
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
 use linwright_tensor::kernels::gemm::Write;
-use linwright_tensor::kernels::spin::{
-    Direction, MAX_GENERATORS, Sandwich, Side, SpinBasis, SpinRotor,
-};
-use linwright_tensor::kernels::transpose::{from_columns, to_columns};
+use linwright_tensor::kernels::spin::{BladeOrder, MAX_GENERATORS, Side, SpinBasis, SpinRotor};
+use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -62,41 +62,60 @@ pub struct RotorSpec {
     pub single: bool,
     /// How bivectors are drawn.
     pub init: RotorInit,
+    /// The order of a chunk's coordinates.
+    pub order: RotorOrder,
 }
 
-/// Numbers that the working memory of one block of rows holds of one multivector batch.
-const BLOCK_NUMBERS: usize = 1 << 15;
-/// Rows handled side by side. A block with fewer, but for a single row, is filled up with zeros.
-const LANES: usize = 16;
+/// The order of the blades along a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RotorOrder {
+    /// By grade and then lexicographically, as the paper's code does: 1, e1, e2, e3, e12, ...
+    #[default]
+    Graded,
+    /// By bit mask, as most libraries of Clifford algebra do: 1, e1, e2, e12, e3, ...
+    Binary,
+}
+
+impl RotorOrder {
+    fn in_tables(self) -> BladeOrder {
+        match self {
+            Self::Graded => BladeOrder::Graded,
+            Self::Binary => BladeOrder::Binary,
+        }
+    }
+}
 
 /// Rotors on chunks of the features.
 #[derive(Clone, Debug)]
 pub struct Rotor<T> {
-    spec: RotorSpec,
-    inp: Chunks,
-    out: Chunks,
-    basis: Arc<SpinBasis>,
+    pub(super) spec: RotorSpec,
+    pub(super) inp: Chunks,
+    pub(super) out: Chunks,
+    pub(super) basis: Arc<SpinBasis>,
+    /// One over the number of pairs that reach each output feature, if there are several.
+    pub(super) shares: Option<Vec<T>>,
     /// (pairs, n (n - 1) / 2), pair (i, o) at i · out-chunks + o.
     left: Vec<T>,
     /// The same for s; empty for a single rotor.
     right: Vec<T>,
-    alpha: Vec<T>,
+    pub(super) alpha: Vec<T>,
     /// The rotors of all pairs, left and right, derived from the bivectors.
     derived: OnceLock<Vec<[SpinRotor<T>; 2]>>,
 }
 
 impl<T: Scalar> Rotor<T> {
-    fn pairs(&self) -> usize {
+    pub(super) fn pairs(&self) -> usize {
         self.inp.count * self.out.count
     }
 
     /// Numbers of one bivector.
-    fn coefficients(&self) -> usize {
+    pub(super) fn coefficients(&self) -> usize {
         let n = self.basis.generators();
         n * n.saturating_sub(1) / 2
     }
 
-    fn rotors(&self) -> &[[SpinRotor<T>; 2]] {
+    pub(super) fn rotors(&self) -> &[[SpinRotor<T>; 2]] {
         self.derived.get_or_init(|| {
             let count = self.coefficients();
             parallel::map((0..self.pairs()).collect(), |_, pair| {
@@ -108,167 +127,34 @@ impl<T: Scalar> Rotor<T> {
         })
     }
 
-    fn sandwich(&self, pair: usize) -> Sandwich<'_, T> {
-        let [left, right] = &self.rotors()[pair];
-        Sandwich { left, right }
-    }
-
-    /// Rows computed as one piece: a function of the algebra alone.
-    fn block_rows(&self) -> usize {
-        (BLOCK_NUMBERS / self.basis.len()).clamp(LANES, 4 * LANES)
-    }
-
-    /// One over the number of pairs that reach each output feature.
-    fn shares(&self) -> Option<Vec<T>> {
-        let share = |covers: &usize| T::from_f64(1.0 / (covers * self.inp.count) as f64);
-        (self.pairs() > 1).then(|| self.out.covers().iter().map(share).collect())
-    }
-
-    /// Sheets of every chunk of `columns` (features, width).
-    fn represent(&self, chunks: &Chunks, columns: &[T], width: usize) -> Scratch<T> {
-        let len = self.basis.len() * width;
-        let mut sheets = Scratch::new(chunks.count * len);
-        for (k, sheets) in sheets.chunks_exact_mut(len).enumerate() {
-            self.basis.represent(columns, chunks.start(k), width, sheets);
-        }
-        sheets
-    }
-
-    /// Sheets of every chunk of the input.
-    fn inputs(&self, x: MatRef<'_, T>) -> Scratch<T> {
-        let width = lanes(x.rows());
-        let columns = columns_of(x, width);
-        self.represent(&self.inp, &columns, width)
-    }
-
-    fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>, shares: Option<&[T]>) {
-        let width = lanes(x.rows());
-        let len = self.basis.len() * width;
-        let inputs = self.inputs(x);
-        let mut sums = Scratch::new(len);
-        let mut columns = Scratch::zeros(self.out.features * width);
-        for o in 0..self.out.count {
-            let mut write = Write::Set;
-            for (i, input) in inputs.chunks_exact(len).enumerate() {
-                let pair = i * self.out.count + o;
-                let target = (&mut sums[..], self.alpha[pair], write);
-                self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, target);
-                write = Write::Add;
-            }
-            self.basis.recover(&mut sums, self.out.start(o), width, &mut columns);
-        }
-        scale_columns(&mut columns, width, shares);
-        from_columns(&columns, width, &mut y);
-    }
-
-    /// Writes `dx` and returns the gradients of this block of rows.
-    fn backward_block(
+    /// Writes `dx` and returns the gradients of these rows.
+    fn backward_piece(
         &self,
         x: MatRef<'_, T>,
         dy: MatRef<'_, T>,
         dx: Option<MatMut<'_, T>>,
-        shares: Option<&[T]>,
-    ) -> BlockGrads {
-        let width = lanes(x.rows());
-        let len = self.basis.len() * width;
-        let inputs = self.inputs(x);
-        let mut d_columns = columns_of(dy, width);
-        scale_columns(&mut d_columns, width, shares);
-        let d_outputs = self.represent(&self.out, &d_columns, width);
-
-        let mut grads = BlockGrads::default();
-        let mut d_input = Scratch::new(len);
-        let mut d_sum = Scratch::new(len);
-        let mut columns = Scratch::zeros(self.inp.features * width);
-        for (i, input) in inputs.chunks_exact(len).enumerate() {
-            d_sum.fill(T::ZERO);
-            for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
-                let pair = i * self.out.count + o;
-                let target = (&mut d_input[..], T::ONE, Write::Set);
-                self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, target);
-                let turns = self.basis.turns(input, &d_input);
-                grads.left.extend(turns.left);
-                grads.right.extend(turns.right);
-                grads.alpha.push(turns.scale);
-                let alpha = self.alpha[pair];
-                d_sum.iter_mut().zip(&*d_input).for_each(|(s, &d)| *s += alpha * d);
-            }
-            if dx.is_some() {
-                self.basis.recover(&mut d_sum, self.inp.start(i), width, &mut columns);
+    ) -> RotorTurns {
+        let (block, mut sums) = (self.blocks().rows, self.sums());
+        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
+        for start in (0..x.rows()).step_by(block) {
+            let rows = block.min(x.rows() - start);
+            let width = RowBlocks::width(rows);
+            let inputs = self.inputs(&columns_of(x.rows_range(start, rows), width), width);
+            let mut d_columns = columns_of(dy.rows_range(start, rows), width);
+            let mut d_inputs = Scratch::new(inputs.len());
+            let target = (&mut d_inputs[..], Write::Set);
+            self.pull_back(&inputs, (&mut d_columns, width), target, &mut sums);
+            if let Some(mut dx) = d_blocks.next() {
+                let mut columns = Scratch::new(self.inp.features * width);
+                self.recover_inputs(&mut d_inputs, width, &mut columns);
+                from_columns(&columns, width, &mut dx);
             }
         }
-        if let Some(mut dx) = dx {
-            from_columns(&columns, width, &mut dx);
-        }
-        grads
-    }
-
-    /// Adds the gradients of all blocks of rows to `grads`.
-    fn add_grads(&self, total: &BlockGrads, grads: &mut crate::Grads<T>) {
-        let count = self.coefficients();
-        let alpha_index = if self.spec.single { 1 } else { 2 };
-        for (pair, [left, right]) in self.rotors().iter().enumerate() {
-            let alpha = self.alpha[pair].to_f64();
-            let range = pair * count..(pair + 1) * count;
-            let back = |rotor: &SpinRotor<T>, turns: &[f64]| {
-                let scaled: Vec<f64> = turns.iter().map(|t| alpha * t).collect();
-                rotor.pull_back(&scaled)
-            };
-            let right_index = if self.spec.single { 0 } else { 1 };
-            for (index, rotor, turns) in
-                [(0, left, &total.left), (right_index, right, &total.right)]
-            {
-                let grad = &mut grads.get_mut(index)[range.clone()];
-                let back = back(rotor, &turns[range.clone()]);
-                grad.iter_mut().zip(back).for_each(|(g, d)| *g += T::from_f64(d));
-            }
-            grads.get_mut(alpha_index)[pair] += T::from_f64(total.alpha[pair]);
-        }
+        self.turns(&sums)
     }
 
     fn param_shapes(&self) -> [Vec<usize>; 2] {
         [vec![self.pairs(), self.coefficients()], vec![self.pairs()]]
-    }
-}
-
-/// Gradients of one block of rows with respect to small turns and factors, pair after pair.
-#[derive(Debug, Default)]
-struct BlockGrads {
-    left: Vec<f64>,
-    right: Vec<f64>,
-    alpha: Vec<f64>,
-}
-
-impl BlockGrads {
-    fn add(&mut self, other: &Self) {
-        let add = |a: &mut Vec<f64>, b: &Vec<f64>| a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-        add(&mut self.left, &other.left);
-        add(&mut self.right, &other.right);
-        add(&mut self.alpha, &other.alpha);
-    }
-}
-
-/// The width of a block of rows: one, one group of [`LANES`], or pairs of groups.
-fn lanes(rows: usize) -> usize {
-    match rows {
-        0 | 1 => rows,
-        2..=LANES => LANES,
-        _ => rows.next_multiple_of(2 * LANES),
-    }
-}
-
-/// The columns of a block of rows, `width` wide.
-fn columns_of<T: Scalar>(rows: MatRef<'_, T>, width: usize) -> Scratch<T> {
-    let len = rows.cols() * width;
-    let mut columns = if rows.rows() < width { Scratch::zeros(len) } else { Scratch::new(len) };
-    to_columns(rows, width, &mut columns);
-    columns
-}
-
-/// Multiplies feature k of `columns` (features, width) by `shares[k]`.
-fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]>) {
-    for (column, &share) in columns.chunks_exact_mut(width).zip(shares.into_iter().flatten()) {
-        column.iter_mut().for_each(|v| *v *= share);
     }
 }
 
@@ -282,11 +168,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
     }
 
     fn macs_per_row(&self) -> u64 {
-        let chunks = (self.inp.count + self.out.count) as u64;
-        let shares = if self.pairs() > 1 { self.out.features as u64 } else { 0 };
-        self.pairs() as u64 * self.basis.sandwich_macs()
-            + chunks * self.basis.butterfly_adds()
-            + shares
+        self.macs_of_inputs() + self.macs_of_sheets()
     }
 
     fn params(&self) -> Vec<Param<'_, T>> {
@@ -329,10 +211,14 @@ impl<T: Scalar> Map<T> for Rotor<T> {
     ) {
         assert_eq!((x.rows(), x.cols()), (y.rows(), self.inp.features), "input of a rotor");
         assert_eq!(y.cols(), self.out.features, "output of a rotor");
-        let (block, shares) = (self.block_rows(), self.shares());
+        let block = self.blocks().rows;
         self.rotors();
-        parallel::for_each(y.row_blocks(block), |k, y| {
-            self.forward_block(x.rows_range(k * block, y.rows()), y, shares.as_deref());
+        parallel::for_each(y.row_blocks(block), |k, mut y| {
+            let width = RowBlocks::width(y.rows());
+            let x = columns_of(x.rows_range(k * block, y.rows()), width);
+            let mut columns = Scratch::new(self.out.features * width);
+            self.apply(&self.inputs(&x, width), width, &mut columns);
+            from_columns(&columns, width, &mut y);
         });
     }
 
@@ -340,15 +226,14 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         let Backward { x, dy, dx, grads, .. } = args;
         assert_eq!((x.rows(), x.cols()), (dy.rows(), self.inp.features), "input of a rotor");
         assert_eq!(dy.cols(), self.out.features, "output of a rotor");
-        let (block, shares) = (self.block_rows(), self.shares());
         self.rotors();
-        let starts = (0..x.rows()).step_by(block);
-        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
-        let pieces = starts.map(|start| (start, d_blocks.next())).collect();
+        let piece = self.blocks().rows_of_piece(x.rows());
+        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
+        let starts = (0..x.rows()).step_by(piece);
+        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
         let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
-            let rows = block.min(x.rows() - start);
-            let (x, dy) = (x.rows_range(start, rows), dy.rows_range(start, rows));
-            self.backward_block(x, dy, dx, shares.as_deref())
+            let rows = piece.min(x.rows() - start);
+            self.backward_piece(x.rows_range(start, rows), dy.rows_range(start, rows), dx)
         });
         let mut parts = parts.into_iter();
         if let Some(mut total) = parts.next() {
@@ -393,7 +278,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
                 least.min(1 << MAX_GENERATORS)
             )));
         }
-        let basis = SpinBasis::shared(chunk.ilog2() as usize);
+        let basis = SpinBasis::shared(chunk.ilog2() as usize, spec.order.in_tables());
         let (inp, out) = (Chunks::new(shape.inp, chunk), Chunks::new(shape.out, chunk));
         let (n, pairs) = (basis.generators(), inp.count * out.count);
         let count = pairs * n * n.saturating_sub(1) / 2;
@@ -401,12 +286,15 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
             RotorInit::Normal => 1.0,
             RotorInit::NearIdentity => 0.01,
         };
+        let share = |covers: &usize| T::from_f64(1.0 / (covers * inp.count) as f64);
+        let shares = (pairs > 1).then(|| out.covers().iter().map(share).collect());
         let draw = |name, count| key.fold(name).stream().normals(count, scale);
         Ok(Self {
             spec: RotorSpec { chunk: Some(chunk), ..*spec },
             inp,
             out,
             basis,
+            shares,
             left: draw("left", count),
             right: draw("right", if spec.single { 0 } else { count }),
             alpha: vec![T::ONE; pairs],
@@ -426,6 +314,10 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
             case(5, 13, Some(2), false),
             case(3, 2, Some(1), true),
             case(20, 24, None, false),
+            (
+                RotorSpec { order: RotorOrder::Binary, ..RotorSpec::default() },
+                Shape { out: 18, inp: 16 },
+            ),
         ]
     }
 }

@@ -1,11 +1,13 @@
 //! One layer of a rotor network: weighted parallel branches of rotor, permutation, normalisation and
-//! nonlinearity.
+//! nonlinearity, on blocks of rows laid out as columns.
 
 use super::Rotor;
-use crate::{Backward, Grads, Map, Shape, Tape, Workspace};
+use super::rotor_columns::{RotorSums, RotorTurns};
+use crate::Shape;
 use linwright_tensor::kernels::activation::Activation;
-use linwright_tensor::kernels::{layer_norm, permute};
-use linwright_tensor::{MatMut, MatRef, Scalar};
+use linwright_tensor::kernels::branch;
+use linwright_tensor::kernels::gemm::Write;
+use linwright_tensor::{Scalar, Scratch};
 
 /// Added to the variance by LayerNorm, as PyTorch does.
 const EPSILON: f64 = 1e-5;
@@ -30,12 +32,33 @@ pub(super) struct RotorLayer<T> {
     pub(super) residual: bool,
 }
 
+/// What the gradients of a layer's parameters follow from, summed over rows.
+pub(super) struct LayerSums<T> {
+    rotors: Vec<RotorSums<T>>,
+    own: OwnSums,
+}
+
+/// Gradients of a layer's parameters, up to the rotors' own.
+pub(super) struct LayerTurns {
+    pub(super) rotors: Vec<RotorTurns>,
+    pub(super) own: OwnSums,
+}
+
 /// Gradients of a layer's own numbers.
-#[derive(Debug, Default)]
-pub(super) struct LayerSums {
+#[derive(Clone, Debug)]
+pub(super) struct OwnSums {
     pub(super) alphas: Vec<f64>,
     /// Of the slope of PReLU.
     pub(super) slope: f64,
+}
+
+impl LayerTurns {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.rotors.iter_mut().zip(&other.rotors).for_each(|(here, other)| here.add(other));
+        let alphas = self.own.alphas.iter_mut().zip(&other.own.alphas);
+        alphas.for_each(|(here, other)| *here += other);
+        self.own.slope += other.own.slope;
+    }
 }
 
 impl<T: Scalar> RotorLayer<T> {
@@ -48,108 +71,105 @@ impl<T: Scalar> RotorLayer<T> {
         self.branches.push(Branch { rotor, order });
     }
 
-    pub(super) fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// Those of the rotors, one for the weight and two for the normalisation of a feature.
+    /// Those of the rotors, whose input is changed to sheets once, one for the weight and two for
+    /// the normalisation of a feature.
     pub(super) fn macs_per_row(&self) -> u64 {
         let around = u64::from(self.alphas.is_some()) + 2 * u64::from(self.normalize);
-        let branch = |b: &Branch<T>| b.rotor.macs_per_row() + around * self.shape.out as u64;
-        self.branches.iter().map(branch).sum()
+        let branch = |b: &Branch<T>| b.rotor.macs_of_sheets() + around * self.shape.out as u64;
+        let inputs = self.branches.first().map_or(0, |branch| branch.rotor.macs_of_inputs());
+        inputs + self.branches.iter().map(branch).sum::<u64>()
     }
 
-    fn weight(&self, branch: usize) -> T {
-        self.alphas.as_ref().map_or(T::ONE, |alphas| alphas[branch])
+    /// Numbers that [`Self::forward`] saves of one row.
+    pub(super) fn saved(&self) -> usize {
+        self.branches[0].rotor.numbers_of_inputs() + self.branches.len() * (self.shape.out + 2)
     }
 
-    fn function(&self, activation: Activation<T>) -> Activation<T> {
-        if self.activated { activation } else { Activation::Identity }
+    fn around(&self, branch: usize, activation: Activation<T>) -> branch::Branch<'_, T> {
+        branch::Branch {
+            order: self.branches[branch].order.as_deref(),
+            epsilon: self.normalize.then_some(EPSILON),
+            activation: if self.activated { activation } else { Activation::Identity },
+            weight: self.alphas.as_ref().map_or(T::ONE, |alphas| alphas[branch]),
+        }
     }
 
-    /// Leaves on the tape, for each branch, what goes into the nonlinearity and the scales of its
-    /// normalisation.
+    /// The columns (out, width) of those of `x` (inp, width). Saves the sheets of the input and, for
+    /// each branch, what goes into the permutation, with mean and scale of its normalisation.
     pub(super) fn forward(
         &self,
         activation: Activation<T>,
-        x: MatRef<'_, T>,
-        mut y: MatMut<'_, T>,
-        mut tape: Option<&mut Tape<T>>,
-        ws: &mut Workspace<T>,
-    ) {
+        (x, width): (&[T], usize),
+        mut saved: Option<&mut [T]>,
+    ) -> Scratch<T> {
+        let len = self.shape.out * width;
+        let (mut y, mut here) = (Scratch::new(len), Scratch::new(len));
+        let mut moments = Scratch::new(2 * width);
+        let inputs = self.branches[0].rotor.inputs(x, width);
+        let mut save = |numbers: &[T]| {
+            if let Some(here) = saved.take() {
+                let (here, rest) = here.split_at_mut(numbers.len());
+                here.copy_from_slice(numbers);
+                saved = Some(rest);
+            }
+        };
+        save(&inputs);
+        let mut write = Write::Set;
         if self.residual {
-            y.copy_from(x);
-        } else {
-            y.fill(T::ZERO);
+            y.copy_from_slice(x);
+            write = Write::Add;
         }
-        let (rows, width) = (y.rows(), y.cols());
-        let (mut here, mut next) = (ws.take(rows, width), ws.take(rows, width));
-        let mut scales = ws.take(rows, 1);
         for (k, branch) in self.branches.iter().enumerate() {
-            branch.rotor.forward(x, here.view_mut(), None, ws);
-            if let Some(order) = &branch.order {
-                permute::gather(here.view(), order, next.view_mut());
-                std::mem::swap(&mut here, &mut next);
-            }
-            if self.normalize {
-                layer_norm::forward(here.view(), next.view_mut(), scales.data_mut(), EPSILON);
-                std::mem::swap(&mut here, &mut next);
-            }
-            let function = self.function(activation);
-            function.add_weighted(self.weight(k), here.view(), y.reborrow());
-            if let Some(tape) = tape.as_deref_mut() {
-                std::mem::swap(tape.save(rows, width), &mut here);
-                std::mem::swap(tape.save(rows, 1), &mut scales);
-            }
+            branch.rotor.apply(&inputs, width, &mut here);
+            self.around(k, activation).forward(&here, &mut moments, (&mut y, write));
+            save(&here);
+            save(&moments);
+            write = Write::Add;
         }
-        [here, next, scales].into_iter().for_each(|mat| ws.give(mat));
+        y
     }
 
-    /// Gradients of rotors go to `rotors`, one for each branch; the `grads` of `args` are not used.
+    /// Sums of no rows.
+    pub(super) fn sums(&self) -> LayerSums<T> {
+        let rotors = self.branches.iter().map(|branch| branch.rotor.sums()).collect();
+        LayerSums { rotors, own: OwnSums { alphas: vec![0.0; self.branches.len()], slope: 0.0 } }
+    }
+
+    /// What the sums say of the parameters.
+    pub(super) fn turns(&self, sums: &LayerSums<T>) -> LayerTurns {
+        let rotors = self.branches.iter().zip(&sums.rotors);
+        let rotors = rotors.map(|(branch, sums)| branch.rotor.turns(sums)).collect();
+        LayerTurns { rotors, own: sums.own.clone() }
+    }
+
+    /// Given the gradient `dy` (out, width) and what [`Self::forward`] saved, adds to the sums and
+    /// gives the gradient with respect to the input (inp, width).
     pub(super) fn backward(
         &self,
         activation: Activation<T>,
-        args: Backward<'_, '_, T>,
-        rotors: &mut [Grads<T>],
-        ws: &mut Workspace<T>,
-    ) -> LayerSums {
-        let Backward { x, dy, tape, mut dx, .. } = args;
-        let (rows, width) = (dy.rows(), dy.cols());
-        let (mut here, mut next) = (ws.take(rows, width), ws.take(rows, width));
-        let mut d_branch = ws.take(rows, x.cols());
-        let mut sums = LayerSums::default();
-        for (k, (branch, grads)) in self.branches.iter().zip(rotors).enumerate() {
-            let (input, scales) = (tape.saved(2 * k).view(), tape.saved(2 * k + 1).data());
-            let function = self.function(activation);
-            let parts = function.back_weighted(self.weight(k), input, dy, here.view_mut());
-            sums.alphas.push(parts.weight);
-            sums.slope += if self.activated { parts.slope } else { 0.0 };
-            if self.normalize {
-                layer_norm::backward(input, scales, here.view_mut());
-            }
-            if let Some(order) = &branch.order {
-                permute::scatter(here.view(), order, next.view_mut());
-                std::mem::swap(&mut here, &mut next);
-            }
-            let target = dx.is_some().then(|| d_branch.view_mut());
-            let args = Backward { x, dy: here.view(), tape, dx: target, grads };
-            branch.rotor.backward(args, ws);
-            if let Some(dx) = &mut dx {
-                add_rows(d_branch.view(), dx, k == 0);
-            }
+        saved: &[T],
+        (dy, width): (&[T], usize),
+        sums: &mut LayerSums<T>,
+    ) -> Scratch<T> {
+        let (inputs, saved) = saved.split_at(self.branches[0].rotor.numbers_of_inputs() * width);
+        let mut d_inputs = Scratch::new(inputs.len());
+        let mut d_here = Scratch::new(self.shape.out * width);
+        let mut write = Write::Set;
+        let of_branches = saved.chunks_exact((self.shape.out + 2) * width);
+        for (k, (branch, saved)) in self.branches.iter().zip(of_branches).enumerate() {
+            let (here, moments) = saved.split_at(self.shape.out * width);
+            let parts = self.around(k, activation).backward(here, moments, dy, &mut d_here);
+            sums.own.alphas[k] += parts.weight;
+            sums.own.slope += if self.activated { parts.slope } else { 0.0 };
+            let target = (&mut d_inputs[..], write);
+            branch.rotor.pull_back(inputs, (&mut d_here, width), target, &mut sums.rotors[k]);
+            write = Write::Add;
         }
-        if let (true, Some(dx)) = (self.residual, &mut dx) {
-            add_rows(dy, dx, false);
+        let mut dx = Scratch::new(self.shape.inp * width);
+        self.branches[0].rotor.recover_inputs(&mut d_inputs, width, &mut dx);
+        if self.residual {
+            dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy);
         }
-        [here, next, d_branch].into_iter().for_each(|mat| ws.give(mat));
-        sums
+        dx
     }
-}
-
-/// `to = from` for the first term of a sum, `to += from` for the others.
-fn add_rows<T: Scalar>(from: MatRef<'_, T>, to: &mut MatMut<'_, T>, first: bool) {
-    if first {
-        return to.copy_from(from);
-    }
-    Activation::Identity.add_weighted(T::ONE, from, to.reborrow());
 }

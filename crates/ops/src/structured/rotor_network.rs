@@ -25,14 +25,16 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
-use super::rotor_layer::RotorLayer;
+use super::columns::{RowBlocks, columns_of};
+use super::rotor_layer::{LayerSums, LayerTurns, RotorLayer};
 use super::{OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
     Backward, Buffer, BufferMut, Grads, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
     Workspace,
 };
 use linwright_tensor::kernels::activation::Activation;
-use linwright_tensor::{MatMut, MatRef, RngKey, Scalar};
+use linwright_tensor::kernels::transpose::from_columns;
+use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, parallel};
 use serde::{Deserialize, Serialize};
 
 /// Elementwise nonlinearities of a [`RotorNetwork`].
@@ -139,13 +141,92 @@ impl<T: Scalar> RotorNetwork<T> {
         (0..weighted).map(|k| format!("block{k}.alphas")).collect()
     }
 
-    /// The gradients of each layer's rotors, taken out of `grads`.
-    fn take_layers(&self, grads: &mut Grads<T>) -> Vec<Vec<Grads<T>>> {
-        let of_layer = |layer: &RotorLayer<T>| {
-            let rotors = layer.branches.iter().map(|branch| &branch.rotor);
-            rotors.map(|rotor| grads.take(rotor.params().len())).collect()
-        };
-        self.layers.iter().map(of_layer).collect()
+    /// Vectors that fit side by side into the cache.
+    fn blocks(&self) -> RowBlocks {
+        let dimension = |layer: &RotorLayer<T>| layer.branches[0].rotor.basis.dimension();
+        RowBlocks::new(self.layers.iter().map(dimension).max().unwrap_or(1), 1)
+    }
+
+    /// Numbers that the tape keeps of one row.
+    fn saved(&self) -> usize {
+        self.layers.iter().map(RotorLayer::saved).sum()
+    }
+
+    /// Derives all rotors from their bivectors, side by side.
+    fn build_rotors(&self) {
+        let branches = self.layers.iter().flat_map(|layer| &layer.branches);
+        parallel::for_each(branches.collect(), |_, branch| {
+            branch.rotor.rotors();
+        });
+    }
+
+    fn forward_block(&self, x: MatRef<'_, T>, y: &mut MatMut<'_, T>, mut saved: Option<&mut [T]>) {
+        let (activation, width) = (self.activation(), RowBlocks::width(x.rows()));
+        let mut here = columns_of(x, width);
+        for layer in &self.layers {
+            let mut of_layer = None;
+            if let Some(rest) = saved.take() {
+                let (head, rest) = rest.split_at_mut(layer.saved() * width);
+                (of_layer, saved) = (Some(head), Some(rest));
+            }
+            here = layer.forward(activation, (&here, width), of_layer);
+        }
+        from_columns(&here, width, y);
+    }
+
+    /// Writes `dx` and returns the gradients of these rows; `saved` gives what was left of each
+    /// block.
+    fn backward_piece<'t>(
+        &self,
+        dy: MatRef<'_, T>,
+        dx: Option<MatMut<'_, T>>,
+        saved: impl Fn(usize) -> &'t [T],
+    ) -> Vec<LayerTurns> {
+        let (activation, block) = (self.activation(), self.blocks().rows);
+        let mut sums: Vec<LayerSums<T>> = self.layers.iter().map(RotorLayer::sums).collect();
+        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
+        for (k, start) in (0..dy.rows()).step_by(block).enumerate() {
+            let rows = block.min(dy.rows() - start);
+            let width = RowBlocks::width(rows);
+            let mut end = self.saved() * width;
+            let mut d_here = columns_of(dy.rows_range(start, rows), width);
+            for (layer, sums) in self.layers.iter().zip(&mut sums).rev() {
+                let first = end - layer.saved() * width;
+                let of_layer = &saved(k)[first..end];
+                d_here = layer.backward(activation, of_layer, (&d_here, width), sums);
+                end = first;
+            }
+            if let Some(mut dx) = d_blocks.next() {
+                from_columns(&d_here, width, &mut dx);
+            }
+        }
+        self.layers.iter().zip(&sums).map(|(layer, sums)| layer.turns(sums)).collect()
+    }
+
+    /// Adds the gradients of the parameters, in their order: rotors, weights of layers, PReLU.
+    fn add_grads(&self, turns: &[LayerTurns], grads: &mut Grads<T>) {
+        let layers = || self.layers.iter().zip(turns);
+        let mut of_rotors = Vec::new();
+        for (layer, turns) in layers() {
+            for (branch, turns) in layer.branches.iter().zip(&turns.rotors) {
+                let mut of_rotor = grads.take(branch.rotor.params().len());
+                branch.rotor.add_grads(turns, &mut of_rotor);
+                of_rotors.push(of_rotor);
+            }
+        }
+        let weighted = layers().filter(|(layer, _)| layer.alphas.is_some());
+        for (index, (_, turns)) in weighted.enumerate() {
+            let pairs = grads.get_mut(index).iter_mut().zip(&turns.own.alphas);
+            pairs.for_each(|(grad, &sum)| *grad += T::from_f64(sum));
+        }
+        if !self.prelu.is_empty() {
+            let slope: f64 = turns.iter().map(|turns| turns.own.slope).sum();
+            let last = grads.len() - 1;
+            grads.get_mut(last)[0] += T::from_f64(slope);
+        }
+        let rest = grads.take(grads.len());
+        of_rotors.into_iter().for_each(|of_rotor| grads.append(of_rotor));
+        grads.append(rest);
     }
 
     fn refuse(shape: Shape, reason: String) -> OpError {
@@ -257,64 +338,46 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         &self,
         x: MatRef<'_, T>,
         y: MatMut<'_, T>,
-        mut tape: Option<&mut Tape<T>>,
-        ws: &mut Workspace<T>,
+        tape: Option<&mut Tape<T>>,
+        _ws: &mut Workspace<T>,
     ) {
-        let (activation, last) = (self.activation(), self.layers.len() - 1);
-        let mut here = ws.take(0, 0);
-        for (k, layer) in self.layers[..last].iter().enumerate() {
-            let mut next = ws.take(x.rows(), layer.shape().out);
-            let input = if k == 0 { x } else { here.view() };
-            let child = tape.as_deref_mut().map(Tape::child);
-            layer.forward(activation, input, next.view_mut(), child, ws);
-            if let Some(tape) = tape.as_deref_mut() {
-                tape.save(next.rows(), next.cols()).view_mut().copy_from(next.view());
-            }
-            std::mem::swap(&mut here, &mut next);
-            ws.give(next);
-        }
-        let child = tape.map(Tape::child);
-        self.layers[last].forward(activation, here.view(), y, child, ws);
-        ws.give(here);
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.shape.inp), "input of a rotor network");
+        assert_eq!(y.cols(), self.shape.out, "output of a rotor network");
+        self.build_rotors();
+        let block = self.blocks().rows;
+        let pieces = y.row_blocks(block);
+        let saved =
+            tape.map(|tape| tape.save(pieces.len(), self.saved() * RowBlocks::width(block)));
+        let mut saved = saved.map(|saved| saved.view_mut().row_blocks(1)).unwrap_or_default();
+        let mut saved = saved.drain(..);
+        let pieces = pieces.into_iter().map(|y| (y, saved.next())).collect();
+        parallel::for_each(pieces, |k, (mut y, mut saved): (MatMut<'_, T>, Option<_>)| {
+            let rows = x.rows_range(k * block, y.rows());
+            let saved = saved.as_mut().map(|saved: &mut MatMut<'_, T>| saved.row_mut(0));
+            self.forward_block(rows, &mut y, saved);
+        });
     }
 
-    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let Backward { x, dy, tape, mut dx, grads } = args;
-        let mut rotor_grads = self.take_layers(grads);
-        // What is left in `grads`: the weights of the layers in order, then PReLU.
-        let mut weighted = Self::alpha_names(&self.layers).len();
-        let (activation, mut slope) = (self.activation(), 0.0);
-        let mut d_here = ws.take(dy.rows(), dy.cols());
-        d_here.view_mut().copy_from(dy);
-        for (k, layer) in self.layers.iter().enumerate().rev() {
-            let input = if k == 0 { x } else { tape.saved(k - 1).view() };
-            let mut d_input = ws.take(x.rows(), layer.shape().inp);
-            let target = if k == 0 { dx.take() } else { Some(d_input.view_mut()) };
-            weighted -= usize::from(layer.alphas.is_some());
-            let args = Backward {
-                x: input,
-                dy: d_here.view(),
-                tape: tape.child_at(k),
-                dx: target,
-                grads: &mut Grads::default(),
-            };
-            let sums = layer.backward(activation, args, &mut rotor_grads[k], ws);
-            if layer.alphas.is_some() {
-                let pairs = grads.get_mut(weighted).iter_mut().zip(&sums.alphas);
-                pairs.for_each(|(grad, &sum)| *grad += T::from_f64(sum));
-            }
-            slope += sums.slope;
-            std::mem::swap(&mut d_here, &mut d_input);
-            ws.give(d_input);
+    fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
+        let Backward { x, dy, tape, dx, grads } = args;
+        assert_eq!((x.rows(), x.cols()), (dy.rows(), self.shape.inp), "input of a rotor network");
+        assert_eq!(dy.cols(), self.shape.out, "output of a rotor network");
+        let (blocks, rows) = (self.blocks(), dy.rows());
+        let piece = blocks.rows_of_piece(rows);
+        let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
+        let starts = (0..rows).step_by(piece);
+        let pieces = starts.map(|start| (start, d_pieces.next())).collect();
+        let parts = parallel::map(pieces, |_, (start, dx): (usize, Option<MatMut<'_, T>>)| {
+            let saved = |block: usize| tape.saved(0).row(start / blocks.rows + block);
+            self.backward_piece(dy.rows_range(start, piece.min(rows - start)), dx, saved)
+        });
+        let total = parts.into_iter().reduce(|mut total, part| {
+            total.iter_mut().zip(&part).for_each(|(total, part)| total.add(part));
+            total
+        });
+        if let Some(total) = total {
+            self.add_grads(&total, grads);
         }
-        ws.give(d_here);
-        if !self.prelu.is_empty() {
-            let last = grads.len() - 1;
-            grads.get_mut(last)[0] += T::from_f64(slope);
-        }
-        let rest = grads.take(grads.len());
-        rotor_grads.into_iter().flatten().for_each(|rotor| grads.append(rotor));
-        grads.append(rest);
     }
 
     fn clone_op(&self) -> Op<T> {
@@ -331,7 +394,12 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         let hidden = spec.hidden(shape);
-        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
+        let rotor_spec = RotorSpec {
+            chunk: None,
+            single: spec.single_rotor,
+            init: spec.init,
+            ..RotorSpec::default()
+        };
         let rotor =
             |out, inp| <Rotor<T> as Structured<T>>::numbers(&rotor_spec, Shape { out, inp });
         let order = if spec.permute { hidden as u64 } else { 0 };
@@ -359,7 +427,12 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         }
         let shapes = Self::layer_shapes(spec, shape, hidden);
         let (last, mut rotors) = (shapes.len() - 1, 0);
-        let rotor_spec = RotorSpec { chunk: None, single: spec.single_rotor, init: spec.init };
+        let rotor_spec = RotorSpec {
+            chunk: None,
+            single: spec.single_rotor,
+            init: spec.init,
+            ..RotorSpec::default()
+        };
         let mut layers = Vec::new();
         for (k, &layer_shape) in shapes.iter().enumerate() {
             let weighted = if k == last { spec.proj_parallel } else { k > 0 };

@@ -89,3 +89,62 @@ pub(super) fn columns_of<T: Scalar>(x: MatRef<'_, T>) -> Scratch<T> {
     to_columns(x, x.rows(), &mut columns);
     columns
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
+    use linwright_tensor::{Mat, MatRef, RngKey};
+
+    const ROWS: usize = 1100;
+    const SHAPE: Shape = Shape { out: 16, inp: 16 };
+
+    /// Gradient of the input for these rows; those of parameters are added.
+    fn back(
+        op: &Op<f64>,
+        x: MatRef<'_, f64>,
+        dy: MatRef<'_, f64>,
+        grads: &mut Grads<f64>,
+    ) -> Vec<f64> {
+        let (mut tape, mut ws) = (Tape::default(), Workspace::default());
+        let (mut y, mut dx) = (Mat::zeros(x.rows(), SHAPE.out), Mat::zeros(x.rows(), SHAPE.inp));
+        op.map().forward(x, y.view_mut(), Some(&mut tape), &mut ws);
+        let args = Backward { x, dy, tape: &tape, dx: Some(dx.view_mut()), grads };
+        op.map().backward(args, &mut ws);
+        dx.into_vec()
+    }
+
+    /// Many blocks, several in a piece, against a batch that is cut elsewhere.
+    #[test]
+    fn gradients_of_many_rows_are_those_of_their_parts() {
+        let draw = |label: &str| {
+            let mut stream = RngKey::new(5).fold(label).stream();
+            Mat::from_vec(ROWS, 16, stream.normals::<f64>(ROWS * 16, 1.0))
+        };
+        let (x, dy) = (draw("x"), draw("dy"));
+        for json in [
+            r#"{"kind":"kronecker","terms":2}"#,
+            r#"{"kind":"kronecker","left":{"out":2,"inp":8}}"#,
+            r#"{"kind":"monarch"}"#,
+            r#"{"kind":"butterfly"}"#,
+            r#"{"kind":"butterfly","orthogonal":true}"#,
+            r#"{"kind":"diagonal_low_rank","rank":3}"#,
+        ] {
+            let spec: OpSpec = serde_json::from_str(json).unwrap();
+            let op = spec.random::<f64>(SHAPE, RngKey::new(1)).unwrap();
+            let zeros = || Grads::zeros(&op.map().params());
+            let (mut whole, mut parts) = (zeros(), zeros());
+            let dx = back(&op, x.view(), dy.view(), &mut whole);
+            let mut d_parts = Vec::new();
+            for (start, rows) in [(0, 13), (13, 1), (14, ROWS - 14)] {
+                let (x, dy) = (x.view().rows_range(start, rows), dy.view().rows_range(start, rows));
+                d_parts.extend(back(&op, x, dy, &mut parts));
+            }
+            let all = |grads: &Grads<f64>, dx: &[f64]| -> Vec<f64> {
+                grads.iter().flatten().chain(dx).copied().collect()
+            };
+            for (a, b) in all(&whole, &dx).into_iter().zip(all(&parts, &d_parts)) {
+                assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "{json}: {a} is not {b}");
+            }
+        }
+    }
+}

@@ -3,17 +3,23 @@
 //! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
 //! many matrices side by side.
 
+mod circulant;
 mod determinant;
 mod eigh;
 mod least_squares;
 mod skew;
+mod skew_power;
 mod solve;
 mod svd;
 
+pub use circulant::{
+    CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
+};
 pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
+pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
 

@@ -25,6 +25,18 @@ pub struct SkewPlane {
     pub v: Vec<f64>,
 }
 
+impl SkewPlane {
+    /// Coefficients of the simple bivector `angle · (u ∧ v)`: n (n - 1) / 2, in lexicographic order
+    /// of i < j.
+    #[must_use]
+    pub fn bivector(&self) -> Vec<f64> {
+        let n = self.u.len();
+        let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
+        let wedge = |(i, j): (usize, usize)| self.u[i] * self.v[j] - self.v[i] * self.u[j];
+        pairs.map(|pair| self.angle * wedge(pair)).collect()
+    }
+}
+
 impl SkewEigen {
     /// The `floor(n / 2)` planes, largest angle first.
     ///

@@ -235,7 +235,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Text for element content and quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

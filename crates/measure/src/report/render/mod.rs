@@ -1,14 +1,19 @@
-//! Reports as text: for the terminal, as Markdown, and as one HTML file.
+//! Reports as text: for the terminal, as Markdown, and as one HTML file; figures of benches as SVG.
 
+mod convergence;
 mod figures;
+mod growth;
 mod html;
 mod markdown;
 pub(super) mod number;
 mod palette;
 mod plot;
 mod scale;
+mod sheet;
 mod terminal;
 
+pub use convergence::rotor_convergence;
+pub use growth::operator_growth;
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;

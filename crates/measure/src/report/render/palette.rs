@@ -77,6 +77,6 @@ pub(super) fn style_sheet() -> String {
 }
 
 /// As the drawing library writes it, in capitals.
-fn hex(RGBColor(red, green, blue): RGBColor) -> String {
+pub(super) fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }

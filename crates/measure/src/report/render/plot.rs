@@ -12,7 +12,8 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBAColor, RGBColor, ShapeStyle, TextStyle};
 
-const FINE: i32 = 4;
+/// Pixels of the picture for each one that is shown.
+pub(super) const FINE: i32 = 4;
 
 /// Points of one method.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub(super) enum Look {
     Line,
     /// A faint line, one of many.
     Faint,
+    /// Rings that mark a place, not joined.
+    Ring,
 }
 
 /// An axis in words.
@@ -176,6 +179,7 @@ impl Frame<'_> {
             Look::Marked => (6, 0.45),
             Look::Line => (9, 1.0),
             Look::Faint => (4, 0.22),
+            Look::Ring => (0, 0.0),
         };
         let places: Vec<(Point, Option<(i32, i32)>)> = series
             .points
@@ -186,9 +190,15 @@ impl Frame<'_> {
                 Some((at, bar))
             })
             .collect();
-        if places.len() > 1 {
+        if places.len() > 1 && series.look != Look::Ring {
             let path = places.iter().map(|(at, _)| *at).collect();
             line(area, path, colour.mix(opacity).stroke_width(width))?;
+        }
+        if series.look == Look::Ring {
+            for (at, _) in &places {
+                let ring = Circle::new(*at, 36, colour.stroke_width(7));
+                area.draw(&ring).map_err(|error| error.to_string())?;
+            }
         }
         if series.look == Look::Marked {
             for (at, bar) in places {

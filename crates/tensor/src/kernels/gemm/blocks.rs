@@ -75,9 +75,8 @@ pub(super) fn product(
     for first in (0..cols).step_by(wide) {
         let cols = first..cols.min(first + wide);
         let length = cols.len().next_multiple_of(tile.cols) * depth;
-        let mut memory = Scratch::new(length + CACHE_LINE);
-        let packed = aligned(&mut memory, length);
-        pack_right(tile, right.skip(cols.start, 0), (cols.len(), depth), packed, alone);
+        let mut packed = Scratch::new(length);
+        pack_right(tile, right.skip(cols.start, 0), (cols.len(), depth), &mut packed, alone);
         let packed = &*packed;
         let pieces = pieces(tile, rows, cols);
         let compute = |(rows, block): (Range<usize>, Range<usize>)| {
@@ -102,12 +101,6 @@ pub(super) fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
 fn lines_of_right(b: Arg<'_, f32>) -> Lines<'_> {
     let lines = lines_of_left(b);
     Lines { along: !lines.along, ..lines }
-}
-
-/// The part of `memory` that starts with a cache line.
-fn aligned(memory: &mut [f32], length: usize) -> &mut [f32] {
-    let skip = memory.as_ptr().align_offset(CACHE_LINE * size_of::<f32>()).min(CACHE_LINE);
-    &mut memory[skip..skip + length]
 }
 
 /// Packs `cols` columns of `depth` numbers, panel after panel.
@@ -156,15 +149,14 @@ impl Product<'_> {
     fn block(&self, rows: Range<usize>, cols: Range<usize>, panels: &[f32]) {
         let tile = self.tile;
         let length = tile.rows * DEPTH;
-        let mut memory = Scratch::new(length + CACHE_LINE);
-        let left = aligned(&mut memory, length);
+        let mut left = Scratch::new(length);
         for (round, numbers) in parts(0..self.depth, DEPTH, CACHE_LINE).enumerate() {
             let add = round > 0 || self.write == Write::Add;
             for top in rows.clone().step_by(tile.rows) {
                 let height = tile.rows.min(rows.end - top);
                 let lines = self.left.skip(top, numbers.start);
                 // SAFETY: the tile is one of this machine's.
-                unsafe { (tile.pack_left)(lines, height, numbers.len(), left) };
+                unsafe { (tile.pack_left)(lines, height, numbers.len(), &mut left) };
                 for (k, panel) in panels.chunks_exact(tile.cols * self.depth).enumerate() {
                     let start = cols.start + k * tile.cols;
                     if start >= cols.end {
@@ -172,7 +164,7 @@ impl Product<'_> {
                     }
                     let right = &panel[numbers.start * tile.cols..numbers.end * tile.cols];
                     let extents = (height, tile.cols.min(cols.end - start));
-                    self.tile((left, right), (top, start), extents, add);
+                    self.tile((&left, right), (top, start), extents, add);
                 }
             }
         }

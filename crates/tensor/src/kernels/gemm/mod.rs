@@ -9,10 +9,16 @@
 )]
 
 mod blocks;
+#[cfg(target_arch = "x86_64")]
+mod dots;
+pub(super) mod form;
 pub(super) mod panels;
+pub(super) mod sums;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+pub use form::{ColumnBlocks, Direction};
 
 use crate::parallel;
 use crate::{MatMut, MatRef, Scalar};

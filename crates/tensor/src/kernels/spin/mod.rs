@@ -14,7 +14,7 @@
 //! | 1, 7 (n = 1, 7, 9; 15 as 3) | 1 | complex, real rotors, size 2^((n - 1)/2) | √2 d^1.5 |
 //! | 3, 5 | 1 | complex, size 2^((n - 1)/2) | √8 d^1.5 |
 //! | 2, 6 | 2 | complex, size 2^(n/2 - 1) | 2 d^1.5 |
-//! | 4 | 4 | complex, size 2^(n/2 - 1), held twice over | 4 d^1.5 |
+//! | 4 | 4 | quaternionic: complex, size 2^(n/2 - 1), half of the columns | 2 d^1.5 |
 //!
 //! - n = 3 mod 4: one complex matrix holds everything once.
 //! - n = 1 mod 4: the product of all generators is a number, so that a blade and its dual have the
@@ -24,15 +24,24 @@
 //! - n even: `Γ_i = γ_i ⊗ X`, `Γ_last = 1 ⊗ Y` over n - 1 generators. Even blades are block
 //!   diagonal, odd ones off-diagonal, rotors block diagonal; for n = 2 mod 4 the first column of
 //!   blocks holds everything once.
+//! - n = 4 mod 8: a signed permutation B with `B conj(X) B⁻¹ = X` pairs every column with another;
+//!   one of each pair is kept, and the two rows that B pairs stand together, so that a real matrix
+//!   acts on them from the right.
 //!
 //! Source: the classification of Clifford algebras (Lounesto, *Clifford Algebras and Spinors*, 2001,
 //! chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices instead.
 
 mod basis;
+mod change;
+mod multivector;
 mod pauli;
 mod rotor;
 mod sandwich;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-pub use basis::{MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
+pub use basis::{BladeOrder, MAX_GENERATORS, SpinBasis, bivector_pairs, graded_blades};
+pub use change::Chunk;
+pub use multivector::{product_of_simple_rotors, rotor_by_series};
 pub use rotor::{Side, SpinRotor, skew_matrix};
-pub use sandwich::{Direction, Sandwich, Turns};
+pub use sandwich::{Sandwich, TurnSums, Turns};

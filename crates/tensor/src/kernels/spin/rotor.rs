@@ -1,11 +1,11 @@
 //! Rotors as matrices, and gradients back to their bivectors.
 
-use super::basis::{SpinBasis, bivector_pairs};
-use crate::kernels::gemm::Arg;
-use crate::kernels::gemm::panels::Panels;
+use super::basis::{SpinBasis, bivector_pairs, parity};
+use super::pauli::Pauli;
+use crate::kernels::gemm::form::Form;
+use crate::kernels::instructions::vectorised;
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
-use std::any::TypeId;
 
 /// On which side of the multivector a rotor acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,29 +21,12 @@ pub enum Side {
 pub struct SpinRotor<T> {
     /// Decomposition of the skew matrix of `b`; absent if `b` is not finite.
     eigen: Option<SkewEigen>,
-    /// One for each block.
+    /// The orthogonal matrix of the rotor on the sheets of each block, (side, side).
     pub(super) forms: Vec<Form<T>>,
 }
 
-/// The orthogonal matrix of a rotor on the sheets of one block, (unit · size, unit · size).
-#[derive(Clone, Debug)]
-pub(super) struct Form<T> {
-    pub(super) matrix: Mat<T>,
-    /// The matrix and its transpose, packed, where this machine has tiles for the scalar.
-    pub(super) panels: Option<[Panels; 2]>,
-}
-
-impl<T: Scalar> Form<T> {
-    fn new(matrix: Mat<T>) -> Self {
-        let single = TypeId::of::<T>() == TypeId::of::<f32>();
-        let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
-        let forward = packed(matrix.view().into());
-        let back = packed(Arg::Transposed(matrix.view()));
-        Self { panels: forward.zip(back).map(|(forward, back)| [forward, back]), matrix }
-    }
-}
-
 /// A complex matrix.
+#[derive(Clone)]
 struct Complex {
     re: Mat<f64>,
     im: Mat<f64>,
@@ -64,7 +47,7 @@ impl SpinBasis {
             self.sheets.iter().any(|sheet| acts(sheet) == *block)
         };
         let blocks = (0..self.bivectors.len()).filter(used);
-        let side_len = self.unit * self.size;
+        let side_len = self.side();
         let skew = skew_matrix(bivector, self.generators());
         match skew_eigen(skew.view()) {
             Ok(eigen) => {
@@ -85,14 +68,10 @@ impl SpinBasis {
     }
 
     fn product_of_planes(&self, eigen: &SkewEigen, block: usize) -> Complex {
-        let mut rotor =
-            Complex { re: Mat::identity(self.size), im: Mat::zeros(self.size, self.size) };
+        let mut rotor: Option<Complex> = None;
         for plane in eigen.planes().iter().filter(|plane| plane.angle > 0.0) {
             let (sin, cos) = plane.angle.sin_cos();
-            let mut factor = Complex {
-                re: Mat::from_fn(self.size, self.size, |i, j| if i == j { cos } else { 0.0 }),
-                im: Mat::zeros(self.size, self.size),
-            };
+            let mut factor = Complex::identity(self.size, cos);
             let pairs = bivector_pairs(self.generators());
             for ((i, j), pauli) in pairs.zip(&self.bivectors[block]) {
                 let weight = sin * (plane.u[i] * plane.v[j] - plane.v[i] * plane.u[j]);
@@ -102,31 +81,112 @@ impl SpinBasis {
                     *factor.im.at_mut(row, column) += weight * im;
                 }
             }
-            rotor = rotor.times(&factor);
+            rotor = Some(rotor.map_or_else(|| factor.clone(), |rotor| rotor.times(&factor)));
         }
-        rotor
+        rotor.unwrap_or_else(|| Complex::identity(self.size, 1.0))
     }
 
-    /// The real matrix that does what the complex one does: rows and columns (i, c) on the left,
-    /// (c, j) and conjugate on the right; just the real part where rotors are real.
+    /// The real matrix that does what the complex one does to the columns that a sheet keeps: rows
+    /// and columns (i, c) on the left, (c, j) and conjugate on the right; just the real part where
+    /// rotors are real. With columns in pairs, (i, half, c) and (half, c, j).
     fn real_form(&self, rotor: &Complex, side: Side) -> Mat<f64> {
-        let (size, len) = (self.size, self.unit * self.size);
-        if self.unit == 1 {
-            return rotor.re.clone();
-        }
-        Mat::from_fn(len, len, |row, column| {
-            let ((i, c), (j, d)) = match side {
-                Side::Left => ((row / 2, row % 2), (column / 2, column % 2)),
-                Side::Right => ((row % size, row / size), (column % size, column / size)),
-            };
-            let im = if side == Side::Left { rotor.im.at(i, j) } else { -rotor.im.at(i, j) };
-            match (c, d) {
-                (0, 0) | (1, 1) => rotor.re.at(i, j),
-                (0, _) => -im,
-                _ => im,
+        let mut form = Mat::zeros(self.side(), self.side());
+        for row in 0..self.size {
+            for column in 0..self.size {
+                let (re, im) = (rotor.re.at(row, column), rotor.im.at(row, column));
+                for place in self.places(side, row, column) {
+                    *form.at_mut(place.row, place.column) = place.re * re + place.im * im;
+                }
             }
-        })
+        }
+        form
     }
+
+    /// The real form of a blade's matrix, number by number: few are not zero.
+    pub(super) fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
+        let of_column = |column| {
+            let (row, re, im) = pauli.entry(column);
+            let entry = move |p: Place| Entry {
+                row: p.row as u16,
+                column: p.column as u16,
+                value: (p.re * re + p.im * im) as f32,
+            };
+            self.places(side, row, column).map(entry)
+        };
+        (0..self.size).flat_map(of_column).filter(|entry| entry.value != 0.0).collect()
+    }
+
+    /// Where entry (row, column) of a complex matrix stands in its real form.
+    fn places(&self, side: Side, row: usize, column: usize) -> impl Iterator<Item = Place> {
+        let real = |row, column, re| Place { row, column, re, im: 0.0 };
+        let imaginary = |row, column, im| Place { row, column, re: 0.0, im };
+        let mut places = [None; 8];
+        if side == Side::Left {
+            let ((i, of_row), (k, of_column)) = (self.row(row), self.row(column));
+            let (i, k, sign) = (i * self.unit, k * self.unit, of_row * of_column);
+            places[0] = Some(real(i, k, sign));
+            if self.unit == 2 {
+                places[1] = Some(real(i + 1, k + 1, sign));
+                places[2] = Some(imaginary(i, k + 1, -sign));
+                places[3] = Some(imaginary(i + 1, k, sign));
+            }
+        } else if self.unit == 1 {
+            places[0] = Some(real(row, column, 1.0));
+        } else if row < self.columns {
+            for (half, places) in places.chunks_exact_mut(4).enumerate() {
+                let kept = self.columns;
+                let of = |half: usize, c: usize, j: usize| (2 * half + c) * kept + j;
+                let [i, i_next] = [of(half, 0, row), of(half, 1, row)];
+                match self.pairing {
+                    None if half == 1 => {}
+                    Some(pairing) if column >= kept => {
+                        // The column is the conjugate of one in the paired row.
+                        let j = column ^ pairing.mask as usize;
+                        let [k, k_next] = [of(1 - half, 0, j), of(1 - half, 1, j)];
+                        let turned = if half == 1 { pairing.square() } else { 1.0 };
+                        let sign = turned * parity(pairing.signs, j as u32);
+                        places[0] = Some(real(i, k, sign));
+                        places[1] = Some(real(i_next, k_next, -sign));
+                        places[2] = Some(imaginary(i, k_next, -sign));
+                        places[3] = Some(imaginary(i_next, k, -sign));
+                    }
+                    _ => {
+                        let [k, k_next] = [of(half, 0, column), of(half, 1, column)];
+                        places[0] = Some(real(i, k, 1.0));
+                        places[1] = Some(real(i_next, k_next, 1.0));
+                        places[2] = Some(imaginary(i, k_next, 1.0));
+                        places[3] = Some(imaginary(i_next, k, -1.0));
+                    }
+                }
+            }
+        }
+        places.into_iter().flatten()
+    }
+}
+
+/// One number of a sparse real matrix: one or minus one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    row: u16,
+    column: u16,
+    value: f32,
+}
+
+impl Entry {
+    /// Its term of an inner product of matrices.
+    #[inline]
+    pub(super) fn in_product<T: Scalar>(self, matrix: &Mat<T>) -> f64 {
+        f64::from(self.value) * matrix.at(self.row.into(), self.column.into()).to_f64()
+    }
+}
+
+/// One number of a real form: a multiple of a complex entry's real and imaginary part.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    row: usize,
+    column: usize,
+    re: f64,
+    im: f64,
 }
 
 impl<T: Scalar> SpinRotor<T> {
@@ -177,21 +237,34 @@ pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
     skew
 }
 
-impl Complex {
-    fn times(&self, other: &Self) -> Self {
-        let (rows, inner, cols) = (self.re.rows(), self.re.cols(), other.re.cols());
-        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
-        for i in 0..rows {
-            for k in 0..inner {
-                let (a, b) = (self.re.at(i, k), self.im.at(i, k));
-                let others = other.re.row(k).iter().zip(other.im.row(k));
-                let here = product.re.row_mut(i).iter_mut().zip(product.im.row_mut(i));
-                for ((re, im), (c, d)) in here.zip(others) {
-                    *re += a * c - b * d;
-                    *im += a * d + b * c;
+vectorised! {
+    /// Adds the product of two matrices to a third.
+    fn add_product<const FUSED: bool>(a: &Complex, b: &Complex, product: &mut Complex) {
+        let madd = |a: f64, b: f64, c: f64| if FUSED { a.mul_add(b, c) } else { a * b + c };
+        for i in 0..a.re.rows() {
+            let (to_re, to_im) = (product.re.row_mut(i), product.im.row_mut(i));
+            for k in 0..a.re.cols() {
+                let (u, v) = (a.re.at(i, k), a.im.at(i, k));
+                let from = b.re.row(k).iter().zip(b.im.row(k));
+                for ((re, im), (c, d)) in to_re.iter_mut().zip(&mut *to_im).zip(from) {
+                    *re = madd(u, *c, madd(-v, *d, *re));
+                    *im = madd(u, *d, madd(v, *c, *im));
                 }
             }
         }
+    }
+}
+
+impl Complex {
+    fn identity(size: usize, times: f64) -> Self {
+        let re = Mat::from_fn(size, size, |i, j| if i == j { times } else { 0.0 });
+        Self { re, im: Mat::zeros(size, size) }
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        let (rows, cols) = (self.re.rows(), other.re.cols());
+        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
+        add_product(self, other, &mut product);
         product
     }
 

@@ -1,16 +1,22 @@
-//! Squares transposed in registers of AVX.
+//! Squares transposed in registers of AVX-512 and AVX.
 #![allow(
     unsafe_code,
     reason = "vector loads and stores take raw pointers; every function states its bounds"
 )]
 
+use crate::kernels::instructions::Instructions;
 use std::arch::x86_64::{
-    _CMP_LT_OQ, _mm256_castps_si256, _mm256_cmp_ps, _mm256_cvtepi32_ps, _mm256_loadu_ps,
-    _mm256_maskstore_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setr_epi32,
-    _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    __m512, __m512d, _CMP_LT_OQ, _mm256_castps_si256, _mm256_cmp_ps, _mm256_cvtepi32_ps,
+    _mm256_loadu_ps, _mm256_maskstore_ps, _mm256_permute2f128_ps, _mm256_set1_ps,
+    _mm256_setr_epi32, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps,
+    _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_shuffle_f32x4,
+    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
 };
 
-/// Side of a square.
+/// Side of a square in registers of AVX-512.
+const LARGE: usize = 16;
+/// Side of a square in registers of AVX.
 const SQUARE: usize = 8;
 /// Columns transposed before the next rows' turn: a few cache lines of each.
 const STRETCH: usize = 64;
@@ -31,8 +37,24 @@ pub(in crate::kernels) fn transpose(
     }
     assert!(from.len() >= (rows - 1) * from_stride + cols, "matrix out of bounds");
     assert!(to.len() >= (cols - 1) * to_stride + rows, "transpose out of bounds");
+    let mut done = 0;
+    if Instructions::here() >= Instructions::Avx512 && rows.is_multiple_of(LARGE) {
+        done = cols - cols % LARGE;
+        for (first, col) in (0..rows)
+            .step_by(LARGE)
+            .flat_map(|first| (0..done).step_by(LARGE).map(move |col| (first, col)))
+        {
+            // SAFETY: this machine has the instructions; the square lies within both matrices by
+            // the assertions.
+            unsafe {
+                let from = from.as_ptr().add(first * from_stride + col);
+                let to = to.as_mut_ptr().add(col * to_stride + first);
+                transpose_large((from, from_stride), (to, to_stride));
+            }
+        }
+    }
     let whole = cols - cols % SQUARE;
-    for start in (0..whole).step_by(STRETCH) {
+    for start in (done..whole).step_by(STRETCH) {
         for first in (0..rows).step_by(SQUARE) {
             let height = SQUARE.min(rows - first);
             for col in (start..whole.min(start + STRETCH)).step_by(SQUARE) {
@@ -49,6 +71,53 @@ pub(in crate::kernels) fn transpose(
     for col in whole..cols {
         for row in 0..rows {
             to[col * to_stride + row] = from[row * from_stride + col];
+        }
+    }
+}
+
+/// Transposes [`LARGE`] rows of as many numbers: whole cache lines are read and written.
+///
+/// # Safety
+/// `from` and `to` are valid for such a square at their strides.
+#[target_feature(enable = "avx512f")]
+unsafe fn transpose_large(
+    (from, from_stride): (*const f32, usize),
+    (to, to_stride): (*mut f32, usize),
+) {
+    // SAFETY: the caller's contract.
+    let rows: [__m512; LARGE] =
+        std::array::from_fn(|i| unsafe { _mm512_loadu_ps(from.add(i * from_stride)) });
+    // Pairs of rows, then fours; quarters of registers then change places twice.
+    let pairs: [__m512d; LARGE] = std::array::from_fn(|i| {
+        let (a, b) = (rows[i & !1], rows[i | 1]);
+        _mm512_castps_pd(if i & 1 == 0 {
+            _mm512_unpacklo_ps(a, b)
+        } else {
+            _mm512_unpackhi_ps(a, b)
+        })
+    });
+    let fours: [__m512; LARGE] = std::array::from_fn(|i| {
+        let (a, b) = (pairs[(i & !3) + i / 2 % 2], pairs[(i & !3) + i / 2 % 2 + 2]);
+        _mm512_castpd_ps(if i & 1 == 0 {
+            _mm512_unpacklo_pd(a, b)
+        } else {
+            _mm512_unpackhi_pd(a, b)
+        })
+    });
+    for c in 0..4 {
+        let low_even = _mm512_shuffle_f32x4::<0b10_00_10_00>(fours[c], fours[4 + c]);
+        let low_odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(fours[c], fours[4 + c]);
+        let high_even = _mm512_shuffle_f32x4::<0b10_00_10_00>(fours[8 + c], fours[12 + c]);
+        let high_odd = _mm512_shuffle_f32x4::<0b11_01_11_01>(fours[8 + c], fours[12 + c]);
+        let columns = [
+            _mm512_shuffle_f32x4::<0b10_00_10_00>(low_even, high_even),
+            _mm512_shuffle_f32x4::<0b10_00_10_00>(low_odd, high_odd),
+            _mm512_shuffle_f32x4::<0b11_01_11_01>(low_even, high_even),
+            _mm512_shuffle_f32x4::<0b11_01_11_01>(low_odd, high_odd),
+        ];
+        for (quarter, column) in columns.into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_ps(to.add((4 * quarter + c) * to_stride), column) };
         }
     }
 }

@@ -3,6 +3,9 @@
 //! `H` is symmetric and `H H = size · 1`, so the transform is its own gradient and, divided by the
 //! size, its own inverse.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use crate::{MatMut, Scalar, parallel};
 
 /// Transforms every row in place.
@@ -14,7 +17,12 @@ pub fn rows<T: Scalar>(x: MatMut<'_, T>) {
     assert!(x.cols().is_power_of_two(), "{} columns", x.cols());
     parallel::for_each(x.row_blocks(parallel::ROW_BLOCK), |_, mut block| {
         for i in 0..block.rows() {
-            columns(block.row_mut(i), 1);
+            let row = block.row_mut(i);
+            #[cfg(target_arch = "x86_64")]
+            if x86::row(row) {
+                continue;
+            }
+            columns(row, 1);
         }
     });
 }
@@ -35,6 +43,10 @@ pub fn columns<T: Scalar>(data: &mut [T], width: usize) {
         "vectors of length {size} in {} numbers",
         data.len()
     );
+    #[cfg(target_arch = "x86_64")]
+    if x86::columns(data, width) {
+        return;
+    }
     let mut half = width;
     while half < data.len() {
         for pair in data.chunks_exact_mut(2 * half) {

@@ -1,0 +1,297 @@
+//! `linwright bench`: how fast operators are on this machine, against the dense one.
+
+use super::{grouped, print, print_json, table};
+use crate::args::{Shared, one_of};
+use crate::console::Console;
+use crate::failure::{Failure, Kind};
+use crate::interrupt;
+use clap::{Args, Subcommand, ValueEnum};
+use linwright::compress::Monitor;
+use linwright::compress::recipe;
+use linwright::measure::bench::{
+    BenchError, Entry, Hooks, Machine, OperatorBench, Pass, PassTime, Plan, Subject, crossovers,
+    forward_peak_bytes, run as run_bench, standard, to_csv,
+};
+use linwright::measure::report::render;
+use linwright::ops::{OpSpec, Shape};
+use linwright::tensor::atomic::write_atomic;
+use linwright::tensor::parallel;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Features of the growth figure.
+const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+/// Features where none are named.
+const USUAL: usize = 2048;
+/// Names of the files of the growth figure.
+const FIGURE: &str = "operator-growth";
+
+/// Time parts of the library on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Operators(OperatorsArgs),
+    #[command(hide = true)]
+    ForwardMemory(MemoryArgs),
+}
+
+/// Time operators against the dense one of the same shape, in the same run.
+///
+/// Each operator's answer is first compared with its dense weight, or with its twin in f64 where it
+/// is not linear or above 2048 x 2048; a wrong answer is not timed. Rounds go through all operators
+/// in turn. Backward includes the gradient of the input, a training step (forward, mean squared
+/// error, backward, Adam) does not.
+#[derive(Debug, Args)]
+struct OperatorsArgs {
+    /// Kinds (`linwright ls operators`) or specifications as in recipes, `{kind: block_hadamard,
+    /// depth: 3}`. A bare kind has its defaults, but low_rank rank 64 and block_hadamard depth 2
+    /// [default: all kinds].
+    #[arg(value_name = "KIND")]
+    operators: Vec<String>,
+    /// Features, a list: `2048` is square, `512x2048` has 512 out and 2048 in [default: 2048].
+    #[arg(long, value_delimiter = ',', value_parser = shape)]
+    dims: Vec<Shape>,
+    /// Rows of the input.
+    #[arg(long, default_value_t = 4096)]
+    rows: usize,
+    /// Rounds, of which the median counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// What to time, a list [default: all].
+    #[arg(long, value_delimiter = ',', value_parser = one_of(Pass::ALL, Pass::name))]
+    passes: Vec<Pass>,
+    /// Type of numbers.
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
+    /// Draws parameters and rows.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Do not measure the peak memory of forward passes.
+    #[arg(long, alias = "no_memory")]
+    no_memory: bool,
+    /// Time against features: forward passes at 64, 128, ... 16384 unless told otherwise, and a
+    /// figure in the directory of --out.
+    #[arg(long, requires = "out")]
+    growth: bool,
+    /// Directory for operator-growth.svg, .csv and .json.
+    #[arg(short, long, requires = "growth")]
+    out: Option<PathBuf>,
+}
+
+/// Types that operators exist in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Dtype {
+    F32,
+}
+
+/// One forward pass in a process of its own, which is what its memory is measured in.
+#[derive(Debug, Args)]
+struct MemoryArgs {
+    operator: String,
+    #[arg(long, value_parser = shape)]
+    dims: Shape,
+    #[arg(long)]
+    rows: usize,
+    #[arg(long)]
+    seed: u64,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let number = |text: &str| match text.parse::<usize>() {
+        Ok(0) => Err("features are at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => {
+            Err(format!("`{text}` is no count; write 2048, or 512x2048 for 512 out, 2048 in"))
+        }
+    };
+    match text.split_once('x') {
+        Some((out, inp)) => Ok(Shape { out: number(out)?, inp: number(inp)? }),
+        None => number(text).map(|count| Shape { out: count, inp: count }),
+    }
+}
+
+pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
+    match &args.what {
+        What::Operators(args) => operators(args, shared),
+        What::ForwardMemory(args) => {
+            let subject = subject(&args.operator)?;
+            let peak = forward_peak_bytes(&subject, args.dims, args.rows, args.seed)?;
+            print_json(&json!({ "forward_peak_bytes": peak }))
+        }
+    }
+}
+
+fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
+    let Dtype::F32 = args.dtype;
+    let kinds = OpSpec::KINDS.iter().map(ToString::to_string);
+    let named = if args.operators.is_empty() { kinds.collect() } else { args.operators.clone() };
+    let square = |dims: &[usize]| dims.iter().map(|&d| Shape { out: d, inp: d }).collect();
+    let plan = Plan {
+        subjects: named.iter().map(|text| subject(text)).collect::<Result<_, _>>()?,
+        shapes: match (args.dims.is_empty(), args.growth) {
+            (false, _) => args.dims.clone(),
+            (true, true) => square(&GROWTH),
+            (true, false) => square(&[USUAL]),
+        },
+        passes: match (args.passes.is_empty(), args.growth) {
+            (false, _) => args.passes.clone(),
+            (true, true) => vec![Pass::Forward],
+            (true, false) => Pass::ALL.to_vec(),
+        },
+        rows: args.rows,
+        rounds: args.rounds,
+        seed: args.seed,
+    };
+    let mut console = Console::new(shared);
+    let mut bench = timed(&plan, &mut console)?;
+    if !args.no_memory && !args.growth {
+        console.stage("measuring memory");
+        for entry in &mut bench.results {
+            if console.interrupted() {
+                return Err(Failure::new(Kind::Interrupted, "interrupted"));
+            }
+            entry.forward_peak_bytes = peak_of(entry, &plan)?;
+        }
+    }
+    console.finish();
+    if let Some(out) = &args.out {
+        write_figure(&bench, out)?;
+    }
+    if shared.json {
+        return print_json(&bench);
+    }
+    print(&shown(&bench))?;
+    args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
+}
+
+fn timed(plan: &Plan, console: &mut Console) -> Result<OperatorBench, Failure> {
+    let console = std::cell::RefCell::new(console);
+    let stage = &mut |name: &str| console.borrow_mut().stage(name);
+    let progress = &mut |done: u64, total: u64| console.borrow_mut().progress(done, total);
+    Ok(run_bench(plan, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+}
+
+/// A kind with its standard options, or a specification.
+fn subject(text: &str) -> Result<Subject, Failure> {
+    if let Some(spec) = standard(text) {
+        return Ok(Subject::new(spec));
+    }
+    let whole = if text.contains('{') { text.to_owned() } else { format!("{{kind: {text}}}") };
+    let spec = recipe::operator(&whole).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Subject::new(spec))
+}
+
+/// Asks a process of its own, since memory that this one got for the timing would hide what a pass
+/// needs.
+fn peak_of(entry: &Entry, plan: &Plan) -> Result<Option<u64>, Failure> {
+    let failed = |why: String| Failure::general(format!("memory of {}: {why}", entry.label));
+    let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let spec = serde_json::to_string(&entry.spec).map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(program)
+        .args(["bench", "forward-memory", &spec])
+        .args(["--dims", &format!("{}x{}", entry.shape.out, entry.shape.inp)])
+        .args(["--rows", &plan.rows.to_string(), "--seed", &plan.seed.to_string()])
+        .args(["--threads", &parallel::threads().to_string()])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    let found: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
+    Ok(found["forward_peak_bytes"].as_u64())
+}
+
+fn write_figure(bench: &OperatorBench, out: &Path) -> Result<(), Failure> {
+    let svg = render::operator_growth(bench)?;
+    let value = json!({ "bench": bench, "crossovers": crossovers(bench) });
+    let text = serde_json::to_string_pretty(&value)
+        .map_err(|error| Failure::general(format!("cannot write the figures as JSON: {error}")))?;
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::io(&out.display().to_string(), &error))?;
+    for (ending, text) in [("svg", svg), ("csv", to_csv(bench)), ("json", text + "\n")] {
+        write_atomic(&out.join(format!("{FIGURE}.{ending}")), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn shown(bench: &OperatorBench) -> String {
+    let header = [
+        "operator",
+        "out x in",
+        "pass",
+        "ms (min..max)",
+        "x dense",
+        "GFlop/s eq.",
+        "parameters",
+        "keep",
+        "MACs/row",
+        "peak MB",
+    ];
+    let rows: Vec<Vec<String>> = bench
+        .results
+        .iter()
+        .flat_map(|entry| entry.passes.iter().map(move |time| row(entry, time)))
+        .collect();
+    let mut lines = vec![table(&header, &rows)];
+    for skipped in &bench.skipped {
+        let Shape { out, inp } = skipped.shape;
+        lines.push(format!("skipped: {} {out} x {inp}: {}", skipped.label, skipped.reason));
+    }
+    lines.push(machine(bench));
+    lines.join("\n")
+}
+
+fn row(entry: &Entry, time: &PassTime) -> Vec<String> {
+    let spread = time.milliseconds;
+    let peak = match entry.forward_peak_bytes {
+        _ if time.pass != Pass::Forward => String::new(),
+        Some(bytes) => format!("{:.1}", bytes as f64 / 1e6),
+        None => "not measured".to_owned(),
+    };
+    let optional = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    vec![
+        entry.label.clone(),
+        format!("{} x {}", entry.shape.out, entry.shape.inp),
+        time.pass.name().to_owned(),
+        format!("{:.4} ({:.4}..{:.4})", spread.median, spread.min, spread.max),
+        optional(time.times_dense, 2),
+        optional(time.equivalent_gflops, 1),
+        grouped(entry.parameters),
+        format!("{:.2e}", entry.keep),
+        grouped(entry.macs_per_row),
+        peak,
+    ]
+}
+
+fn machine(bench: &OperatorBench) -> String {
+    let Machine { cores, instruction_set, threads, platform, version } = &bench.machine;
+    let cores = cores.map_or_else(|| "unknown".to_owned(), |cores| cores.to_string());
+    format!(
+        "{cores} cores, {instruction_set}, {threads} threads, {platform}, linwright {version}, {}, \
+         seed {}, {} rows, median of {} rounds; peak: beyond input, output and operator",
+        bench.dtype, bench.seed, bench.rows, bench.rounds
+    )
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        let message = error.to_string();
+        match error {
+            BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
+                Self::usage(message)
+            }
+            BenchError::WrongAnswer { .. } | BenchError::NonFinite { .. } => Self::general(message),
+            BenchError::Interrupted => Self::new(Kind::Interrupted, message),
+        }
+    }
+}

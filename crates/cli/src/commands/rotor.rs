@@ -1,0 +1,159 @@
+//! `linwright rotor`: experiments on rotors themselves.
+
+use super::{print, print_json, table};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::{Failure, Kind};
+use crate::interrupt;
+use clap::{Args, Subcommand};
+use linwright::compress::Monitor;
+use linwright::measure::bench::Hooks;
+use linwright::measure::convergence::{Convergence, ConvergenceError, Plan, run as run_experiment};
+use linwright::measure::report::render;
+use linwright::tensor::atomic::write_atomic;
+use std::path::{Path, PathBuf};
+
+/// Names of the files written.
+const FIGURE: &str = "rotor-convergence";
+/// Iterations at which errors are shown on the terminal.
+const SHOWN: [usize; 4] = [1, 5, 20, 100];
+
+/// Experiments on rotors.
+#[derive(Debug, Args)]
+pub(crate) struct RotorArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Convergence(ConvergenceArgs),
+}
+
+/// How the rotor paper's power iteration converges, and how far it is from the exact rotor.
+///
+/// First its appendix D: iterations for the first plane while a rotor learns another, started warm
+/// from the step before. Then errors of rotor and derivative after fixed numbers of iterations, for
+/// random bivectors and for angles that are equal or nearly so.
+#[derive(Debug, Args)]
+struct ConvergenceArgs {
+    /// Features, powers of two from 16 to 4096: a list, or a range such as 64..4096.
+    #[arg(long, default_value = "64..4096")]
+    dims: String,
+    /// Random bivectors of each size.
+    #[arg(long, default_value_t = 50)]
+    seeds: usize,
+    /// Draws all of them.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Directory for rotor-convergence.svg, .csv and .json.
+    #[arg(short, long)]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &RotorArgs, shared: &Shared) -> Result<(), Failure> {
+    let What::Convergence(args) = &args.what;
+    let plan = Plan { generators: generators(&args.dims)?, repeats: args.seeds, seed: args.seed };
+    let mut console = Console::new(shared);
+    let found = computed(&plan, &mut console)?;
+    console.finish();
+    if let Some(out) = &args.out {
+        write_figure(&found, out)?;
+    }
+    if shared.json {
+        return print_json(&found);
+    }
+    print(&shown(&found))?;
+    args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
+}
+
+/// Exponents of the powers of two named.
+fn generators(text: &str) -> Result<Vec<usize>, Failure> {
+    let exponent = |text: &str| {
+        let dim: Option<usize> = text.trim().parse().ok();
+        let power = dim.filter(|dim| dim.is_power_of_two()).map(|dim| dim.ilog2() as usize);
+        power.ok_or_else(|| {
+            Failure::usage(format!("--dims: `{text}` is no power of two"))
+                .hint("write a list such as 64,256 or a range such as 64..4096")
+        })
+    };
+    match text.split_once("..") {
+        Some((from, to)) => Ok((exponent(from)?..=exponent(to)?).collect()),
+        None => text.split(',').map(exponent).collect(),
+    }
+}
+
+fn computed(plan: &Plan, console: &mut Console) -> Result<Convergence, Failure> {
+    let console = std::cell::RefCell::new(console);
+    let stage = &mut |name: &str| console.borrow_mut().stage(name);
+    let progress = &mut |done: u64, total: u64| console.borrow_mut().progress(done, total);
+    Ok(run_experiment(plan, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+}
+
+fn write_figure(found: &Convergence, out: &Path) -> Result<(), Failure> {
+    let svg = render::rotor_convergence(found)?;
+    let json = serde_json::to_string_pretty(found)
+        .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::io(&out.display().to_string(), &error))?;
+    for (ending, text) in [("svg", svg), ("csv", found.to_csv()), ("json", json + "\n")] {
+        write_atomic(&out.join(format!("{FIGURE}.{ending}")), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn shown(found: &Convergence) -> String {
+    let training: Vec<Vec<String>> = found
+        .training
+        .iter()
+        .map(|row| {
+            let spread = row.iterations;
+            vec![
+                row.features.to_string(),
+                row.step.to_string(),
+                format!("{:.2}", row.mean_iterations),
+                format!("{}..{}", spread.min, spread.max),
+                row.not_converged.to_string(),
+            ]
+        })
+        .collect();
+    let accuracy: Vec<Vec<String>> = found
+        .accuracy
+        .iter()
+        .filter(|row| SHOWN.contains(&row.iterations))
+        .map(|row| {
+            let iterations = row.iterations.to_string();
+            (row.angles, row.features, iterations, row.rotor_error, row.derivative_error)
+        })
+        .chain(found.exact.iter().map(|row| {
+            (row.angles, row.features, "exact".into(), row.rotor_error, row.derivative_error)
+        }))
+        .map(|(angles, features, iterations, rotor, derivative)| {
+            let derivative = derivative.map_or_else(String::new, |d| format!("{:.1e}", d.median));
+            let features = features.to_string();
+            vec![angles.name(), features, iterations, format!("{:.1e}", rotor.median), derivative]
+        })
+        .collect();
+    let header = ["features", "step", "iterations", "min..max", "not converged"];
+    let errors = ["bivectors", "features", "iterations", "rotor error", "derivative error"];
+    format!(
+        "{}\n\n{}\n{} bivectors of each size, seed {}; medians",
+        table(&header, &training),
+        table(&errors, &accuracy),
+        found.repeats,
+        found.seed
+    )
+}
+
+impl From<ConvergenceError> for Failure {
+    fn from(error: ConvergenceError) -> Self {
+        let message = error.to_string();
+        match error {
+            ConvergenceError::Plan { .. } => Self::usage(message),
+            ConvergenceError::Numerics { .. } | ConvergenceError::Operator(_) => {
+                Self::general(message)
+            }
+            ConvergenceError::Interrupted => Self::new(Kind::Interrupted, message),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Whether an operator's answer is right, before its time counts.
+
+use super::{BenchError, Subject};
+use linwright_ops::{Invertible, Op, Shape, Workspace};
+use linwright_tensor::{Mat, RngKey, linalg};
+use serde::Serialize;
+
+/// Largest difference from the oracle, relative to the largest number of the answer or one: that of
+/// `f32` against `f64` in the conformance suite.
+const SINGLE: f64 = 2e-3;
+/// Rows that are compared.
+const ROWS: usize = 4;
+/// Largest dense weight that is made for a comparison: 2,048 x 2,048.
+const MOST_DENSE: usize = 1 << 22;
+
+/// What an answer was compared with, both in `f64` with the same parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Oracle {
+    /// The product with the dense weight, number by number.
+    DenseWeight,
+    /// The operator's own forward pass: maps that are not linear, and weights above 2^22 numbers.
+    Operator,
+}
+
+/// An answer that was found right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// By what.
+    pub oracle: Oracle,
+    /// Largest difference, relative to the largest number of the answer or one.
+    pub largest_error: f64,
+}
+
+/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if
+/// asked, its inverse and determinant where it has them.
+///
+/// # Errors
+/// [`BenchError::WrongAnswer`] naming the first number that differs.
+pub(super) fn check(
+    subject: &Subject,
+    op: &Op<f32>,
+    inverts: bool,
+    seed: u64,
+) -> Result<Checked, BenchError> {
+    let shape = op.map().shape();
+    let mut twin: Op<f64> = subject.build(shape, seed)?;
+    for (to, from) in twin.map_mut().params_mut().into_iter().zip(op.map().params()) {
+        to.values.iter_mut().zip(from.values).for_each(|(to, from)| *to = f64::from(*from));
+    }
+    let mut checked = compare(&subject.label, op, &twin)?;
+    if let Some(invertible) = op.map().invertible().filter(|_| inverts) {
+        let error = compare_inverse(&subject.label, invertible, &twin)?;
+        checked.largest_error = checked.largest_error.max(error);
+    }
+    Ok(checked)
+}
+
+fn compare(label: &str, op: &Op<f32>, twin: &Op<f64>) -> Result<Checked, BenchError> {
+    let shape = op.map().shape();
+    let normals = RngKey::new(0).fold("checked rows").stream().normals(ROWS * shape.inp, 1.0);
+    let x: Mat<f32> = Mat::from_vec(ROWS, shape.inp, normals);
+    let mut y = Mat::zeros(ROWS, shape.out);
+    op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    let (oracle, expected) = expected(twin, &x.cast());
+    let largest_error = largest_error(label, shape, &y.cast(), &expected)?;
+    Ok(Checked { oracle, largest_error })
+}
+
+/// Largest difference relative to the largest number expected, or one.
+fn largest_error(
+    label: &str,
+    shape: Shape,
+    found: &Mat<f64>,
+    expected: &Mat<f64>,
+) -> Result<f64, BenchError> {
+    let size = expected.data().iter().fold(1.0, |size: f64, v| size.max(v.abs()));
+    let mut largest: f64 = 0.0;
+    for (k, (&found, &expected)) in found.data().iter().zip(expected.data()).enumerate() {
+        let error = (found - expected).abs() / size;
+        if error.is_nan() || error > SINGLE {
+            let (row, feature) = (k / shape.out, k % shape.out);
+            let label = label.to_owned();
+            return Err(BenchError::WrongAnswer { label, shape, row, feature, found, expected });
+        }
+        largest = largest.max(error);
+    }
+    Ok(largest)
+}
+
+/// Whether the twin maps what the inverse gives back to where it came from, and whether the
+/// determinant is that of the dense weight by elimination, or of the twin where that is large.
+fn compare_inverse(
+    label: &str,
+    invertible: &dyn Invertible<f32>,
+    twin: &Op<f64>,
+) -> Result<f64, BenchError> {
+    let shape = invertible.shape();
+    let normals = RngKey::new(0).fold("checked inverse").stream().normals(ROWS * shape.out, 1.0);
+    let y: Mat<f32> = Mat::from_vec(ROWS, shape.out, normals);
+    let mut x = Mat::zeros(ROWS, shape.inp);
+    invertible.inverse(y.view(), x.view_mut(), &mut Workspace::default())?;
+    let (_, back) = expected(twin, &x.cast());
+    let largest = largest_error(label, shape, &back, &y.cast())?;
+    let determinant = match twin {
+        Op::Linear(linear) if shape.dense_parameters() <= MOST_DENSE => {
+            linalg::log_abs_det(linear.to_dense().view()).0
+        }
+        Op::Linear(_) | Op::Map(_) => match twin.map().invertible() {
+            Some(twin) => twin.log_abs_det()?.log_abs,
+            None => f64::NAN,
+        },
+    };
+    let one = |value: f64| Mat::from_vec(1, 1, vec![value]);
+    let found = one(invertible.log_abs_det()?.log_abs);
+    Ok(largest.max(largest_error(label, shape, &found, &one(determinant))?))
+}
+
+fn expected(twin: &Op<f64>, x: &Mat<f64>) -> (Oracle, Mat<f64>) {
+    let Shape { out, inp } = twin.map().shape();
+    match twin {
+        Op::Linear(linear) if out * inp <= MOST_DENSE => {
+            let dense = linear.to_dense();
+            let dot = |i: usize, o: usize| x.row(i).iter().zip(dense.row(o)).map(|(a, b)| a * b);
+            (Oracle::DenseWeight, Mat::from_fn(x.rows(), out, |i, o| dot(i, o).sum()))
+        }
+        Op::Linear(_) | Op::Map(_) => {
+            let mut y = Mat::zeros(x.rows(), out);
+            let ws = &mut Workspace::default();
+            twin.map().forward(x.view(), y.view_mut(), None, ws);
+            (Oracle::Operator, y)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::scaling::Scaling;
+    use crate::bench::standard;
+    use linwright_ops::OpSpec;
+
+    fn subject(kind: &str) -> Subject {
+        Subject::new(standard(kind).unwrap())
+    }
+
+    #[test]
+    fn right_answers_pass_with_their_oracle() {
+        let shape = Shape { out: 64, inp: 128 };
+        for kind in OpSpec::KINDS {
+            let subject = subject(kind);
+            let Ok(op) = subject.build::<f32>(shape, 3) else { continue };
+            let checked = check(&subject, &op, true, 3).unwrap();
+            let linear = matches!(op, Op::Linear(_));
+            assert_eq!(checked.oracle == Oracle::DenseWeight, linear, "{kind}");
+            assert!(checked.largest_error > 0.0 || *kind == "dense", "{kind}: f32 is not f64");
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_named_and_refused() {
+        let shape = Shape { out: 64, inp: 64 };
+        for kind in ["dense", "rotor", "rotor_network"] {
+            let subject = subject(kind);
+            let mut op: Op<f32> = subject.build(shape, 3).unwrap();
+            let twin: Op<f64> = subject.build(shape, 3).unwrap();
+            op.map_mut().params_mut()[0].values[0] += 1.0;
+            let error = compare(&subject.label, &op, &twin).unwrap_err();
+            assert!(matches!(error, BenchError::WrongAnswer { .. }), "{kind}: {error}");
+            assert!(error.to_string().contains("not timed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_number_is_wrong() {
+        let (subject, shape) = (subject("dense"), Shape { out: 3, inp: 3 });
+        let mut op: Op<f32> = subject.build(shape, 3).unwrap();
+        op.map_mut().params_mut()[0].values[4] = f32::NAN;
+        assert!(matches!(check(&subject, &op, true, 3), Err(BenchError::WrongAnswer { .. })));
+    }
+
+    #[test]
+    fn a_wrong_inverse_or_determinant_is_refused() {
+        let check = |claimed: f64, factor: f64| {
+            let op = Scaling { features: 5, factor, claimed };
+            let twin = Op::Linear(Box::new(Scaling { claimed: factor, ..op.clone() }));
+            compare_inverse("scaling", &op, &twin)
+        };
+        assert!(check(3.0, 3.0).unwrap() < 1e-6);
+        let error = check(3.5, 3.0).unwrap_err();
+        assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
+    }
+}

@@ -1,0 +1,176 @@
+//! What a rotor does to a block of rows laid out as columns: one feature of all rows side by side.
+
+use super::Rotor;
+use super::columns::RowBlocks;
+use super::rotor_chunks::Chunks;
+use crate::Grads;
+use linwright_tensor::kernels::gemm::{Direction, Write};
+use linwright_tensor::kernels::spin::{Chunk, Sandwich, SpinRotor, TurnSums, Turns};
+use linwright_tensor::{Scalar, Scratch};
+
+/// Multiplies feature k of `columns` (features, width) by `shares[k]`.
+fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]>) {
+    for (column, &share) in columns.chunks_exact_mut(width).zip(shares.into_iter().flatten()) {
+        column.iter_mut().for_each(|v| *v *= share);
+    }
+}
+
+/// Sums over rows from which the gradients of a rotor's parameters follow, for each pair of chunks.
+pub(super) struct RotorSums<T>(Vec<TurnSums<T>>);
+
+/// Gradients of small turns and factors of each pair of chunks.
+#[derive(Debug)]
+pub(super) struct RotorTurns(Vec<Turns>);
+
+impl RotorTurns {
+    pub(super) fn add(&mut self, other: &Self) {
+        let add = |a: &mut Vec<f64>, b: &Vec<f64>| a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+        for (here, other) in self.0.iter_mut().zip(&other.0) {
+            add(&mut here.left, &other.left);
+            add(&mut here.right, &other.right);
+            here.scale += other.scale;
+        }
+    }
+}
+
+impl<T: Scalar> Rotor<T> {
+    /// Vectors that fit side by side into the cache.
+    pub(super) fn blocks(&self) -> RowBlocks {
+        RowBlocks::new(self.basis.dimension(), 1)
+    }
+
+    /// Numbers of one row's [`Self::inputs`].
+    pub(super) fn numbers_of_inputs(&self) -> usize {
+        self.inp.count * self.basis.dimension()
+    }
+
+    /// Additions of [`Self::inputs`] for one row.
+    pub(super) fn macs_of_inputs(&self) -> u64 {
+        self.inp.count as u64 * self.basis.butterfly_adds()
+    }
+
+    /// Multiply-adds of [`Self::apply`] for one row.
+    pub(super) fn macs_of_sheets(&self) -> u64 {
+        self.pairs() as u64 * self.basis.sandwich_macs()
+            + self.out.count as u64 * self.basis.butterfly_adds()
+            + self.shares.as_ref().map_or(0, Vec::len) as u64
+    }
+
+    fn sandwich(&self, pair: usize) -> Sandwich<'_, T> {
+        let [left, right] = &self.rotors()[pair];
+        Sandwich { left, right }
+    }
+
+    /// Sheets of every input chunk of `columns` (inp, width).
+    pub(super) fn inputs(&self, columns: &[T], width: usize) -> Scratch<T> {
+        self.represent(self.inp, columns, width)
+    }
+
+    fn represent(&self, chunks: Chunks, columns: &[T], width: usize) -> Scratch<T> {
+        let len = self.basis.dimension() * width;
+        let mut sheets = Scratch::new(chunks.count * len);
+        for (k, sheets) in sheets.chunks_exact_mut(len).enumerate() {
+            let chunk = Chunk { start: chunks.start(k), features: chunks.features, width };
+            self.basis.represent(columns, chunk, sheets);
+        }
+        sheets
+    }
+
+    /// Writes the vectors whose chunks are `sheets` to `columns` (features, width), chunks that
+    /// overlap added.
+    fn recover(&self, chunks: Chunks, (sheets, width): (&mut [T], usize), columns: &mut [T]) {
+        let alone = chunks.count == 1;
+        let write = if alone { Write::Set } else { Write::Add };
+        if !alone {
+            columns.fill(T::ZERO);
+        }
+        for (k, sheets) in sheets.chunks_exact_mut(self.basis.dimension() * width).enumerate() {
+            let chunk = Chunk { start: chunks.start(k), features: chunks.features, width };
+            self.basis.recover(sheets, chunk, (&mut *columns, write));
+        }
+    }
+
+    /// The columns (out, width) that [`Self::inputs`] of the input are mapped to.
+    pub(super) fn apply(&self, inputs: &[T], width: usize, columns: &mut [T]) {
+        let len = self.basis.dimension() * width;
+        let mut outputs = Scratch::new(self.out.count * len);
+        for (o, output) in outputs.chunks_exact_mut(len).enumerate() {
+            let mut write = Write::Set;
+            for (i, input) in inputs.chunks_exact(len).enumerate() {
+                let pair = i * self.out.count + o;
+                let target = (&mut *output, self.alpha[pair], write);
+                self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, target);
+                write = Write::Add;
+            }
+        }
+        self.recover(self.out, (&mut outputs, width), columns);
+        scale_columns(columns, width, self.shares.as_deref());
+    }
+
+    /// Sums of no rows.
+    pub(super) fn sums(&self) -> RotorSums<T> {
+        RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())
+    }
+
+    /// From `d_columns` (out, width), which it scales, to the gradient with respect to the
+    /// [`Self::inputs`], set or added, and the sums that parameters need.
+    pub(super) fn pull_back(
+        &self,
+        inputs: &[T],
+        (d_columns, width): (&mut [T], usize),
+        (d_inputs, mut write): (&mut [T], Write),
+        sums: &mut RotorSums<T>,
+    ) {
+        scale_columns(d_columns, width, self.shares.as_deref());
+        let d_outputs = self.represent(self.out, d_columns, width);
+        let len = self.basis.dimension() * width;
+        let mut d_one = Scratch::new(len);
+        for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
+            let pairs = inputs.chunks_exact(len).zip(d_inputs.chunks_exact_mut(len));
+            for (i, (input, d_input)) in pairs.enumerate() {
+                let pair = i * self.out.count + o;
+                let target = (&mut d_one[..], T::ONE, Write::Set);
+                self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, target);
+                self.basis.add_to_sums(input, &d_one, &mut sums.0[pair]);
+                let (alpha, terms) = (self.alpha[pair], d_input.iter_mut().zip(&*d_one));
+                if write == Write::Set {
+                    terms.for_each(|(sum, &d)| *sum = alpha * d);
+                } else {
+                    terms.for_each(|(sum, &d)| *sum += alpha * d);
+                }
+            }
+            write = Write::Add;
+        }
+    }
+
+    /// The gradient with respect to the input columns (inp, width), of that with respect to the
+    /// [`Self::inputs`].
+    pub(super) fn recover_inputs(&self, d_inputs: &mut [T], width: usize, columns: &mut [T]) {
+        self.recover(self.inp, (d_inputs, width), columns);
+    }
+
+    /// What the sums say of small turns and factors.
+    pub(super) fn turns(&self, sums: &RotorSums<T>) -> RotorTurns {
+        RotorTurns(sums.0.iter().map(|sums| self.basis.turns(sums)).collect())
+    }
+
+    /// Adds the gradients of the parameters to `grads`.
+    pub(super) fn add_grads(&self, turns: &RotorTurns, grads: &mut Grads<T>) {
+        let count = self.coefficients();
+        let [right_index, alpha_index] = if self.spec.single { [0, 1] } else { [1, 2] };
+        for (pair, ([left, right], turns)) in self.rotors().iter().zip(&turns.0).enumerate() {
+            let alpha = self.alpha[pair].to_f64();
+            let back = |rotor: &SpinRotor<T>, turns: &[f64]| {
+                let scaled: Vec<f64> = turns.iter().map(|t| alpha * t).collect();
+                rotor.pull_back(&scaled)
+            };
+            for (index, rotor, turns) in
+                [(0, left, &turns.left), (right_index, right, &turns.right)]
+            {
+                let grad = &mut grads.get_mut(index)[pair * count..][..count];
+                grad.iter_mut().zip(back(rotor, turns)).for_each(|(g, d)| *g += T::from_f64(d));
+            }
+            grads.get_mut(alpha_index)[pair] += T::from_f64(turns.scale);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Golden vectors of circulant-diagonal operators: maps, inverses, determinants and the gradients of all
+//! three, in every parameterisation, to the tolerances that their files state.
+//!
+//! Every set `<stem>.json` + `<stem>.safetensors` under `$LINWRIGHT_GOLDEN/cdflow` is read, by default
+//! `testdata/golden/cdflow` of the workspace. Its flow and squeezes belong to no operator.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the place of the golden vectors is told by the environment"
+)]
+
+use linwright_ops::{
+    Backward, CirculantDiagonal, CirculantFactors, CirculantParameterisation, Grads, Invertible,
+    LinearOp, Map, Tape, Workspace,
+};
+use linwright_tensor::linalg::{
+    CirculantEffort, CirculantTarget, fit_circulant, recover_circulant,
+};
+use linwright_tensor::{Mat, RngKey, Scalar};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use CirculantParameterisation::{Polar, Raw, Time};
+
+/// One tensor, widened to `f64`.
+#[derive(Clone)]
+struct Golden {
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl Golden {
+    fn rows(&self) -> Mat<f64> {
+        let cols = *self.shape.last().expect("a matrix");
+        Mat::from_vec(self.values.len() / cols, cols, self.values.clone())
+    }
+
+    fn vectors(&self) -> Vec<Vec<f64>> {
+        let mat = self.rows();
+        (0..mat.rows()).map(|i| mat.row(i).to_vec()).collect()
+    }
+}
+
+/// One set of cases.
+struct Set {
+    about: Value,
+    tensors: BTreeMap<String, Golden>,
+    path: PathBuf,
+}
+
+/// One case with the tensors whose names start with its name.
+struct Case<'a> {
+    name: String,
+    what: &'a Value,
+    tensors: BTreeMap<String, &'a Golden>,
+}
+
+fn numbers(view: &safetensors::tensor::TensorView<'_>) -> Vec<f64> {
+    let bytes = view.data();
+    let eight = |f: fn([u8; 8]) -> f64| -> Vec<f64> {
+        bytes.chunks_exact(8).map(|b| f(b.try_into().expect("8 bytes"))).collect()
+    };
+    let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
+        bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
+    };
+    match view.dtype() {
+        Dtype::F64 => eight(f64::from_le_bytes),
+        Dtype::I64 => eight(|b| i64::from_le_bytes(b) as f64),
+        Dtype::F32 => four(|b| f64::from(f32::from_le_bytes(b))),
+        Dtype::I32 => four(|b| f64::from(i32::from_le_bytes(b))),
+        other => panic!("golden tensor of type {other:?}"),
+    }
+}
+
+fn sets() -> Vec<Set> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join("cdflow");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    paths.sort();
+    assert!(!paths.is_empty(), "no golden set in {}", root.display());
+    paths.into_iter().map(read_set).collect()
+}
+
+fn read_set(path: PathBuf) -> Set {
+    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let about = serde_json::from_slice(&read(&path.with_extension("json")))
+        .unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let bytes = read(&path);
+    let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    let golden = |view: &safetensors::tensor::TensorView<'_>| Golden {
+        shape: view.shape().to_vec(),
+        values: numbers(view),
+    };
+    let tensors = file.tensors().iter().map(|(name, view)| (name.clone(), golden(view))).collect();
+    Set { about, tensors, path }
+}
+
+impl Set {
+    /// The cases whose names start so.
+    fn cases(&self, start: &str) -> Vec<Case<'_>> {
+        let cases = self.about["cases"].as_array().expect("cases");
+        let named = cases.iter().filter_map(|what| {
+            let name = what["name"].as_str().expect("a name");
+            if !name.starts_with(start) {
+                return None;
+            }
+            let prefix = format!("{name}.");
+            let own = self.tensors.iter();
+            let own = own.filter_map(|(key, t)| Some((key.strip_prefix(&prefix)?.to_owned(), t)));
+            let tensors = own.collect();
+            Some(Case { name: format!("{}: {name}", self.path.display()), what, tensors })
+        });
+        let found: Vec<_> = named.collect();
+        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
+        found
+    }
+}
+
+impl Case<'_> {
+    fn number(&self, key: &str) -> f64 {
+        self.what[key].as_f64().unwrap_or_else(|| panic!("{}: no number {key}", self.name))
+    }
+
+    fn tensor(&self, key: &str) -> &Golden {
+        self.tensors.get(key).unwrap_or_else(|| panic!("{}: no tensor {key}", self.name))
+    }
+
+    /// The tensor, or none of its numbers if m = 1, where there are no circulants.
+    fn vectors(&self, key: &str) -> Vec<Vec<f64>> {
+        self.tensors.get(key).map_or_else(Vec::new, |golden| golden.vectors())
+    }
+
+    fn operator<T: Scalar>(&self, parameters: CirculantParameterisation) -> CirculantDiagonal<T> {
+        let factors = CirculantFactors { diagonals: self.vectors("d"), columns: self.vectors("c") };
+        let circulants = self.number("m") as usize - 1;
+        assert_eq!(factors.columns.len(), circulants, "{}: circulants", self.name);
+        CirculantDiagonal::new(parameters, &factors).expect("factors without zeros")
+    }
+
+    /// Compares with a tolerance relative to the largest number expected.
+    fn close(&self, what: &str, found: &[f64], want: &[f64], tolerance: f64) {
+        let most = want.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        self.close_at(what, (found, want), if most == 0.0 { 1.0 } else { most }, tolerance);
+    }
+
+    /// Compares with a tolerance relative to `size`.
+    fn close_at(&self, what: &str, (found, want): (&[f64], &[f64]), size: f64, tolerance: f64) {
+        assert_eq!(found.len(), want.len(), "{}: numbers of {what}", self.name);
+        for (k, (found, want)) in found.iter().zip(want).enumerate() {
+            let off = (found - want).abs() / size;
+            let name = &self.name;
+            assert!(off <= tolerance, "{name}: {what}[{k}] is {found}, expected {want}: {off:e}");
+        }
+    }
+
+    /// Compares gradients whose names start with `kind` with the golden ones, brought to the
+    /// parameters of the operator.
+    fn gradients(
+        &self,
+        kind: &str,
+        parameters: CirculantParameterisation,
+        grads: &Grads<f64>,
+        tolerance: f64,
+    ) {
+        let of = |name: &str| self.vectors(&format!("{kind}_{name}"));
+        let (d, a, b) = (self.vectors("d"), self.vectors("a"), self.vectors("b"));
+        let (gd, ga, gb) = (of("d"), of("a"), of("b"));
+        let each = |x: &[Vec<f64>], y: &[Vec<f64>], f: &dyn Fn(f64, f64) -> f64| -> Vec<Vec<f64>> {
+            let rows = x.iter().zip(y);
+            rows.map(|(x, y)| x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect()).collect()
+        };
+        let times = |x: f64, y: f64| x * y;
+        let n = d[0].len();
+        // Bins 0 and, for even n, n / 2 are real.
+        let inner =
+            |rows: &[Vec<f64>]| rows.iter().flat_map(|r| r[1..1 + (n - 1) / 2].to_vec()).collect();
+        let want: Vec<Vec<f64>> = match parameters {
+            Time => vec![gd.concat(), of("c").concat()],
+            Raw => vec![gd.concat(), ga.concat(), inner(&gb)],
+            Polar => {
+                let (aa, bb) = (each(&a, &ga, &times), each(&b, &gb, &times));
+                let (ab, ba) = (each(&a, &gb, &times), each(&b, &ga, &times));
+                let sizes = each(&aa, &bb, &|x, y| x + y);
+                let phases = each(&ab, &ba, &|x, y| x - y);
+                vec![each(&d, &gd, &times).concat(), sizes.concat(), inner(&phases)]
+            }
+        };
+        assert_eq!(grads.len(), want.len(), "{}", self.name);
+        let most = |of: &[f64]| of.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        for (k, numbers) in want.iter().enumerate() {
+            let what = format!("{kind}, {parameters:?}, parameter {k}");
+            // The two parts of one spectrum have one size: a part that is zero is zero to that.
+            let size = if k == 0 { most(numbers) } else { most(&want[1]).max(most(numbers)) };
+            let size = if size == 0.0 { 1.0 } else { size };
+            self.close_at(&what, (grads.get(k), numbers), size, tolerance);
+        }
+    }
+}
+
+const ALL: [CirculantParameterisation; 3] = [Time, Raw, Polar];
+
+#[test]
+fn golden_layers() {
+    for set in sets() {
+        let cases = set.cases("layer");
+        let keys = set.tensors.keys().filter(|key| key.starts_with("layer"));
+        let (mut compared, mut held) = (0, keys.count());
+        for case in &cases {
+            for parameters in ALL {
+                maps(case, parameters);
+                determinants(case, parameters);
+            }
+            compared += case.tensors.len();
+        }
+        // Every tensor of a layer belongs to a case that is announced and was compared.
+        held -= compared;
+        assert_eq!(held, 0, "{:?}: tensors of layers that are not announced", set.path);
+    }
+}
+
+/// Map, inverse, their gradients, dense form.
+fn maps(case: &Case<'_>, parameters: CirculantParameterisation) {
+    let op: CirculantDiagonal<f64> = case.operator(parameters);
+    let tolerance = case.number("rtol_f64");
+    let (x, g) = (case.tensor("x").rows(), case.tensor("G").rows());
+    let empty = || Mat::<f64>::zeros(x.rows(), x.cols());
+    let (mut y, mut dx, mut ws) = (empty(), empty(), Workspace::default());
+    let mut tape = Tape::default();
+    op.forward(x.view(), y.view_mut(), Some(&mut tape), &mut ws);
+    case.close("y", y.data(), &case.tensor("y").values, tolerance);
+    let mut grads = Grads::zeros(&op.params());
+    let args = Backward {
+        x: x.view(),
+        dy: g.view(),
+        tape: &tape,
+        dx: Some(dx.view_mut()),
+        grads: &mut grads,
+    };
+    op.backward(args, &mut ws);
+    case.close("gy_x", dx.data(), &case.tensor("gy_x").values, tolerance);
+    case.gradients("gy", parameters, &grads, tolerance);
+
+    let mut back = empty();
+    op.inverse(x.view(), back.view_mut(), &mut ws).expect("an inverse");
+    case.close("xinv", back.data(), &case.tensor("xinv").values, tolerance);
+    if let Some(want) = case.tensors.get("gi_x") {
+        let (mut dy, mut grads) = (empty(), Grads::zeros(&op.params()));
+        let inverted = op.inverse_backward(back.view(), g.view(), dy.view_mut(), &mut grads);
+        inverted.expect("an inverse");
+        case.close("gi_x", dy.data(), &want.values, tolerance);
+        case.gradients("gi", parameters, &grads, tolerance);
+    }
+    if let Some(want) = case.tensors.get("W") {
+        case.close("W", op.to_dense().data(), &want.values, tolerance);
+    }
+    let dense = op.inverse_dense().expect("an inverse");
+    let by_rows = Mat::from_fn(x.rows(), x.cols(), |i, j| {
+        (0..x.cols()).map(|k| dense.at(j, k) * x.at(i, k)).sum()
+    });
+    case.close("xinv, dense", by_rows.data(), &case.tensor("xinv").values, tolerance);
+    single(case, parameters);
+}
+
+/// The same in `f32`, whose errors grow with the condition.
+fn single(case: &Case<'_>, parameters: CirculantParameterisation) {
+    let op: CirculantDiagonal<f32> = case.operator(parameters);
+    let tolerance = case.number("rtol_f32");
+    let x: Mat<f32> = case.tensor("x").rows().cast();
+    let mut y = Mat::zeros(x.rows(), x.cols());
+    op.forward(x.view(), y.view_mut(), None, &mut Workspace::default());
+    case.close("y, f32", y.cast::<f64>().data(), &case.tensor("y").values, tolerance);
+    op.inverse(x.view(), y.view_mut(), &mut Workspace::default()).expect("an inverse");
+    let found = y.cast::<f64>();
+    let tolerance = tolerance * case.number("cond");
+    case.close("xinv, f32", found.data(), &case.tensor("xinv").values, tolerance);
+}
+
+/// Determinant and its gradients.
+fn determinants(case: &Case<'_>, parameters: CirculantParameterisation) {
+    let op: CirculantDiagonal<f64> = case.operator(parameters);
+    let tolerance = case.number("rtol_f64");
+    let (log_abs, sign) = (case.tensor("logabsdet").values[0], case.tensor("sign").values[0]);
+    let found = op.log_abs_det().expect("a determinant");
+    assert_eq!(found.sign, sign, "{}: sign", case.name);
+    let off = (found.log_abs - log_abs).abs();
+    let allowed = tolerance * log_abs.abs().max(1.0);
+    assert!(off <= allowed, "{}: {found:?}, expected {log_abs}", case.name);
+    let mut grads = Grads::zeros(&op.params());
+    op.log_det_backward(1.0, &mut grads).expect("a determinant");
+    case.gradients("gl", parameters, &grads, tolerance);
+    assert!(case.tensor("gl_x").values.iter().all(|&v| v == 0.0), "a determinant knows no rows");
+
+    let single: CirculantDiagonal<f32> = case.operator(parameters);
+    let found = single.log_abs_det().expect("a determinant");
+    assert_eq!(found.sign, sign, "{}: sign, f32", case.name);
+    let off = (found.log_abs - log_abs).abs();
+    let allowed = case.number("rtol_f32") * log_abs.abs().max(1.0);
+    assert!(off <= allowed, "{}: {found:?} in f32, expected {log_abs}", case.name);
+}
+
+/// The same map at every pixel: pixels are rows.
+#[test]
+fn golden_pixels() {
+    for set in sets() {
+        for case in set.cases("conv") {
+            let (x, want) = (case.tensor("x"), case.tensor("y"));
+            let [images, channels, height, width] = x.shape[..] else {
+                panic!("{}: images of shape {:?}", case.name, x.shape);
+            };
+            let pixels = height * width;
+            let place =
+                |row: usize, c: usize| (row / pixels * channels + c) * pixels + row % pixels;
+            let rows = Mat::from_fn(images * pixels, channels, |i, c| x.values[place(i, c)]);
+            for parameters in ALL {
+                let op: CirculantDiagonal<f64> = case.operator(parameters);
+                let mut y = Mat::zeros(rows.rows(), channels);
+                op.forward(rows.view(), y.view_mut(), None, &mut Workspace::default());
+                let want: Vec<f64> = (0..rows.rows() * channels)
+                    .map(|k| want.values[place(k / channels, k % channels)])
+                    .collect();
+                case.close("y", y.data(), &want, 1e-12);
+                let found = op.log_abs_det().expect("a determinant").log_abs * pixels as f64;
+                let want = &case.tensor("logdet_per_image").values;
+                case.close("logdet_per_image", &[found], want, 1e-12);
+            }
+        }
+    }
+}
+
+/// `diag(e) + diag(f) P` with the cyclic shift P, as a product of two diagonals and a circulant.
+#[test]
+fn golden_linear_factors() {
+    for set in sets() {
+        for case in set.cases("bidiag") {
+            let of = |key: &str| case.tensor(key).values.clone();
+            let factors = CirculantFactors::of_bidiagonal(&of("e"), &of("f"));
+            let factors = factors.expect("a real factor");
+            // Both diagonals may be scaled against each other; the golden ones start with one.
+            case.close("alpha", &factors.diagonals[0], &of("alpha"), 1e-12);
+            case.close("beta", &factors.diagonals[1], &of("beta"), 1e-12);
+            case.close("kappa", &factors.columns[0][1..2], &of("kappa"), 1e-12);
+            for parameters in ALL {
+                let op = CirculantDiagonal::<f64>::new(parameters, &factors);
+                let op = op.expect("factors without zeros");
+                case.close("M", op.to_dense().data(), &of("M"), 1e-12);
+                let found = op.log_abs_det().expect("a determinant");
+                case.close("det", &[found.sign * found.log_abs.exp()], &of("det"), 1e-11);
+            }
+        }
+    }
+}
+
+/// How much worse than the reference a fit may be.
+const FIT: f64 = 1.02;
+
+/// Fits of matrices and of rows do as well as those of the reference.
+#[test]
+fn golden_fits() {
+    for set in sets() {
+        let of = |key: &str| set.tensors.get(&format!("fit.{key}")).map(Golden::rows);
+        let reference = &set.about["fit_reference"];
+        let check = |name: &str, found: f64, want: &Value| {
+            let want = want.as_f64().unwrap_or_else(|| panic!("{:?}: no {name}", set.path));
+            assert!(found <= FIT * want, "{:?}: {name} is {found}, reference {want}", set.path);
+        };
+        let key = RngKey::new(3);
+        let best = |target: &CirculantTarget, factors, starts| {
+            let effort = CirculantEffort { factors, sweeps: 400, starts };
+            fit_circulant(target, effort, key).error
+        };
+        let matrix = |key: &str| of(key).unwrap_or_else(|| panic!("{:?}: no {key}", set.path));
+
+        let exact = recover_circulant(&matrix("exact_m2_n12")).expect("no zeros");
+        assert!(exact.error < 1e-14, "{:?}: recovered to {}", set.path, exact.error);
+
+        let smooth = CirculantTarget::matrix(&matrix("exp_kernel16"));
+        let sweeps = reference["exp_kernel16_m2_from_ones_sweeps"].as_object().expect("sweeps");
+        for (count, want) in sweeps {
+            let sweeps = count.parse().expect("a number of sweeps");
+            let effort = CirculantEffort { factors: 2, sweeps, starts: 1 };
+            check("exp_kernel16, m = 2", fit_circulant(&smooth, effort, key).error, want);
+        }
+        check("exp_kernel16, m = 3", best(&smooth, 3, 12), &reference["exp_kernel16_m3_best"]);
+
+        let gauss = CirculantTarget::matrix(&matrix("gauss12"));
+        check("gauss12, m = 2", best(&gauss, 2, 24), &reference["gauss12_m2_als_12starts"][0]);
+        check("gauss12, m = 4", best(&gauss, 4, 24), &reference["gauss12_m4_lm_best4"]);
+
+        let (x, y) = (matrix("X12x200"), matrix("Y12x200"));
+        let moment = |a: &Mat<f64>, b: &Mat<f64>| {
+            Mat::from_fn(a.rows(), b.rows(), |i, j| {
+                a.row(i).iter().zip(b.row(j)).map(|(a, b)| a * b).sum()
+            })
+        };
+        let size = y.data().iter().map(|v| v * v).sum();
+        let rows = CirculantTarget { inputs: Some(moment(&x, &x)), cross: moment(&y, &x), size };
+        for m in [2, 3, 4] {
+            let name = format!("data_m{m}_relres_best4");
+            check(&name, best(&rows, m, 24), &reference[&name]);
+        }
+    }
+}

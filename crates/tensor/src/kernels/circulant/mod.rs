@@ -1,0 +1,248 @@
+//! Products of diagonal and circulant matrices on many rows.
+//!
+//! `y = diag(d_0) circ(c_0) diag(d_1) ⋯ circ(c_{m-2}) diag(d_{m-1}) x`, n features,
+//! `circ(c)[i, j] = c[(i - j) mod n]`, so that `circ(c) = F⁻¹ diag(F c) F` with the Fourier matrix F.
+//!
+//! Two rows a and b are one complex row `a + i b`: a real circulant keeps them apart, and the
+//! spectrum is never untangled. As many of these as a register has numbers stand side by side in a
+//! tile (features, re and im of each), and butterflies run down the features with one twiddle factor
+//! for all. Transform, product and way back are done for all circulants while the tile is in cache.
+//!
+//! Numerical notes: both rows of a pair share the rounding of the larger one, so every row is first
+//! brought to the order of one by a power of two, which is exact; a row that is not finite spoils
+//! its partner. Gradients of parameters are summed over the rows of a tile in `T` and then in `f64`;
+//! there the rows of a tile share one power of two. Spectra are made in `f64`.
+
+mod backward;
+mod butterfly;
+mod cyclic;
+mod passes;
+mod plan;
+mod registers;
+mod values;
+
+pub use cyclic::CyclicTransform;
+pub use values::{dense, log_of_product};
+
+use crate::kernels::transpose::{from_columns, to_columns};
+use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
+use cyclic::Multiply;
+use passes::there_and_back;
+use registers::{Complex, Job, Lanes, Number, Pass, dispatch, numbers_for, numbers_of, registers};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Rows computed as one piece: whole tiles of every machine.
+const BLOCK_ROWS: usize = 64;
+
+/// A product of m diagonal and m - 1 circulant matrices, ready to be applied.
+#[derive(Clone, Debug)]
+pub struct CirculantChain<T> {
+    transform: Arc<CyclicTransform<T>>,
+    /// (m, n), d_0 first.
+    diagonals: Vec<T>,
+    /// (m - 1, length of the plan), in the order of the plan.
+    factors: Vec<[T; 2]>,
+}
+
+/// Gradients of a chain, added over rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChainGrads {
+    /// Of d_0 to d_{m-1}, (m, n).
+    pub diagonals: Vec<f64>,
+    /// Of the columns c_0 to c_{m-2}, (m - 1, n).
+    pub columns: Vec<f64>,
+}
+
+impl<T: Scalar> CirculantChain<T> {
+    /// From diagonals (m, n), d_0 first, and the half spectra of the columns c_0 to c_{m-2}.
+    ///
+    /// # Panics
+    /// If there are not m diagonals, or bins are missing.
+    #[must_use]
+    #[track_caller]
+    pub fn new(
+        transform: Arc<CyclicTransform<T>>,
+        diagonals: Vec<T>,
+        spectra: &[Vec<[f64; 2]>],
+    ) -> Self {
+        let numbers = (spectra.len() + 1) * transform.features();
+        assert_eq!(diagonals.len(), numbers, "numbers of {} diagonals", spectra.len() + 1);
+        let factors = spectra.iter().flat_map(|half| transform.factors(half)).collect();
+        Self { transform, diagonals, factors }
+    }
+
+    /// Features n.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.transform.features()
+    }
+
+    fn diagonal(&self, index: usize) -> &[T] {
+        &self.diagonals[index * self.features()..][..self.features()]
+    }
+
+    fn factors(&self, index: usize) -> &[[T; 2]] {
+        let len = self.transform.plan.len();
+        &self.factors[index * len..][..len]
+    }
+
+    fn circulants(&self) -> usize {
+        self.factors.len() / self.transform.plan.len()
+    }
+
+    /// Multiply-adds for one row: see [`CyclicTransform::macs_per_row`], and one for each number of
+    /// a diagonal. Powers of two are not counted.
+    #[must_use]
+    pub fn macs_per_row(&self) -> u64 {
+        self.circulants() as u64 * self.transform.macs_per_row() + self.diagonals.len() as u64
+    }
+
+    /// `y = W x` for each row of `x` and `y` (rows, n).
+    ///
+    /// # Panics
+    /// If the shapes do not fit.
+    #[track_caller]
+    pub fn forward(&self, x: MatRef<'_, T>, y: MatMut<'_, T>) {
+        assert_eq!((x.rows(), x.cols()), (y.rows(), self.features()), "input of a chain");
+        assert_eq!(y.cols(), self.features(), "output of a chain");
+        let any: &dyn Any = self;
+        if let Some(single) = any.downcast_ref::<CirculantChain<f32>>() {
+            forward_rows(single, x.of_scalar(), y.of_scalar());
+        } else if let Some(double) = any.downcast_ref::<CirculantChain<f64>>() {
+            forward_rows(double, x.of_scalar(), y.of_scalar());
+        }
+    }
+}
+
+fn forward_rows<T: Number>(chain: &CirculantChain<T>, x: MatRef<'_, T>, y: MatMut<'_, T>) {
+    parallel::for_each(y.row_blocks(BLOCK_ROWS), |k, y| {
+        let rows = y.rows();
+        let x = x.rows_range(k * BLOCK_ROWS, rows);
+        dispatch(rows, Forward { chain, x, y });
+    });
+}
+
+/// A block of rows on its way through a chain.
+struct Forward<'a, 'b, T> {
+    chain: &'a CirculantChain<T>,
+    x: MatRef<'a, T>,
+    y: MatMut<'b, T>,
+}
+
+impl<T: Number> Job<T> for Forward<'_, '_, T> {
+    type Output = ();
+
+    fn run<V: Lanes<Number = T>>(mut self) {
+        let (chain, len) = (self.chain, self.chain.transform.plan.len());
+        let mut memory = Scratch::new(numbers_for::<V>(len));
+        let tile = registers::<V>(&mut memory, len);
+        for start in (0..self.x.rows()).step_by(2 * V::WIDTH) {
+            let rows = (self.x.rows() - start).min(2 * V::WIDTH);
+            load(self.x.rows_range(start, rows), tile, chain.features());
+            let one = V::run(Everywhere(T::ONE));
+            let [power, back] = match chain.circulants() {
+                0 => [one, one],
+                _ => powers(V::run(Largest(&*tile))),
+            };
+            let diagonal = chain.diagonal(chain.circulants());
+            V::run(Scale { tile, diagonal, powers: power });
+            for j in (0..chain.circulants()).rev() {
+                there_and_back(&chain.transform.plan, tile, &mut Multiply(chain.factors(j)));
+                let powers = if j == 0 { back } else { one };
+                V::run(Scale { tile, diagonal: chain.diagonal(j), powers });
+            }
+            let mut y = self.y.reborrow().rows_range(start, rows);
+            from_columns(numbers_of(&mut tile[..chain.features()]), 2 * V::WIDTH, &mut y);
+        }
+    }
+}
+
+/// The same number in all lanes.
+struct Everywhere<T>(T);
+
+impl<V: Lanes> Pass<V> for Everywhere<V::Number> {
+    type Output = Complex<V>;
+
+    #[inline(always)]
+    fn run(self) -> Complex<V> {
+        Complex { re: V::splat(self.0), im: V::splat(self.0) }
+    }
+}
+
+/// Rows become the first `features` registers of a tile, the first half of them real parts; the
+/// others become zero.
+fn load<V: Lanes>(x: MatRef<'_, V::Number>, tile: &mut [Complex<V>], features: usize) {
+    let (inside, beyond) = tile.split_at_mut(features);
+    numbers_of(beyond).fill(V::Number::ZERO);
+    let inside = numbers_of(inside);
+    if x.rows() < 2 * V::WIDTH {
+        inside.fill(V::Number::ZERO);
+    }
+    to_columns(x, 2 * V::WIDTH, inside);
+}
+
+/// The largest absolute value of each row.
+struct Largest<'a, V>(&'a [Complex<V>]);
+
+impl<V: Lanes> Pass<V> for Largest<'_, V> {
+    type Output = Complex<V>;
+
+    #[inline(always)]
+    fn run(self) -> Complex<V> {
+        let mut most = Complex::<V>::zero();
+        for value in self.0 {
+            most = Complex { re: most.re.larger(value.re), im: most.im.larger(value.im) };
+        }
+        most
+    }
+}
+
+/// Powers of two that bring numbers of the given sizes to the order of one, and their inverses.
+fn powers<V: Lanes>(sizes: Complex<V>) -> [Complex<V>; 2] {
+    let (mut there, mut back) = ([sizes], [sizes]);
+    for (there, back) in numbers_of(&mut there).iter_mut().zip(numbers_of(&mut back)) {
+        let power = power_of(there.to_f64());
+        (*there, *back) = (V::Number::from_f64(power), V::Number::from_f64(1.0 / power));
+    }
+    [there[0], back[0]]
+}
+
+/// One over the power of two next below `size`, within what `f32` can be multiplied by and divided
+/// by; one for zero and what is not finite.
+fn power_of(size: f64) -> f64 {
+    /// Far from the ends of the exponents of `f32`, -126 and 127.
+    const FARTHEST: i64 = 100;
+    if size == 0.0 || !size.is_finite() {
+        return 1.0;
+    }
+    let exponent = (size.to_bits() >> 52) as i64 - 1023;
+    let exponent = exponent.clamp(-FARTHEST, FARTHEST);
+    f64::from_bits(((1023 - exponent) as u64) << 52)
+}
+
+/// Multiplies by a diagonal, and lane by lane by powers of two; registers beyond the diagonal become
+/// zero.
+struct Scale<'a, V: Lanes> {
+    tile: &'a mut [Complex<V>],
+    diagonal: &'a [V::Number],
+    powers: Complex<V>,
+}
+
+impl<V: Lanes> Pass<V> for Scale<'_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (inside, beyond) = self.tile.split_at_mut(self.diagonal.len());
+        for (value, &d) in inside.iter_mut().zip(self.diagonal) {
+            *value = value.each_times(self.powers).scaled(d);
+        }
+        for value in beyond {
+            *value = Complex::zero();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
