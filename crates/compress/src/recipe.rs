@@ -361,7 +361,9 @@ fn advice(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("unknown variant `")?;
     let (word, _) = rest.split_once('`')?;
     OpSpec::KINDS.contains(&word).then(|| {
-        format!("`{word}` is an operator, not a method; `linwright ls methods` lists the methods")
+        format!(
+            "`{word}` is an operator, not a method; write `method: structured, operator: {{kind: {word}}}`"
+        )
     })
 }
 
@@ -443,7 +445,7 @@ tables:
             assert!(told || message.contains("did you mean `low_rank`?"), "{message}");
         }
         let message = error(&GOOD.replacen("method: low_rank, rank: 4}", "method: kronecker}", 1));
-        assert!(message.contains("`linwright ls methods` lists the methods"), "{message}");
+        assert!(message.contains("operator: {kind: kronecker}"), "{message}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! block itself.
 
 use super::regression::{Regression, solve_normal};
-use super::{Form, Found, assemble};
+use super::{Found, Procedure, assemble};
 use crate::FitError;
 use linwright_ops::{OpSpec, Shape};
 use linwright_tensor::{Mat, RngKey};
@@ -30,13 +30,13 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
         weights.extend(block.into_vec());
     }
     let op = assemble(spec, shape, &[&weights])?;
-    Ok(Found { op, error: regression.error(&dense), form: Form::Closed, iterations: 0 })
+    Ok(Found { op, error: regression.error(&dense), procedure: Procedure::Closed, iterations: 0 })
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fit::planted::{assert_recovers, distance, fitted, noisy};
-    use crate::fit::{FitOptions, Form, Target};
+    use crate::fit::{FitOptions, Procedure, Target};
     use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
     use linwright_tensor::Mat;
     use linwright_tensor::kernels::gemm::Arg;
@@ -56,16 +56,14 @@ mod tests {
         let (x, y) = noisy(Shape { out: 6, inp: 8 }, 4);
         let target = Target::Samples { x: x.view(), y: y.view() };
         let fit = fitted(&spec(2), &target, &FitOptions::default());
-        assert_eq!(fit.form, Form::Closed);
+        assert_eq!(fit.procedure, Procedure::Closed);
         let found = fit.op.to_dense().expect("is linear");
         for k in 0..2 {
             let x = x.view().columns(4 * k, 4).to_mat();
             let y = y.view().columns(3 * k, 3).to_mat();
             let inputs = crate::fit::planted::inputs_of(&x);
-            let cross = super::super::regression::multiply(
-                Arg::Transposed(y.view()),
-                x.view().into(),
-            );
+            let cross =
+                super::super::regression::multiply(Arg::Transposed(y.view()), x.view().into());
             let alone = super::Regression::of_moments(&inputs, cross.view(), 0.0).least_squares();
             let block = Mat::from_fn(3, 4, |i, j| found.at(3 * k + i, 4 * k + j));
             assert!(distance(&block, &alone) < 1e-10, "block {k}");

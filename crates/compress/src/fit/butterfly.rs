@@ -43,7 +43,8 @@ fn peel(mut rest: Mat<f64>, factors: usize) -> Vec<f64> {
             let like = |i: &usize| (i ^ k) & !within == 0 && (i ^ k) & (2 * half - 1) == 0;
             let rows: Vec<usize> = (0..n).filter(like).collect();
             let at = |i: usize| [rest.at(i, first), rest.at(i, first + half)];
-            let row = if level + 1 == levels { at(k) } else { direction(rows.iter().map(|&i| at(i))) };
+            let row =
+                if level + 1 == levels { at(k) } else { direction(rows.iter().map(|&i| at(i))) };
             let place = if k & half == 0 { 0 } else { 2 };
             pairs[level * n / 2 + pair][place..place + 2].copy_from_slice(&row);
             for &i in &rows {

@@ -1,14 +1,14 @@
 //! Dense weights: the target itself, or least squares `D S⁺`.
 
 use super::regression::Regression;
-use super::{Form, Found};
+use super::{Found, Procedure};
 use linwright_ops::{Dense, Op};
 
 pub(super) fn fit(regression: &Regression<'_>) -> Found {
     let weight = regression.least_squares();
     let error = regression.error(&weight);
     let op = Op::Linear(Box::new(Dense::new(weight)));
-    Found { op, error, form: Form::Closed, iterations: 0 }
+    Found { op, error, procedure: Procedure::Closed, iterations: 0 }
 }
 
 #[cfg(test)]

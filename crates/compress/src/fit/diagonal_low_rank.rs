@@ -1,6 +1,6 @@
 //! A diagonal plus two thin factors: alternating least squares, then training.
 //!
-//! Given the other parts each is a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S Vᵀ)⁺` and
+//! Given the other parts each has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S Vᵀ)⁺` and
 //! `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal taken off from D and B. The alternation begins with the best
 //! low rank for a given diagonal: zeros, and then the best diagonal alone; it comes down slowly near
 //! a minimum, so that L-BFGS has the last word. Rank 0 is one closed form.
@@ -10,7 +10,7 @@
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, solve_normal, squares, subtract};
-use super::{Context, Form, Found, low_rank, trained};
+use super::{Context, Found, Procedure, low_rank, trained};
 use crate::FitError;
 use linwright_ops::{DiagonalLowRank, DiagonalLowRankSpec, LowRank, Op, OpSpec};
 use linwright_tensor::Mat;
@@ -46,11 +46,12 @@ pub(super) fn fit(
         let (u, v) = (Mat::zeros(shape.out, 0), Mat::zeros(0, shape.inp));
         let parts = Parts { d: alone, u, v };
         let error = problem.error(&parts);
-        return Ok(Found { op: parts.op(), error, form: Form::Closed, iterations: 0 });
+        return Ok(Found { op: parts.op(), error, procedure: Procedure::Closed, iterations: 0 });
     }
     let rows = regression.rows();
     let mut best: Option<Found> = None;
-    for d in [vec![0.0; alone.len()], alone] {
+    let starts = context.options.starts.max(1) as usize;
+    for d in [vec![0.0; alone.len()], alone].into_iter().take(starts) {
         let parts = problem.begin(d, spec.rank)?;
         let error = problem.error(&parts);
         let (parts, _, sweeps) =
@@ -60,7 +61,10 @@ pub(super) fn fit(
             })?;
         let found = trained::descend(parts.op(), &rows, context)?;
         let iterations = sweeps + found.iterations;
-        best = Some(Found::better(best, Found { form: Form::Alternating, iterations, ..found }));
+        best = Some(Found::better(
+            best,
+            Found { procedure: Procedure::Alternating, iterations, ..found },
+        ));
     }
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
@@ -77,9 +81,9 @@ impl Problem<'_> {
         let shape = self.regression.shape();
         let spread = thin.map(|(u, v)| (u, self.regression.times_second(v)));
         let number = |i: usize| {
-            let thin = spread.as_ref().map_or(0.0, |(u, v)| {
-                (0..u.cols()).map(|r| u.at(i, r) * v.at(r, i)).sum::<f64>()
-            });
+            let thin = spread
+                .as_ref()
+                .map_or(0.0, |(u, v)| (0..u.cols()).map(|r| u.at(i, r) * v.at(r, i)).sum::<f64>());
             let own = self.regression.second_at(i, i);
             if own > 0.0 { (self.regression.cross().at(i, i) - thin) / own } else { 0.0 }
         };

@@ -10,7 +10,7 @@
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
-use super::{Context, Form, Found, assemble};
+use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
 use linwright_ops::{OpSpec, Shape};
 use linwright_tensor::kernels::gemm::Arg;
@@ -39,7 +39,7 @@ pub(super) fn fit(
     let shapes = Shapes { terms: params[0].shape[0], left: side(0), right: side(1) };
     let mut factors = project(regression.least_squares().view(), shapes)?;
     let mut error = regression.error(&dense(&factors, shapes));
-    let (mut form, mut iterations) = (Form::Closed, 0);
+    let (mut procedure, mut iterations) = (Procedure::Closed, 0);
     if let Some(second) = regression.second() {
         let cross = rearranged(regression.cross().view(), shapes.left, shapes.right);
         let square = |side: usize| Shape { out: side, inp: side };
@@ -53,12 +53,12 @@ pub(super) fn fit(
             balance(a, b);
             Ok(regression.error(&dense(&[a.clone(), b.clone()], shapes)))
         };
-        form = Form::Alternating;
+        procedure = Procedure::Alternating;
         (factors, error, iterations) =
             alternate((factors, error), regression.power(), context, step)?;
     }
     let op = assemble(spec, regression.shape(), &[factors[0].data(), factors[1].data()])?;
-    Ok(Found { op, error, form, iterations })
+    Ok(Found { op, error, procedure, iterations })
 }
 
 /// R(W), (o1 i1, o2 i2).
@@ -104,9 +104,8 @@ fn half(
     second: Arg<'_, f64>,
 ) -> Result<Mat<f64>, FitError> {
     let (terms, side) = (fixed.rows(), shape.inp);
-    let stacked = Mat::from_fn(shape.out, terms * side, |o, at| {
-        fixed.at(at / side, o * side + at % side)
-    });
+    let stacked =
+        Mat::from_fn(shape.out, terms * side, |o, at| fixed.at(at / side, o * side + at % side));
     let products = multiply(Arg::Transposed(stacked.view()), stacked.view().into());
     let pairs = Mat::from_fn(terms * terms, side * side, |kl, ij| {
         products.at((kl / terms) * side + ij / side, (kl % terms) * side + ij % side)
@@ -119,13 +118,10 @@ fn half(
     });
     let wanted = multiply(fixed.view().into(), cross);
     let outs = wanted.cols() / moved;
-    let wanted = Mat::from_fn(outs, terms * moved, |p, at| {
-        wanted.at(at / moved, p * moved + at % moved)
-    });
+    let wanted =
+        Mat::from_fn(outs, terms * moved, |p, at| wanted.at(at / moved, p * moved + at % moved));
     let solved = solve_normal(normal.view(), wanted.view(), "normal matrix of Kronecker factors")?;
-    Ok(Mat::from_fn(terms, outs * moved, |k, at| {
-        solved.at(at / moved, k * moved + at % moved)
-    }))
+    Ok(Mat::from_fn(terms, outs * moved, |k, at| solved.at(at / moved, k * moved + at % moved)))
 }
 
 /// Gives the factors of every term one norm.
@@ -173,7 +169,7 @@ mod tests {
             let expected = power(&s[terms.min(s.len())..]) / power(&s);
             let found = fit.relative_error;
             assert!((found - expected).abs() < 1e-10, "{terms} terms: {found} and {expected}");
-            assert_eq!(fit.form, Form::Closed);
+            assert_eq!(fit.procedure, Procedure::Closed);
         }
     }
 

@@ -7,11 +7,11 @@
 //! singular value decomposition.
 
 use super::regression::{Regression, multiply, numerics};
-use super::{Form, Found};
+use super::{Found, Procedure};
 use crate::FitError;
 use linwright_ops::{LowRank, Op, OpSpec};
-use linwright_tensor::{Mat, RngKey};
 use linwright_tensor::linalg::svd;
+use linwright_tensor::{Mat, RngKey};
 
 pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, FitError> {
     let template = spec.random::<f64>(regression.shape(), RngKey::new(0))?;
@@ -19,7 +19,7 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
     let (u, v) = factors(regression, rank)?;
     let error = regression.error(&multiply(u.view().into(), v.view().into()));
     let op = Op::Linear(Box::new(LowRank::new(u, v)));
-    Ok(Found { op, error, form: Form::Closed, iterations: 0 })
+    Ok(Found { op, error, procedure: Procedure::Closed, iterations: 0 })
 }
 
 /// Factors U (out, rank) and V (rank, inp) of the best map of a rank. Each column of U and row of V
@@ -30,9 +30,8 @@ pub(crate) fn factors(
 ) -> Result<(Mat<f64>, Mat<f64>), FitError> {
     let (whitened, out) = (regression.whitened(), regression.shape().out);
     let decomposed = svd(whitened.view()).map_err(numerics("whitened cross moment"))?;
-    let right = Mat::from_fn(rank, whitened.cols(), |r, j| {
-        decomposed.s[r] * decomposed.vt.at(r, j)
-    });
+    let right =
+        Mat::from_fn(rank, whitened.cols(), |r, j| decomposed.s[r] * decomposed.vt.at(r, j));
     let mut v = regression.unwhiten(right);
     let mut u = Mat::from_fn(out, rank, |i, r| decomposed.u.at(i, r));
     for r in 0..rank {

@@ -1,14 +1,15 @@
 //! Fitting any operator to a dense weight or to data.
 //!
-//! [`project`] gives the member of a family nearest to a weight in the Frobenius norm,
+//! [`project`] gives the member of a kind nearest to a weight in the Frobenius norm,
 //! [`fit_operator`] the one with the least `E|y - op(x)|²` of moments or samples: a weight is the case
 //! `E[x xᵀ] = 1`. All numbers are `f64`.
 //!
-//! | family | of a weight | of moments | planted members |
+//! | kind | of a weight | of moments | planted members |
 //! | --- | --- | --- | --- |
 //! | dense, low rank, block diagonal (BH1), diagonal | closed | closed | recovered |
 //! | Kronecker, Monarch | closed | alternating from the closed form | recovered |
 //! | diagonal plus low rank, sums | alternating, then trained | the same | recovered where parts can be told apart |
+//! | circulant and diagonal | alternating, then trained | the same | recovered |
 //! | butterfly of matrices | peeled, then trained | the same | recovered |
 //! | butterfly of angles, rotor, BH-m, products | trained | trained | found with enough starts |
 //! | rotor networks, operators of other crates | trained | not linear: samples; linear: trained | not promised |
@@ -17,11 +18,12 @@
 //! *trained* is L-BFGS on all data at once from several starts, of which the best is kept. Trained
 //! fits need nothing but forward and backward: see [`fit_from`] for operators of other crates.
 //!
-//! A family is one file and one line of [`solve`]; without a line it is trained.
+//! A kind is one file and one line of [`solve`]; without a line it is trained.
 
 mod alternate;
 mod block_diagonal;
 mod butterfly;
+mod circulant_diagonal;
 mod dense;
 mod diagonal_low_rank;
 mod kronecker;
@@ -86,9 +88,9 @@ impl Default for FitOptions {
     }
 }
 
-/// Which kind of fit it was.
+/// How an operator was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Procedure {
     /// The optimum in closed form.
     Closed,
     /// Closed forms of parts in turn, no step of which makes things worse.
@@ -97,7 +99,7 @@ pub enum Form {
     Trained,
 }
 
-impl Form {
+impl Procedure {
     /// The word for it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -117,26 +119,26 @@ pub struct OperatorFit {
     /// `E|y - op(x)|²` over `E|y|²`, or the error itself where the target is zero; of a weight the
     /// squared Frobenius norms.
     pub relative_error: f64,
-    /// Which kind of fit it was.
-    pub form: Form,
+    /// How it was found.
+    pub procedure: Procedure,
     /// Iterations of the start that was kept; 0 in closed form.
     pub iterations: u64,
     /// Directions of the input that were left out since no sample had them.
     pub dropped_directions: usize,
 }
 
-/// What fits of all families share.
+/// What fits of all kinds share.
 pub(crate) struct Context<'a> {
     options: &'a FitOptions,
     control: &'a mut dyn Control,
 }
 
-/// What a family's fit found.
+/// What a kind's fit found.
 struct Found {
     op: Op<f64>,
     /// Not divided by the power of the target.
     error: f64,
-    form: Form,
+    procedure: Procedure,
     iterations: u64,
 }
 
@@ -153,9 +155,9 @@ impl Found {
         for p in self.op.map().params() {
             check_finite(&p.name, p.values, "the fitted operator")?;
         }
-        let Self { op, error, form, iterations } = self;
+        let Self { op, error, procedure, iterations } = self;
         let relative_error = if power > 0.0 { error / power } else { error };
-        Ok(OperatorFit { op, relative_error, form, iterations, dropped_directions })
+        Ok(OperatorFit { op, relative_error, procedure, iterations, dropped_directions })
     }
 }
 
@@ -208,7 +210,7 @@ fn check_finite(what: &str, values: &[f64], stage: &'static str) -> Result<(), F
     Err(FitError::NonFinite { what: what.to_owned(), stage: stage.to_owned() })
 }
 
-/// The operator of a family with the least squared error for a target.
+/// The operator of a kind with the least squared error for a target.
 ///
 /// # Errors
 /// [`FitError`]: no operator of these options has this shape, parts of the target do not belong
@@ -223,7 +225,8 @@ pub fn fit_operator(
     let mut context = Context { options, control };
     if let (OpSpec::RotorNetwork(_), Target::Samples { x, y }) = (spec, target) {
         let (rows, shape) = (samples(*x, *y), target.shape());
-        return trained::fit(spec, shape, &rows, &mut context)?.finish(rows.power, 0);
+        let found = trained::fit(spec, shape, (&rows, None), &mut context)?;
+        return found.finish(rows.power, 0);
     }
     with_regression(target, |regression| {
         let found = solve(spec, regression, None, &mut context)?;
@@ -231,7 +234,7 @@ pub fn fit_operator(
     })
 }
 
-/// The member of a family nearest to a weight (out, inp) in the Frobenius norm.
+/// The member of a kind nearest to a weight (out, inp) in the Frobenius norm.
 ///
 /// # Errors
 /// As [`fit_operator`].
@@ -300,7 +303,7 @@ fn with_regression<R>(
     }
 }
 
-/// One line a family. `from` is where a trained fit begins instead of at its own starts.
+/// One line a kind. `from` is where a trained fit begins instead of at its own starts.
 fn solve(
     spec: &OpSpec,
     regression: &Regression<'_>,
@@ -309,7 +312,12 @@ fn solve(
 ) -> Result<Found, FitError> {
     let trained = |context: &mut Context<'_>| match from {
         Some(op) => trained::descend(op.clone(), &regression.rows(), context),
-        None => trained::fit(spec, regression.shape(), &regression.rows(), context),
+        None => {
+            let map = || Regression::of_weight(regression.least_squares().view()).rows();
+            let weight = regression.second().map(|_| map());
+            let rows = (&regression.rows(), weight.as_ref());
+            trained::fit(spec, regression.shape(), rows, context)
+        }
     };
     match spec {
         OpSpec::Dense(_) => Ok(dense::fit(regression)),
@@ -323,10 +331,14 @@ fn solve(
         OpSpec::Butterfly(options) if !options.orthogonal && from.is_none() => {
             butterfly::fit(spec, regression, context)
         }
+        OpSpec::CirculantDiagonal(options) if from.is_none() => {
+            circulant_diagonal::fit(options, regression, context)
+        }
         OpSpec::Sum(options) => sum::fit(options, regression, context),
         OpSpec::RotorNetwork(_) => Err(needs_samples()),
         OpSpec::BlockHadamard(_)
         | OpSpec::Butterfly(_)
+        | OpSpec::CirculantDiagonal(_)
         | OpSpec::Rotor(_)
         | OpSpec::Product(_)
         | OpSpec::External { .. } => trained(context),

@@ -11,7 +11,7 @@
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
-use super::{Context, Form, Found, assemble};
+use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
 use linwright_ops::{OpSpec, Shape};
 use linwright_tensor::linalg::svd;
@@ -35,9 +35,9 @@ pub(super) fn fit(
     let blocks = template.map().params()[1].shape[0];
     let mut factors = project(&regression.least_squares(), blocks)?;
     let mut error = regression.error(&factors.dense());
-    let (mut form, mut iterations) = (Form::Closed, 0);
+    let (mut procedure, mut iterations) = (Procedure::Closed, 0);
     if regression.second().is_some() {
-        form = Form::Alternating;
+        procedure = Procedure::Alternating;
         let step = |factors: &mut Factors, _: &mut Context<'_>| {
             factors.fit_left(regression)?;
             for k in 0..blocks {
@@ -49,7 +49,7 @@ pub(super) fn fit(
             alternate((factors, error), regression.power(), context, step)?;
     }
     let op = assemble(spec, regression.shape(), &[factors.left.data(), factors.right.data()])?;
-    Ok(Found { op, error, form, iterations })
+    Ok(Found { op, error, procedure, iterations })
 }
 
 /// The nearest Monarch map of b blocks.
@@ -98,7 +98,8 @@ impl Factors {
         let mut spread = Mat::zeros(b * q, inp);
         for k in 0..b {
             let second = regression.second_block((k * p, p), (0, inp));
-            let rows = multiply(self.right.view().rows_range(k * q, q).into(), second.view().into());
+            let rows =
+                multiply(self.right.view().rows_range(k * q, q).into(), second.view().into());
             spread.view_mut().rows_range(k * q, q).copy_from(rows.view());
         }
         for j in 0..q {
@@ -129,9 +130,8 @@ impl Factors {
         let second = regression.second_block((0, b * p), (k * p, p));
         let explained = multiply(others.view().into(), second.view().into());
         let wanted = Mat::from_fn(q, p, |j, c| {
-            let cross = |i: usize| {
-                self.left.at(j * b + i, k) * regression.cross().at(i * q + j, k * p + c)
-            };
+            let cross =
+                |i: usize| self.left.at(j * b + i, k) * regression.cross().at(i * q + j, k * p + c);
             let sum = (0..b).map(cross).sum::<f64>() - explained.at(j, c);
             let own = products.at(j, k);
             if own > 0.0 { sum / own } else { 0.0 }

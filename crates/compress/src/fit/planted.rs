@@ -1,4 +1,4 @@
-//! What tests of fits share: random matrices, moments, and members of a family to be recovered.
+//! What tests of fits share: random matrices, moments, and members of a kind to be recovered.
 
 use super::regression::{Inputs, multiply};
 use super::{FitOptions, OperatorFit, Target, fit_operator};
@@ -52,7 +52,7 @@ pub(crate) fn distance(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     (away / b.data().iter().map(|b| b * b).sum::<f64>()).sqrt()
 }
 
-/// Distances of the operators found for a random member of a family: from its dense weight, and
+/// Distances of the operators found for a random member of a kind: from its dense weight, and
 /// from moments of correlated inputs.
 pub(crate) fn recovered(spec: &OpSpec, shape: Shape, seed: u64, options: &FitOptions) -> [f64; 2] {
     let member = spec.random::<f64>(shape, RngKey::new(seed)).expect("exists");
@@ -69,7 +69,7 @@ pub(crate) fn recovered(spec: &OpSpec, shape: Shape, seed: u64, options: &FitOpt
     })
 }
 
-/// Recovers members of a family by a closed or alternating form, to rounding.
+/// Recovers members of a kind in closed form or by alternation, to rounding.
 pub(crate) fn assert_recovers(spec: &OpSpec, shape: Shape) {
     let options = FitOptions { tolerance: 0.0, ..FitOptions::default() };
     for seed in 0..2 {
@@ -89,7 +89,7 @@ pub(crate) fn noisy(shape: Shape, seed: u64) -> (Mat<f64>, Mat<f64>) {
     (x, y)
 }
 
-/// Fits a family to a problem that it cannot solve and asserts that no step of the alternation
+/// Fits a kind to a problem that it cannot solve and asserts that no step of the alternation
 /// made it worse; gives the relative error before the first step and in the end.
 pub(crate) fn assert_monotone(spec: &OpSpec, shape: Shape) -> [f64; 2] {
     let (x, y) = noisy(shape, 3);

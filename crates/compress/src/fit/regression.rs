@@ -1,4 +1,4 @@
-//! Least squares of linear maps, known by their moments: the form that every family is fitted in.
+//! Least squares of linear maps, known by their moments: the form that every kind is fitted in.
 //!
 //! With `S = Q diag(w) Qᵀ = L Lᵀ`, L = Q diag(√w), and `B = D L⁻ᵀ`, the error of a map A (out, inp) is
 //! `|A L - B|² + rest`, where the rest is what no linear map explains. The rows of Lᵀ with those of

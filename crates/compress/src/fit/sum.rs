@@ -1,12 +1,12 @@
 //! Sums: every term is fitted to what the others leave, in turn, then all are trained together.
 //!
-//! A term is fitted by its own family's form; if that does not lower the error, the term stays as it
+//! A term is fitted by its own kind's form; if that does not lower the error, the term stays as it
 //! was, so that no step makes things worse. A start begins with no terms at all, each with another
 //! term first: whoever comes first takes what all could explain. L-BFGS has the last word.
 
 use super::alternate::alternate;
 use super::regression::Regression;
-use super::{Context, FitOptions, Form, Found, solve, trained};
+use super::{Context, FitOptions, Found, Procedure, solve, trained};
 use crate::FitError;
 use linwright_ops::{Op, OpSpec, Sum, SumSpec};
 use linwright_tensor::Mat;
@@ -58,7 +58,7 @@ pub(super) fn fit(
         let op = Op::Linear(Box::new(Sum::new(terms)?));
         let found = trained::descend(op, &rows, context)?;
         let iterations = 1 + sweeps + found.iterations;
-        let found = Found { form: Form::Alternating, iterations, ..found };
+        let found = Found { procedure: Procedure::Alternating, iterations, ..found };
         best = Some(Found::better(best, found));
         if best.as_ref().is_some_and(|best| best.error <= 1e-20 * regression.power()) {
             break;
@@ -101,7 +101,7 @@ fn sweep(
 #[cfg(test)]
 mod tests {
     use crate::fit::planted::{assert_monotone, recovered};
-    use crate::fit::{FitOptions, Form};
+    use crate::fit::{FitOptions, Procedure};
     use linwright_ops::{
         BlockHadamardSpec, KroneckerSpec, LowRankSpec, MonarchSpec, OpSpec, RotorSpec, Shape,
         SumSpec,
@@ -149,6 +149,6 @@ mod tests {
         let spec = sum(vec![kronecker(), low_rank(2)]);
         let [first, found] = assert_monotone(&spec, Shape { out: 9, inp: 9 });
         assert!(found < first, "{found} after {first}");
-        assert_eq!(Form::Alternating.name(), "alternating");
+        assert_eq!(Procedure::Alternating.name(), "alternating");
     }
 }

@@ -1,29 +1,35 @@
 //! Fitting an operator of which only forward and backward are known: L-BFGS on all rows at once.
 //!
 //! Linear operators are trained on the rows that carry the moments, others on samples. Of several
-//! starts the best is kept, and the first that leaves no error ends the search.
+//! starts the best is kept, and the first that leaves no error ends the search. With moments every
+//! other start, the first among them, is trained on the least-squares map as a weight before: there
+//! all directions of the input count alike, and the way down is shorter.
 
 use super::alternate::ROUNDING;
 use super::regression::{Rows, squares, subtract};
-use super::{Context, Form, Found, NAME};
+use super::{Context, Found, NAME, Procedure};
 use crate::FitError;
 use linwright_ops::{Backward, Grads, Op, OpSpec, RotorInit, RotorSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, RngKey};
-use linwright_train::{LbfgsSettings, lbfgs};
+use linwright_train::{Control, LbfgsSettings, Progress, lbfgs};
 
 /// Pairs that the curvature is known from.
 const MEMORY: usize = 30;
 
-/// The best of several starts.
+/// The best of several starts on `rows`; `weight` are those of the least-squares map, where it is
+/// another problem.
 pub(super) fn fit(
     spec: &OpSpec,
     shape: Shape,
-    rows: &Rows,
+    (rows, weight): (&Rows, Option<&Rows>),
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let mut best: Option<Found> = None;
     for start in 0..context.options.starts.max(1) {
-        let op = beginning(spec, shape, u64::from(start), context.options.key)?;
+        let mut op = beginning(spec, shape, u64::from(start), context.options.key)?;
+        if let (Some(weight), true) = (weight, start % 2 == 0) {
+            op = descend(op, weight, context)?.op;
+        }
         let found = descend(op, rows, context)?;
         best = Some(Found::better(best, found));
         if best.as_ref().is_some_and(|best| best.error <= 1e-20 * rows.power) {
@@ -67,11 +73,32 @@ pub(super) fn descend(
         &mut |values, gradient| descent.loss(values, gradient),
         start,
         &settings,
-        context.control,
+        &mut WithRest { control: context.control, rest: rows.rest },
     )?;
     descent.set(&minimum.values);
     let error = minimum.loss + rows.rest;
-    Ok(Found { op: descent.op, error, form: Form::Trained, iterations: minimum.iterations })
+    Ok(Found {
+        op: descent.op,
+        error,
+        procedure: Procedure::Trained,
+        iterations: minimum.iterations,
+    })
+}
+
+/// Hands on progress with the error that no linear map can take away.
+struct WithRest<'a> {
+    control: &'a mut dyn Control,
+    rest: f64,
+}
+
+impl Control for WithRest<'_> {
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.control.progress(&Progress { loss: progress.loss + self.rest, ..*progress });
+    }
+
+    fn interrupted(&self) -> bool {
+        self.control.interrupted()
+    }
 }
 
 /// All parameters, one after the other.
@@ -126,7 +153,7 @@ impl<'a> Descent<'a> {
 mod tests {
     use crate::FitError;
     use crate::fit::planted::{Losses, correlated, distance, fitted, random, recovered};
-    use crate::fit::{FitOptions, Form, Target, fit_from, fit_operator, project};
+    use crate::fit::{FitOptions, Procedure, Target, fit_from, fit_operator, project};
     use linwright_ops::{
         BlockHadamardSpec, DiagonalLowRankSpec, Map, MonarchSpec, Nonlinearity, Op, OpSpec,
         ProductSpec, RotorNetworkSpec, RotorSpec, Shape, Workspace,
@@ -138,7 +165,7 @@ mod tests {
         Shape { out: n, inp: n }
     }
 
-    /// Recovers members of a family with so many starts, of the weight and of moments.
+    /// Recovers members of a kind with so many starts, of the weight and of moments.
     fn assert_found(spec: &OpSpec, shape: Shape, starts: u32) {
         let options = FitOptions { starts, ..FitOptions::default() };
         for seed in 0..2 {
@@ -190,7 +217,7 @@ mod tests {
         // The permutations inside are drawn and not trained: those of the first start are the member's.
         let options = FitOptions { starts: 1, ..FitOptions::default() };
         let same = fitted(&spec, &samples, &options);
-        assert!(same.relative_error < 1e-20 && same.form == Form::Trained);
+        assert!(same.relative_error < 1e-20 && same.procedure == Procedure::Trained);
         let other = FitOptions { key: RngKey::new(7), ..options.clone() };
         let before = fitted(&spec, &samples, &FitOptions { iterations: 0, ..other.clone() });
         let after = fitted(&spec, &samples, &other);
@@ -276,8 +303,7 @@ mod tests {
         let options = FitOptions::default();
         let dense = OpSpec::default_of("dense").expect("has defaults");
         let (second, x) = (random(5, 5, 2), random(7, 6, 3));
-        let moments =
-            Target::Moments { second: second.view(), cross: weight.view(), power: 1.0 };
+        let moments = Target::Moments { second: second.view(), cross: weight.view(), power: 1.0 };
         let samples = Target::Samples { x: x.view(), y: weight.view() };
         for (target, word) in [(moments, "second moment"), (samples, "targets")] {
             let error = fit_operator(&dense, &target, &options, &mut Losses::default());
@@ -316,8 +342,7 @@ mod tests {
         specs.push(OpSpec::Sum(linwright_ops::SumSpec { terms: vec![specs[0].clone(), low_rank] }));
         for spec in specs {
             let error = fit_operator(&spec, &target, &options, &mut Stopped);
-            let interrupted =
-                matches!(error, Err(FitError::Train(TrainError::Interrupted { .. })));
+            let interrupted = matches!(error, Err(FitError::Train(TrainError::Interrupted { .. })));
             assert!(interrupted, "{spec:?}: {error:?}");
             let [one, two] = [(); 2].map(|()| fitted(&spec, &target, &options));
             let [one, two] = [one, two].map(|fit| fit.op.to_dense().expect("is linear"));
