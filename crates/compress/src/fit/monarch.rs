@@ -13,7 +13,7 @@ use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
 use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
-use linwright_ops::{OpSpec, Shape};
+use linwright_ops::OpSpec;
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, RngKey};
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::fit::planted::{assert_monotone, assert_recovers, fitted, random};
     use crate::fit::{FitOptions, Target};
-    use linwright_ops::{LowRankSpec, MonarchSpec};
+    use linwright_ops::{LowRankSpec, MonarchSpec, Shape};
 
     fn spec(blocks: Option<usize>) -> OpSpec {
         OpSpec::Monarch(MonarchSpec { blocks })
