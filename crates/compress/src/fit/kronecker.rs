@@ -12,7 +12,7 @@ use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
 use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
-use linwright_ops::{OpSpec, Shape};
+use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, MatRef, RngKey};
@@ -31,6 +31,7 @@ type Factors = [Mat<f64>; 2];
 pub(super) fn fit(
     spec: &OpSpec,
     regression: &Regression<'_>,
+    from: Option<&Op<f64>>,
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let template = spec.random::<f64>(regression.shape(), RngKey::new(0))?;
@@ -54,6 +55,18 @@ pub(super) fn fit(
             Ok(regression.error(&dense(&[a.clone(), b.clone()], shapes)))
         };
         procedure = Procedure::Alternating;
+        if let Some(op) = from {
+            let params = op.map().params();
+            let side = |k: usize| {
+                let values = params[k].values;
+                Mat::from_vec(shapes.terms, values.len() / shapes.terms, values.to_vec())
+            };
+            let given = [side(0), side(1)];
+            let of_given = regression.error(&dense(&given, shapes));
+            if of_given < error {
+                (factors, error) = (given, of_given);
+            }
+        }
         (factors, error, iterations) =
             alternate((factors, error), regression.power(), context, step)?;
     }

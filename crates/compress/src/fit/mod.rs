@@ -303,7 +303,7 @@ fn with_regression<R>(
     }
 }
 
-/// One line a kind. `from` is where a trained fit begins instead of at its own starts.
+/// One line a kind. `from` is where a fit that is not closed may begin.
 fn solve(
     spec: &OpSpec,
     regression: &Regression<'_>,
@@ -325,8 +325,8 @@ fn solve(
         OpSpec::BlockHadamard(options) if options.depth == 1 => {
             block_diagonal::fit(spec, regression)
         }
-        OpSpec::Kronecker(_) => kronecker::fit(spec, regression, context),
-        OpSpec::Monarch(_) => monarch::fit(spec, regression, context),
+        OpSpec::Kronecker(_) => kronecker::fit(spec, regression, from, context),
+        OpSpec::Monarch(_) => monarch::fit(spec, regression, from, context),
         OpSpec::DiagonalLowRank(options) => diagonal_low_rank::fit(options, regression, context),
         OpSpec::Butterfly(options) if !options.orthogonal && from.is_none() => {
             butterfly::fit(spec, regression, context)

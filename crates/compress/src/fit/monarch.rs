@@ -13,7 +13,7 @@ use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
 use super::{Context, Found, Procedure, assemble};
 use crate::FitError;
-use linwright_ops::OpSpec;
+use linwright_ops::{Op, OpSpec};
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, RngKey};
 
@@ -29,6 +29,7 @@ struct Factors {
 pub(super) fn fit(
     spec: &OpSpec,
     regression: &Regression<'_>,
+    from: Option<&Op<f64>>,
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let template = spec.random::<f64>(regression.shape(), RngKey::new(0))?;
@@ -38,6 +39,13 @@ pub(super) fn fit(
     let (mut procedure, mut iterations) = (Procedure::Closed, 0);
     if regression.second().is_some() {
         procedure = Procedure::Alternating;
+        if let Some(op) = from {
+            let given = factors.with(op);
+            let of_given = regression.error(&given.dense());
+            if of_given < error {
+                (factors, error) = (given, of_given);
+            }
+        }
         let step = |factors: &mut Factors, _: &mut Context<'_>| {
             factors.fit_left(regression)?;
             for k in 0..blocks {
@@ -74,6 +82,15 @@ impl Factors {
     /// q and p.
     fn sizes(&self) -> (usize, usize) {
         (self.right.rows() / self.blocks, self.right.cols())
+    }
+
+    /// Those of an operator of the same shape.
+    fn with(&self, op: &Op<f64>) -> Self {
+        let params = op.map().params();
+        let like = |mat: &Mat<f64>, k: usize| {
+            Mat::from_vec(mat.rows(), mat.cols(), params[k].values.to_vec())
+        };
+        Self { blocks: self.blocks, left: like(&self.left, 0), right: like(&self.right, 1) }
     }
 
     fn dense(&self) -> Mat<f64> {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_linear_family_is_fitted_to_the_statistics_of_a_site() {
+    fn every_linear_kind_is_fitted_to_the_statistics_of_a_site() {
         let shape = Shape { out: 8, inp: 8 };
         let (x, y) = noisy(shape, 2);
         let mut train = SiteStats::new(shape.out, shape.inp);
