@@ -18,7 +18,7 @@
 //! *trained* is L-BFGS on all data at once from several starts, of which the best is kept. Trained
 //! fits need nothing but forward and backward: see [`fit_from`] for operators of other crates.
 //!
-//! A kind is one file and one line of [`solve`]; without a line it is trained.
+//! A kind is one file and one line of `solve`; without a line it is trained.
 
 mod alternate;
 mod block_diagonal;
