@@ -449,6 +449,22 @@ tables:
     }
 
     #[test]
+    fn any_operator_is_fitted_by_the_structured_method() {
+        let sum = "operator: {kind: sum, terms: [{kind: monarch}, {kind: low_rank, rank: 2}]}";
+        let to = format!("method: structured, {sum}, starts: 3}}");
+        let text = GOOD.replacen("method: low_rank, rank: 4}", &to, 1);
+        let recipe = parse(Path::new("r.yaml"), &text).expect("parses");
+        let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
+        assert!(rows.iter().any(|row| row.fit.label() == "monarch+low_rank"), "{rows:?}");
+        let network = GOOD.replacen(
+            "method: low_rank, rank: 4}",
+            "method: structured, operator: {kind: rotor_network}}",
+            1,
+        );
+        assert!(error(&network).contains("use method rotor"), "{}", error(&network));
+    }
+
+    #[test]
     fn values_without_sense_are_refused_by_key() {
         for (from, to, expected) in [
             ("version: 1", "version: 2", "version is 2"),

@@ -185,8 +185,8 @@ mod tests {
         assert!(found < 0.999 * projected, "{found} after {projected}");
     }
 
-    /// A block circulant of two levels has Monarch structure and full rank: at no more parameters
-    /// a low-rank weight misses most of it.
+    /// A Monarch map has full rank: of one with a little noise, low rank at as many parameters misses
+    /// much.
     #[test]
     fn of_a_structured_target_it_keeps_what_low_rank_of_equal_size_loses() {
         let shape = Shape { out: 16, inp: 16 };
