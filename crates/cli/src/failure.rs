@@ -127,6 +127,8 @@ impl From<CompressError> for Failure {
                 source:
                     FitError::Numerics { .. }
                     | FitError::Evidence { .. }
+                    | FitError::Side { .. }
+                    | FitError::NonFinite { .. }
                     | FitError::TooFewSamples { .. },
                 ..
             }

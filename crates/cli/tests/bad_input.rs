@@ -415,11 +415,11 @@ fn flags() -> Vec<Case> {
             &["nan", "--max-ppl", "at least 1"],
         ),
         case(
-            "an operator that has no method",
+            "an operator that needs options",
             |_| {},
-            "compress model --method monarch --dataset calibration.jsonl -o out",
+            "compress model --method diagonal_low_rank --dataset calibration.jsonl -o out",
             2,
-            &["monarch", "possible values", "low-rank"],
+            &["diagonal_low_rank", "possible values", "low-rank", "monarch"],
         ),
         case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
         case(
@@ -468,7 +468,7 @@ fn recipes() -> Vec<Case> {
             |w| recipe(w, "method: rotor", "method: monarch"),
             RUN,
             3,
-            &["tiny.yaml", "`monarch` is an operator, not a method", "linwright ls methods"],
+            &["tiny.yaml", "`monarch` is an operator, not a method", "operator: {kind: monarch}"],
         ),
         case(
             "another version",

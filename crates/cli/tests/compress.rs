@@ -91,6 +91,37 @@ fn rotor_networks_go_where_they_are_asked_for_and_the_output_heals() {
 }
 
 #[test]
+fn any_operator_replaces_layers_is_saved_and_evaluated() {
+    let w = Workshop::new();
+    let specs = [
+        ("--method monarch", "monarch"),
+        ("--operator kronecker", "kronecker"),
+        (
+            r#"--method structured --operator {"kind":"diagonal_low_rank","rank":2}"#,
+            "diagonal_low_rank",
+        ),
+        (
+            r#"--operator {"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":1}]}"#,
+            "sum",
+        ),
+    ];
+    for (method, kind) in specs {
+        let plan = format!("compress model {method} --layers 1 --targets query,up {DATA} --force");
+        let json = w.ok_json(&format!("{plan} -o out"));
+        for site in json["sites"].as_array().unwrap().iter().filter(|site| site["heals"] == false) {
+            let error = site["fit"]["relative_error"].as_f64().unwrap();
+            assert!(error > 0.0 && error < 1.0, "{method}: {site}");
+        }
+        let found = operators(&w, "out");
+        assert_eq!(found.iter().filter(|(_, found, _)| found == kind).count(), 2, "{found:?}");
+        let evaluated = w.ok_json("eval out --text text.jsonl --window 64");
+        assert!(evaluated["results"]["text"]["token_perplexity,none"].as_f64().unwrap() > 1.0);
+        w.ok(&format!("{plan} --form dense -o dense"));
+        assert!(operators(&w, "dense").iter().all(|(_, kind, _)| kind == "dense"));
+    }
+}
+
+#[test]
 fn trained_low_rank_and_storage_types() {
     let w = Workshop::new();
     let plan = format!("compress model --rank 2 --targets up {DATA} --bos never");
@@ -131,6 +162,12 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("--keep 0.5 --layers 1,1", &["twice"]),
         ("--keep 0.5 --targets head", &["head", "query"]),
         ("--method rotor --form dense", &["dense", "native", "rotor"]),
+        ("--method rotor --operator monarch", &["--operator", "structured"]),
+        ("--method structured", &["operator", "ls operators"]),
+        ("--operator monarc", &["monarc", "did you mean `monarch`"]),
+        ("--operator rotor_network", &["not linear", "method rotor"]),
+        ("--method monarch --rank 3", &["--rank", "low-rank"]),
+        ("--operator butterfly", &["butterfly", "power of two"]),
     ] {
         w.fails(&format!("compress model {args} {DATA} -o out"), 2, words);
     }

@@ -36,7 +36,7 @@ fn ls_lists_all_there_is() {
     let w = Workshop::new();
     for (what, expected) in [
         ("operators", &["dense", "low_rank", "monarch", "rotor_network", "product"][..]),
-        ("methods", &["dense", "low_rank", "block_hadamard", "rotor"]),
+        ("methods", &["dense", "low_rank", "block_hadamard", "rotor", "structured"]),
         ("tasks", &["text", "multiple_choice", "completion"]),
         ("families", &["llama", "qwen2", "mistral"]),
         ("presets", &["main-job", "rotor-paper-pocket"]),

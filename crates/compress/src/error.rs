@@ -40,6 +40,26 @@ pub enum FitError {
         /// What it was given.
         found: &'static str,
     },
+    /// Parts of a target that do not belong together.
+    #[error("fit of {} -> {}: {found} {what}, expected {expected}", shape.inp, shape.out)]
+    Side {
+        /// The target's shape.
+        shape: Shape,
+        /// What is counted.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A number that is not finite.
+    #[error("{what} of {stage} holds a number that is not finite")]
+    NonFinite {
+        /// The numbers.
+        what: String,
+        /// Where they stand.
+        stage: String,
+    },
     /// There are not enough samples.
     #[error("{found} calibration tokens, at least {needed} are needed")]
     TooFewSamples {

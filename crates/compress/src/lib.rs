@@ -9,6 +9,7 @@ pub mod calibration;
 pub mod capture;
 mod error;
 mod estimate;
+pub mod fit;
 pub mod fit_store;
 pub mod methods;
 mod monitor;

@@ -361,7 +361,9 @@ fn advice(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("unknown variant `")?;
     let (word, _) = rest.split_once('`')?;
     OpSpec::KINDS.contains(&word).then(|| {
-        format!("`{word}` is an operator, not a method; `linwright ls methods` lists the methods")
+        format!(
+            "`{word}` is an operator, not a method; write `method: structured, operator: {{kind: {word}}}`"
+        )
     })
 }
 
@@ -443,7 +445,23 @@ tables:
             assert!(told || message.contains("did you mean `low_rank`?"), "{message}");
         }
         let message = error(&GOOD.replacen("method: low_rank, rank: 4}", "method: kronecker}", 1));
-        assert!(message.contains("`linwright ls methods` lists the methods"), "{message}");
+        assert!(message.contains("operator: {kind: kronecker}"), "{message}");
+    }
+
+    #[test]
+    fn any_operator_is_fitted_by_the_structured_method() {
+        let sum = "operator: {kind: sum, terms: [{kind: monarch}, {kind: low_rank, rank: 2}]}";
+        let to = format!("method: structured, {sum}, starts: 3}}");
+        let text = GOOD.replacen("method: low_rank, rank: 4}", &to, 1);
+        let recipe = parse(Path::new("r.yaml"), &text).expect("parses");
+        let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
+        assert!(rows.iter().any(|row| row.fit.label() == "monarch+low_rank"), "{rows:?}");
+        let network = GOOD.replacen(
+            "method: low_rank, rank: 4}",
+            "method: structured, operator: {kind: rotor_network}}",
+            1,
+        );
+        assert!(error(&network).contains("use method rotor"), "{}", error(&network));
     }
 
     #[test]

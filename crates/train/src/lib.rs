@@ -1,4 +1,4 @@
-//! The one training loop of Linwright.
+//! The one training loop of Linwright, and a minimiser for problems that fit in one batch.
 //!
 //! It sees parameters with their gradients and a closure that computes a step; it knows nothing of
 //! models, methods or tasks. Schedules, clipping, best-on-validation, early detection of
@@ -6,12 +6,14 @@
 
 mod checkpoint;
 mod error;
+mod lbfgs;
 mod optimizer;
 mod run;
 mod schedule;
 
 pub use checkpoint::Checkpoint;
 pub use error::TrainError;
+pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use run::{Control, Curve, CurvePoint, Outcome, Problem, Progress, Settings, Slice, train};
 pub use schedule::Schedule;

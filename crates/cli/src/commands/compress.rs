@@ -9,7 +9,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::{data_file, model_dir, open_model};
-use clap::builder::RangedU64ValueParser;
+use clap::builder::{PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
 use linwright::compress::calibration::{Calibration, Split};
@@ -24,6 +24,7 @@ use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, s
 use linwright::ops::{Op, Role, SiteId, Sites};
 use linwright::tensor::dtype::DType;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use summary::Summary;
 
 /// Replace linear layers by cheaper ones fitted to calibration text, and save the model.
@@ -31,9 +32,13 @@ use summary::Summary;
 pub(crate) struct CompressArgs {
     /// A checkpoint directory, or `pocket` for the built-in model.
     model: String,
-    /// What replaces the weights.
-    #[arg(long, value_enum, default_value_t = MethodArg::LowRank)]
-    method: MethodArg,
+    /// What replaces the weights [default: low-rank, or structured with --operator].
+    #[arg(long, value_enum)]
+    method: Option<MethodArg>,
+    /// The operator of --method structured: a kind (`linwright ls operators`) or a specification as
+    /// in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+    #[arg(long, value_name = "KIND|SPEC")]
+    operator: Option<String>,
     /// Share of the parameters of the targeted layers that is kept (low rank).
     #[arg(long, conflicts_with = "rank")]
     keep: Option<f64>,
@@ -89,14 +94,51 @@ pub(crate) struct CompressArgs {
     dry_run: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug)]
 enum MethodArg {
-    /// Two thin factors; with all targets and --keep, whitened SVD of the whole model.
     LowRank,
-    /// A rotor network.
     Rotor,
-    /// A block-diagonal map.
     BlockHadamard,
+    Structured,
+    /// Structured, with an operator of this kind and its default options.
+    Kind(&'static str),
+}
+
+impl MethodArg {
+    fn name_and_help(self) -> (&'static str, String) {
+        let (name, help) = match self {
+            Self::LowRank => (
+                "low-rank",
+                "Two thin factors; with all targets and --keep, whitened SVD of the whole model",
+            ),
+            Self::Rotor => ("rotor", "A rotor network"),
+            Self::BlockHadamard => ("block-hadamard", "A block-diagonal map"),
+            Self::Structured => ("structured", "Any linear operator: give --operator"),
+            Self::Kind(kind) => return (kind, format!("Structured, with --operator {kind}")),
+        };
+        (name, help.to_owned())
+    }
+}
+
+impl ValueEnum for MethodArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<MethodArg>> = LazyLock::new(|| {
+            let own = [
+                MethodArg::LowRank,
+                MethodArg::Rotor,
+                MethodArg::BlockHadamard,
+                MethodArg::Structured,
+            ];
+            let kinds = plan::kinds().into_iter().map(MethodArg::Kind);
+            own.into_iter().chain(kinds).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = self.name_and_help();
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -128,7 +170,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists", args.output.display()))
             .hint("choose another directory or give --force"));
     }
-    if matches!((args.form, args.method), (FormArg::Dense, MethodArg::Rotor)) {
+    if matches!((args.form, args.method), (FormArg::Dense, Some(MethodArg::Rotor))) {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
             .hint("give --form native"));
     }

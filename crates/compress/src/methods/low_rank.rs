@@ -10,17 +10,13 @@
 //! number is reported.
 
 use super::{Fit, FitProblem, How, Method, Needs, Training};
-use crate::{Budget, FitError, low_rank_for};
+use crate::fit::regression::{Inputs, Regression, multiply};
+use crate::{Budget, FitError, fit, low_rank_for};
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;
-use linwright_tensor::kernels::gemm::{Write, product};
-use linwright_tensor::linalg::{eigh, svd};
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
-
-/// Eigenvalues of the Gram matrix below this share of the largest one count as zero.
-const NO_DATA: f64 = 1e-9;
 
 /// Replaces a weight by U V.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,9 +107,7 @@ impl Method for LowRankMethod {
 }
 
 fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
-    let mut a = Mat::zeros(u.rows(), v.cols());
-    product(1.0, u.view().into(), v.view().into(), a.view_mut(), Write::Set);
-    a
+    multiply(u.view().into(), v.view().into())
 }
 
 /// Factors U (out, rank) and V (rank, inp) of the best map of a rank, and how many directions of
@@ -126,49 +120,17 @@ pub fn reduced_rank_regression(
     stats: &SiteStats,
     rank: usize,
 ) -> Result<(Mat<f64>, Mat<f64>, usize), FitError> {
-    let numerics = |what: &'static str| {
-        move |e: linwright_tensor::linalg::NoConvergence| FitError::Numerics {
-            what,
-            reason: e.to_string(),
-        }
-    };
-    let (out, inp) = (stats.syx.rows(), stats.syx.cols());
-    let eigen = eigh(stats.sxx.view()).map_err(numerics("eigenvalues of the Gram matrix"))?;
-    let largest = eigen.values.last().copied().unwrap_or(0.0);
-    let roots: Vec<f64> = eigen
-        .values
-        .iter()
-        .map(|&w| if w > NO_DATA * largest { 1.0 / w.sqrt() } else { 0.0 })
-        .collect();
-    let dropped = roots.iter().filter(|root| **root == 0.0).count();
-    // M = D Q w^-½: D S^-½ in the eigenbasis of S.
-    let mut m = Mat::zeros(out, inp);
-    product(1.0, stats.syx.view().into(), eigen.vectors.view().into(), m.view_mut(), Write::Set);
-    for i in 0..out {
-        m.row_mut(i).iter_mut().zip(&roots).for_each(|(m, root)| *m *= root);
-    }
-    let decomposed = svd(m.view()).map_err(numerics("whitened cross moment"))?;
-    let mut right =
-        Mat::from_fn(rank, inp, |r, j| decomposed.s[r] * decomposed.vt.at(r, j) * roots[j]);
-    let mut v = Mat::zeros(rank, inp);
-    let qt = linwright_tensor::kernels::gemm::Arg::Transposed(eigen.vectors.view());
-    product(1.0, right.view().into(), qt, v.view_mut(), Write::Set);
-    right.reset(0, 0);
-    let mut u = Mat::from_fn(out, rank, |i, r| decomposed.u.at(i, r));
-    for r in 0..rank {
-        let balance = v.row(r).iter().map(|v| v * v).sum::<f64>().sqrt().sqrt();
-        if balance > 0.0 {
-            v.row_mut(r).iter_mut().for_each(|v| *v /= balance);
-            (0..out).for_each(|i| *u.at_mut(i, r) *= balance);
-        }
-    }
-    Ok((u, v, dropped))
+    let inputs = Inputs::new(stats.sxx.view())?;
+    let regression = Regression::of_moments(&inputs, stats.syx.view(), stats.syy);
+    let (u, v) = fit::low_rank::factors(&regression, rank)?;
+    Ok((u, v, regression.dropped()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use linwright_tensor::RngKey;
+    use linwright_tensor::linalg::svd;
 
     fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
         Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))

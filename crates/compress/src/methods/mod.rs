@@ -201,6 +201,7 @@ methods! {
     low_rank => LowRankMethod, LowRank;
     block_hadamard => BlockHadamardMethod, BlockHadamard;
     rotor => RotorMethod, Rotor;
+    structured => StructuredMethod, Structured;
 }
 
 /// Whether a fit is computed or trained.

@@ -4,11 +4,13 @@ use super::{CompressArgs, HealArg, MethodArg};
 use crate::failure::Failure;
 use linwright::compress::MethodSpec;
 use linwright::compress::methods::{
-    BlockHadamardMethod, DenseMethod, How, LowRankMethod, RotorMethod, Training,
+    BlockHadamardMethod, DenseMethod, How, LowRankMethod, Method, RotorMethod, StructuredMethod,
+    Training,
 };
 use linwright::compress::pipeline::{Edit, INPUTS, Plan};
+use linwright::compress::recipe;
 use linwright::model::Decoder;
-use linwright::ops::Role;
+use linwright::ops::{OpSpec, Role};
 
 /// Roles that `--targets` takes: those of a layer.
 pub(super) const ROLES: [Role; 7] =
@@ -37,6 +39,23 @@ pub(super) fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure
     Ok(Plan { layers, edits, seed: args.seed })
 }
 
+/// Kinds of operators that are methods by their names: they need no options, and no method has
+/// their name.
+pub(super) fn kinds() -> Vec<&'static str> {
+    let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
+    kinds.filter(|kind| structured(kind).is_ok()).collect()
+}
+
+/// The method that fits an operator: a kind with its default options, or a specification.
+fn structured(operator: &str) -> Result<StructuredMethod, Failure> {
+    let kind = !operator.contains('{');
+    let whole = if kind { format!("{{kind: {operator}}}") } else { operator.to_owned() };
+    let operator = recipe::operator(&whole).map_err(|error| Failure::usage(error.to_string()))?;
+    let method = StructuredMethod::new(operator);
+    method.check().map_err(|reason| Failure::usage(format!("--operator {reason}")))?;
+    Ok(method)
+}
+
 fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
     let low_rank_only = |present: bool, flag: &str| {
         if present {
@@ -46,7 +65,12 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
         }
     };
     let epochs = args.epochs;
-    Ok(match args.method {
+    let standard = if args.operator.is_some() { MethodArg::Structured } else { MethodArg::LowRank };
+    let chosen = args.method.unwrap_or(standard);
+    if args.operator.is_some() && !matches!(chosen, MethodArg::Structured) {
+        return Err(Failure::usage("--operator goes with --method structured"));
+    }
+    Ok(match chosen {
         MethodArg::LowRank => {
             if args.rank.is_none() && args.keep.is_none() {
                 return Err(
@@ -61,7 +85,7 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
             low_rank_only(args.rank.is_some(), "--rank")?;
             low_rank_only(args.keep.is_some(), "--keep")?;
             low_rank_only(args.trained, "--trained")?;
-            if matches!(args.method, MethodArg::Rotor) {
+            if matches!(chosen, MethodArg::Rotor) {
                 let mut method = RotorMethod::default();
                 method.training.epochs = epochs;
                 MethodSpec::Rotor(method)
@@ -70,6 +94,20 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
                 method.training.epochs = epochs;
                 MethodSpec::BlockHadamard(method)
             }
+        }
+        MethodArg::Structured | MethodArg::Kind(_) => {
+            low_rank_only(args.rank.is_some(), "--rank")?;
+            low_rank_only(args.keep.is_some(), "--keep")?;
+            low_rank_only(args.trained, "--trained")?;
+            let operator = match (chosen, &args.operator) {
+                (MethodArg::Kind(kind), _) => kind,
+                (_, Some(operator)) => operator,
+                (_, None) => {
+                    return Err(Failure::usage("structured needs an operator")
+                        .hint("give --operator KIND; `linwright ls operators` lists the kinds"));
+                }
+            };
+            MethodSpec::Structured(structured(operator)?)
         }
     })
 }

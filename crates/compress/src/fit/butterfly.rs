@@ -1,0 +1,117 @@
+//! Butterfly factors: peeled off one by one by rank-one decompositions, then trained.
+//!
+//! With all factors after the first as one matrix P, number (i, j) of `P F_0` is `P[i,k] F_0[k,j]`, where
+//! k has the lowest bit of i and the other bits of j: a column of P and a row of a pair of F_0 make a
+//! block of two columns of rank one. Its largest singular value gives both; P is then peeled by its
+//! next bit, within blocks of equal lower bits. A product of butterfly factors is recovered so; of
+//! other weights it is a good start for L-BFGS. Factors beyond the bits begin as the identity, and
+//! factors of angles, whose signs this does not fix, are trained from random starts.
+//!
+//! Source: Le, Zheng, Riccietti and Gribonval 2022, arXiv 2110.01230, for square butterflies.
+
+use super::regression::Regression;
+use super::{Context, Found, assemble, trained};
+use crate::FitError;
+use linwright_ops::OpSpec;
+use linwright_tensor::{Mat, RngKey};
+
+pub(super) fn fit(
+    spec: &OpSpec,
+    regression: &Regression<'_>,
+    context: &mut Context<'_>,
+) -> Result<Found, FitError> {
+    let shape = regression.shape();
+    let template = spec.random::<f64>(shape, RngKey::new(0))?;
+    let factors = template.map().params()[0].shape[0];
+    let peeled = peel(regression.least_squares(), factors);
+    trained::descend(assemble(spec, shape, &[&peeled])?, &regression.rows(), context)
+}
+
+/// The matrices of all pairs, (factors, n / 2, 2, 2).
+fn peel(mut rest: Mat<f64>, factors: usize) -> Vec<f64> {
+    let n = rest.rows();
+    let levels = factors.min(n.max(1).ilog2() as usize);
+    let identity = [1.0, 0.0, 0.0, 1.0];
+    let mut pairs = vec![identity; factors * n / 2];
+    for level in 0..levels {
+        let half = 1 << level;
+        let mut next = Mat::zeros(n, n);
+        for k in 0..n {
+            let (first, pair) = (k & !half, pair_of(k, half));
+            // Rows with the higher bits of another block are zero in a member.
+            let within = (1usize << levels) - 1;
+            let like = |i: &usize| (i ^ k) & !within == 0 && (i ^ k) & (2 * half - 1) == 0;
+            let rows: Vec<usize> = (0..n).filter(like).collect();
+            let at = |i: usize| [rest.at(i, first), rest.at(i, first + half)];
+            let row =
+                if level + 1 == levels { at(k) } else { direction(rows.iter().map(|&i| at(i))) };
+            let place = if k & half == 0 { 0 } else { 2 };
+            pairs[level * n / 2 + pair][place..place + 2].copy_from_slice(&row);
+            for &i in &rows {
+                let [a, b] = at(i);
+                *next.at_mut(i, k) = a * row[0] + b * row[1];
+            }
+        }
+        rest = next;
+    }
+    pairs.concat()
+}
+
+/// The pair that feature k is in.
+fn pair_of(k: usize, half: usize) -> usize {
+    k / (2 * half) * half + k % half
+}
+
+/// The unit vector along which rows of two numbers are largest: that of the larger eigenvalue of
+/// their Gram matrix.
+fn direction(rows: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {
+    let mut gram = [0.0; 3];
+    for [a, b] in rows {
+        gram[0] += a * a;
+        gram[1] += a * b;
+        gram[2] += b * b;
+    }
+    let angle = 0.5 * (2.0 * gram[1]).atan2(gram[0] - gram[2]);
+    [angle.cos(), angle.sin()]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fit::planted::{assert_recovers, fitted, random, recovered};
+    use crate::fit::{FitOptions, Target};
+    use linwright_ops::{ButterflySpec, OpSpec, Shape};
+
+    fn spec(orthogonal: bool, factors: Option<usize>) -> OpSpec {
+        OpSpec::Butterfly(ButterflySpec { orthogonal, factors })
+    }
+
+    fn square(n: usize) -> Shape {
+        Shape { out: n, inp: n }
+    }
+
+    #[test]
+    fn members_are_recovered_by_peeling() {
+        assert_recovers(&spec(false, None), square(16));
+        assert_recovers(&spec(false, None), square(2));
+        assert_recovers(&spec(false, Some(2)), square(16));
+    }
+
+    #[test]
+    fn angles_are_recovered_with_eight_starts() {
+        let options = FitOptions { starts: 8, ..FitOptions::default() };
+        for seed in 0..2 {
+            let found = recovered(&spec(true, None), square(8), seed, &options);
+            assert!(found.iter().all(|away| *away < 1e-6), "seed {seed}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn training_goes_on_from_the_peeled_start() {
+        let weight = random(8, 8, 4);
+        let target = Target::Weight(weight.view());
+        let peeled = FitOptions { iterations: 0, ..FitOptions::default() };
+        let before = fitted(&spec(false, None), &target, &peeled).relative_error;
+        let after = fitted(&spec(false, None), &target, &FitOptions::default()).relative_error;
+        assert!(after < 0.99 * before && before < 1.0, "{after} after {before}");
+    }
+}

@@ -1,0 +1,23 @@
+//! Dense weights: the target itself, or least squares `D S⁺`.
+
+use super::regression::Regression;
+use super::{Found, Procedure};
+use linwright_ops::{Dense, Op};
+
+pub(super) fn fit(regression: &Regression<'_>) -> Found {
+    let weight = regression.least_squares();
+    let error = regression.error(&weight);
+    let op = Op::Linear(Box::new(Dense::new(weight)));
+    Found { op, error, procedure: Procedure::Closed, iterations: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fit::planted::assert_recovers;
+    use linwright_ops::{DenseSpec, OpSpec, Shape};
+
+    #[test]
+    fn weights_are_recovered() {
+        assert_recovers(&OpSpec::Dense(DenseSpec {}), Shape { out: 5, inp: 9 });
+    }
+}

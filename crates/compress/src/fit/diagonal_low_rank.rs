@@ -1,0 +1,155 @@
+//! A diagonal plus two thin factors: alternating least squares, then training.
+//!
+//! Given the other parts each has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S Vᵀ)⁺` and
+//! `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal taken off from D and B. The alternation begins with the best
+//! low rank for a given diagonal: zeros, and then the best diagonal alone; it comes down slowly near
+//! a minimum, so that L-BFGS has the last word. Rank 0 is one closed form.
+//!
+//! Source: the alternation of principal factor analysis, see Saunderson et al. 2012, arXiv 1204.1220,
+//! who say when a diagonal and a low rank can be told apart at all.
+
+use super::alternate::alternate;
+use super::regression::{Regression, multiply, solve_normal, squares, subtract};
+use super::{Context, Found, Procedure, low_rank, trained};
+use crate::FitError;
+use linwright_ops::{DiagonalLowRank, DiagonalLowRankSpec, LowRank, Op, OpSpec};
+use linwright_tensor::Mat;
+use linwright_tensor::kernels::gemm::Arg;
+
+/// d (min(out, inp)), U (out, r) and V (r, inp).
+#[derive(Clone)]
+struct Parts {
+    d: Vec<f64>,
+    u: Mat<f64>,
+    v: Mat<f64>,
+}
+
+/// The regression with what every sweep needs of it.
+struct Problem<'a> {
+    regression: &'a Regression<'a>,
+    /// L (inp, inp).
+    root: Mat<f64>,
+}
+
+pub(super) fn fit(
+    spec: &DiagonalLowRankSpec,
+    regression: &Regression<'_>,
+    context: &mut Context<'_>,
+) -> Result<Found, FitError> {
+    let shape = regression.shape();
+    // Refuses ranks that do not exist.
+    OpSpec::DiagonalLowRank(*spec).random::<f64>(shape, context.options.key)?;
+    let root = regression.times_root(&Mat::identity(shape.inp));
+    let problem = Problem { regression, root };
+    let alone = problem.diagonal(None);
+    if spec.rank == 0 {
+        let (u, v) = (Mat::zeros(shape.out, 0), Mat::zeros(0, shape.inp));
+        let parts = Parts { d: alone, u, v };
+        let error = problem.error(&parts);
+        return Ok(Found { op: parts.op(), error, procedure: Procedure::Closed, iterations: 0 });
+    }
+    let rows = regression.rows();
+    let mut best: Option<Found> = None;
+    let starts = context.options.starts.max(1) as usize;
+    for d in [vec![0.0; alone.len()], alone].into_iter().take(starts) {
+        let parts = problem.begin(d, spec.rank)?;
+        let error = problem.error(&parts);
+        let (parts, _, sweeps) =
+            alternate((parts, error), regression.power(), context, |parts, _| {
+                problem.sweep(parts)?;
+                Ok(problem.error(parts))
+            })?;
+        let found = trained::descend(parts.op(), &rows, context)?;
+        let iterations = sweeps + found.iterations;
+        best = Some(Found::better(
+            best,
+            Found { procedure: Procedure::Alternating, iterations, ..found },
+        ));
+    }
+    best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
+}
+
+impl Parts {
+    fn op(self) -> Op<f64> {
+        Op::Linear(Box::new(DiagonalLowRank::new(self.d, LowRank::new(self.u, self.v))))
+    }
+}
+
+impl Problem<'_> {
+    /// The best diagonal beside U V, or alone.
+    fn diagonal(&self, thin: Option<(&Mat<f64>, &Mat<f64>)>) -> Vec<f64> {
+        let shape = self.regression.shape();
+        let spread = thin.map(|(u, v)| (u, self.regression.times_second(v)));
+        let number = |i: usize| {
+            let thin = spread
+                .as_ref()
+                .map_or(0.0, |(u, v)| (0..u.cols()).map(|r| u.at(i, r) * v.at(r, i)).sum::<f64>());
+            let own = self.regression.second_at(i, i);
+            if own > 0.0 { (self.regression.cross().at(i, i) - thin) / own } else { 0.0 }
+        };
+        (0..shape.out.min(shape.inp)).map(number).collect()
+    }
+
+    /// The best low rank beside a diagonal.
+    fn begin(&self, d: Vec<f64>, rank: usize) -> Result<Parts, FitError> {
+        let shape = self.regression.shape();
+        let mut diagonal = Mat::zeros(shape.out, shape.inp);
+        d.iter().enumerate().for_each(|(i, &d)| *diagonal.at_mut(i, i) = d);
+        let (u, v) = low_rank::factors(&self.regression.beside(&diagonal), rank)?;
+        Ok(Parts { d, u, v })
+    }
+
+    fn sweep(&self, parts: &mut Parts) -> Result<(), FitError> {
+        parts.d = self.diagonal(Some((&parts.u, &parts.v)));
+        let mut cross = self.regression.cross().clone();
+        let mut whitened = self.regression.whitened().clone();
+        for (i, &d) in parts.d.iter().enumerate() {
+            let second = |(j, c): (usize, &mut f64)| *c -= d * self.regression.second_at(i, j);
+            cross.row_mut(i).iter_mut().enumerate().for_each(second);
+            let root = self.root.row(i).iter();
+            whitened.row_mut(i).iter_mut().zip(root).for_each(|(b, l)| *b -= d * l);
+        }
+        let spread = self.regression.times_second(&parts.v);
+        let normal = multiply(spread.view().into(), Arg::Transposed(parts.v.view()));
+        let wanted = multiply(cross.view().into(), Arg::Transposed(parts.v.view()));
+        parts.u = solve_normal(normal.view(), wanted.view(), "moments of the thin features")?;
+        let normal = multiply(Arg::Transposed(parts.u.view()), parts.u.view().into());
+        let wanted = multiply(Arg::Transposed(whitened.view()), parts.u.view().into());
+        let solved = solve_normal(normal.view(), wanted.view(), "products of the columns of U")?;
+        parts.v = self.regression.unwhiten(solved.transpose());
+        Ok(())
+    }
+
+    fn error(&self, parts: &Parts) -> f64 {
+        let thin = self.regression.times_root(&parts.v);
+        let mut away = multiply(parts.u.view().into(), thin.view().into());
+        for (i, d) in parts.d.iter().enumerate() {
+            away.row_mut(i).iter_mut().zip(self.root.row(i)).for_each(|(a, l)| *a += d * l);
+        }
+        subtract(&mut away, self.regression.whitened());
+        squares(&away) + self.regression.rest()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fit::planted::{assert_monotone, assert_recovers};
+    use linwright_ops::{DiagonalLowRankSpec, OpSpec, Shape};
+
+    fn spec(rank: usize) -> OpSpec {
+        OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })
+    }
+
+    #[test]
+    fn members_are_recovered() {
+        assert_recovers(&spec(2), Shape { out: 10, inp: 10 });
+        assert_recovers(&spec(1), Shape { out: 6, inp: 9 });
+        assert_recovers(&spec(0), Shape { out: 5, inp: 4 });
+    }
+
+    #[test]
+    fn sweeps_are_monotone_and_better_than_low_rank_of_what_the_diagonal_leaves() {
+        let [first, found] = assert_monotone(&spec(2), Shape { out: 9, inp: 9 });
+        assert!(found < 0.999 * first, "{found} after {first}");
+    }
+}

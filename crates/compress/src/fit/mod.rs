@@ -1,0 +1,358 @@
+//! Fitting any operator to a dense weight or to data.
+//!
+//! [`project`] gives the member of a kind nearest to a weight in the Frobenius norm,
+//! [`fit_operator`] the one with the least `E|y - op(x)|²` of moments or samples: a weight is the case
+//! `E[x xᵀ] = 1`. All numbers are `f64`.
+//!
+//! | kind | of a weight | of moments | planted members |
+//! | --- | --- | --- | --- |
+//! | dense, low rank, block diagonal (BH1), diagonal | closed | closed | recovered |
+//! | Kronecker, Monarch | closed | alternating from the closed form | recovered |
+//! | diagonal plus low rank, sums | alternating, then trained | the same | recovered where parts can be told apart |
+//! | circulant and diagonal | alternating, then trained | the same | recovered |
+//! | butterfly of matrices | peeled, then trained | the same | recovered |
+//! | butterfly of angles, rotor, BH-m, products | trained | trained | found with enough starts |
+//! | rotor networks, operators of other crates | trained | not linear: samples; linear: trained | not promised |
+//!
+//! *Closed* is the optimum; *alternating* lowers the error with every step down to a local one;
+//! *trained* is L-BFGS on all data at once from several starts, of which the best is kept. Trained
+//! fits need nothing but forward and backward: see [`fit_from`] for operators of other crates.
+//!
+//! A kind is one file and one line of `solve`; without a line it is trained.
+
+mod alternate;
+mod block_diagonal;
+mod butterfly;
+mod circulant_diagonal;
+mod dense;
+mod diagonal_low_rank;
+mod kronecker;
+pub(crate) mod low_rank;
+mod monarch;
+#[cfg(test)]
+pub(crate) mod planted;
+pub(crate) mod regression;
+mod sum;
+mod trained;
+
+use crate::FitError;
+use linwright_ops::{Op, OpSpec, Shape};
+use linwright_tensor::kernels::gemm::Arg;
+use linwright_tensor::{MatRef, RngKey};
+use linwright_train::Control;
+use regression::{Inputs, Regression, Rows, multiply, squares};
+
+/// What a fit is called in messages and progress.
+const NAME: &str = "fit of an operator";
+
+/// What an operator is fitted to.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// A dense weight (out, inp).
+    Weight(MatRef<'a, f64>),
+    /// Sums or means over samples, all of one scale, not centred.
+    Moments {
+        /// `E[x xᵀ]` (inp, inp).
+        second: MatRef<'a, f64>,
+        /// `E[y xᵀ]` (out, inp).
+        cross: MatRef<'a, f64>,
+        /// `E|y|²`.
+        power: f64,
+    },
+    /// Samples.
+    Samples {
+        /// Inputs (rows, inp).
+        x: MatRef<'a, f64>,
+        /// Targets (rows, out).
+        y: MatRef<'a, f64>,
+    },
+}
+
+/// How an operator is fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitOptions {
+    /// Starts of a fit that is not closed, of which the best is kept.
+    pub starts: u32,
+    /// Most iterations of a start; 0 leaves it as it begins.
+    pub iterations: u32,
+    /// A start ends when an alternation, or ten iterations of training, lower the error by less
+    /// than this share.
+    pub tolerance: f64,
+    /// Where random starts come from.
+    pub key: RngKey,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self { starts: 4, iterations: 400, tolerance: 1e-6, key: RngKey::new(0) }
+    }
+}
+
+/// How an operator was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Procedure {
+    /// The optimum in closed form.
+    Closed,
+    /// Closed forms of parts in turn, no step of which makes things worse.
+    Alternating,
+    /// Minimised by L-BFGS from several starts.
+    Trained,
+}
+
+impl Procedure {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Alternating => "alternating",
+            Self::Trained => "trained",
+        }
+    }
+}
+
+/// A fitted operator.
+#[derive(Clone, Debug)]
+pub struct OperatorFit {
+    /// The operator.
+    pub op: Op<f64>,
+    /// `E|y - op(x)|²` over `E|y|²`, or the error itself where the target is zero; of a weight the
+    /// squared Frobenius norms.
+    pub relative_error: f64,
+    /// How it was found.
+    pub procedure: Procedure,
+    /// Iterations of the start that was kept; 0 in closed form.
+    pub iterations: u64,
+    /// Directions of the input that were left out since no sample had them.
+    pub dropped_directions: usize,
+}
+
+/// What fits of all kinds share.
+pub(crate) struct Context<'a> {
+    options: &'a FitOptions,
+    control: &'a mut dyn Control,
+}
+
+/// What a kind's fit found.
+struct Found {
+    op: Op<f64>,
+    /// Not divided by the power of the target.
+    error: f64,
+    procedure: Procedure,
+    iterations: u64,
+}
+
+impl Found {
+    /// The one of less error, the older of two equals.
+    fn better(best: Option<Self>, found: Self) -> Self {
+        match best {
+            Some(best) if best.error <= found.error => best,
+            _ => found,
+        }
+    }
+
+    fn finish(self, power: f64, dropped_directions: usize) -> Result<OperatorFit, FitError> {
+        for p in self.op.map().params() {
+            check_finite(&p.name, p.values, "the fitted operator")?;
+        }
+        let Self { op, error, procedure, iterations } = self;
+        let relative_error = if power > 0.0 { error / power } else { error };
+        Ok(OperatorFit { op, relative_error, procedure, iterations, dropped_directions })
+    }
+}
+
+impl Target<'_> {
+    /// Shape of the operators that fit it.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        match self {
+            Self::Weight(weight) => Shape { out: weight.rows(), inp: weight.cols() },
+            Self::Moments { cross, .. } => Shape { out: cross.rows(), inp: cross.cols() },
+            Self::Samples { x, y } => Shape { out: y.cols(), inp: x.cols() },
+        }
+    }
+
+    /// Whether its parts belong together and all its numbers are finite.
+    fn check(&self) -> Result<(), FitError> {
+        let shape = self.shape();
+        let parts = match self {
+            Self::Weight(weight) => vec![("weight", *weight)],
+            Self::Moments { second, cross, power } => {
+                check_finite("power", &[*power], "the target")?;
+                check_side(shape, ("rows of the second moment", second.rows()), shape.inp)?;
+                check_side(shape, ("columns of the second moment", second.cols()), shape.inp)?;
+                vec![("second moment", *second), ("cross moment", *cross)]
+            }
+            Self::Samples { x, y } => {
+                check_side(shape, ("targets", y.rows()), x.rows())?;
+                vec![("input", *x), ("target", *y)]
+            }
+        };
+        let rows = |(name, part): &(&'static str, MatRef<'_, f64>)| {
+            (0..part.rows()).try_for_each(|i| check_finite(name, part.row(i), "the target"))
+        };
+        parts.iter().try_for_each(rows)
+    }
+}
+
+fn check_side(
+    shape: Shape,
+    (what, found): (&'static str, usize),
+    expected: usize,
+) -> Result<(), FitError> {
+    if found == expected { Ok(()) } else { Err(FitError::Side { shape, what, found, expected }) }
+}
+
+fn check_finite(what: &str, values: &[f64], stage: &'static str) -> Result<(), FitError> {
+    if values.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    Err(FitError::NonFinite { what: what.to_owned(), stage: stage.to_owned() })
+}
+
+/// The operator of a kind with the least squared error for a target.
+///
+/// # Errors
+/// [`FitError`]: no operator of these options has this shape, parts of the target do not belong
+/// together, a number is not finite, or the user asked to stop.
+pub fn fit_operator(
+    spec: &OpSpec,
+    target: &Target<'_>,
+    options: &FitOptions,
+    control: &mut dyn Control,
+) -> Result<OperatorFit, FitError> {
+    target.check()?;
+    let mut context = Context { options, control };
+    if let (OpSpec::RotorNetwork(_), Target::Samples { x, y }) = (spec, target) {
+        let (rows, shape) = (samples(*x, *y), target.shape());
+        let found = trained::fit(spec, shape, (&rows, None), &mut context)?;
+        return found.finish(rows.power, 0);
+    }
+    with_regression(target, |regression| {
+        let found = solve(spec, regression, None, &mut context)?;
+        found.finish(regression.power(), regression.dropped())
+    })
+}
+
+/// The member of a kind nearest to a weight (out, inp) in the Frobenius norm.
+///
+/// # Errors
+/// As [`fit_operator`].
+pub fn project(
+    spec: &OpSpec,
+    weight: MatRef<'_, f64>,
+    options: &FitOptions,
+    control: &mut dyn Control,
+) -> Result<OperatorFit, FitError> {
+    fit_operator(spec, &Target::Weight(weight), options, control)
+}
+
+/// Trains an operator from where it stands, also one of another crate: nothing but forward and
+/// backward is asked of it. One that is not linear needs samples.
+///
+/// # Errors
+/// [`FitError::Evidence`] if there are none, and as [`fit_operator`].
+pub fn fit_from(
+    op: Op<f64>,
+    target: &Target<'_>,
+    options: &FitOptions,
+    control: &mut dyn Control,
+) -> Result<OperatorFit, FitError> {
+    target.check()?;
+    let (shape, found) = (target.shape(), op.map().shape());
+    check_side(shape, ("outputs of the operator", found.out), shape.out)?;
+    check_side(shape, ("inputs of the operator", found.inp), shape.inp)?;
+    let mut context = Context { options, control };
+    if let Op::Map(_) = op {
+        let Target::Samples { x, y } = target else { return Err(needs_samples()) };
+        let rows = samples(*x, *y);
+        return trained::descend(op, &rows, &mut context)?.finish(rows.power, 0);
+    }
+    with_regression(target, |regression| {
+        let found = trained::descend(op, &regression.rows(), &mut context)?;
+        found.finish(regression.power(), regression.dropped())
+    })
+}
+
+fn needs_samples() -> FitError {
+    FitError::Evidence { needed: "samples, since the operator is not linear", found: "sums" }
+}
+
+fn samples(x: MatRef<'_, f64>, y: MatRef<'_, f64>) -> Rows {
+    let (x, y) = (x.to_mat(), y.to_mat());
+    let power = squares(&y);
+    Rows { x, y, rest: 0.0, power }
+}
+
+/// The target as a linear regression.
+fn with_regression<R>(
+    target: &Target<'_>,
+    solve: impl FnOnce(&Regression<'_>) -> Result<R, FitError>,
+) -> Result<R, FitError> {
+    match target {
+        Target::Weight(weight) => solve(&Regression::of_weight(*weight)),
+        Target::Moments { second, cross, power } => {
+            solve(&Regression::of_moments(&Inputs::new(*second)?, *cross, *power))
+        }
+        Target::Samples { x, y } => {
+            let second = multiply(Arg::Transposed(*x), (*x).into());
+            let cross = multiply(Arg::Transposed(*y), (*x).into());
+            let inputs = Inputs::new(second.view())?;
+            solve(&Regression::of_moments(&inputs, cross.view(), squares(&y.to_mat())))
+        }
+    }
+}
+
+/// One line a kind. `from` is where a fit that is not closed may begin.
+fn solve(
+    spec: &OpSpec,
+    regression: &Regression<'_>,
+    from: Option<&Op<f64>>,
+    context: &mut Context<'_>,
+) -> Result<Found, FitError> {
+    let trained = |context: &mut Context<'_>| match from {
+        Some(op) => trained::descend(op.clone(), &regression.rows(), context),
+        None => {
+            let map = || Regression::of_weight(regression.least_squares().view()).rows();
+            let weight = regression.second().map(|_| map());
+            let rows = (&regression.rows(), weight.as_ref());
+            trained::fit(spec, regression.shape(), rows, context)
+        }
+    };
+    match spec {
+        OpSpec::Dense(_) => Ok(dense::fit(regression)),
+        OpSpec::LowRank(_) => low_rank::fit(spec, regression),
+        OpSpec::BlockHadamard(options) if options.depth == 1 => {
+            block_diagonal::fit(spec, regression)
+        }
+        OpSpec::Kronecker(_) => kronecker::fit(spec, regression, from, context),
+        OpSpec::Monarch(_) => monarch::fit(spec, regression, from, context),
+        OpSpec::DiagonalLowRank(options) => diagonal_low_rank::fit(options, regression, context),
+        OpSpec::Butterfly(options) if !options.orthogonal && from.is_none() => {
+            butterfly::fit(spec, regression, context)
+        }
+        OpSpec::CirculantDiagonal(options) if from.is_none() => {
+            circulant_diagonal::fit(options, regression, context)
+        }
+        OpSpec::Sum(options) => sum::fit(options, regression, context),
+        OpSpec::RotorNetwork(_) => Err(needs_samples()),
+        OpSpec::BlockHadamard(_)
+        | OpSpec::Butterfly(_)
+        | OpSpec::CirculantDiagonal(_)
+        | OpSpec::Rotor(_)
+        | OpSpec::Product(_)
+        | OpSpec::External { .. } => trained(context),
+    }
+}
+
+/// An operator of these options with these parameters, in its order.
+fn assemble(spec: &OpSpec, shape: Shape, values: &[&[f64]]) -> Result<Op<f64>, FitError> {
+    let mut op = spec.random::<f64>(shape, RngKey::new(0))?;
+    let mut params = op.map_mut().params_mut();
+    assert_eq!(params.len(), values.len(), "parameters of {}", spec.kind());
+    for (p, values) in params.iter_mut().zip(values) {
+        p.values.copy_from_slice(values);
+    }
+    drop(params);
+    Ok(op)
+}

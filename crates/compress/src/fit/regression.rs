@@ -1,0 +1,280 @@
+//! Least squares of linear maps, known by their moments: the form that every kind is fitted in.
+//!
+//! With `S = Q diag(w) Qᵀ = L Lᵀ`, L = Q diag(√w), and `B = D L⁻ᵀ`, the error of a map A (out, inp) is
+//! `|A L - B|² + rest`, where the rest is what no linear map explains. The rows of Lᵀ with those of
+//! Bᵀ as targets are samples with the very same error, so that an operator of which only forward and
+//! backward are known can be fitted to moments, too. For a weight, S and L are the identity.
+//!
+//! Directions of the input below [`NO_DATA`] of the largest eigenvalue carry no data: L has zeros
+//! there, and closed forms leave them out.
+
+use crate::FitError;
+use linwright_ops::Shape;
+use linwright_tensor::kernels::gemm::{Arg, Write, product};
+use linwright_tensor::linalg::{NoConvergence, eigh};
+use linwright_tensor::{Mat, MatRef};
+
+/// Eigenvalues of a matrix of moments below this share of the largest one count as zero.
+pub(crate) const NO_DATA: f64 = 1e-9;
+
+/// `a b`.
+pub(crate) fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
+    let (Arg::Plain(left) | Arg::Transposed(left)) = a;
+    let (Arg::Plain(right) | Arg::Transposed(right)) = b;
+    let rows = if matches!(a, Arg::Plain(_)) { left.rows() } else { left.cols() };
+    let cols = if matches!(b, Arg::Plain(_)) { right.cols() } else { right.rows() };
+    let mut c = Mat::zeros(rows, cols);
+    product(1.0, a, b, c.view_mut(), Write::Set);
+    c
+}
+
+/// Turns a failed decomposition into an error that says of what.
+pub(crate) fn numerics(what: &'static str) -> impl Fn(NoConvergence) -> FitError {
+    move |error| FitError::Numerics { what, reason: error.to_string() }
+}
+
+/// Second moments S of the input, decomposed.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs {
+    second: Mat<f64>,
+    /// Q, eigenvectors as columns.
+    vectors: Mat<f64>,
+    /// √w, zero where there is no data.
+    roots: Vec<f64>,
+    /// 1/√w, zero where there is no data.
+    inverse_roots: Vec<f64>,
+}
+
+impl Inputs {
+    /// Decomposes S (inp, inp), of which only the lower triangle counts.
+    pub(crate) fn new(second: MatRef<'_, f64>) -> Result<Self, FitError> {
+        let eigen = eigh(second).map_err(numerics("eigenvalues of the Gram matrix"))?;
+        let largest = eigen.values.last().copied().unwrap_or(0.0);
+        let there = |w: f64| w > NO_DATA * largest;
+        let root = |&w: &f64| if there(w) { w.sqrt() } else { 0.0 };
+        let inverse = |&w: &f64| if there(w) { 1.0 / w.sqrt() } else { 0.0 };
+        Ok(Self {
+            second: second.to_mat(),
+            roots: eigen.values.iter().map(root).collect(),
+            inverse_roots: eigen.values.iter().map(inverse).collect(),
+            vectors: eigen.vectors,
+        })
+    }
+
+    /// Directions of the input without data.
+    fn dropped(&self) -> usize {
+        self.roots.iter().filter(|root| **root == 0.0).count()
+    }
+}
+
+fn scale_columns(a: &mut Mat<f64>, factors: &[f64]) {
+    for i in 0..a.rows() {
+        a.row_mut(i).iter_mut().zip(factors).for_each(|(a, factor)| *a *= factor);
+    }
+}
+
+/// Sum of the squares of all numbers.
+pub(crate) fn squares(a: &Mat<f64>) -> f64 {
+    a.data().iter().map(|v| v * v).sum()
+}
+
+/// `a - b`, where both are all numbers of matrices of one shape.
+pub(crate) fn subtract(a: &mut Mat<f64>, b: &Mat<f64>) {
+    a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a -= b);
+}
+
+/// Samples whose squared error, with the rest, is that of a target.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    /// Inputs (rows, inp).
+    pub x: Mat<f64>,
+    /// Targets (rows, out).
+    pub y: Mat<f64>,
+    /// Error that no linear map can take away.
+    pub rest: f64,
+    /// Error of the zero map.
+    pub power: f64,
+}
+
+/// A linear least-squares problem: D, B and what the error is measured by.
+#[derive(Clone, Debug)]
+pub(crate) struct Regression<'a> {
+    /// Moments of the input; the identity if absent.
+    inputs: Option<&'a Inputs>,
+    /// D (out, inp).
+    cross: Mat<f64>,
+    /// B (out, inp).
+    whitened: Mat<f64>,
+    rest: f64,
+    power: f64,
+}
+
+impl<'a> Regression<'a> {
+    /// Nearest to a weight.
+    pub(crate) fn of_weight(weight: MatRef<'_, f64>) -> Self {
+        let cross = weight.to_mat();
+        let power = squares(&cross);
+        Self { inputs: None, whitened: cross.clone(), cross, rest: 0.0, power }
+    }
+
+    /// Of moments: D (out, inp) and `E|y|²`.
+    pub(crate) fn of_moments(inputs: &'a Inputs, cross: MatRef<'_, f64>, power: f64) -> Self {
+        let mut whitened = multiply(cross.into(), inputs.vectors.view().into());
+        scale_columns(&mut whitened, &inputs.inverse_roots);
+        let rest = (power - squares(&whitened)).max(0.0);
+        Self { inputs: Some(inputs), cross: cross.to_mat(), whitened, rest, power }
+    }
+
+    /// What is left to fit beside a map A (out, inp) that is added to the fitted one.
+    pub(crate) fn beside(&self, a: &Mat<f64>) -> Self {
+        let mut left = self.clone();
+        subtract(&mut left.cross, &self.times_second(a));
+        subtract(&mut left.whitened, &self.times_root(a));
+        left
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { out: self.cross.rows(), inp: self.cross.cols() }
+    }
+
+    /// D (out, inp).
+    pub(crate) fn cross(&self) -> &Mat<f64> {
+        &self.cross
+    }
+
+    /// B (out, inp).
+    pub(crate) fn whitened(&self) -> &Mat<f64> {
+        &self.whitened
+    }
+
+    /// S, unless it is the identity.
+    pub(crate) fn second(&self) -> Option<&Mat<f64>> {
+        self.inputs.map(|inputs| &inputs.second)
+    }
+
+    /// Number (i, j) of S.
+    pub(crate) fn second_at(&self, i: usize, j: usize) -> f64 {
+        self.second().map_or(if i == j { 1.0 } else { 0.0 }, |second| second.at(i, j))
+    }
+
+    /// Rows and columns of S.
+    pub(crate) fn second_block(&self, rows: (usize, usize), columns: (usize, usize)) -> Mat<f64> {
+        Mat::from_fn(rows.1, columns.1, |i, j| self.second_at(rows.0 + i, columns.0 + j))
+    }
+
+    pub(crate) fn power(&self) -> f64 {
+        self.power
+    }
+
+    /// Error that no linear map can take away.
+    pub(crate) fn rest(&self) -> f64 {
+        self.rest
+    }
+
+    /// Directions of the input without data.
+    pub(crate) fn dropped(&self) -> usize {
+        self.inputs.map_or(0, Inputs::dropped)
+    }
+
+    /// `A S`.
+    pub(crate) fn times_second(&self, a: &Mat<f64>) -> Mat<f64> {
+        self.second().map_or_else(|| a.clone(), |s| multiply(a.view().into(), s.view().into()))
+    }
+
+    /// `A L`.
+    pub(crate) fn times_root(&self, a: &Mat<f64>) -> Mat<f64> {
+        let Some(inputs) = self.inputs else { return a.clone() };
+        let mut product = multiply(a.view().into(), inputs.vectors.view().into());
+        scale_columns(&mut product, &inputs.roots);
+        product
+    }
+
+    /// The A of least norm with `A L = V`, as far as there is data.
+    pub(crate) fn unwhiten(&self, mut v: Mat<f64>) -> Mat<f64> {
+        let Some(inputs) = self.inputs else { return v };
+        scale_columns(&mut v, &inputs.inverse_roots);
+        multiply(v.view().into(), Arg::Transposed(inputs.vectors.view()))
+    }
+
+    /// The map (out, inp) of least error.
+    pub(crate) fn least_squares(&self) -> Mat<f64> {
+        self.unwhiten(self.whitened.clone())
+    }
+
+    /// The error of a map A (out, inp).
+    pub(crate) fn error(&self, a: &Mat<f64>) -> f64 {
+        let mut away = self.times_root(a);
+        subtract(&mut away, &self.whitened);
+        squares(&away) + self.rest
+    }
+
+    /// Samples with the same error.
+    pub(crate) fn rows(&self) -> Rows {
+        let inp = self.shape().inp;
+        let root = self.times_root(&Mat::identity(inp));
+        let (x, y) = (root.transpose(), self.whitened.transpose());
+        Rows { x, y, rest: self.rest, power: self.power }
+    }
+}
+
+/// The X of least norm with the least `tr (X G Xᵀ - 2 X Cᵀ)`: `C G⁺`, for G (n, n) symmetric and not
+/// negative, C (m, n).
+pub(crate) fn solve_normal(
+    g: MatRef<'_, f64>,
+    c: MatRef<'_, f64>,
+    what: &'static str,
+) -> Result<Mat<f64>, FitError> {
+    let eigen = eigh(g).map_err(numerics(what))?;
+    let largest = eigen.values.last().copied().unwrap_or(0.0);
+    // The sums behind G are rounded; what is smaller says nothing.
+    let least = 1e-13 * largest;
+    let inverses: Vec<f64> =
+        eigen.values.iter().map(|&w| if w > least { 1.0 / w } else { 0.0 }).collect();
+    let mut turned = multiply(c.into(), eigen.vectors.view().into());
+    scale_columns(&mut turned, &inverses);
+    Ok(multiply(turned.view().into(), Arg::Transposed(eigen.vectors.view())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::planted::{inputs_of, random};
+
+    #[test]
+    fn the_error_of_a_map_is_that_of_samples_moments_and_rows() {
+        let (x, y, a) = (random(50, 6, 1), random(50, 4, 2), random(4, 6, 3));
+        let predicted = multiply(x.view().into(), Arg::Transposed(a.view()));
+        let mut away = predicted.clone();
+        subtract(&mut away, &y);
+        let expected = squares(&away);
+        let inputs = inputs_of(&x);
+        let cross = multiply(Arg::Transposed(y.view()), x.view().into());
+        let regression = Regression::of_moments(&inputs, cross.view(), squares(&y));
+        assert!((regression.error(&a) / expected - 1.0).abs() < 1e-12);
+        let rows = regression.rows();
+        let mut away = multiply(rows.x.view().into(), Arg::Transposed(a.view()));
+        subtract(&mut away, &rows.y);
+        assert!(((squares(&away) + rows.rest) / expected - 1.0).abs() < 1e-12);
+        let beside = regression.beside(&a);
+        assert!((beside.error(&Mat::zeros(4, 6)) / expected - 1.0).abs() < 1e-12);
+        let best = regression.error(&regression.least_squares());
+        assert!((best / regression.rest - 1.0).abs() < 1e-12 && best < expected);
+    }
+
+    #[test]
+    fn directions_without_data_are_left_out_and_counted() {
+        let mut x = random(40, 4, 1);
+        (0..40).for_each(|i| *x.at_mut(i, 3) = x.at(i, 0));
+        let y = random(40, 2, 2);
+        let inputs = inputs_of(&x);
+        let cross = multiply(Arg::Transposed(y.view()), x.view().into());
+        let regression = Regression::of_moments(&inputs, cross.view(), squares(&y));
+        assert_eq!(regression.dropped(), 1);
+        let best = regression.least_squares();
+        for i in 0..2 {
+            assert!((best.at(i, 0) - best.at(i, 3)).abs() < 1e-10, "the norm is least");
+        }
+        let solved = solve_normal(inputs.second.view(), cross.view(), "a test").expect("solves");
+        assert!(solved.data().iter().zip(best.data()).all(|(a, b)| (a - b).abs() < 1e-8));
+    }
+}

@@ -1,0 +1,167 @@
+//! Sums: every term is fitted to what the others leave, in turn, then all are trained together.
+//!
+//! A term is fitted by its own kind's form; if that does not lower the error, the term stays as it
+//! was, so that no step makes things worse. A start begins with no terms at all, each with another
+//! term first: whoever comes first takes what all could explain. L-BFGS has the last word.
+
+use super::alternate::alternate;
+use super::regression::Regression;
+use super::{Context, FitOptions, Found, Procedure, solve, trained};
+use crate::FitError;
+use linwright_ops::{Op, OpSpec, Sum, SumSpec};
+use linwright_tensor::Mat;
+use linwright_train::{Control, Progress};
+
+/// Iterations of one term's fit within a sweep: the next sweep goes on.
+const INNER: u32 = 10;
+/// Most sweeps, and the share of the error below which one is the last: they only have to come near
+/// enough for L-BFGS.
+const SWEEPS: (u32, f64) = (60, 1e-3);
+
+/// A fitted term and its weight.
+#[derive(Clone)]
+struct Term {
+    op: Op<f64>,
+    weight: Mat<f64>,
+}
+
+/// Hands on interruptions, but no progress: a term's is not that of the sum.
+struct Quiet<'a>(&'a dyn Control);
+
+impl Control for Quiet<'_> {
+    fn progress(&mut self, _progress: &Progress<'_>) {}
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}
+
+pub(super) fn fit(
+    spec: &SumSpec,
+    regression: &Regression<'_>,
+    context: &mut Context<'_>,
+) -> Result<Found, FitError> {
+    let whole = OpSpec::Sum(spec.clone());
+    // Refuses terms that do not exist.
+    whole.random::<f64>(regression.shape(), context.options.key)?;
+    let rows = regression.rows();
+    let count = spec.terms.len();
+    let mut best: Option<Found> = None;
+    for start in 0..(context.options.starts.max(1) as usize).min(count) {
+        let order: Vec<usize> = (0..count).map(|k| (start + k) % count).collect();
+        let mut terms = vec![None; count];
+        let error = sweep(&spec.terms, &order, (&mut terms, f64::INFINITY), regression, context)?;
+        let mut last = error;
+        let options = FitOptions {
+            iterations: context.options.iterations.min(SWEEPS.0),
+            tolerance: context.options.tolerance.max(SWEEPS.1),
+            ..context.options.clone()
+        };
+        let mut coarse = Context { options: &options, control: &mut *context.control };
+        let (terms, _, sweeps) =
+            alternate((terms, error), regression.power(), &mut coarse, |terms, context| {
+                last = sweep(&spec.terms, &order, (terms, last), regression, context)?;
+                Ok(last)
+            })?;
+        let terms = terms.into_iter().flatten().map(|term| term.op).collect();
+        let op = Op::Linear(Box::new(Sum::new(terms)?));
+        let found = trained::descend(op, &rows, context)?;
+        let iterations = 1 + sweeps + found.iterations;
+        let found = Found { procedure: Procedure::Alternating, iterations, ..found };
+        best = Some(Found::better(best, found));
+        if best.as_ref().is_some_and(|best| best.error <= 1e-20 * regression.power()) {
+            break;
+        }
+    }
+    best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
+}
+
+/// Fits every term once, in an order; gives the error.
+fn sweep(
+    specs: &[OpSpec],
+    order: &[usize],
+    (terms, mut error): (&mut [Option<Term>], f64),
+    regression: &Regression<'_>,
+    context: &mut Context<'_>,
+) -> Result<f64, FitError> {
+    for &k in order {
+        let mut left = regression.clone();
+        let others = terms.iter().enumerate().filter(|(other, _)| *other != k);
+        for (_, term) in others {
+            if let Some(term) = term {
+                left = left.beside(&term.weight);
+            }
+        }
+        let from = terms[k].as_ref().map(|term| &term.op);
+        let starts = if from.is_some() { 1 } else { context.options.starts };
+        let options = FitOptions { iterations: INNER, starts, ..context.options.clone() };
+        let mut quiet = Quiet(context.control);
+        let mut inner = Context { options: &options, control: &mut quiet };
+        let found = solve(&specs[k], &left, from, &mut inner)?;
+        if terms[k].is_none() || found.error < error {
+            let weight = found.op.to_dense()?;
+            error = found.error;
+            terms[k] = Some(Term { op: found.op, weight });
+        }
+    }
+    Ok(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fit::planted::{assert_monotone, recovered};
+    use crate::fit::{FitOptions, Procedure};
+    use linwright_ops::{
+        BlockHadamardSpec, KroneckerSpec, LowRankSpec, MonarchSpec, OpSpec, RotorSpec, Shape,
+        SumSpec,
+    };
+
+    fn low_rank(rank: usize) -> OpSpec {
+        OpSpec::LowRank(LowRankSpec { rank })
+    }
+
+    fn kronecker() -> OpSpec {
+        OpSpec::Kronecker(KroneckerSpec::default())
+    }
+
+    fn sum(terms: Vec<OpSpec>) -> OpSpec {
+        OpSpec::Sum(SumSpec { terms })
+    }
+
+    /// Recovers a member of the sum of `first` and a matrix of rank one.
+    fn assert_told_apart(first: OpSpec) {
+        let (spec, shape) = (sum(vec![first, low_rank(1)]), Shape { out: 12, inp: 12 });
+        let options = FitOptions { tolerance: 1e-12, ..FitOptions::default() };
+        let [of_weight, of_moments] = recovered(&spec, shape, 1, &options);
+        assert!(of_weight < 1e-10 && of_moments < 1e-10, "{of_weight:e}, {of_moments:e}");
+    }
+
+    #[test]
+    fn blocks_and_kronecker_products_are_told_from_low_rank() {
+        let blocks = BlockHadamardSpec { depth: 1, block: 64, blocks: Some(3) };
+        assert_told_apart(OpSpec::BlockHadamard(blocks));
+        assert_told_apart(kronecker());
+    }
+
+    #[test]
+    fn monarch_maps_are_told_from_low_rank() {
+        assert_told_apart(OpSpec::Monarch(MonarchSpec { blocks: Some(3) }));
+    }
+
+    #[test]
+    fn a_rotor_and_what_it_misses_are_told_apart() {
+        let rotor = OpSpec::Rotor(RotorSpec { single: true, ..RotorSpec::default() });
+        let options = FitOptions { starts: 4, ..FitOptions::default() };
+        let shape = Shape { out: 8, inp: 8 };
+        let [of_weight, of_moments] = recovered(&sum(vec![rotor, low_rank(1)]), shape, 1, &options);
+        assert!(of_weight < 1e-6 && of_moments < 1e-6, "{of_weight:e}, {of_moments:e}");
+    }
+
+    #[test]
+    fn sweeps_are_monotone() {
+        let spec = sum(vec![kronecker(), low_rank(2)]);
+        let [first, found] = assert_monotone(&spec, Shape { out: 9, inp: 9 });
+        assert!(found < first, "{found} after {first}");
+        assert_eq!(Procedure::Alternating.name(), "alternating");
+    }
+}

@@ -1,0 +1,181 @@
+//! Any linear operator, fitted to the moments of a site by its kind's own form.
+//!
+//! In closed form where the kind has one, else by alternating least squares or trained with
+//! several starts: see [`crate::fit`], which all numbers of the fit belong to.
+
+use super::{Fit, FitProblem, Method, Needs};
+use crate::FitError;
+use crate::fit::{FitOptions, Target, fit_operator};
+use linwright_ops::{Op, OpSpec, Shape};
+use linwright_tensor::Scalar;
+use linwright_train::Control;
+use serde::{Deserialize, Serialize};
+
+/// Replaces a weight by an operator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StructuredMethod {
+    /// The operator with its options.
+    pub operator: OpSpec,
+    /// Starts of a fit that is not closed, of which the best is kept.
+    #[serde(default = "StructuredMethod::default_starts")]
+    pub starts: u32,
+    /// Most iterations of a start.
+    #[serde(default = "StructuredMethod::default_iterations")]
+    pub iterations: u32,
+}
+
+impl StructuredMethod {
+    /// An operator with the default effort.
+    #[must_use]
+    pub fn new(operator: OpSpec) -> Self {
+        let (starts, iterations) = (Self::default_starts(), Self::default_iterations());
+        Self { operator, starts, iterations }
+    }
+
+    fn default_starts() -> u32 {
+        2
+    }
+
+    fn default_iterations() -> u32 {
+        200
+    }
+}
+
+impl Method for StructuredMethod {
+    const ID: &'static str = "structured";
+
+    fn label(&self) -> String {
+        match &self.operator {
+            OpSpec::Sum(sum) => joined(&sum.terms, "+"),
+            OpSpec::Product(product) => joined(&product.factors, "*"),
+            operator => operator.kind().to_owned(),
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let OpSpec::RotorNetwork(_) = self.operator {
+            return Err("has a rotor_network, which is not linear; use method rotor".into());
+        }
+        let least = [("starts", self.starts), ("iterations", self.iterations)];
+        match least.into_iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(format!("has {name} 0, at least 1 is needed")),
+            None => Ok(()),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Stats
+    }
+
+    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+        Ok(self.operator.cost(shape)?.parameters)
+    }
+
+    fn epochs(&self) -> u32 {
+        0
+    }
+
+    fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
+        let stats = problem.stats()?;
+        let (train, _) = stats;
+        let target =
+            Target::Moments { second: train.sxx.view(), cross: train.syx.view(), power: train.syy };
+        let Self { starts, iterations, .. } = *self;
+        let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };
+        let fit = fit_operator(&self.operator, &target, &options, control)?;
+        let op = cast(&fit.op)?;
+        let dense = op.to_dense()?.cast();
+        let report = super::closed_report(stats, &dense, None, fit.dropped_directions);
+        Ok(Fit { op, report })
+    }
+}
+
+fn joined(parts: &[OpSpec], by: &str) -> String {
+    parts.iter().map(OpSpec::kind).collect::<Vec<_>>().join(by)
+}
+
+/// The same operator in another precision.
+fn cast<T: Scalar>(op: &Op<f64>) -> Result<Op<T>, FitError> {
+    let (map, key) = (op.map(), linwright_tensor::RngKey::new(0));
+    let mut twin = map.spec().random::<T>(map.shape(), key)?;
+    for (to, from) in twin.map_mut().params_mut().iter_mut().zip(map.params()) {
+        let values = to.values.iter_mut().zip(from.values);
+        values.for_each(|(to, from)| *to = T::from_f64(*from));
+    }
+    for (to, from) in twin.map_mut().buffers_mut().iter_mut().zip(map.buffers()) {
+        to.values.copy_from_slice(from.values);
+    }
+    Ok(twin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Evidence;
+    use crate::fit::planted::{Losses, distance, noisy};
+    use linwright_measure::stats::SiteStats;
+    use linwright_ops::SiteId;
+    use linwright_tensor::RngKey;
+
+    /// Every operator of the list with an example of the shape; one that is not linear has none.
+    fn operators(shape: Shape) -> Vec<OpSpec> {
+        let examples = OpSpec::examples().into_iter().map(|(spec, _)| spec);
+        let linear = |spec: &OpSpec| {
+            spec.random::<f32>(shape, RngKey::new(0)).is_ok_and(|op| op.to_dense().is_ok())
+        };
+        let mut found: Vec<OpSpec> = Vec::new();
+        for spec in examples.filter(linear) {
+            if found.iter().all(|other| other.kind() != spec.kind()) {
+                found.push(spec);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_linear_kind_is_fitted_to_the_statistics_of_a_site() {
+        let shape = Shape { out: 8, inp: 8 };
+        let (x, y) = noisy(shape, 2);
+        let mut train = SiteStats::new(shape.out, shape.inp);
+        train.add(x.cast().view(), y.cast().view());
+        let evidence = Evidence::Stats { validation: train.clone(), train: train.clone() };
+        let site = SiteId("a site".into());
+        let problem = FitProblem {
+            site: &site,
+            shape,
+            evidence: &evidence,
+            key: RngKey::new(1),
+            checkpoint: None,
+        };
+        let found = operators(shape);
+        let kinds: Vec<&str> = found.iter().map(OpSpec::kind).collect();
+        let all = OpSpec::KINDS.iter().copied().filter(|kind| *kind != "rotor_network");
+        assert_eq!(kinds, all.collect::<Vec<_>>(), "a kind has no example that fits {shape:?}");
+        for operator in found {
+            let method = StructuredMethod::new(operator);
+            method.check().expect("makes sense");
+            let fit = method.fit(&problem, &mut Losses::default()).expect("fits");
+            let (report, map) = (&fit.report, fit.op.map());
+            assert!(report.relative_error < 1.0, "{}: {}", method.label(), report.relative_error);
+            assert_eq!(map.shape(), shape);
+            let parameters = linwright_ops::parameter_count(&map.params());
+            assert_eq!(parameters, method.parameters(shape).expect("exists"));
+            let dense = fit.op.to_dense().expect("is linear").cast();
+            let error = train.squared_error(&dense) / train.target_power();
+            assert!((report.train_relative_error - error).abs() < 1e-9);
+            let again = method.fit(&problem, &mut Losses::default()).expect("fits");
+            assert_eq!(distance(&again.op.to_dense().expect("is linear").cast(), &dense), 0.0);
+        }
+    }
+
+    #[test]
+    fn options_without_sense_are_refused_and_labels_name_the_parts() {
+        let network = OpSpec::default_of("rotor_network").expect("has defaults");
+        assert!(StructuredMethod::new(network).check().expect_err("not linear").contains("rotor"));
+        let json = r#"{"operator":{"kind":"sum","terms":[{"kind":"monarch"},{"kind":"low_rank","rank":2}]},"starts":0}"#;
+        let method: StructuredMethod = serde_json::from_str(json).expect("parses");
+        assert_eq!(method.label(), "monarch+low_rank");
+        assert_eq!(method.check().expect_err("no starts"), "has starts 0, at least 1 is needed");
+    }
+}
