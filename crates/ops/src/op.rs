@@ -35,7 +35,13 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
     /// Features out and in.
     fn shape(&self) -> Shape;
 
-    /// Multiply-adds for one row; add-only work such as a Hadamard transform counts too.
+    /// Arithmetic steps of [`Self::forward`] for one row of a large batch.
+    ///
+    /// A multiply-add is one step. So is an addition alone, as in a Hadamard transform, and a
+    /// multiplication alone, as by a diagonal. Not counted: what fills a batch up to whole
+    /// registers, changes of sign, powers of two, one factor for a whole matrix product,
+    /// nonlinear functions, and what is derived from parameters once. A matrix product has
+    /// rows x depth x columns steps. [`linwright_tensor::Counted`] counts them.
     fn macs_per_row(&self) -> u64;
 
     /// Trainable parameters, in a fixed order.

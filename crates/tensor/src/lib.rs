@@ -7,6 +7,7 @@
 //! has a naive twin in its tests as oracle.
 
 pub mod atomic;
+mod counted;
 pub mod dtype;
 pub mod kernels;
 pub mod linalg;
@@ -17,6 +18,7 @@ mod rng;
 mod scalar;
 mod scratch;
 
+pub use counted::Counted;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};

@@ -21,6 +21,17 @@ pub fn threads() -> usize {
     rayon::current_num_threads()
 }
 
+/// Runs `work` with so many threads for the kernels it calls, whatever the others use.
+///
+/// # Errors
+/// If the threads cannot be started.
+pub fn with_threads<R: Send>(
+    threads: usize,
+    work: impl FnOnce() -> R + Send,
+) -> Result<R, rayon::ThreadPoolBuildError> {
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?.install(work))
+}
+
 /// Runs `work` on every item, in parallel, in no particular order.
 pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
     if threads() == 1 || items.len() < 2 {

@@ -1,4 +1,4 @@
-//! The two scalar types that computation runs in.
+//! The two scalar types that computation runs in; a third one, [`crate::Counted`], counts it.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Display};
@@ -51,6 +51,13 @@ pub trait Scalar:
     fn is_finite(self) -> bool;
     /// `self * a + b`, fused where the machine can.
     fn mul_add(self, a: Self, b: Self) -> Self;
+    /// Runs `work`, whose steps [`crate::Counted`] does not count: changes of sign and exponent,
+    /// nonlinear functions, the factor of a whole product.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn uncounted<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
     /// Buffers that this thread keeps, see [`crate::Scratch`].
     #[doc(hidden)]
     fn pool() -> &'static LocalKey<RefCell<Vec<Vec<Self>>>>;

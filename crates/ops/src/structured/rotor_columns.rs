@@ -51,8 +51,10 @@ impl<T: Scalar> Rotor<T> {
 
     /// Multiply-adds of [`Self::apply`] for one row.
     pub(super) fn macs_of_sheets(&self) -> u64 {
+        // Several chunks are added to what others left in their features.
+        let overlaps = if self.out.count > 1 { self.basis.dimension() as u64 } else { 0 };
         self.pairs() as u64 * self.basis.sandwich_macs()
-            + self.out.count as u64 * self.basis.butterfly_adds()
+            + self.out.count as u64 * (self.basis.butterfly_adds() + overlaps)
             + self.shares.as_ref().map_or(0, Vec::len) as u64
     }
 

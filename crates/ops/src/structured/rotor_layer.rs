@@ -71,10 +71,11 @@ impl<T: Scalar> RotorLayer<T> {
         self.branches.push(Branch { rotor, order });
     }
 
-    /// Those of the rotors, whose input is changed to sheets once, one for the weight and two for
-    /// the normalisation of a feature.
+    /// Those of the rotors, whose input is changed to sheets once, and for each feature of a branch
+    /// one for the weighted sum and five for the normalisation: one for the mean, two for the
+    /// variance, two to apply them.
     pub(super) fn macs_per_row(&self) -> u64 {
-        let around = u64::from(self.alphas.is_some()) + 2 * u64::from(self.normalize);
+        let around = 1 + 5 * u64::from(self.normalize);
         let branch = |b: &Branch<T>| b.rotor.macs_of_sheets() + around * self.shape.out as u64;
         let inputs = self.branches.first().map_or(0, |branch| branch.rotor.macs_of_inputs());
         inputs + self.branches.iter().map(branch).sum::<u64>()

@@ -7,7 +7,7 @@
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
-//! | those of the rotors + hidden layers · breadth + 1 (PReLU) | those of the rotors + 3 a feature of each branch |
+//! | those of the rotors + hidden layers · breadth + 1 (PReLU) | those of the rotors + 6 a feature of each branch |
 //!
 //! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` sets the
 //! hidden width and the chunks of the rotors at once. Here it is the hidden width alone: chunks of a
@@ -388,7 +388,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     const KIND: &'static str = "rotor_network";
     const EQUATION: &'static str = "y = rotor(h), h_l = sum_b a_lb f(rotor_lb(h_(l-1)))";
     const PARAMETERS: &'static str = "those of the rotors + layers breadth + 1";
-    const MACS: &'static str = "those of the rotors + 3 a feature and branch";
+    const MACS: &'static str = "those of the rotors + 6 a feature and branch";
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         let hidden = spec.hidden(shape);

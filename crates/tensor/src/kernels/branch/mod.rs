@@ -193,12 +193,13 @@ fn forward_group<T: Scalar>(
     (y, write): (&mut [[T; LANES]], Write),
     f: impl Fn(T) -> T,
 ) {
+    let normalized = branch.epsilon.is_some();
     for (k, y) in y.iter_mut().skip(first).step_by(step).enumerate() {
         let x = &x[branch.source(k) * step + first];
         let before = if write == Write::Set { [T::ZERO; LANES] } else { *y };
         for lane in 0..LANES {
-            let v = f((x[lane] - mean[lane]) * scale[lane]);
-            y[lane] = before[lane] + branch.weight * v;
+            let v = if normalized { (x[lane] - mean[lane]) * scale[lane] } else { x[lane] };
+            y[lane] = before[lane] + branch.weight * T::uncounted(|| f(v));
         }
     }
 }

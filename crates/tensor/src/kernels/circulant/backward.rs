@@ -43,7 +43,7 @@ impl<T: Scalar> CirculantChain<T> {
         } else if let Some(double) = any.downcast_ref::<CirculantChain<f64>>() {
             sums_of(double, x.of_scalar(), dy.of_scalar(), dx.map(MatMut::of_scalar))
         } else {
-            unreachable!("a scalar is f32 or f64, not {}", T::NAME)
+            unreachable!("gradients are of f32 or f64, not {}", T::NAME)
         };
         let len = self.transform.plan.len();
         let spectra = sums.spectra.chunks_exact(len);

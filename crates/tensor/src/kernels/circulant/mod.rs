@@ -25,7 +25,7 @@ pub use cyclic::CyclicTransform;
 pub use values::{dense, log_of_product};
 
 use crate::kernels::transpose::{from_columns, to_columns};
-use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
+use crate::{Counted, MatMut, MatRef, Scalar, Scratch, parallel};
 use cyclic::Multiply;
 use passes::there_and_back;
 use registers::{Complex, Job, Lanes, Number, Pass, dispatch, numbers_for, numbers_of, registers};
@@ -111,6 +111,10 @@ impl<T: Scalar> CirculantChain<T> {
             forward_rows(single, x.of_scalar(), y.of_scalar());
         } else if let Some(double) = any.downcast_ref::<CirculantChain<f64>>() {
             forward_rows(double, x.of_scalar(), y.of_scalar());
+        } else if let Some(counted) = any.downcast_ref::<CirculantChain<Counted>>() {
+            forward_rows(counted, x.of_scalar(), y.of_scalar());
+        } else {
+            unreachable!("a scalar is f32, f64 or Counted, not {}", T::NAME)
         }
     }
 }
@@ -236,7 +240,7 @@ impl<V: Lanes> Pass<V> for Scale<'_, V> {
     fn run(self) {
         let (inside, beyond) = self.tile.split_at_mut(self.diagonal.len());
         for (value, &d) in inside.iter_mut().zip(self.diagonal) {
-            *value = value.each_times(self.powers).scaled(d);
+            *value = value.each_times_powers(self.powers).scaled(d);
         }
         for value in beyond {
             *value = Complex::zero();

@@ -8,8 +8,8 @@
     reason = "intrinsics are called only from functions compiled for their instructions"
 )]
 
-use crate::Scalar;
 use crate::kernels::instructions::Instructions;
+use crate::{Counted, Scalar};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256, __m256d, __m512, __m512d, _mm256_add_pd, _mm256_add_ps, _mm256_andnot_pd,
@@ -46,6 +46,11 @@ pub(super) trait Lanes: Copy {
     fn times_from(self, factor: Self, other: Self) -> Self;
     /// The larger of the absolute values.
     fn larger(self, other: Self) -> Self;
+    /// `self · powers`, powers of two, which no cost counts.
+    #[inline(always)]
+    fn times_powers(self, powers: Self) -> Self {
+        self.times(powers)
+    }
 }
 
 /// `WIDTH` lanes on any machine.
@@ -97,15 +102,27 @@ impl<T: Scalar, const LANES: usize> Lanes for Plain<T, LANES> {
     }
     #[inline(always)]
     fn times_plus(self, factor: Self, other: Self) -> Self {
-        self.times(factor).plus(other)
+        let mut result = other.0;
+        for ((sum, a), b) in result.iter_mut().zip(self.0).zip(factor.0) {
+            *sum = a * b + *sum;
+        }
+        Self(result)
     }
     #[inline(always)]
     fn times_from(self, factor: Self, other: Self) -> Self {
-        other.minus(self.times(factor))
+        let mut result = other.0;
+        for ((difference, a), b) in result.iter_mut().zip(self.0).zip(factor.0) {
+            *difference -= a * b;
+        }
+        Self(result)
     }
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
         self.zip(other, |a, b| if a.abs() > b.abs() { a.abs() } else { b.abs() })
+    }
+    #[inline(always)]
+    fn times_powers(self, powers: Self) -> Self {
+        T::uncounted(|| self.times(powers))
     }
 }
 
@@ -208,6 +225,14 @@ impl Number for f64 {
     type Avx2 = __m256d;
 }
 
+/// What a row costs does not depend on how many stand side by side.
+impl Number for Counted {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Plain<Self, 1>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = Plain<Self, 1>;
+}
+
 /// A loop over registers, run by [`Lanes::run`]. All that it calls must be `#[inline(always)]`, or it
 /// is compiled without the instructions.
 pub(super) trait Pass<V: Lanes> {
@@ -306,10 +331,10 @@ impl<V: Lanes> Complex<V> {
         Self { re: self.re.times(factor), im: self.im.times(factor) }
     }
 
-    /// Products of the real parts and of the imaginary parts.
+    /// Products of the real parts and of the imaginary parts with powers of two.
     #[inline(always)]
-    pub(super) fn each_times(self, other: Self) -> Self {
-        Self { re: self.re.times(other.re), im: self.im.times(other.im) }
+    pub(super) fn each_times_powers(self, other: Self) -> Self {
+        Self { re: self.re.times_powers(other.re), im: self.im.times_powers(other.im) }
     }
 }
 

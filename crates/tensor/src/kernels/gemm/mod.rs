@@ -89,6 +89,13 @@ impl<'a, T: Scalar> Arg<'a, T> {
         }
     }
 
+    fn at(&self, i: usize, j: usize) -> T {
+        match self {
+            Self::Plain(m) => m.at(i, j),
+            Self::Transposed(m) => m.at(j, i),
+        }
+    }
+
     /// Pointer, column stride, row stride.
     fn raw(&self) -> (*const T, isize, isize) {
         match self {
@@ -139,6 +146,9 @@ pub fn product<T: Scalar>(
     if in_tiles(alpha, a, b, c.reborrow(), write, alone) {
         return;
     }
+    if !in_library::<T>() {
+        return by_definition(alpha, a, b, c, write);
+    }
     if alone {
         return piece_of_product(alpha, a, b, c, write);
     }
@@ -181,8 +191,38 @@ pub fn product_on_this_thread<T: Scalar>(
     write: Write,
 ) {
     check_shapes(&a, &b, &c);
-    if c.rows() * c.cols() > 0 && !in_tiles(alpha, a, b, c.reborrow(), write, true) {
+    if c.rows() * c.cols() == 0 || in_tiles(alpha, a, b, c.reborrow(), write, true) {
+        return;
+    }
+    if in_library::<T>() {
         piece_of_product(alpha, a, b, c, write);
+    } else {
+        by_definition(alpha, a, b, c, write);
+    }
+}
+
+/// Whether the `gemm` crate knows the scalar.
+fn in_library<T: Scalar>() -> bool {
+    let scalar = TypeId::of::<T>();
+    scalar == TypeId::of::<f32>() || scalar == TypeId::of::<f64>()
+}
+
+/// For the other scalar, [`crate::Counted`]: rows x depth x columns multiply-adds, as the count of a
+/// product goes everywhere; the factor and the addition to `c` happen as results are written.
+fn by_definition<T: Scalar>(
+    alpha: T,
+    a: Arg<'_, T>,
+    b: Arg<'_, T>,
+    mut c: MatMut<'_, T>,
+    write: Write,
+) {
+    for i in 0..c.rows() {
+        for (j, c) in c.row_mut(i).iter_mut().enumerate() {
+            let step = |sum, k| a.at(i, k).mul_add(b.at(k, j), sum);
+            let product = (0..a.cols()).fold(T::ZERO, step);
+            let before = if write == Write::Add { *c } else { T::ZERO };
+            *c = T::uncounted(|| before + alpha * product);
+        }
     }
 }
 

@@ -102,9 +102,9 @@ vectorised! {
                     let sign = T::from_f64(source.sign.into());
                     let pairs = to.iter_mut().zip(from);
                     if k == 0 {
-                        pairs.for_each(|(to, &from)| *to = sign * from);
+                        pairs.for_each(|(to, &from)| *to = T::uncounted(|| sign * from));
                     } else {
-                        pairs.for_each(|(to, &from)| *to += sign * from);
+                        pairs.for_each(|(to, &from)| *to += T::uncounted(|| sign * from));
                     }
                 }
             }
@@ -134,9 +134,9 @@ vectorised! {
                     let to = &mut y[chunk.place(source.coordinate)..][..width];
                     let pairs = to.iter_mut().zip(from);
                     if write == Write::Set {
-                        pairs.for_each(|(to, &from)| *to = scale * from);
+                        pairs.for_each(|(to, &from)| *to = T::uncounted(|| scale * from));
                     } else {
-                        pairs.for_each(|(to, &from)| *to += scale * from);
+                        pairs.for_each(|(to, &from)| *to += T::uncounted(|| scale * from));
                     }
                 }
             }
