@@ -57,7 +57,9 @@ impl Default for BlockHadamardSpec {
 impl BlockHadamardSpec {
     /// Features inside: transforms need a power of two.
     fn width(&self, shape: Shape) -> usize {
-        if self.depth > 1 { shape.inp.next_power_of_two() } else { shape.inp }
+        // No operator has as many features as those beyond the largest power of two.
+        let padded = || shape.inp.checked_next_power_of_two().unwrap_or(usize::MAX);
+        if self.depth > 1 { padded() } else { shape.inp }
     }
 
     /// Number of blocks of the final map where the options name none: 128 if it divides both
@@ -299,7 +301,8 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
         let blocks = spec
             .blocks
             .or_else(|| BlockHadamardSpec::default_blocks(Shape { out: shape.out, inp: width }));
-        let last = (shape.out as u64) * (width / blocks.unwrap_or(1).max(1)) as u64;
+        let inputs = width / blocks.unwrap_or(1).max(1);
+        let last = (shape.out as u64).saturating_mul(inputs as u64);
         let side = width / width.div_ceil(spec.block.max(1)).max(1);
         let inner = (width as u64).saturating_mul(side as u64);
         inner.saturating_mul(spec.depth.saturating_sub(1) as u64).saturating_add(last)

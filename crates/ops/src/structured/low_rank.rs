@@ -137,7 +137,7 @@ impl<T: Scalar> Structured<T> for LowRank<T> {
     const MACS: &'static str = "r (out + inp)";
 
     fn numbers(spec: &LowRankSpec, shape: Shape) -> u64 {
-        (spec.rank as u64).saturating_mul(shape.out as u64 + shape.inp as u64)
+        (spec.rank as u64).saturating_mul((shape.out as u64).saturating_add(shape.inp as u64))
     }
 
     fn random(spec: &LowRankSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {

@@ -297,7 +297,8 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
     fn numbers(spec: &RotorSpec, shape: Shape) -> u64 {
         let least = shape.out.min(shape.inp).max(1);
         let chunk = spec.chunk.unwrap_or(1 << least.ilog2()).max(1);
-        let pairs = shape.inp.div_ceil(chunk) as u64 * shape.out.div_ceil(chunk) as u64;
+        let [ins, outs] = [shape.inp, shape.out].map(|side| side.div_ceil(chunk) as u64);
+        let pairs = ins.saturating_mul(outs);
         let n = u64::from(chunk.ilog2());
         let bivectors = n * n.saturating_sub(1) / if spec.single { 2 } else { 1 };
         pairs.saturating_mul(bivectors + 1)

@@ -402,12 +402,13 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
             |out, inp| <Rotor<T> as Structured<T>>::numbers(&rotor_spec, Shape { out, inp });
         let order = if spec.permute { hidden as u64 } else { 0 };
         let (breadth, layers) = (spec.breadth as u64, spec.hidden_layers as u64);
-        let branch = rotor(hidden, hidden).saturating_add(order + 1);
+        let branch = rotor(hidden, hidden).saturating_add(order).saturating_add(1);
         let inner = layers.saturating_mul(breadth).saturating_mul(branch);
         let last = rotor(shape.out, hidden);
-        let last = if spec.proj_parallel { breadth.saturating_mul(last + 1) } else { last };
+        let last =
+            if spec.proj_parallel { breadth.saturating_mul(last.saturating_add(1)) } else { last };
         let prelu = u64::from(spec.nonlinearity == Nonlinearity::Prelu);
-        let first = rotor(hidden, shape.inp).saturating_add(order + prelu);
+        let first = rotor(hidden, shape.inp).saturating_add(order).saturating_add(prelu);
         first.saturating_add(inner).saturating_add(last)
     }
 
