@@ -53,8 +53,11 @@ class Target:
 
 
 def targets(args):
-    """Every target; `args.cd` names the specification of circulant-diagonal operators."""
-    forward = [
+    """Every target."""
+    def cd(factors):
+        return f"{{kind: circulant_diagonal, factors: {factors}}}"
+
+    return [
         Target("double rotor, forward", ROTOR, 2048, 4096, "forward", "forward f32 2048", 8, 15),
         Target("double rotor, forward", ROTOR, 2048, 4096, "forward", "forward bf16 2048", 2, 3),
         Target("double rotor, forward", ROTOR, 8192, 4096, "forward", "forward f32 8192", 10),
@@ -66,17 +69,11 @@ def targets(args):
                "training f32 2048", 1.0),
         Target("rotor, training step, against the layer of an algebra package", ROTOR, 512, 256,
                "training", "algebra training f32 512", 300),
-        Target("BH2, forward", BH2, 2048, 4096, "forward", None, 8),
-    ]
-    if args.cd is None:
-        return forward
-    cd = args.cd
-    return [
-        *forward,
-        Target("CD-2, forward", cd.replace("M", "2"), 2048, 4096, "forward", None, 10),
-        *(Target(f"CD-{m}, inverse", cd.replace("M", str(m)), 96, 96, "inverse", "inv f32 96", 5)
+        Target("BH2, forward", BH2, 2048, 4096, "forward", "forward f32 2048", 8),
+        Target("CD-2, forward", cd(2), 2048, 4096, "forward", "forward f32 2048", 10),
+        *(Target(f"CD-{m}, inverse", cd(m), 96, 96, "inverse", "inv f32 96", 5)
           for m in args.cd_factors),
-        *(Target(f"CD-{m}, log-det", cd.replace("M", str(m)), 96, 96, "log-det",
+        *(Target(f"CD-{m}, log-det", cd(m), 96, 96, "log-det",
                  "slogdet f32 96", 10) for m in args.cd_factors),
     ]
 
@@ -239,8 +236,6 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has torch")
     parser.add_argument("--tuned", action="store_true", help="also with a tuned C allocator")
     parser.add_argument("--preload", nargs="*", default=[], metavar="LIBRARY")
-    parser.add_argument("--cd", metavar="SPEC",
-                        help="a circulant-diagonal operator, M where the number of diagonals is")
     parser.add_argument("--cd-factors", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--only", help="targets whose name contains this")
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the script")
