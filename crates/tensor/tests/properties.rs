@@ -39,7 +39,7 @@ fn close<T: Scalar>(found: &[T], expected: &[f64], terms: usize) -> Law {
 
 /// `Σ_j (-1)^popcount(i & j) x_j`.
 fn walsh_hadamard(x: &[f64]) -> Vec<f64> {
-    let sign = |i: usize, j: usize| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: usize, j: usize| if (i & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
     let entry = |i| x.iter().enumerate().map(|(j, x)| sign(i, j) * x).sum();
     (0..x.len()).map(entry).collect()
 }

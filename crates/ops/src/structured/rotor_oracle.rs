@@ -14,7 +14,7 @@ fn geometric_product(x: &[f64], y: &[f64]) -> Vec<f64> {
         // the parity of the generators in b that an odd number of a's has to pass.
         let odd = (1..usize::BITS).fold(0, |odd, shift| odd ^ a >> shift);
         for (b, &y) in y.iter().enumerate() {
-            let sign = if (odd & b).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+            let sign = if (odd & b).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
             product[a ^ b] += sign * x * y;
         }
     }
