@@ -1,6 +1,7 @@
 //! A small matrix that maps many columns, ready in both directions.
 
 use super::panels::{Columns, Panels};
+use super::quaternion::{Components, Quaternions};
 use super::sums::add_products;
 use super::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar};
@@ -19,7 +20,16 @@ pub enum Direction {
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Form<T> {
     matrix: Mat<T>,
-    panels: Option<[Panels; 2]>,
+    packed: Packed,
+}
+
+/// What products are made with, in both directions.
+#[derive(Clone, Debug)]
+enum Packed {
+    /// The matrix as it is.
+    Nothing,
+    Panels([Panels; 2]),
+    Quaternions([Quaternions; 2]),
 }
 
 impl<T: Scalar> Form<T> {
@@ -28,7 +38,29 @@ impl<T: Scalar> Form<T> {
         let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
         let forward = packed(matrix.view().into());
         let back = packed(Arg::Transposed(matrix.view()));
-        Self { panels: forward.zip(back).map(|(forward, back)| [forward, back]), matrix }
+        let packed = match (forward, back) {
+            (Some(forward), Some(back)) => Packed::Panels([forward, back]),
+            _ => Packed::Nothing,
+        };
+        Self { matrix, packed }
+    }
+
+    /// Of a square matrix that multiplies quaternions, which takes half as long; any other one is
+    /// taken as [`Self::new`] does.
+    pub(in crate::kernels) fn of_quaternions(matrix: Mat<T>, components: Components) -> Self {
+        if TypeId::of::<T>() == TypeId::of::<f32>() {
+            let of = |matrix: &Mat<T>| Quaternions::new(&matrix.cast(), components);
+            if let (Some(forward), Some(back)) = (of(&matrix), of(&matrix.transpose())) {
+                return Self { matrix, packed: Packed::Quaternions([forward, back]) };
+            }
+        }
+        Self::new(matrix)
+    }
+
+    /// Whether products are those of quaternions.
+    #[cfg(test)]
+    pub(in crate::kernels) fn is_of_quaternions(&self) -> bool {
+        matches!(self.packed, Packed::Quaternions(_))
     }
 
     /// `y = scale M x` or `y += scale M x`, or the transpose, for columns that lie alike in both.
@@ -42,12 +74,17 @@ impl<T: Scalar> Form<T> {
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
-        if let Some([forward, back]) = &self.panels {
-            let panels = if direction == Direction::Forward { forward } else { back };
-            if panels.fit(columns) {
+        let place = if direction == Direction::Forward { 0 } else { 1 };
+        match &self.packed {
+            Packed::Panels(panels) if panels[place].fit(columns) => {
                 let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels.apply(columns, bytemuck::cast_slice(x), y);
+                return panels[place].apply(columns, bytemuck::cast_slice(x), y);
             }
+            Packed::Quaternions(panels) if panels[place].fit(columns) => {
+                let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
+                return panels[place].apply(columns, bytemuck::cast_slice(x), y);
+            }
+            _ => {}
         }
         let matrix = match direction {
             Direction::Forward => Arg::Plain(self.matrix.view()),

@@ -28,6 +28,28 @@ pub(in crate::kernels) struct Columns {
     pub row: usize,
 }
 
+impl Columns {
+    /// Whether pairs of registers of `lanes` numbers never end within a run of another length than
+    /// theirs.
+    pub(super) fn fit(self, lanes: usize) -> bool {
+        self.run.is_multiple_of(2 * lanes) || (self.run == lanes && self.groups.is_multiple_of(2))
+    }
+
+    /// One more than the place of the last number of so many rows.
+    pub(super) fn end(self, rows: usize) -> usize {
+        self.groups.saturating_sub(1) * self.group + rows.max(1) * self.row - self.row + self.run
+    }
+
+    /// Where the pairs of registers of a row begin, and the numbers from one to the other.
+    pub(super) fn pairs(self, lanes: usize) -> (impl Iterator<Item = usize>, usize) {
+        let Self { groups, run, group, .. } = self;
+        let (of_run, along, register) =
+            if run == lanes { (1, 2 * group, group) } else { (run / (2 * lanes), group, lanes) };
+        let start = move |pair| pair / of_run * along + pair % of_run * 2 * lanes;
+        ((0..groups * run / (2 * lanes)).map(start), register)
+    }
+}
+
 impl Panels {
     /// `None` on machines without tiles.
     pub(in crate::kernels) fn new(matrix: Arg<'_, f32>) -> Option<Self> {
@@ -49,12 +71,9 @@ impl Panels {
         Self { tile, rows, depth, data }
     }
 
-    /// Whether [`Self::apply`] can do these columns: pairs of registers never end within a run of
-    /// another length than theirs.
+    /// Whether [`Self::apply`] can do these columns.
     pub(in crate::kernels) fn fit(&self, columns: Columns) -> bool {
-        let register = self.tile.cols / 2;
-        let in_runs = columns.run.is_multiple_of(2 * register);
-        in_runs || (columns.run == register && columns.groups.is_multiple_of(2))
+        columns.fit(self.tile.cols / 2)
     }
 
     /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which lie alike.
@@ -68,20 +87,11 @@ impl Panels {
         (y, alpha, write): (&mut [f32], f32, Write),
     ) {
         assert!(self.fit(columns), "{columns:?} in tiles of {} columns", self.tile.cols);
-        let Columns { groups, run, group, row } = columns;
-        let end = |rows: usize| groups.saturating_sub(1) * group + rows.max(1) * row - row + run;
-        assert!(x.len() >= end(self.depth), "columns out of bounds");
-        assert!(y.len() >= end(self.rows), "columns out of bounds");
-        let add = write == Write::Add;
-        let register = self.tile.cols / 2;
-        let (pairs_of_run, step) =
-            if run == register { (1, group) } else { (run / (2 * register), register) };
-        for pair in 0..groups * run / (2 * register) {
-            let start = if run == register {
-                2 * pair * group
-            } else {
-                pair / pairs_of_run * group + pair % pairs_of_run * 2 * register
-            };
+        assert!(x.len() >= columns.end(self.depth), "columns out of bounds");
+        assert!(y.len() >= columns.end(self.rows), "columns out of bounds");
+        let (row, add) = (columns.row, write == Write::Add);
+        let (pairs, register) = columns.pairs(self.tile.cols / 2);
+        for start in pairs {
             let panels = self.data.chunks_exact(self.tile.rows * self.depth);
             for (k, panel) in panels.enumerate() {
                 let first = k * self.tile.rows;
@@ -89,9 +99,9 @@ impl Panels {
                 // SAFETY: `start` is that of two registers in each row of `x` and `y`, whose last
                 // numbers the assertions above found within bounds; the panel is whole.
                 unsafe {
-                    let from = Place { at: x.as_ptr().add(start), row, register: step };
+                    let from = Place { at: x.as_ptr().add(start), row, register };
                     let at = y.as_mut_ptr().add(start + first * row);
-                    let into = Place { at, row, register: step };
+                    let into = Place { at, row, register };
                     (self.tile.multiply)(
                         self.depth,
                         panel.as_ptr(),

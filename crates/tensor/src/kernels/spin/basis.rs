@@ -151,7 +151,7 @@ impl SpinBasis {
         let base = generators(if even { n - 1 } else { n.max(1) });
         let size = 1usize << (base.len() / 2);
         let mut drafts =
-            if even { even_drafts(n, &base, &blades) } else { vec![odd_draft(n, &base, &blades)] };
+            if even { even_drafts(n, &base, &blades) } else { odd_drafts(n, &base, &blades) };
         let blocks = if even { 2 } else { 1 };
         let bivectors: Vec<Vec<Pauli>> = (0..blocks)
             .map(|block| {
@@ -208,6 +208,11 @@ impl SpinBasis {
     /// Rows of the real matrix of a rotor.
     pub(super) fn side(&self) -> usize {
         self.unit * self.size
+    }
+
+    /// Whether rotors are matrices of quaternions.
+    pub(super) fn is_quaternionic(&self) -> bool {
+        self.pairing.is_some_and(|pairing| pairing.square() < 0.0)
     }
 
     /// Additions of one change of basis.
@@ -320,15 +325,24 @@ fn blade_matrix(base: &[Pauli], blade: u32) -> Pauli {
     base.iter().enumerate().filter(inside).fold(Pauli::default(), |p, (_, &g)| p.times(g))
 }
 
-/// One sheet for odd `n` (and for the scalars, `n = 0`). For n = 1 mod 4 one representation does
-/// not tell `x` from its dual; odd blades times i do.
-fn odd_draft(n: usize, base: &[Pauli], blades: &[u32]) -> Draft {
+/// One or two sheets for odd `n`, and one for the scalars, `n = 0`. For n = 1 mod 4 one
+/// representation does not tell `x` from its dual; odd blades times i do. Where rotors are matrices
+/// of quaternions, the even and the odd blades are, too, each up to a factor of i.
+fn odd_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
     let quarter = u8::from(n % 4 == 1);
     let matrix = |(coordinate, &blade): (usize, &u32)| {
         let odd = blade.count_ones() as u8 % 2;
         (coordinate, blade_matrix(base, blade).turned(quarter * odd))
     };
-    Draft { left: 0, right: 0, blades: blades.iter().enumerate().map(matrix).collect() }
+    let all = blades.iter().enumerate();
+    if !matches!(n % 8, 3 | 5) {
+        return vec![Draft { left: 0, right: 0, blades: all.map(matrix).collect() }];
+    }
+    let sheet = |odd| {
+        let has_parity = |&(_, blade): &(usize, &u32)| blade.count_ones() % 2 == odd;
+        Draft { left: 0, right: 0, blades: all.clone().filter(has_parity).map(matrix).collect() }
+    };
+    vec![sheet(0), sheet(1)]
 }
 
 /// Two or four sheets for even `n`: `Γ_i = γ_i ⊗ X` and `Γ_last = 1 ⊗ Y`, so that even blades fill

@@ -12,15 +12,20 @@
 //! | --- | --- | --- | --- |
 //! | 0 (n = 8; 16 as 4) | 4 | real, size 2^(n/2 - 1) | d^1.5 |
 //! | 1, 7 (n = 1, 7, 9; 15 as 3) | 1 | complex, real rotors, size 2^((n - 1)/2) | √2 d^1.5 |
-//! | 3, 5 | 1 | complex, size 2^((n - 1)/2) | √8 d^1.5 |
+//! | 3, 5 | 2 | quaternionic: complex, size 2^((n - 1)/2), half of the columns | √8 d^1.5 |
 //! | 2, 6 | 2 | complex, size 2^(n/2 - 1) | 2 d^1.5 |
 //! | 4 | 4 | quaternionic: complex, size 2^(n/2 - 1), half of the columns | 2 d^1.5 |
+//!
+//! Where rotors are quaternionic, products in single precision take half of these multiplications.
 //!
 //! - n = 3 mod 4: one complex matrix holds everything once.
 //! - n = 1 mod 4: the product of all generators is a number, so that a blade and its dual have the
 //!   same matrix up to sign. Rotors are even, hence act alike on the even and the odd part, and the
 //!   even matrices are the real (or quaternionic) half of all: odd blades are multiplied by i, and
 //!   one complex matrix again holds everything once.
+//! - n = 3 or 5 mod 8: the even and the odd blades are matrices of quaternions each, up to a factor
+//!   of i. They make two sheets of the kind described for n = 4 mod 8, so that products of
+//!   quaternions do.
 //! - n even: `Γ_i = γ_i ⊗ X`, `Γ_last = 1 ⊗ Y` over n - 1 generators. Even blades are block
 //!   diagonal, odd ones off-diagonal, rotors block diagonal; for n = 2 mod 4 the first column of
 //!   blocks holds everything once.

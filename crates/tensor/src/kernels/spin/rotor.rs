@@ -3,6 +3,7 @@
 use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
 use crate::kernels::gemm::form::Form;
+use crate::kernels::gemm::quaternion::Components;
 use crate::kernels::instructions::vectorised;
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
@@ -54,7 +55,7 @@ impl SpinBasis {
                 let forms = blocks
                     .map(|block| {
                         let matrix = self.real_form(&self.product_of_planes(&eigen, block), side);
-                        Form::new(matrix.cast())
+                        self.packed(matrix.cast(), side)
                     })
                     .collect();
                 SpinRotor { eigen: Some(eigen), forms }
@@ -64,6 +65,14 @@ impl SpinBasis {
                 let nan = |_| Form::new(Mat::from_fn(side_len, side_len, nan));
                 SpinRotor { eigen: None, forms: blocks.map(nan).collect() }
             }
+        }
+    }
+
+    fn packed<T: Scalar>(&self, matrix: Mat<T>, side: Side) -> Form<T> {
+        match side {
+            _ if !self.is_quaternionic() => Form::new(matrix),
+            Side::Left => Form::of_quaternions(matrix, Components::Inside),
+            Side::Right => Form::of_quaternions(matrix, Components::Outside),
         }
     }
 
@@ -273,6 +282,31 @@ impl Complex {
         Self {
             re: self.re.transpose(),
             im: Mat::from_fn(im.rows(), im.cols(), |i, j| -im.at(i, j)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::basis::BladeOrder;
+    use super::*;
+    use crate::RngKey;
+    use crate::kernels::instructions::Instructions;
+
+    #[test]
+    fn rotors_of_n_3_to_5_mod_8_are_matrices_of_quaternions() {
+        if Instructions::here() == Instructions::Common {
+            return;
+        }
+        for n in 0..=14 {
+            let basis = SpinBasis::new(n, BladeOrder::Graded);
+            let count = n * n.saturating_sub(1) / 2;
+            let bivector: Vec<f32> = RngKey::new(n as u64).stream().normals(count, 1.0);
+            for side in [Side::Left, Side::Right] {
+                let rotor = basis.rotor(&bivector, side);
+                let found = rotor.forms.iter().all(Form::is_of_quaternions);
+                assert_eq!(found, matches!(n % 8, 3..=5), "n {n}, {side:?}");
+            }
         }
     }
 }

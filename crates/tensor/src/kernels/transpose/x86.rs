@@ -16,6 +16,8 @@ use std::arch::x86_64::{
 
 /// Side of a square in registers of AVX-512.
 const LARGE: usize = 16;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Side of a square in registers of AVX.
 const SQUARE: usize = 8;
 /// Columns transposed before the next rows' turn: a few cache lines of each.
@@ -37,24 +39,12 @@ pub(in crate::kernels) fn transpose(
     }
     assert!(from.len() >= (rows - 1) * from_stride + cols, "matrix out of bounds");
     assert!(to.len() >= (cols - 1) * to_stride + rows, "transpose out of bounds");
-    let mut done = 0;
-    if Instructions::here() >= Instructions::Avx512 && rows.is_multiple_of(LARGE) {
-        done = cols - cols % LARGE;
-        for (first, col) in (0..rows)
-            .step_by(LARGE)
-            .flat_map(|first| (0..done).step_by(LARGE).map(move |col| (first, col)))
-        {
-            // SAFETY: this machine has the instructions; the square lies within both matrices by
-            // the assertions.
-            unsafe {
-                let from = from.as_ptr().add(first * from_stride + col);
-                let to = to.as_mut_ptr().add(col * to_stride + first);
-                transpose_large((from, from_stride), (to, to_stride));
-            }
-        }
+    if Instructions::here() >= Instructions::Avx512 && rows.min(cols) >= LARGE {
+        // SAFETY: this machine has the instructions; the matrices are in bounds.
+        return unsafe { in_large((from, from_stride), (to, to_stride), rows, cols) };
     }
     let whole = cols - cols % SQUARE;
-    for start in (done..whole).step_by(STRETCH) {
+    for start in (0..whole).step_by(STRETCH) {
         for first in (0..rows).step_by(SQUARE) {
             let height = SQUARE.min(rows - first);
             for col in (start..whole.min(start + STRETCH)).step_by(SQUARE) {
@@ -73,6 +63,48 @@ pub(in crate::kernels) fn transpose(
             to[col * to_stride + row] = from[row * from_stride + col];
         }
     }
+}
+
+/// [`transpose`] of at least [`LARGE`] rows and columns.
+///
+/// # Safety
+/// The slices hold the matrices.
+#[target_feature(enable = "avx512f")]
+unsafe fn in_large(
+    (from, from_stride): (&[f32], usize),
+    (to, to_stride): (&mut [f32], usize),
+    rows: usize,
+    cols: usize,
+) {
+    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+    // SAFETY: squares lie within both matrices.
+    let square = |row: usize, col: usize| unsafe {
+        let from = from.add(row * from_stride + col);
+        transpose_large((from, from_stride), (to.add(col * to_stride + row), to_stride));
+    };
+    // The longer side inside, so that few rows are under way at a time.
+    if cols >= rows {
+        let lead = from.align_offset(LINE);
+        for row in starts(rows, 0) {
+            starts(cols, lead).for_each(|col| square(row, col));
+        }
+    } else {
+        let lead = to.align_offset(LINE);
+        for col in starts(cols, 0) {
+            starts(rows, lead).for_each(|row| square(row, col));
+        }
+    }
+}
+
+/// Where squares begin that cover `count` numbers: on cache lines, the first of them `lead` numbers
+/// from the start, and at both ends. Those at the ends overlap with others, and write the same.
+fn starts(count: usize, lead: usize) -> impl Iterator<Item = usize> {
+    let last = count - LARGE;
+    let lead = if lead < LARGE { lead } else { 0 };
+    let aligned = (lead..last + 1).step_by(LARGE);
+    let covered = if aligned.len() > 0 { lead + aligned.len() * LARGE } else { LARGE };
+    let first = (lead > 0).then_some(0);
+    first.into_iter().chain(aligned).chain((covered < count).then_some(last))
 }
 
 /// Transposes [`LARGE`] rows of as many numbers: whole cache lines are read and written.
@@ -170,6 +202,22 @@ unsafe fn transpose_square(
             } else {
                 _mm256_maskstore_ps(to.add(i * to_stride), mask, column);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_cover_everything_and_nothing_else() {
+        for (count, lead) in (LARGE..100).flat_map(|count| (0..=LARGE).map(move |l| (count, l))) {
+            let mut covered = vec![false; count];
+            for start in starts(count, lead) {
+                covered[start..start + LARGE].fill(true);
+            }
+            assert!(covered.iter().all(|&covered| covered), "{count} numbers, {lead} ahead");
         }
     }
 }
