@@ -217,9 +217,9 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         self.rotors();
         row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
-            let x = columns_of(x, width);
+            let inputs = self.inputs(&columns_of(x, width), width);
             let mut columns = Scratch::new(self.out.features * width);
-            self.apply(&self.inputs(&x, width), width, &mut columns);
+            self.apply(&inputs, width, &mut columns);
             from_columns(&columns, width, &mut y);
         });
     }

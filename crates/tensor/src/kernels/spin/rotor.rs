@@ -4,7 +4,7 @@ use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
 use crate::kernels::gemm::form::Form;
 use crate::kernels::gemm::quaternion::Components;
-use crate::kernels::instructions::vectorised;
+use crate::kernels::gemm::{Write, product_on_this_thread};
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
 
@@ -246,24 +246,6 @@ pub fn skew_matrix<T: Scalar>(bivector: &[T], n: usize) -> Mat<f64> {
     skew
 }
 
-vectorised! {
-    /// Adds the product of two matrices to a third.
-    fn add_product<const FUSED: bool>(a: &Complex, b: &Complex, product: &mut Complex) {
-        let madd = |a: f64, b: f64, c: f64| if FUSED { a.mul_add(b, c) } else { a * b + c };
-        for i in 0..a.re.rows() {
-            let (to_re, to_im) = (product.re.row_mut(i), product.im.row_mut(i));
-            for k in 0..a.re.cols() {
-                let (u, v) = (a.re.at(i, k), a.im.at(i, k));
-                let from = b.re.row(k).iter().zip(b.im.row(k));
-                for ((re, im), (c, d)) in to_re.iter_mut().zip(&mut *to_im).zip(from) {
-                    *re = madd(u, *c, madd(-v, *d, *re));
-                    *im = madd(u, *d, madd(v, *c, *im));
-                }
-            }
-        }
-    }
-}
-
 impl Complex {
     fn identity(size: usize, times: f64) -> Self {
         let re = Mat::from_fn(size, size, |i, j| if i == j { times } else { 0.0 });
@@ -272,9 +254,22 @@ impl Complex {
 
     fn times(&self, other: &Self) -> Self {
         let (rows, cols) = (self.re.rows(), other.re.cols());
-        let mut product = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
-        add_product(self, other, &mut product);
-        product
+        let mut result = Self { re: Mat::zeros(rows, cols), im: Mat::zeros(rows, cols) };
+        let add = |sign, a: &Mat<f64>, b: &Mat<f64>, to: &mut Mat<f64>| {
+            let (a, b) = (a.view().into(), b.view().into());
+            product_on_this_thread(sign, a, b, to.view_mut(), Write::Add);
+        };
+        add(1.0, &self.re, &other.re, &mut result.re);
+        if !(self.is_real() && other.is_real()) {
+            add(-1.0, &self.im, &other.im, &mut result.re);
+            add(1.0, &self.re, &other.im, &mut result.im);
+            add(1.0, &self.im, &other.re, &mut result.im);
+        }
+        result
+    }
+
+    fn is_real(&self) -> bool {
+        self.im.data().iter().all(|&v| v == 0.0)
     }
 
     fn adjoint(&self) -> Self {
