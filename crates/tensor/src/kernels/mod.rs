@@ -15,6 +15,7 @@ pub mod gemm;
 pub mod hadamard;
 pub(crate) mod instructions;
 mod lanes;
+pub(crate) mod registers;
 pub mod rms_norm;
 pub mod rope;
 pub mod spin;
