@@ -9,7 +9,6 @@
 )]
 
 mod blocks;
-#[cfg(target_arch = "x86_64")]
 mod dots;
 pub(super) mod form;
 pub(super) mod panels;

@@ -6,7 +6,7 @@
 
 use super::panels::Columns;
 use super::tile::{Lines, Place, Tile};
-use super::{Arg, Write, product_on_this_thread};
+use super::{Arg, Write, dots, product_on_this_thread};
 use crate::{MatMut, MatRef, Scalar, Scratch};
 use std::any::TypeId;
 
@@ -31,12 +31,10 @@ pub(in crate::kernels) fn add_products<T: Scalar>(
     let single = TypeId::of::<T>() == TypeId::of::<f32>();
     if let Some(tile) = Tile::for_rows(rows).filter(|_| single) {
         let factors = (bytemuck::cast_slice(a), bytemuck::cast_slice(b));
-        #[cfg(target_arch = "x86_64")]
-        if rows.min(others) < WIDE {
-            let sums = sums.reborrow().of_scalar();
-            if super::dots::add_products(factors, columns, sums) {
-                return;
-            }
+        if rows.min(others) < WIDE
+            && dots::add_products(factors, columns, sums.reborrow().of_scalar())
+        {
+            return;
         }
         return in_tiles(tile, factors, columns, sums.of_scalar());
     }
