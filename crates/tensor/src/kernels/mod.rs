@@ -4,7 +4,6 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
-pub mod block_diagonal;
 pub mod branch;
 pub mod butterfly;
 pub mod circulant;

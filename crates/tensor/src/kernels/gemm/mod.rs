@@ -17,7 +17,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use form::{ColumnBlocks, Direction};
+pub use form::{ColumnBlocks, Direction, Order};
 
 use crate::parallel;
 use crate::{MatMut, MatRef, Scalar};
