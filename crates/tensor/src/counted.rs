@@ -8,6 +8,8 @@
 #![allow(unsafe_code, reason = "plain memory of two numbers is declared as such")]
 
 use crate::Scalar;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::registers::Plain;
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::fmt::{Display, Formatter, Result};
@@ -184,6 +186,12 @@ impl Scalar for Counted {
     const ONE: Self = Self { value: 1.0, product: 0 };
     const NAME: &'static str = "counted";
     const EPSILON: Self = Self { value: f64::EPSILON, product: 0 };
+
+    // What a row costs does not depend on how many stand side by side.
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = Plain<Self, 1>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = Plain<Self, 1>;
 
     fn from_f64(value: f64) -> Self {
         Self::plain(value)

@@ -173,6 +173,17 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data, rows, cols, stride: cols }
     }
 
+    /// Rows that begin `stride` numbers apart; numbers behind the last one do not matter.
+    ///
+    /// # Panics
+    /// If rows overlap, or `data` ends before the last one does.
+    #[must_use]
+    #[track_caller]
+    pub fn strided(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Self {
+        assert_strides(data.len(), rows, cols, stride);
+        Self { data, rows, cols, stride }
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -225,19 +236,6 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data: &self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
-    /// Rows `first`, `first + step`, and so on.
-    ///
-    /// # Panics
-    /// If `step` is zero or `first` is beyond the rows.
-    #[must_use]
-    #[track_caller]
-    pub fn rows_every(&self, first: usize, step: usize) -> Self {
-        assert!(step > 0 && first <= self.rows, "rows {first}, +{step} of {}", self.rows);
-        let from = (first * self.stride).min(self.data.len());
-        let (rows, stride) = ((self.rows - first).div_ceil(step), self.stride * step);
-        Self { data: &self.data[from..], rows, cols: self.cols, stride }
-    }
-
     /// The same view, by the name of its scalar in code that has found out which one it is.
     ///
     /// # Panics
@@ -259,6 +257,13 @@ impl<'a, T: Scalar> MatRef<'a, T> {
     }
 }
 
+#[track_caller]
+fn assert_strides(len: usize, rows: usize, cols: usize, stride: usize) {
+    assert!(stride >= cols || rows < 2, "rows of {cols} numbers, {stride} apart");
+    let end = rows.saturating_sub(1) * stride + if rows > 0 { cols } else { 0 };
+    assert!(len >= end, "{rows} rows of {cols} numbers, {stride} apart, in {len} numbers");
+}
+
 /// Mutable row-major view with a row stride.
 #[derive(Debug)]
 pub struct MatMut<'a, T> {
@@ -278,6 +283,14 @@ impl<'a, T: Scalar> MatMut<'a, T> {
     pub fn new(data: &'a mut [T], rows: usize, cols: usize) -> Self {
         assert_eq!(data.len(), rows * cols, "a {rows} x {cols} view needs {} numbers", rows * cols);
         Self { data, rows, cols, stride: cols }
+    }
+
+    /// As [`MatRef::strided`].
+    #[must_use]
+    #[track_caller]
+    pub fn strided(data: &'a mut [T], rows: usize, cols: usize, stride: usize) -> Self {
+        assert_strides(data.len(), rows, cols, stride);
+        Self { data, rows, cols, stride }
     }
 
     /// Number of rows.
@@ -340,19 +353,6 @@ impl<'a, T: Scalar> MatMut<'a, T> {
         assert!(start + count <= self.rows, "rows {start}+{count} of {}", self.rows);
         let from = (start * self.stride).min(self.data.len());
         Self { data: &mut self.data[from..], rows: count, cols: self.cols, stride: self.stride }
-    }
-
-    /// Rows `first`, `first + step`, and so on.
-    ///
-    /// # Panics
-    /// As [`MatRef::rows_every`].
-    #[must_use]
-    #[track_caller]
-    pub fn rows_every(self, first: usize, step: usize) -> Self {
-        assert!(step > 0 && first <= self.rows, "rows {first}, +{step} of {}", self.rows);
-        let from = (first * self.stride).min(self.data.len());
-        let (rows, stride) = ((self.rows - first).div_ceil(step), self.stride * step);
-        Self { data: &mut self.data[from..], rows, cols: self.cols, stride }
     }
 
     /// As [`MatRef::of_scalar`].

@@ -1,5 +1,6 @@
 //! The two scalar types that computation runs in; a third one, [`crate::Counted`], counts it.
 
+use crate::kernels::registers::Lanes;
 use std::cell::RefCell;
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
@@ -37,6 +38,15 @@ pub trait Scalar:
     /// Distance from one to the next larger number.
     const EPSILON: Self;
 
+    /// A register of AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    type Avx512: Lanes<Number = Self>;
+    /// A register of AVX2.
+    #[cfg(target_arch = "x86_64")]
+    #[doc(hidden)]
+    type Avx2: Lanes<Number = Self>;
+
     /// Rounds from double precision.
     fn from_f64(value: f64) -> Self;
     /// Widens to double precision.
@@ -64,12 +74,17 @@ pub trait Scalar:
 }
 
 macro_rules! scalar {
-    ($type:ident) => {
+    ($type:ident, $avx512:ident, $avx2:ident) => {
         impl Scalar for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const NAME: &'static str = stringify!($type);
             const EPSILON: Self = $type::EPSILON;
+
+            #[cfg(target_arch = "x86_64")]
+            type Avx512 = std::arch::x86_64::$avx512;
+            #[cfg(target_arch = "x86_64")]
+            type Avx2 = std::arch::x86_64::$avx2;
 
             #[inline]
             fn from_f64(value: f64) -> Self {
@@ -109,5 +124,5 @@ macro_rules! scalar {
     };
 }
 
-scalar!(f32);
-scalar!(f64);
+scalar!(f32, __m512, __m256);
+scalar!(f64, __m512d, __m256d);

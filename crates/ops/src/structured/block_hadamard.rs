@@ -29,7 +29,7 @@ use super::row_pieces;
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Write};
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
@@ -104,7 +104,7 @@ impl<T: Scalar> Blocks<T> {
     }
 
     fn packed(&self) -> ColumnBlocks<T> {
-        ColumnBlocks::new(self.weights.view(), self.count)
+        ColumnBlocks::new(self.weights.view(), self.count, Order::Consecutive)
     }
 }
 

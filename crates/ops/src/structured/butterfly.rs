@@ -14,7 +14,7 @@
 //! of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a product of
 //! its own kind, with neither the cost nor the inverse of a pair. The inverse is the product of the
 //! inverse pairs in the other order.
-//! Inputs of the factors are computed again in the backward pass, for a few rows at a time.
+//! Inputs of the factors are computed again in the backward pass, for a block of rows at a time.
 //!
 //! ```
 //! use linwright_ops::{Butterfly, ButterflySpec, Map, Shape, Structured, parameter_count};
@@ -29,22 +29,20 @@
 //! ```
 
 use super::OpSpec;
+use super::columns::{RowBlocks, columns_of};
 use super::row_pieces::{self, Block};
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
     Tape, Workspace,
 };
 use linwright_tensor::kernels::butterfly::{
-    Factors, SingularPair, add_gradient_of_turns, apply, apply_and_keep, apply_reversed, back,
-    inverses, log_abs_det, turns,
+    Factors, SingularPair, add_gradient_of_turns, apply, apply_reversed, back, inverses,
+    log_abs_det, turns,
 };
-use linwright_tensor::kernels::transpose::{from_columns, to_columns};
+use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
-
-/// Rows handled side by side. A block with fewer, but for a single row, is filled up with zeros.
-const LANES: usize = 32;
 
 /// Options of [`Butterfly`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,46 +102,34 @@ impl<T: Scalar> Butterfly<T> {
         ("pairs".into(), [pairs, vec![2, 2]].concat())
     }
 
+    /// Rows computed side by side.
+    fn block_rows(&self) -> usize {
+        // Two registers of rows share what is read of the pairs.
+        RowBlocks::new(self.size, 2).rows
+    }
+
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
-        let width = lanes(x.rows());
-        let mut columns = columns_of(x, width, 1);
+        let width = RowBlocks::width(x.rows());
+        let mut columns = columns_of(x, width);
         apply(self.factors(), &mut columns);
         from_columns(&columns, width, &mut y);
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
         let Block { x, dy, dx, grads } = block;
-        let width = lanes(x.rows());
-        let mut inputs = columns_of(x, width, self.factors + 1);
-        apply_and_keep(self.factors(), &mut inputs);
-        let mut d_columns = columns_of(dy, width, 1);
+        let width = RowBlocks::width(x.rows());
+        let (x, mut d) = (columns_of(x, width), columns_of(dy, width));
         if self.orthogonal {
             let mut d_turns = Scratch::zeros(4 * grads.len());
-            back(self.factors(), &inputs, &mut d_columns, &mut d_turns);
+            back(self.factors(), &x, &mut d, &mut d_turns);
             add_gradient_of_turns(self.weights(), &d_turns, grads);
         } else {
-            back(self.factors(), &inputs, &mut d_columns, grads);
+            back(self.factors(), &x, &mut d, grads);
         }
         if let Some(mut dx) = dx {
-            from_columns(&d_columns, width, &mut dx);
+            from_columns(&d, width, &mut dx);
         }
     }
-}
-
-/// Width of a block of rows.
-fn lanes(rows: usize) -> usize {
-    if rows > 1 { LANES } else { rows }
-}
-
-/// The columns of a block of rows, `width` wide, with room for so many batches.
-fn columns_of<T: Scalar>(x: MatRef<'_, T>, width: usize, batches: usize) -> Scratch<T> {
-    let len = x.cols() * width;
-    let mut columns = Scratch::new(batches * len);
-    if x.rows() < width {
-        columns[..len].fill(T::ZERO);
-    }
-    to_columns(x, width, &mut columns[..len]);
-    columns
 }
 
 impl<T: Scalar> Map<T> for Butterfly<T> {
@@ -180,12 +166,12 @@ impl<T: Scalar> Map<T> for Butterfly<T> {
     ) {
         assert_eq!((x.rows(), x.cols()), (y.rows(), self.size), "input of a butterfly");
         self.weights();
-        row_pieces::forward(LANES, x, y, |x, y| self.forward_block(x, y));
+        row_pieces::forward(self.block_rows(), x, y, |x, y| self.forward_block(x, y));
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
         self.weights();
-        row_pieces::backward(LANES, args, ws, |block| self.backward_block(block));
+        row_pieces::backward(self.block_rows(), args, ws, |block| self.backward_block(block));
     }
 
     fn clone_op(&self) -> Op<T> {
@@ -216,9 +202,9 @@ impl<T: Scalar> Invertible<T> for Butterfly<T> {
         let mut inverted = vec![T::ZERO; self.weights().len()];
         inverses(self.weights(), &mut inverted).map_err(singular)?;
         let factors = Factors::new(self.size, &inverted);
-        row_pieces::forward(LANES, y, x, |y, mut x| {
-            let width = lanes(y.rows());
-            let mut columns = columns_of(y, width, 1);
+        row_pieces::forward(self.block_rows(), y, x, |y, mut x| {
+            let width = RowBlocks::width(y.rows());
+            let mut columns = columns_of(y, width);
             apply_reversed(factors, &mut columns);
             from_columns(&columns, width, &mut x);
         });

@@ -23,20 +23,18 @@
 //! # Ok::<(), linwright_ops::OpError>(())
 //! ```
 
-use super::columns::columns_of;
+use super::columns::{RowBlocks, columns_of};
 use super::initial::as_of_linear;
-use super::row_pieces::{self, Block, block_rows};
+use super::row_pieces::{self, Block};
 use super::{OpSpec, divisors};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::block_diagonal::{
-    Blocks, Direction, Features, FeaturesMut, Order, add_gradient, multiply,
-};
-use linwright_tensor::kernels::gemm::Write;
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// Options of [`Monarch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +51,7 @@ impl MonarchSpec {
 }
 
 /// `W = P L Pᵀ R` with block-diagonal L and R.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Monarch<T> {
     shape: Shape,
     blocks: usize,
@@ -61,6 +59,8 @@ pub struct Monarch<T> {
     left: Mat<T>,
     /// R: (b · out / b, inp / b).
     right: Mat<T>,
+    /// L and R packed for products.
+    derived: OnceLock<[ColumnBlocks<T>; 2]>,
 }
 
 impl<T: Scalar> Monarch<T> {
@@ -75,55 +75,56 @@ impl<T: Scalar> Monarch<T> {
         [vec![q, b, b], vec![b, out / b, inp / b]]
     }
 
-    fn left(&self) -> Blocks<'_, T> {
-        Blocks { count: self.left_blocks(), weights: self.left.view() }
+    /// L and R, ready for columns.
+    fn packed(&self) -> &[ColumnBlocks<T>; 2] {
+        self.derived.get_or_init(|| {
+            let left = (self.left.view(), self.left_blocks(), Order::Interleaved);
+            let right = (self.right.view(), self.blocks, Order::Consecutive);
+            [left, right].map(|(weights, count, order)| ColumnBlocks::new(weights, count, order))
+        })
     }
 
-    fn right(&self) -> Blocks<'_, T> {
-        Blocks { count: self.blocks, weights: self.right.view() }
-    }
-
-    /// `R x`, as columns.
-    fn hidden(&self, x: MatRef<'_, T>) -> Scratch<T> {
-        let mut hidden = Scratch::new(self.shape.out * x.rows());
-        let view = MatMut::new(&mut hidden, self.shape.out, x.rows());
-        let into = FeaturesMut::Columns(view, Order::Consecutive);
-        multiply(self.right(), Direction::Forward, Features::Rows(x), into, Write::Set);
-        hidden
+    /// Rows computed side by side.
+    fn block_rows(&self) -> usize {
+        // The tiles of products take two registers of rows.
+        RowBlocks::new(self.shape.out.max(self.shape.inp), 2).rows
     }
 
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
-        let (out, rows) = (self.shape.out, x.rows());
-        let hidden = self.hidden(x);
-        let mut columns = Scratch::new(out * rows);
-        let from = Features::Columns(MatRef::new(&hidden, out, rows), Order::Interleaved);
-        let into = MatMut::new(&mut columns, out, rows);
-        let into = FeaturesMut::Columns(into, Order::Interleaved);
-        multiply(self.left(), Direction::Forward, from, into, Write::Set);
-        from_columns(&columns, rows, &mut y);
+        let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
+        let out = self.shape.out;
+        let hidden = through(right, Direction::Forward, &columns_of(x, width), (out, width));
+        let columns = through(left, Direction::Forward, &hidden, (out, width));
+        from_columns(&columns, width, &mut y);
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
         let Block { x, dy, dx, grads } = block;
-        let (out, rows) = (self.shape.out, x.rows());
+        let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
+        let Shape { out, inp } = self.shape;
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
-        let (hidden, d_columns) = (self.hidden(x), columns_of(dy, dy.rows()));
-        let dy = Features::Columns(MatRef::new(&d_columns, out, rows), Order::Interleaved);
-        let input = Features::Columns(MatRef::new(&hidden, out, rows), Order::Interleaved);
-        let grad = MatMut::new(grad_left, self.left.rows(), self.left.cols());
-        add_gradient(self.left_blocks(), dy, input, grad);
-        let mut d_hidden = Scratch::new(out * rows);
-        let into = MatMut::new(&mut d_hidden, out, rows);
-        let into = FeaturesMut::Columns(into, Order::Interleaved);
-        multiply(self.left(), Direction::Back, dy, into, Write::Set);
-        let d_hidden = Features::Columns(MatRef::new(&d_hidden, out, rows), Order::Consecutive);
-        let grad = MatMut::new(grad_right, self.right.rows(), self.right.cols());
-        add_gradient(self.blocks, d_hidden, Features::Rows(x), grad);
-        if let Some(dx) = dx {
-            let into = FeaturesMut::Rows(dx);
-            multiply(self.right(), Direction::Back, d_hidden, into, Write::Set);
+        let (x, dy) = (columns_of(x, width), columns_of(dy, width));
+        let hidden = through(right, Direction::Forward, &x, (out, width));
+        left.add_gradient(&dy, (&hidden, width), grad_left);
+        let d_hidden = through(left, Direction::Back, &dy, (out, width));
+        right.add_gradient(&d_hidden, (&x, width), grad_right);
+        if let Some(mut dx) = dx {
+            let columns = through(right, Direction::Back, &d_hidden, (inp, width));
+            from_columns(&columns, width, &mut dx);
         }
     }
+}
+
+/// What blocks make of `columns`: `features` columns of the same width.
+fn through<T: Scalar>(
+    blocks: &ColumnBlocks<T>,
+    direction: Direction,
+    columns: &[T],
+    (features, width): (usize, usize),
+) -> Scratch<T> {
+    let mut result = Scratch::new(features * width);
+    blocks.apply(direction, (columns, width), (&mut result, T::ONE, Write::Set));
+    result
 }
 
 impl<T: Scalar> Map<T> for Monarch<T> {
@@ -148,6 +149,7 @@ impl<T: Scalar> Map<T> for Monarch<T> {
     }
 
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>> {
+        self.derived.take();
         let [left, right] = self.shapes();
         vec![
             ParamMut { name: "left".into(), shape: left, values: self.left.data_mut() },
@@ -163,13 +165,13 @@ impl<T: Scalar> Map<T> for Monarch<T> {
         _ws: &mut Workspace<T>,
     ) {
         assert_eq!((x.rows(), x.cols()), (y.rows(), self.shape.inp), "input of a Monarch map");
-        let block = block_rows(self.shape.out.max(self.shape.inp));
-        row_pieces::forward(block, x, y, |x, y| self.forward_block(x, y));
+        self.packed();
+        row_pieces::forward(self.block_rows(), x, y, |x, y| self.forward_block(x, y));
     }
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
-        let block = block_rows(self.shape.out.max(self.shape.inp));
-        row_pieces::backward(block, args, ws, |block| self.backward_block(block));
+        self.packed();
+        row_pieces::backward(self.block_rows(), args, ws, |block| self.backward_block(block));
     }
 
     fn clone_op(&self) -> Op<T> {
@@ -207,7 +209,7 @@ impl<T: Scalar> Structured<T> for Monarch<T> {
         }
         let left = as_of_linear(out, b, b, key.fold("left"));
         let right = as_of_linear(out, inp / b, inp / b, key.fold("right"));
-        Ok(Self { shape, blocks: b, left, right })
+        Ok(Self { shape, blocks: b, left, right, derived: OnceLock::new() })
     }
 
     fn examples() -> Vec<(MonarchSpec, Shape)> {

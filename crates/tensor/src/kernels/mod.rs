@@ -4,7 +4,6 @@
 pub mod activation;
 pub mod adam;
 pub mod attention;
-pub mod block_diagonal;
 pub mod branch;
 pub mod butterfly;
 pub mod circulant;
@@ -15,6 +14,7 @@ pub mod gemm;
 pub mod hadamard;
 pub(crate) mod instructions;
 mod lanes;
+pub(crate) mod registers;
 pub mod rms_norm;
 pub mod rope;
 pub mod spin;

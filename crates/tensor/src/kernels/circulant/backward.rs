@@ -6,14 +6,12 @@
 //! `conj(Z) G`. Of two rows in one complex row the products between them end up in the imaginary
 //! part of the correlation, where they are dropped.
 
+use super::complex::{Complex, numbers_for, numbers_of, registers};
 use super::passes::{Spectral, there_and_back};
-use super::registers::{
-    Complex, Job, Lanes, Number, Pass, dispatch, numbers_for, numbers_of, registers, sum_of_lanes,
-};
 use super::{BLOCK_ROWS, ChainGrads, CirculantChain, Everywhere, Largest, Scale, load, powers};
+use crate::kernels::registers::{Job, Lanes, Pass, dispatch, sum_of_lanes};
 use crate::kernels::transpose::from_columns;
 use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
-use std::any::Any;
 
 /// Most blocks that sum their gradients by themselves: each holds 4 m n numbers.
 const PIECES: usize = 64;
@@ -37,14 +35,7 @@ impl<T: Scalar> CirculantChain<T> {
         if let Some(dx) = &dx {
             assert_eq!((dx.rows(), dx.cols()), (x.rows(), features), "gradient of the input");
         }
-        let any: &dyn Any = self;
-        let sums = if let Some(single) = any.downcast_ref::<CirculantChain<f32>>() {
-            sums_of(single, x.of_scalar(), dy.of_scalar(), dx.map(MatMut::of_scalar))
-        } else if let Some(double) = any.downcast_ref::<CirculantChain<f64>>() {
-            sums_of(double, x.of_scalar(), dy.of_scalar(), dx.map(MatMut::of_scalar))
-        } else {
-            unreachable!("gradients are of f32 or f64, not {}", T::NAME)
-        };
+        let sums = sums_of(self, x, dy, dx);
         let len = self.transform.plan.len();
         let spectra = sums.spectra.chunks_exact(len);
         let columns = spectra.flat_map(|sums| self.transform.correlations(sums)).collect();
@@ -73,7 +64,7 @@ fn no_sums<T: Scalar>(chain: &CirculantChain<T>) -> Sums {
     Sums { diagonals: vec![0.0; diagonals], spectra: vec![[0.0; 2]; spectra] }
 }
 
-fn sums_of<T: Number>(
+fn sums_of<T: Scalar>(
     chain: &CirculantChain<T>,
     x: MatRef<'_, T>,
     dy: MatRef<'_, T>,
@@ -141,7 +132,7 @@ impl<V: Lanes> Spectral<V> for Correlate<'_, V> {
     }
 }
 
-impl<T: Number> Job<T> for Backward<'_, '_, T> {
+impl<T: Scalar> Job<T> for Backward<'_, '_, T> {
     type Output = Sums;
 
     fn run<V: Lanes<Number = T>>(mut self) -> Sums {
@@ -170,7 +161,7 @@ impl<T: Number> Job<T> for Backward<'_, '_, T> {
     }
 }
 
-impl<T: Number> Backward<'_, '_, T> {
+impl<T: Scalar> Backward<'_, '_, T> {
     /// Fills the spectra of what comes to each circulant, and outputs: u_0 to u_{m-2}, then x.
     /// Returns the power of two that x was multiplied by.
     fn there<V: Lanes<Number = T>>(

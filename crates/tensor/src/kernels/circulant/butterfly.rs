@@ -3,8 +3,9 @@
 //! The transform with the other sign gives the same numbers with y_k and y_{R-k} exchanged, so that
 //! there is no second set of butterflies.
 
-use super::registers::{Complex, Lanes};
+use super::complex::Complex;
 use crate::Scalar;
+use crate::kernels::registers::Lanes;
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// In place; `roots` as in [`super::plan::Level`].

@@ -1,9 +1,10 @@
 //! Spectra of real vectors of any length, and the plan of their cyclic products.
 
+use super::complex::Complex;
 use super::passes::{Spectral, there_and_back};
 use super::plan::{Plan, is_smooth, root};
-use super::registers::{Complex, Lanes, Plain};
 use crate::Scalar;
+use crate::kernels::registers::{Lanes, Plain};
 
 /// A complex number by itself.
 type One = Complex<Plain<f64, 1>>;

@@ -15,21 +15,21 @@
 
 mod backward;
 mod butterfly;
+mod complex;
 mod cyclic;
 mod passes;
 mod plan;
-mod registers;
 mod values;
 
 pub use cyclic::CyclicTransform;
 pub use values::{dense, log_of_product};
 
+use crate::kernels::registers::{Job, Lanes, Pass, dispatch};
 use crate::kernels::transpose::{from_columns, to_columns};
-use crate::{Counted, MatMut, MatRef, Scalar, Scratch, parallel};
+use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
+use complex::{Complex, numbers_for, numbers_of, registers};
 use cyclic::Multiply;
 use passes::there_and_back;
-use registers::{Complex, Job, Lanes, Number, Pass, dispatch, numbers_for, numbers_of, registers};
-use std::any::Any;
 use std::sync::Arc;
 
 /// Rows computed as one piece: whole tiles of every machine.
@@ -106,25 +106,12 @@ impl<T: Scalar> CirculantChain<T> {
     pub fn forward(&self, x: MatRef<'_, T>, y: MatMut<'_, T>) {
         assert_eq!((x.rows(), x.cols()), (y.rows(), self.features()), "input of a chain");
         assert_eq!(y.cols(), self.features(), "output of a chain");
-        let any: &dyn Any = self;
-        if let Some(single) = any.downcast_ref::<CirculantChain<f32>>() {
-            forward_rows(single, x.of_scalar(), y.of_scalar());
-        } else if let Some(double) = any.downcast_ref::<CirculantChain<f64>>() {
-            forward_rows(double, x.of_scalar(), y.of_scalar());
-        } else if let Some(counted) = any.downcast_ref::<CirculantChain<Counted>>() {
-            forward_rows(counted, x.of_scalar(), y.of_scalar());
-        } else {
-            unreachable!("a scalar is f32, f64 or Counted, not {}", T::NAME)
-        }
+        parallel::for_each(y.row_blocks(BLOCK_ROWS), |k, y| {
+            let rows = y.rows();
+            let x = x.rows_range(k * BLOCK_ROWS, rows);
+            dispatch(rows, Forward { chain: self, x, y });
+        });
     }
-}
-
-fn forward_rows<T: Number>(chain: &CirculantChain<T>, x: MatRef<'_, T>, y: MatMut<'_, T>) {
-    parallel::for_each(y.row_blocks(BLOCK_ROWS), |k, y| {
-        let rows = y.rows();
-        let x = x.rows_range(k * BLOCK_ROWS, rows);
-        dispatch(rows, Forward { chain, x, y });
-    });
 }
 
 /// A block of rows on its way through a chain.
@@ -134,7 +121,7 @@ struct Forward<'a, 'b, T> {
     y: MatMut<'b, T>,
 }
 
-impl<T: Number> Job<T> for Forward<'_, '_, T> {
+impl<T: Scalar> Job<T> for Forward<'_, '_, T> {
     type Output = ();
 
     fn run<V: Lanes<Number = T>>(mut self) {

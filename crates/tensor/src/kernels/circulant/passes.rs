@@ -7,8 +7,9 @@
 //! before the next block's turn.
 
 use super::butterfly::butterfly;
+use super::complex::Complex;
 use super::plan::{Level, Plan};
-use super::registers::{Complex, Lanes, Pass};
+use crate::kernels::registers::{Lanes, Pass};
 
 /// What happens to the number at one place of a spectrum.
 pub(super) trait Spectral<V: Lanes> {

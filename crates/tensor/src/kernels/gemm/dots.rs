@@ -1,109 +1,95 @@
 //! Sums of products of columns by inner products of rows, where there are few rows: nothing is packed.
-#![allow(unsafe_code, reason = "vector loads take raw pointers; every function states its bounds")]
+#![allow(
+    unsafe_code,
+    reason = "registers are loaded through raw pointers; bounds are checked before"
+)]
 
 use super::panels::Columns;
-use crate::MatMut;
-use crate::kernels::instructions::Instructions;
-use std::arch::x86_64::{
-    __m256, __m512, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_setzero_ps, _mm256_storeu_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_storeu_ps,
-};
+use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
+use crate::{MatMut, Scalar};
 
 /// Rows of either factor whose inner products are summed at one time.
 const ROWS: usize = 4;
+/// Numbers of the shortest registers that this is worth while in.
+const FEWEST_LANES: usize = 8;
 
 /// Adds `A Bᵀ` to `sums`; says no if the runs are no whole registers. The caller has found the
 /// lengths right.
 pub(super) fn add_products(
     (a, b): (&[f32], &[f32]),
     columns: Columns,
-    mut sums: MatMut<'_, f32>,
+    sums: MatMut<'_, f32>,
 ) -> bool {
-    let (lanes, tile): (usize, Dots) = match Instructions::here() {
-        Instructions::Avx512 => (16, dots_avx512),
-        Instructions::Avx2 => (8, dots_avx2),
-        Instructions::Common => return false,
-    };
-    if !columns.run.is_multiple_of(lanes) {
-        return false;
+    let suits = columns.run.is_multiple_of(FEWEST_LANES);
+    if suits {
+        dispatch_columns(columns.run, Dots { a, b, columns, sums });
     }
-    let (rows, others) = (sums.rows(), sums.cols());
-    for i in (0..rows).step_by(ROWS) {
-        for k in (0..others).step_by(ROWS) {
-            // Rows beyond the last are the last once more, and their sums not used.
-            let place = |row: usize, end: usize| row.min(end - 1) * columns.row;
-            let left = std::array::from_fn(|r| place(i + r, rows));
-            let right = std::array::from_fn(|r| place(k + r, others));
-            // SAFETY: this machine has the instructions; the rows end within `a` and `b`.
-            let products = unsafe { tile(a.as_ptr(), b.as_ptr(), [left, right], columns) };
-            for (row, products) in (i..rows).zip(products) {
-                let sums = &mut sums.row_mut(row)[k..];
-                sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+    suits
+}
+
+/// Inner products of the rows of `a` with those of `b`, which hold the runs of all groups.
+struct Dots<'a, 's, T> {
+    a: &'a [T],
+    b: &'a [T],
+    columns: Columns,
+    sums: MatMut<'s, T>,
+}
+
+impl<T: Scalar> Job<T> for Dots<'_, '_, T> {
+    type Output = ();
+
+    fn run<V: Lanes<Number = T>>(self) {
+        V::run(self);
+    }
+}
+
+impl<V: Lanes> Pass<V> for Dots<'_, '_, V::Number> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        let (rows, others) = (self.sums.rows(), self.sums.cols());
+        for i in (0..rows).step_by(ROWS) {
+            for k in (0..others).step_by(ROWS) {
+                // Rows beyond the last are the last once more, and their sums not used.
+                let place = |row: usize, end: usize| row.min(end - 1) * self.columns.row;
+                let left = std::array::from_fn(|r| place(i + r, rows));
+                let right = std::array::from_fn(|r| place(k + r, others));
+                let products = self.products::<V>(left, right);
+                for (row, products) in (i..rows).zip(products) {
+                    let sums = &mut self.sums.row_mut(row)[k..];
+                    sums.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
+                }
             }
         }
     }
-    true
 }
 
-/// Inner products of rows that begin at given places, summed over the groups of columns.
-type Dots = unsafe fn(*const f32, *const f32, [[usize; ROWS]; 2], Columns) -> [[f32; ROWS]; ROWS];
-
-macro_rules! dots {
-    ($name:ident, $features:literal, $vector:ident, $lanes:literal,
-     $zero:ident, $load:ident, $store:ident, $fused:ident) => {
-        /// # Safety
-        /// Rows at the places hold the runs of all groups; the lanes divide a run.
-        #[target_feature(enable = $features)]
-        unsafe fn $name(
-            a: *const f32,
-            b: *const f32,
-            [rows, others]: [[usize; ROWS]; 2],
-            columns: Columns,
-        ) -> [[f32; ROWS]; ROWS] {
-            let mut sums: [[$vector; ROWS]; ROWS] = [[$zero(); ROWS]; ROWS];
-            for group in 0..columns.groups {
-                for at in (0..columns.run).step_by($lanes) {
-                    let at = group * columns.group + at;
-                    // SAFETY: the caller's contract.
-                    let right = others.map(|place| unsafe { $load(b.add(place + at)) });
-                    for (sums, place) in sums.iter_mut().zip(rows) {
-                        // SAFETY: as above.
-                        let left = unsafe { $load(a.add(place + at)) };
-                        for (sum, right) in sums.iter_mut().zip(right) {
-                            *sum = $fused(left, right, *sum);
-                        }
+impl<T: Scalar> Dots<'_, '_, T> {
+    /// Those of rows that begin at given places.
+    #[inline(always)]
+    fn products<V: Lanes<Number = T>>(
+        &self,
+        left: [usize; ROWS],
+        right: [usize; ROWS],
+    ) -> [[T; ROWS]; ROWS] {
+        let columns = self.columns;
+        let mut sums = [[V::splat(T::ZERO); ROWS]; ROWS];
+        for group in 0..columns.groups {
+            for at in (0..columns.run).step_by(V::WIDTH) {
+                let at = group * columns.group + at;
+                // SAFETY: rows hold the runs of all groups, and the lanes divide a run.
+                let of =
+                    |data: &[T], place: usize| unsafe { V::load(data.as_ptr().add(place + at)) };
+                let right: [V; ROWS] = std::array::from_fn(|r| of(self.b, right[r]));
+                for (sums, &place) in sums.iter_mut().zip(&left) {
+                    let left = of(self.a, place);
+                    for (sum, right) in sums.iter_mut().zip(right) {
+                        *sum = left.times_plus(right, *sum);
                     }
                 }
             }
-            sums.map(|sums| {
-                sums.map(|sum| {
-                    let mut lanes = [0.0; $lanes];
-                    // SAFETY: as many numbers as lanes.
-                    unsafe { $store(lanes.as_mut_ptr(), sum) };
-                    lanes.iter().sum::<f32>()
-                })
-            })
         }
-    };
+        std::array::from_fn(|r| V::sums(sums[r]))
+    }
 }
-
-dots!(
-    dots_avx512,
-    "avx512f",
-    __m512,
-    16,
-    _mm512_setzero_ps,
-    _mm512_loadu_ps,
-    _mm512_storeu_ps,
-    _mm512_fmadd_ps
-);
-dots!(
-    dots_avx2,
-    "avx2,fma",
-    __m256,
-    8,
-    _mm256_setzero_ps,
-    _mm256_loadu_ps,
-    _mm256_storeu_ps,
-    _mm256_fmadd_ps
-);

@@ -92,22 +92,30 @@ impl<T: Scalar> Form<T> {
         };
         let Columns { groups, run, group, row } = columns;
         for k in 0..groups {
-            let of_x = matrix.cols() * row;
-            let x = MatRef::new(&x[k * group..][..of_x], matrix.cols(), row).columns(0, run);
-            let of_y = matrix.rows() * row;
-            let y = MatMut::new(&mut y[k * group..][..of_y], matrix.rows(), row).columns(0, run);
+            let x = MatRef::strided(&x[k * group..], matrix.cols(), run, row);
+            let y = MatMut::strided(&mut y[k * group..], matrix.rows(), run, row);
             product(scale, matrix, x.into(), y, write);
         }
     }
 }
 
-/// Blocks (out, inp) along a diagonal that map columns of features, (features, width): block k maps
-/// features `k · inp` and on to features `k · out` and on.
+/// Which features are a block's, of `size` in each of `count` blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Number i of block k is feature `k · size + i`.
+    Consecutive,
+    /// Number i of block k is feature `i · count + k`.
+    Interleaved,
+}
+
+/// Blocks (out, inp) along a diagonal that map columns of features, (features, width), of inputs and
+/// outputs in one order.
 #[derive(Clone, Debug)]
 pub struct ColumnBlocks<T> {
     blocks: Vec<Form<T>>,
     out: usize,
     inp: usize,
+    order: Order,
 }
 
 impl<T: Scalar> ColumnBlocks<T> {
@@ -117,14 +125,23 @@ impl<T: Scalar> ColumnBlocks<T> {
     /// If they are not equally high.
     #[must_use]
     #[track_caller]
-    pub fn new(weights: MatRef<'_, T>, count: usize) -> Self {
+    pub fn new(weights: MatRef<'_, T>, count: usize, order: Order) -> Self {
         assert!(weights.rows().is_multiple_of(count), "{count} blocks of {} rows", weights.rows());
         let (out, inp) = (weights.rows() / count, weights.cols());
         let block = |k| {
             let block = weights.rows_range(k * out, out);
             Form::new(Mat::from_fn(out, inp, |i, j| block.at(i, j)))
         };
-        Self { blocks: (0..count).map(block).collect(), out, inp }
+        Self { blocks: (0..count).map(block).collect(), out, inp, order }
+    }
+
+    /// Where the first column of block `k` begins if each has `size`, and how they lie.
+    fn columns(&self, k: usize, size: usize, width: usize) -> (usize, Columns) {
+        let (first, step) = match self.order {
+            Order::Consecutive => (k * size, 1),
+            Order::Interleaved => (k, self.blocks.len()),
+        };
+        (first * width, Columns { groups: 1, run: width, group: 0, row: step * width })
     }
 
     /// Maps or pulls back the columns of `x` to those of `y`, times `scale`.
@@ -139,15 +156,16 @@ impl<T: Scalar> ColumnBlocks<T> {
         (y, scale, write): (&mut [T], T, Write),
     ) {
         let (to, from) = match direction {
-            Direction::Forward => (self.out * width, self.inp * width),
-            Direction::Back => (self.inp * width, self.out * width),
+            Direction::Forward => (self.out, self.inp),
+            Direction::Back => (self.inp, self.out),
         };
         let count = self.blocks.len();
-        assert_eq!((x.len(), y.len()), (count * from, count * to), "columns of {count} blocks");
-        let columns = Columns { groups: 1, run: width, group: 0, row: width };
+        let lengths = (count * from * width, count * to * width);
+        assert_eq!((x.len(), y.len()), lengths, "columns of {count} blocks");
         for (k, block) in self.blocks.iter().enumerate() {
-            let y = (&mut y[k * to..][..to], scale, write);
-            block.apply(direction, columns, &x[k * from..][..from], y);
+            let ((x_at, columns), (y_at, _)) =
+                (self.columns(k, from, width), self.columns(k, to, width));
+            block.apply(direction, columns, &x[x_at..], (&mut y[y_at..], scale, write));
         }
     }
 
@@ -157,13 +175,16 @@ impl<T: Scalar> ColumnBlocks<T> {
     /// If the lengths do not fit.
     #[track_caller]
     pub fn add_gradient(&self, dy: &[T], (x, width): (&[T], usize), grad: &mut [T]) {
-        let columns = Columns { groups: 1, run: width, group: 0, row: width };
-        let pieces = dy.chunks_exact(self.out * width).zip(x.chunks_exact(self.inp * width));
-        let grads = grad.chunks_exact_mut(self.out * self.inp);
-        assert_eq!(grads.len(), self.blocks.len(), "gradients of the blocks");
-        assert_eq!(pieces.len(), self.blocks.len(), "columns of the blocks");
-        for (grad, (dy, x)) in grads.zip(pieces) {
-            add_products((dy, x), columns, MatMut::new(grad, self.out, self.inp));
+        let Self { out, inp, .. } = *self;
+        let count = self.blocks.len();
+        let lengths = (count * out * width, count * inp * width, count * out * inp);
+        let found = (dy.len(), x.len(), grad.len());
+        assert_eq!(found, lengths, "columns and gradients of {count} blocks");
+        for k in 0..count {
+            let ((dy_at, columns), (x_at, _)) =
+                (self.columns(k, out, width), self.columns(k, inp, width));
+            let grad = &mut grad[k * out * inp..][..out * inp];
+            add_products((&dy[dy_at..], &x[x_at..]), columns, MatMut::new(grad, out, inp));
         }
     }
 }
@@ -173,45 +194,62 @@ mod tests {
     use super::super::tests::random;
     use super::*;
 
-    fn blocks_map_pull_back_and_have_gradients<T: Scalar>(out: usize, inp: usize, width: usize) {
+    /// Feature `i` of block `k`, of `size` in each of `count`.
+    fn place(order: Order, (k, i): (usize, usize), (count, size): (usize, usize)) -> usize {
+        match order {
+            Order::Consecutive => k * size + i,
+            Order::Interleaved => i * count + k,
+        }
+    }
+
+    fn blocks_map_pull_back_and_have_gradients<T: Scalar>(
+        (out, inp, width): (usize, usize, usize),
+        order: Order,
+    ) {
         let count = 3;
         let weights: Mat<T> = random(count * out, inp, 1);
-        let blocks = ColumnBlocks::new(weights.view(), count);
+        let blocks = ColumnBlocks::new(weights.view(), count, order);
         let (x, dy): (Mat<T>, Mat<T>) =
             (random(count * inp, width, 2), random(count * out, width, 3));
         let close = |found: T, want: f64| {
             assert!((found.to_f64() - want).abs() < 1e-4, "{found:?} is not {want}");
         };
         let times = |a: T, b: T| a.to_f64() * b.to_f64();
+        let of_x = |k: usize, j: usize| place(order, (k, j), (count, inp));
+        let of_y = |k: usize, i: usize| place(order, (k, i), (count, out));
         let mut y = dy.clone();
         let target = (y.data_mut(), T::from_f64(2.0), Write::Add);
         blocks.apply(Direction::Forward, (x.data(), width), target);
         for (row, b) in (0..count * out).flat_map(|row| (0..width).map(move |b| (row, b))) {
-            let k = row / out;
-            let sum: f64 = (0..inp).map(|j| times(weights.at(row, j), x.at(k * inp + j, b))).sum();
-            close(y.at(row, b), dy.at(row, b).to_f64() + 2.0 * sum);
+            let (k, at) = (row / out, of_y(row / out, row % out));
+            let sum: f64 = (0..inp).map(|j| times(weights.at(row, j), x.at(of_x(k, j), b))).sum();
+            close(y.at(at, b), dy.at(at, b).to_f64() + 2.0 * sum);
         }
         let mut dx = x.clone();
         blocks.apply(Direction::Back, (dy.data(), width), (dx.data_mut(), T::ONE, Write::Set));
         for (row, b) in (0..count * inp).flat_map(|row| (0..width).map(move |b| (row, b))) {
             let (k, j) = (row / inp, row % inp);
-            let terms = (0..out).map(|i| k * out + i);
-            close(dx.at(row, b), terms.map(|i| times(weights.at(i, j), dy.at(i, b))).sum());
+            let term = |i: usize| times(weights.at(k * out + i, j), dy.at(of_y(k, i), b));
+            close(dx.at(of_x(k, j), b), (0..out).map(term).sum());
         }
         let mut grad = weights.clone();
         blocks.add_gradient(dy.data(), (x.data(), width), grad.data_mut());
         for (row, j) in (0..count * out).flat_map(|row| (0..inp).map(move |j| (row, j))) {
-            let k = row / out;
-            let sum: f64 = (0..width).map(|b| times(dy.at(row, b), x.at(k * inp + j, b))).sum();
+            let (k, i) = (row / out, row % out);
+            let term = |b: usize| times(dy.at(of_y(k, i), b), x.at(of_x(k, j), b));
+            let sum: f64 = (0..width).map(term).sum();
             close(grad.at(row, j), weights.at(row, j).to_f64() + sum);
         }
     }
 
     #[test]
     fn blocks_equal_their_definition() {
-        for (out, inp, width) in [(16, 16, 32), (64, 64, 32), (5, 9, 32), (70, 12, 64), (3, 4, 7)] {
-            blocks_map_pull_back_and_have_gradients::<f32>(out, inp, width);
-            blocks_map_pull_back_and_have_gradients::<f64>(out, inp, width);
+        for extents in [(16, 16, 32), (64, 64, 32), (5, 9, 32), (70, 12, 64), (3, 4, 7), (1, 2, 16)]
+        {
+            for order in [Order::Consecutive, Order::Interleaved] {
+                blocks_map_pull_back_and_have_gradients::<f32>(extents, order);
+                blocks_map_pull_back_and_have_gradients::<f64>(extents, order);
+            }
         }
     }
 }

@@ -9,7 +9,6 @@
 )]
 
 mod blocks;
-#[cfg(target_arch = "x86_64")]
 mod dots;
 pub(super) mod form;
 pub(super) mod panels;
@@ -19,7 +18,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use form::{ColumnBlocks, Direction};
+pub use form::{ColumnBlocks, Direction, Order};
 
 use crate::parallel;
 use crate::{MatMut, MatRef, Scalar};

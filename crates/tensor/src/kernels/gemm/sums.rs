@@ -6,7 +6,7 @@
 
 use super::panels::Columns;
 use super::tile::{Lines, Place, Tile};
-use super::{Arg, Write, product_on_this_thread};
+use super::{Arg, Write, dots, product_on_this_thread};
 use crate::{MatMut, MatRef, Scalar, Scratch};
 use std::any::TypeId;
 
@@ -26,24 +26,21 @@ pub(in crate::kernels) fn add_products<T: Scalar>(
 ) {
     let (rows, others) = (sums.rows(), sums.cols());
     let Columns { groups, run, group, row } = columns;
-    let end = |rows: usize| groups.saturating_sub(1) * group + rows * row;
+    let end = |rows: usize| groups.saturating_sub(1) * group + rows.max(1) * row - row + run;
     assert!(a.len() >= end(rows) && b.len() >= end(others), "columns out of bounds");
     let single = TypeId::of::<T>() == TypeId::of::<f32>();
     if let Some(tile) = Tile::for_rows(rows).filter(|_| single) {
         let factors = (bytemuck::cast_slice(a), bytemuck::cast_slice(b));
-        #[cfg(target_arch = "x86_64")]
-        if rows.min(others) < WIDE {
-            let sums = sums.reborrow().of_scalar();
-            if super::dots::add_products(factors, columns, sums) {
-                return;
-            }
+        if rows.min(others) < WIDE
+            && dots::add_products(factors, columns, sums.reborrow().of_scalar())
+        {
+            return;
         }
         return in_tiles(tile, factors, columns, sums.of_scalar());
     }
     for k in 0..groups {
-        let of_group = |rows: usize| k * group..k * group + rows * row;
-        let a = MatRef::new(&a[of_group(rows)], rows, row).columns(0, run);
-        let b = MatRef::new(&b[of_group(others)], others, row).columns(0, run);
+        let a = MatRef::strided(&a[k * group..], rows, run, row);
+        let b = MatRef::strided(&b[k * group..], others, run, row);
         product_on_this_thread(T::ONE, a.into(), Arg::Transposed(b), sums.reborrow(), Write::Add);
     }
 }
