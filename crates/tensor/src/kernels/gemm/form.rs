@@ -5,6 +5,7 @@ use super::sums::add_products;
 use super::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar};
 use std::any::TypeId;
+use std::sync::OnceLock;
 
 /// Whether a matrix is applied or its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,20 +16,36 @@ pub enum Direction {
     Back,
 }
 
-/// A matrix and its transpose, packed where this machine has tiles for the scalar.
+/// A matrix and its transpose, packed where this machine has tiles for the scalar, each when it is
+/// first applied: without gradients most go one way.
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Form<T> {
     matrix: Mat<T>,
-    panels: Option<[Panels; 2]>,
+    forward: OnceLock<Option<Panels>>,
+    back: OnceLock<Option<Panels>>,
 }
 
 impl<T: Scalar> Form<T> {
     pub(in crate::kernels) fn new(matrix: Mat<T>) -> Self {
-        let single = TypeId::of::<T>() == TypeId::of::<f32>();
-        let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
-        let forward = packed(matrix.view().into());
-        let back = packed(Arg::Transposed(matrix.view()));
-        Self { panels: forward.zip(back).map(|(forward, back)| [forward, back]), matrix }
+        Self { matrix, forward: OnceLock::new(), back: OnceLock::new() }
+    }
+
+    fn arg(&self, direction: Direction) -> Arg<'_, T> {
+        match direction {
+            Direction::Forward => Arg::Plain(self.matrix.view()),
+            Direction::Back => Arg::Transposed(self.matrix.view()),
+        }
+    }
+
+    fn panels(&self, direction: Direction) -> Option<&Panels> {
+        if TypeId::of::<T>() != TypeId::of::<f32>() {
+            return None;
+        }
+        let packed = match direction {
+            Direction::Forward => &self.forward,
+            Direction::Back => &self.back,
+        };
+        packed.get_or_init(|| Panels::new(self.arg(direction).of_scalar())).as_ref()
     }
 
     /// `y = scale M x` or `y += scale M x`, or the transpose, for columns that lie alike in both.
@@ -42,17 +59,11 @@ impl<T: Scalar> Form<T> {
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
-        if let Some([forward, back]) = &self.panels {
-            let panels = if direction == Direction::Forward { forward } else { back };
-            if panels.fit(columns) {
-                let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels.apply(columns, bytemuck::cast_slice(x), y);
-            }
+        if let Some(panels) = self.panels(direction).filter(|panels| panels.fit(columns)) {
+            let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
+            return panels.apply(columns, bytemuck::cast_slice(x), y);
         }
-        let matrix = match direction {
-            Direction::Forward => Arg::Plain(self.matrix.view()),
-            Direction::Back => Arg::Transposed(self.matrix.view()),
-        };
+        let matrix = self.arg(direction);
         let Columns { groups, run, group, row } = columns;
         for k in 0..groups {
             let of_x = matrix.cols() * row;
