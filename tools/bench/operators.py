@@ -46,6 +46,12 @@ class Target:
     # How many times faster at least, where that is asked for, and what would be good.
     factor: float | None
     aim: float | None = None
+    # Type of numbers on our side.
+    dtype: str = "f32"
+
+    def key(self):
+        """What one start of linwright times."""
+        return self.operator, self.features, self.rows, self.dtype
 
     def passes(self):
         """Passes of `linwright bench operators`, whose times are added."""
@@ -71,10 +77,12 @@ def targets(args):
                "training", "algebra training f32 512", 300),
         Target("BH2, forward", BH2, 2048, 4096, "forward", "forward f32 2048", 8),
         Target("CD-2, forward", cd(2), 2048, 4096, "forward", "forward f32 2048", 10),
-        *(Target(f"CD-{m}, inverse", cd(m), 96, 96, "inverse", "inv f32 96", 5)
-          for m in args.cd_factors),
-        *(Target(f"CD-{m}, log-det", cd(m), 96, 96, "log-det",
-                 "slogdet f32 96", 10) for m in args.cd_factors),
+        *(Target(f"CD-{m}, {what}", cd(m), 96, 96, timed, f"{other} {dtype} 96", factor,
+                 dtype=dtype)
+          for what, timed, other, factor in (("inverse", "dense-inverse", "inv", 5),
+                                             ("inverse of 96 rows", "inverse", "inv", None),
+                                             ("log-det", "log-det", "slogdet", 10))
+          for dtype in ("f32", "f64") for m in args.cd_factors),
     ]
 
 
@@ -87,13 +95,13 @@ def quick(target):
     return dataclasses.replace(target, features=features, rows=64, other=other)
 
 
-def run_linwright(args, operator, features, rows, passes):
+def run_linwright(args, operator, features, rows, dtype, passes):
     """Milliseconds of each pass, those of the dense operator, and peak bytes of a forward pass."""
     memory = [] if "forward" in passes else ["--no-memory"]
     bench = child.run_json([
         args.linwright, "bench", "operators", operator, "--dims", features, "--rows", rows,
-        "--rounds", args.calls, "--passes", ",".join(sorted(passes)), "--threads", args.threads,
-        "--seed", args.seed, "--json", "--quiet", *memory]).result
+        "--rounds", args.calls, "--passes", ",".join(sorted(passes)), "--dtype", dtype,
+        "--threads", args.threads, "--seed", args.seed, "--json", "--quiet", *memory]).result
     if bench["skipped"]:
         sys.exit(f"{operator}, {features} features: {bench['skipped'][0]['reason']}")
 
@@ -138,11 +146,10 @@ def allocators(args):
 
 
 def measure(args, plan):
-    """Rounds: operator figures by (operator, features, rows), PyTorch's by allocator."""
+    """Rounds: operator figures by `Target.key`, PyTorch's by allocator."""
     groups = {}
     for target in plan:
-        key = (target.operator, target.features, target.rows)
-        groups.setdefault(key, set()).update(target.passes())
+        groups.setdefault(target.key(), set()).update(target.passes())
     rounds = []
     for place in range(args.rounds):
         print(f"round {place + 1} of {args.rounds}", file=sys.stderr, flush=True)
@@ -155,7 +162,7 @@ def measure(args, plan):
 
 def compare(target, rounds):
     """Our milliseconds, the other side's name and milliseconds, ratios: one for each round."""
-    key = (target.operator, target.features, target.rows)
+    key = target.key()
     own = [sum(ours[key][0][timed] for timed in target.passes()) for ours, _ in rounds]
     if target.other is None:
         name = "dense operator"
@@ -172,8 +179,8 @@ def table(args, plan, rounds):
     """Prints the table and writes the record; gives the targets that were missed."""
     missed = []
     written = set()
-    lines = ["| what | features | rows | ms | against | ms | times | target | |",
-             "| --- | --: | --: | --: | --- | --: | --: | --: | --- |"]
+    lines = ["| what | type | features | rows | ms | against | ms | times | target | |",
+             "| --- | --- | --: | --: | --: | --- | --: | --: | --: | --- |"]
     for target in plan:
         own, name, other, ratios = compare(target, rounds)
         ratio = statistics.median(ratios)
@@ -182,12 +189,14 @@ def table(args, plan, rounds):
         wanted += f" (aim {target.aim:g})" if target.aim else ""
         verdict = "" if target.factor is None else "met" if met else "missed"
         lines.append(
-            f"| {target.what} | {target.features} | {target.rows} | {statistics.median(own):.4g} | "
-            f"{name} | {statistics.median(other):.4g} | {ratio:.2f} | {wanted} | "
-            f"{verdict} |")
+            f"| {target.what} | {target.dtype} | {target.features} | {target.rows} | "
+            f"{statistics.median(own):.4g} | {name} | {statistics.median(other):.4g} | "
+            f"{ratio:.2f} | {wanted} | {verdict} |")
         if not met:
-            missed.append(f"{target.what} against {name}")
+            missed.append(f"{target.what} in {target.dtype} against {name}")
         setting = f"{target.features} features, {target.rows} rows, {args.threads} threads"
+        if target.dtype != "f32":
+            setting += f", {target.dtype}"
         for subject, quantity, unit, values in (
                 ("linwright", target.what, "ms", own),
                 (name, target.timed, "ms", other),
@@ -211,7 +220,7 @@ def memory(args, rounds, missed):
         peaks = [ours[key][2] for ours, _ in rounds]
         if None in peaks:
             continue
-        operator, features, rows = key
+        operator, features, rows, _ = key
         values = [peak / 1e6 for peak in peaks]
         met = statistics.median(values) <= allowed
         lines.append(f"| {operator} | {features} | {rows} | {statistics.median(values):.2f} | "

@@ -29,13 +29,14 @@ fn operators_are_timed_beside_dense() {
         let names: Vec<&Value> = passes.iter().map(|pass| &pass["pass"]).collect();
         let square = entry["shape"]["out"] == entry["shape"]["inp"];
         let undone = square && entry["label"] == "rotor";
-        let more: &[&str] = if undone { &["inverse", "log-det"] } else { &[] };
+        let more: &[&str] = if undone { &["inverse", "dense-inverse", "log-det"] } else { &[] };
         assert_eq!(names, [&["forward", "backward", "training"], more].concat());
         for pass in passes {
             assert_eq!(pass["rounds_milliseconds"].as_array().unwrap().len(), 2);
             assert!(pass["milliseconds"]["median"].as_f64().unwrap() > 0.0);
             // The dense operator has no inverse to compare with.
-            let compared = !["inverse", "log-det"].contains(&pass["pass"].as_str().unwrap());
+            let alone = ["inverse", "dense-inverse", "log-det"];
+            let compared = !alone.contains(&pass["pass"].as_str().unwrap());
             assert_eq!(pass["times_dense"].as_f64().is_some_and(|times| times > 0.0), compared);
         }
         let peak = &entry["forward_peak_bytes"];
@@ -59,6 +60,20 @@ fn a_bench_without_names_has_every_kind() {
     {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }
+}
+
+#[test]
+fn double_precision_has_all_but_training() {
+    let w = Workshop::new();
+    let bench =
+        w.ok_json(&format!("bench operators circulant_diagonal --dims 12 --dtype f64 {SMALL}"));
+    assert_eq!(bench["dtype"], "f64");
+    let entry = &bench["results"][0];
+    let passes = entry["passes"].as_array().unwrap();
+    let names: Vec<&Value> = passes.iter().map(|pass| &pass["pass"]).collect();
+    assert_eq!(names, ["forward", "backward", "inverse", "dense-inverse", "log-det"]);
+    assert!(entry["checked"]["largest_error"].as_f64().unwrap() < 1e-10);
+    assert_eq!(entry["forward_peak_bytes"].is_u64(), cfg!(target_os = "linux"));
 }
 
 #[test]
@@ -112,7 +127,8 @@ fn impossible_benches_are_refused() {
         ("--dims 8y8", &["8y8", "512x2048"]),
         ("--dims 64x", &["no count"]),
         ("--dims 4294967296 --rows 1000000", &["rows times features", "4294967296"]),
-        ("--dtype bf16", &["bf16", "f32"]),
+        ("--dtype bf16", &["bf16", "f32", "f64"]),
+        ("--dtype f64 --passes training", &["training in f64", "Adam"]),
         ("--passes sideways", &["sideways", "forward"]),
         ("--growth", &["--out"]),
         ("--out plots", &["--growth"]),

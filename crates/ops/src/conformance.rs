@@ -371,11 +371,6 @@ impl<'a> Suite<'a> {
         self.close("the map is linear", &forward(self.op, &combined), &expected, ROUNDING)?;
 
         let dense = self.op.to_dense().map_err(|e| self.fail("has a dense form", e.to_string()))?;
-        let times = |a: &Mat<f64>, b: &Mat<f64>| {
-            Mat::from_fn(a.rows(), b.cols(), |i, j| {
-                (0..a.cols()).map(|k| a.at(i, k) * b.at(k, j)).sum()
-            })
-        };
         let y = times(&self.x, &dense.transpose());
         self.close("the map is its dense form", &self.y, &y, ROUNDING)?;
         let dx = times(&self.weight, &dense);
@@ -400,6 +395,10 @@ impl<'a> Suite<'a> {
             inverted.map_err(|e| self.fail(law, e.to_string()))?;
             self.close("the inverse undoes the map", &found, x, ROUNDING * condition)?;
         }
+        let inverse = invertible.inverse_dense().map_err(|e| self.fail(law, e.to_string()))?;
+        let unit = times(&inverse, &dense);
+        let law_of_dense = "the dense inverse undoes the dense form";
+        self.close(law_of_dense, &unit, &Mat::identity(features), ROUNDING * condition)?;
         let found = invertible.log_abs_det().map_err(|e| self.fail(law, e.to_string()))?;
         let (log_abs, sign) = linalg::log_abs_det(dense.view());
         let off = (found.log_abs - log_abs).abs();
@@ -409,6 +408,11 @@ impl<'a> Suite<'a> {
         }
         Ok(())
     }
+}
+
+fn times(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+    let dot = |i, j| (0..a.cols()).map(|k| a.at(i, k) * b.at(k, j)).sum();
+    Mat::from_fn(a.rows(), b.cols(), dot)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! weight.
 
 use crate::{Map, OpError, Workspace};
-use linwright_tensor::{MatMut, MatRef, Scalar};
+use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
 
 /// Determinant of a weight, as the logarithm of its size and its sign: the number itself overflows
 /// already for some hundred features.
@@ -33,6 +33,19 @@ pub trait Invertible<T: Scalar>: Map<T> {
         x: MatMut<'_, T>,
         ws: &mut Workspace<T>,
     ) -> Result<(), OpError>;
+
+    /// `W⁻¹` (features, features), the same map as [`Self::inverse`]. Where an operator knows nothing
+    /// better, it is the inverse of the unit vectors.
+    ///
+    /// # Errors
+    /// [`OpError::Singular`] as for [`Self::inverse`].
+    fn inverse_dense(&self) -> Result<Mat<T>, OpError> {
+        let features = self.shape().inp;
+        let mut columns = Mat::zeros(features, features);
+        let units = Mat::identity(features);
+        self.inverse(units.view(), columns.view_mut(), &mut Workspace::default())?;
+        Ok(columns.transpose())
+    }
 
     /// The determinant of W, summed in `f64` whatever the precision of the parameters.
     ///

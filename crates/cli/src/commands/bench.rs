@@ -5,12 +5,12 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use linwright::compress::Monitor;
 use linwright::compress::recipe;
 use linwright::measure::bench::{
-    BenchError, Entry, Hooks, Machine, OperatorBench, Pass, PassTime, Plan, Subject, crossovers,
-    forward_peak_bytes, run as run_bench, standard, to_csv,
+    BenchError, Dtype, Entry, Hooks, Machine, OperatorBench, Pass, PassTime, Plan, Subject,
+    crossovers, forward_peak_bytes, run as run_bench, standard, to_csv,
 };
 use linwright::measure::report::render;
 use linwright::ops::{OpSpec, Shape};
@@ -63,11 +63,11 @@ struct OperatorsArgs {
     /// Rounds, of which the median counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// What to time, a list [default: all].
+    /// What to time, a list [default: all that the type has].
     #[arg(long, value_delimiter = ',', value_parser = one_of(Pass::ALL, Pass::name))]
     passes: Vec<Pass>,
-    /// Type of numbers.
-    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    /// Type of numbers. Training steps exist in f32 alone, the type of Adam's moments.
+    #[arg(long, default_value = "f32", value_parser = one_of(Dtype::ALL, Dtype::name))]
     dtype: Dtype,
     /// Draws parameters and rows.
     #[arg(long, default_value_t = 0)]
@@ -84,12 +84,6 @@ struct OperatorsArgs {
     out: Option<PathBuf>,
 }
 
-/// Types that operators exist in.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Dtype {
-    F32,
-}
-
 /// One forward pass in a process of its own, which is what its memory is measured in.
 #[derive(Debug, Args)]
 struct MemoryArgs {
@@ -100,6 +94,8 @@ struct MemoryArgs {
     rows: usize,
     #[arg(long)]
     seed: u64,
+    #[arg(long, value_parser = one_of(Dtype::ALL, Dtype::name))]
+    dtype: Dtype,
 }
 
 fn shape(text: &str) -> Result<Shape, String> {
@@ -121,14 +117,14 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
         What::Operators(args) => operators(args, shared),
         What::ForwardMemory(args) => {
             let subject = subject(&args.operator)?;
-            let peak = forward_peak_bytes(&subject, args.dims, args.rows, args.seed)?;
+            let MemoryArgs { dims, rows, seed, dtype, .. } = *args;
+            let peak = forward_peak_bytes(&subject, dims, rows, seed, dtype)?;
             print_json(&json!({ "forward_peak_bytes": peak }))
         }
     }
 }
 
 fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
-    let Dtype::F32 = args.dtype;
     let kinds = OpSpec::KINDS.iter().map(ToString::to_string);
     let named = if args.operators.is_empty() { kinds.collect() } else { args.operators.clone() };
     let square = |dims: &[usize]| dims.iter().map(|&d| Shape { out: d, inp: d }).collect();
@@ -142,8 +138,9 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
         passes: match (args.passes.is_empty(), args.growth) {
             (false, _) => args.passes.clone(),
             (true, true) => vec![Pass::Forward],
-            (true, false) => Pass::ALL.to_vec(),
+            (true, false) => args.dtype.passes().collect(),
         },
+        dtype: args.dtype,
         rows: args.rows,
         rounds: args.rounds,
         seed: args.seed,
@@ -188,7 +185,8 @@ fn subject(text: &str) -> Result<Subject, Failure> {
 }
 
 /// Asks a process of its own, since memory that this one got for the timing would hide what a pass
-/// needs.
+/// needs; and one whose allocator wants no huge pages, since the first touch of one counts two
+/// megabytes.
 fn peak_of(entry: &Entry, plan: &Plan) -> Result<Option<u64>, Failure> {
     let failed = |why: String| Failure::general(format!("memory of {}: {why}", entry.label));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
@@ -197,6 +195,8 @@ fn peak_of(entry: &Entry, plan: &Plan) -> Result<Option<u64>, Failure> {
         .args(["bench", "forward-memory", &spec])
         .args(["--dims", &format!("{}x{}", entry.shape.out, entry.shape.inp)])
         .args(["--rows", &plan.rows.to_string(), "--seed", &plan.seed.to_string()])
+        .args(["--dtype", plan.dtype.name()])
+        .env("MIMALLOC_ALLOW_THP", "0")
         .args(["--threads", &parallel::threads().to_string()])
         .stdin(Stdio::null())
         .output()

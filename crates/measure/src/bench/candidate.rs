@@ -3,8 +3,8 @@
 use super::{BenchError, Checked, Pass, Subject, check};
 use crate::learner::Learner;
 use linwright_ops::{Backward, Grads, Op, Shape, Tape, Workspace, parameter_count};
-use linwright_tensor::kernels::elementwise::all_finite;
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, Scalar};
+use std::any::Any;
 use std::time::{Duration, Instant};
 
 /// Calls are repeated until a timing takes this long, so that the clock's steps do not show.
@@ -16,18 +16,18 @@ const MOST_CALLS: u32 = 10_000;
 const RATE: f64 = 1e-4;
 
 /// What goes in and out of every operator of one shape.
-pub(super) struct Rows {
-    pub(super) x: Mat<f32>,
-    pub(super) y: Mat<f32>,
+pub(super) struct Rows<T> {
+    pub(super) x: Mat<T>,
+    pub(super) y: Mat<T>,
     /// Gradient with respect to y.
-    dy: Mat<f32>,
+    dy: Mat<T>,
     /// Gradient with respect to x, or what the inverse gives.
-    dx: Mat<f32>,
+    dx: Mat<T>,
     /// What training aims at.
-    target: Mat<f32>,
+    target: Mat<T>,
 }
 
-impl Rows {
+impl<T: Scalar> Rows<T> {
     pub(super) fn new(shape: Shape, rows: usize, passes: &[Pass], seed: u64) -> Self {
         let key = RngKey::new(seed).fold("bench rows");
         let normals = |name: &str, cols: usize| {
@@ -49,22 +49,22 @@ impl Rows {
 }
 
 /// An operator that is timed.
-pub(super) struct Candidate {
+pub(super) struct Candidate<T: Scalar> {
     pub(super) subject: Subject,
     pub(super) checked: Checked,
-    pub(super) op: Op<f32>,
-    /// A copy whose parameters training moves; none where nothing is trained.
+    pub(super) op: Op<T>,
+    /// A copy whose parameters training moves; none where nothing is trained, and in `f64`.
     trained: Option<Learner>,
-    grads: Grads<f32>,
-    tape: Tape<f32>,
-    ws: Workspace<f32>,
+    grads: Grads<T>,
+    tape: Tape<T>,
+    ws: Workspace<T>,
     /// Calls of one timing, for each pass of the plan; none where the operator lacks the pass.
     calls: Vec<Option<u32>>,
     /// Seconds a call, for each pass and round.
     pub(super) seconds: Vec<Vec<f64>>,
 }
 
-impl Candidate {
+impl<T: Scalar> Candidate<T> {
     /// Builds an operator and compares its answer with the oracle's.
     pub(super) fn new(
         subject: &Subject,
@@ -72,18 +72,19 @@ impl Candidate {
         passes: &[Pass],
         seed: u64,
     ) -> Result<Self, BenchError> {
-        let op: Op<f32> = subject.build(shape, seed)?;
-        let inverts = passes.iter().any(|pass| pass.inverts());
-        let checked = check::check(subject, &op, inverts, seed)?;
+        let op: Op<T> = subject.build(shape, seed)?;
+        let checked = check::check(subject, &op, passes, seed)?;
         Ok(Self::checked(subject.clone(), op, passes, checked))
     }
 
-    fn checked(subject: Subject, op: Op<f32>, passes: &[Pass], checked: Checked) -> Self {
+    fn checked(subject: Subject, op: Op<T>, passes: &[Pass], checked: Checked) -> Self {
         let learns = passes.contains(&Pass::Backward);
+        let any: &dyn Any = &op;
+        let single = any.downcast_ref::<Op<f32>>().filter(|_| passes.contains(&Pass::Training));
         Self {
             subject,
             checked,
-            trained: passes.contains(&Pass::Training).then(|| Learner::new(op.clone())),
+            trained: single.map(|op| Learner::new(op.clone())),
             grads: if learns { Grads::zeros(&op.map().params()) } else { Grads::default() },
             op,
             tape: Tape::default(),
@@ -103,7 +104,11 @@ impl Candidate {
 
     /// Runs every pass twice: the first call fetches memory, the second says how many calls make a
     /// timing.
-    pub(super) fn warm_up(&mut self, passes: &[Pass], rows: &mut Rows) -> Result<(), BenchError> {
+    pub(super) fn warm_up(
+        &mut self,
+        passes: &[Pass],
+        rows: &mut Rows<T>,
+    ) -> Result<(), BenchError> {
         self.seconds = vec![Vec::new(); passes.len()];
         for &pass in passes {
             let calls = if self.has(pass) {
@@ -123,7 +128,9 @@ impl Candidate {
         match pass {
             Pass::Forward | Pass::Backward => true,
             Pass::Training => self.trained.is_some(),
-            Pass::Inverse | Pass::LogDet => self.op.map().invertible().is_some(),
+            Pass::Inverse | Pass::DenseInverse | Pass::LogDet => {
+                self.op.map().invertible().is_some()
+            }
         }
     }
 
@@ -132,7 +139,7 @@ impl Candidate {
         &mut self,
         index: usize,
         pass: Pass,
-        rows: &mut Rows,
+        rows: &mut Rows<T>,
     ) -> Result<(), BenchError> {
         let Some(calls) = self.calls[index] else { return Ok(()) };
         let mut sum = Duration::ZERO;
@@ -144,7 +151,7 @@ impl Candidate {
     }
 
     /// One call; only what belongs to the pass is timed.
-    fn call(&mut self, pass: Pass, rows: &mut Rows) -> Result<Duration, BenchError> {
+    fn call(&mut self, pass: Pass, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
         match pass {
             Pass::Forward => {
                 let began = Instant::now();
@@ -156,11 +163,11 @@ impl Candidate {
             }
             Pass::Backward => self.backward(rows),
             Pass::Training => self.training(rows),
-            Pass::Inverse | Pass::LogDet => self.inversion(pass, rows),
+            Pass::Inverse | Pass::DenseInverse | Pass::LogDet => self.inversion(pass, rows),
         }
     }
 
-    fn backward(&mut self, rows: &mut Rows) -> Result<Duration, BenchError> {
+    fn backward(&mut self, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
         let Self { op, tape, grads, ws, .. } = self;
         tape.clear();
         op.map().forward(rows.x.view(), rows.y.view_mut(), Some(tape), ws);
@@ -173,35 +180,43 @@ impl Candidate {
         Ok(taken)
     }
 
-    fn training(&mut self, rows: &mut Rows) -> Result<Duration, BenchError> {
-        let Some(learner) = &mut self.trained else { return Ok(Duration::ZERO) };
+    fn training(&mut self, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
+        let any: &mut dyn Any = rows;
+        let (Some(learner), Some(rows)) = (&mut self.trained, any.downcast_mut::<Rows<f32>>())
+        else {
+            return Ok(Duration::ZERO);
+        };
         let began = Instant::now();
         learner.step(&rows.x, &rows.target, &mut rows.y, RATE);
         let taken = began.elapsed();
         if learner.is_finite() { Ok(taken) } else { Err(self.not_finite(Pass::Training)) }
     }
 
-    fn inversion(&mut self, pass: Pass, rows: &mut Rows) -> Result<Duration, BenchError> {
+    fn inversion(&mut self, pass: Pass, rows: &mut Rows<T>) -> Result<Duration, BenchError> {
         // Whoever may change parameters makes the operator forget what it derived from them.
         drop(self.op.map_mut().params_mut());
         let Self { op, ws, .. } = self;
         let Some(invertible) = op.map().invertible() else { return Ok(Duration::ZERO) };
         let began = Instant::now();
-        let finite = if pass == Pass::LogDet {
-            invertible.log_abs_det()?.log_abs.is_finite()
-        } else {
-            // x takes the part of y: what can be undone is square, and other passes change y.
-            invertible.inverse(rows.x.view(), rows.dx.view_mut(), ws)?;
-            true
+        let (taken, finite) = match pass {
+            Pass::LogDet => {
+                let found = invertible.log_abs_det()?;
+                (began.elapsed(), found.log_abs.is_finite())
+            }
+            Pass::DenseInverse => {
+                let found = invertible.inverse_dense()?;
+                (began.elapsed(), all_finite(found.data()))
+            }
+            _ => {
+                // x takes the part of y: what can be undone is square, and other passes change y.
+                invertible.inverse(rows.x.view(), rows.dx.view_mut(), ws)?;
+                (began.elapsed(), all_finite(rows.dx.data()))
+            }
         };
-        let taken = began.elapsed();
-        if finite && (pass == Pass::LogDet || all_finite(rows.dx.data())) {
-            return Ok(taken);
-        }
-        Err(self.not_finite(pass))
+        if finite { Ok(taken) } else { Err(self.not_finite(pass)) }
     }
 
-    fn finite(&self, pass: Pass, values: &[f32]) -> Result<(), BenchError> {
+    fn finite(&self, pass: Pass, values: &[T]) -> Result<(), BenchError> {
         if all_finite(values) { Ok(()) } else { Err(self.not_finite(pass)) }
     }
 
@@ -211,11 +226,15 @@ impl Candidate {
     }
 }
 
+fn all_finite<T: Scalar>(values: &[T]) -> bool {
+    values.iter().all(|value| value.is_finite())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::scaling::Scaling;
-    use crate::bench::{Oracle, standard};
+    use crate::bench::{Dtype, Oracle, standard};
 
     #[test]
     fn training_moves_a_copy_towards_the_target() {
@@ -224,7 +243,7 @@ mod tests {
         let passes = [Pass::Training];
         let mut rows = Rows::new(shape, 8, &passes, 1);
         let mut candidate = Candidate::new(&subject, shape, &passes, 1).unwrap();
-        let loss = |op: &Op<f32>, rows: &mut Rows| -> f32 {
+        let loss = |op: &Op<f32>, rows: &mut Rows<f32>| -> f32 {
             op.map().forward(rows.x.view(), rows.y.view_mut(), None, &mut Workspace::default());
             rows.y.data().iter().zip(rows.target.data()).map(|(y, t)| (y - t).powi(2)).sum()
         };
@@ -240,11 +259,27 @@ mod tests {
     }
 
     #[test]
+    fn every_pass_but_training_exists_in_double_precision() {
+        let shape = Shape { out: 12, inp: 12 };
+        let subject = Subject::new(standard("circulant_diagonal").unwrap());
+        let passes: Vec<Pass> = Dtype::F64.passes().collect();
+        assert_eq!(passes.len() + 1, Pass::ALL.len());
+        let mut rows = Rows::<f64>::new(shape, 5, &passes, 1);
+        let mut candidate = Candidate::<f64>::new(&subject, shape, &passes, 1).unwrap();
+        candidate.warm_up(&passes, &mut rows).unwrap();
+        for (index, &pass) in passes.iter().enumerate() {
+            candidate.time(index, pass, &mut rows).unwrap();
+            assert_eq!(candidate.seconds[index].len(), 1, "{}", pass.name());
+        }
+        assert!(candidate.checked.largest_error < 1e-10);
+    }
+
+    #[test]
     fn numbers_that_are_not_finite_are_an_error_of_the_pass() {
         let shape = Shape { out: 4, inp: 4 };
         let subject = Subject::new(standard("dense").unwrap());
         let mut rows = Rows::new(shape, 3, &[Pass::Backward], 1);
-        let mut candidate = Candidate::new(&subject, shape, &[Pass::Backward], 1).unwrap();
+        let mut candidate = Candidate::<f32>::new(&subject, shape, &[Pass::Backward], 1).unwrap();
         rows.dy.data_mut()[2] = f32::INFINITY;
         let error = candidate.call(Pass::Backward, &mut rows).unwrap_err();
         assert!(error.to_string().contains("backward"), "{error}");
@@ -253,9 +288,9 @@ mod tests {
     #[test]
     fn inverses_are_timed_where_there_are_any() {
         let shape = Shape { out: 6, inp: 6 };
-        let passes = [Pass::Inverse, Pass::LogDet];
+        let passes = [Pass::Inverse, Pass::DenseInverse, Pass::LogDet];
         let subject = Subject::new(standard("dense").unwrap());
-        let mut rows = Rows::new(shape, 3, &passes, 1);
+        let mut rows = Rows::<f64>::new(shape, 3, &passes, 1);
         let op = Op::Linear(Box::new(Scaling { features: 6, factor: 2.0, claimed: 2.0 }));
         let checked = Checked { oracle: Oracle::DenseWeight, largest_error: 0.0 };
         let mut candidate = Candidate::checked(subject, op, &passes, checked);

@@ -1,13 +1,13 @@
 //! Whether an operator's answer is right, before its time counts.
 
-use super::{BenchError, Subject};
+use super::{BenchError, Pass, Subject};
 use linwright_ops::{Invertible, Op, Shape, Workspace};
-use linwright_tensor::{Mat, RngKey, linalg};
+use linwright_tensor::{Mat, RngKey, Scalar, linalg};
 use serde::Serialize;
 
-/// Largest difference from the oracle, relative to the largest number of the answer or one: that of
-/// `f32` against `f64` in the conformance suite.
-const SINGLE: f64 = 2e-3;
+/// Largest difference from the oracle by type, relative to the largest number of the answer or one:
+/// for `f32` that of the conformance suite, for `f64` as much less as its rounding is.
+const LARGEST: [(&str, f64); 2] = [("f32", 2e-3), ("f64", 4e-12)];
 /// Rows that are compared.
 const ROWS: usize = 4;
 /// Largest dense weight that is made for a comparison: 2,048 x 2,048.
@@ -32,53 +32,59 @@ pub struct Checked {
     pub largest_error: f64,
 }
 
-/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if
-/// asked, its inverse and determinant where it has them.
+/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if a pass
+/// needs them, its inverse and determinant where it has them.
 ///
 /// # Errors
 /// [`BenchError::WrongAnswer`] naming the first number that differs.
-pub(super) fn check(
+pub(super) fn check<T: Scalar>(
     subject: &Subject,
-    op: &Op<f32>,
-    inverts: bool,
+    op: &Op<T>,
+    passes: &[Pass],
     seed: u64,
 ) -> Result<Checked, BenchError> {
     let shape = op.map().shape();
     let mut twin: Op<f64> = subject.build(shape, seed)?;
     for (to, from) in twin.map_mut().params_mut().into_iter().zip(op.map().params()) {
-        to.values.iter_mut().zip(from.values).for_each(|(to, from)| *to = f64::from(*from));
+        to.values.iter_mut().zip(from.values).for_each(|(to, from)| *to = from.to_f64());
     }
     let mut checked = compare(&subject.label, op, &twin)?;
+    let inverts = passes.iter().any(|pass| pass.inverts());
     if let Some(invertible) = op.map().invertible().filter(|_| inverts) {
         let error = compare_inverse(&subject.label, invertible, &twin)?;
         checked.largest_error = checked.largest_error.max(error);
+        if passes.contains(&Pass::DenseInverse) {
+            let error = compare_dense_inverse(&subject.label, invertible, &twin)?;
+            checked.largest_error = checked.largest_error.max(error);
+        }
     }
     Ok(checked)
 }
 
-fn compare(label: &str, op: &Op<f32>, twin: &Op<f64>) -> Result<Checked, BenchError> {
+fn compare<T: Scalar>(label: &str, op: &Op<T>, twin: &Op<f64>) -> Result<Checked, BenchError> {
     let shape = op.map().shape();
     let normals = RngKey::new(0).fold("checked rows").stream().normals(ROWS * shape.inp, 1.0);
-    let x: Mat<f32> = Mat::from_vec(ROWS, shape.inp, normals);
+    let x: Mat<T> = Mat::from_vec(ROWS, shape.inp, normals);
     let mut y = Mat::zeros(ROWS, shape.out);
     op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     let (oracle, expected) = expected(twin, &x.cast());
-    let largest_error = largest_error(label, shape, &y.cast(), &expected)?;
+    let largest_error = largest_error::<T>(label, shape, &y.cast(), &expected)?;
     Ok(Checked { oracle, largest_error })
 }
 
 /// Largest difference relative to the largest number expected, or one.
-fn largest_error(
+fn largest_error<T: Scalar>(
     label: &str,
     shape: Shape,
     found: &Mat<f64>,
     expected: &Mat<f64>,
 ) -> Result<f64, BenchError> {
     let size = expected.data().iter().fold(1.0, |size: f64, v| size.max(v.abs()));
+    let bound = LARGEST.iter().find(|(name, _)| *name == T::NAME).map_or(0.0, |(_, bound)| *bound);
     let mut largest: f64 = 0.0;
     for (k, (&found, &expected)) in found.data().iter().zip(expected.data()).enumerate() {
         let error = (found - expected).abs() / size;
-        if error.is_nan() || error > SINGLE {
+        if error.is_nan() || error > bound {
             let (row, feature) = (k / shape.out, k % shape.out);
             let label = label.to_owned();
             return Err(BenchError::WrongAnswer { label, shape, row, feature, found, expected });
@@ -90,18 +96,18 @@ fn largest_error(
 
 /// Whether the twin maps what the inverse gives back to where it came from, and whether the
 /// determinant is that of the dense weight by elimination, or of the twin where that is large.
-fn compare_inverse(
+fn compare_inverse<T: Scalar>(
     label: &str,
-    invertible: &dyn Invertible<f32>,
+    invertible: &dyn Invertible<T>,
     twin: &Op<f64>,
 ) -> Result<f64, BenchError> {
     let shape = invertible.shape();
     let normals = RngKey::new(0).fold("checked inverse").stream().normals(ROWS * shape.out, 1.0);
-    let y: Mat<f32> = Mat::from_vec(ROWS, shape.out, normals);
+    let y: Mat<T> = Mat::from_vec(ROWS, shape.out, normals);
     let mut x = Mat::zeros(ROWS, shape.inp);
     invertible.inverse(y.view(), x.view_mut(), &mut Workspace::default())?;
     let (_, back) = expected(twin, &x.cast());
-    let largest = largest_error(label, shape, &back, &y.cast())?;
+    let largest = largest_error::<T>(label, shape, &back, &y.cast())?;
     let determinant = match twin {
         Op::Linear(linear) if shape.dense_parameters() <= MOST_DENSE => {
             linalg::log_abs_det(linear.to_dense().view()).0
@@ -113,7 +119,21 @@ fn compare_inverse(
     };
     let one = |value: f64| Mat::from_vec(1, 1, vec![value]);
     let found = one(invertible.log_abs_det()?.log_abs);
-    Ok(largest.max(largest_error(label, shape, &found, &one(determinant))?))
+    Ok(largest.max(largest_error::<T>(label, shape, &found, &one(determinant))?))
+}
+
+/// Whether the twin maps the first columns of the dense inverse to unit vectors.
+fn compare_dense_inverse<T: Scalar>(
+    label: &str,
+    invertible: &dyn Invertible<T>,
+    twin: &Op<f64>,
+) -> Result<f64, BenchError> {
+    let shape = invertible.shape();
+    let inverse = invertible.inverse_dense()?;
+    let columns = ROWS.min(shape.inp);
+    let x = Mat::from_fn(columns, shape.inp, |j, i| inverse.at(i, j).to_f64());
+    let units = Mat::from_fn(columns, shape.out, |j, i| f64::from(u8::from(i == j)));
+    largest_error::<T>(label, shape, &expected(twin, &x).1, &units)
 }
 
 fn expected(twin: &Op<f64>, x: &Mat<f64>) -> (Oracle, Mat<f64>) {
@@ -150,7 +170,7 @@ mod tests {
         for kind in OpSpec::KINDS {
             let subject = subject(kind);
             let Ok(op) = subject.build::<f32>(shape, 3) else { continue };
-            let checked = check(&subject, &op, true, 3).unwrap();
+            let checked = check(&subject, &op, Pass::ALL, 3).unwrap();
             let linear = matches!(op, Op::Linear(_));
             assert_eq!(checked.oracle == Oracle::DenseWeight, linear, "{kind}");
             assert!(checked.largest_error > 0.0 || *kind == "dense", "{kind}: f32 is not f64");
@@ -176,7 +196,7 @@ mod tests {
         let (subject, shape) = (subject("dense"), Shape { out: 3, inp: 3 });
         let mut op: Op<f32> = subject.build(shape, 3).unwrap();
         op.map_mut().params_mut()[0].values[4] = f32::NAN;
-        assert!(matches!(check(&subject, &op, true, 3), Err(BenchError::WrongAnswer { .. })));
+        assert!(matches!(check(&subject, &op, Pass::ALL, 3), Err(BenchError::WrongAnswer { .. })));
     }
 
     #[test]
@@ -184,10 +204,16 @@ mod tests {
         let check = |claimed: f64, factor: f64| {
             let op = Scaling { features: 5, factor, claimed };
             let twin = Op::Linear(Box::new(Scaling { claimed: factor, ..op.clone() }));
-            compare_inverse("scaling", &op, &twin)
+            compare_inverse::<f32>("scaling", &op, &twin)
         };
         assert!(check(3.0, 3.0).unwrap() < 1e-6);
         let error = check(3.5, 3.0).unwrap_err();
+        assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
+        // A millionth is rounding in one type and wrong in the other.
+        let almost = Scaling { features: 5, factor: 3.0, claimed: 3.0 + 3e-6 };
+        let twin = Op::Linear(Box::new(Scaling { claimed: 3.0, ..almost.clone() }));
+        assert!(compare_dense_inverse::<f32>("scaling", &almost, &twin).unwrap() > 1e-7);
+        let error = compare_dense_inverse::<f64>("scaling", &almost, &twin).unwrap_err();
         assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
     }
 }

@@ -11,10 +11,12 @@
 //! | backward | gradients of the parameters and of x, given dy and the tape of a forward pass |
 //! | training | forward, mean squared error, backward without dx (x is data), and Adam |
 //! | inverse | rows of y to rows of x, whatever is derived from the parameters made anew |
+//! | dense-inverse | the matrix of the inverse, with all that it is derived from made anew |
 //! | log-det | the logarithm of the determinant, made anew as well |
 
 mod candidate;
 mod check;
+mod dtype;
 mod error;
 pub(crate) mod growth;
 mod memory;
@@ -25,6 +27,7 @@ mod scaling;
 mod subject;
 
 pub use check::{Checked, Oracle};
+pub use dtype::Dtype;
 pub use error::BenchError;
 pub use growth::{Crossover, crossovers, to_csv};
 pub use memory::forward_peak_bytes;

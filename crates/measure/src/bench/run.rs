@@ -2,9 +2,10 @@
 
 use super::candidate::{Candidate, Rows};
 use super::{
-    BenchError, Entry, Machine, OperatorBench, PassTime, Skipped, Spread, Subject, standard,
+    BenchError, Dtype, Entry, Machine, OperatorBench, PassTime, Skipped, Spread, Subject, standard,
 };
 use linwright_ops::{OpError, Shape};
+use linwright_tensor::Scalar;
 use serde::{Serialize, Serializer};
 
 /// Most numbers of one batch of rows.
@@ -21,14 +22,22 @@ pub enum Pass {
     Training,
     /// Rows of y to rows of x, where the operator can be undone.
     Inverse,
+    /// The dense inverse, where the operator can be undone.
+    DenseInverse,
     /// The logarithm of the determinant, where the operator has one.
     LogDet,
 }
 
 impl Pass {
     /// Every pass.
-    pub const ALL: &'static [Self] =
-        &[Self::Forward, Self::Backward, Self::Training, Self::Inverse, Self::LogDet];
+    pub const ALL: &'static [Self] = &[
+        Self::Forward,
+        Self::Backward,
+        Self::Training,
+        Self::Inverse,
+        Self::DenseInverse,
+        Self::LogDet,
+    ];
 
     /// Its name.
     #[must_use]
@@ -38,6 +47,7 @@ impl Pass {
             Self::Backward => "backward",
             Self::Training => "training",
             Self::Inverse => "inverse",
+            Self::DenseInverse => "dense-inverse",
             Self::LogDet => "log-det",
         }
     }
@@ -49,7 +59,7 @@ impl Pass {
 
     /// Whether only operators that can be undone have it.
     pub(super) fn inverts(self) -> bool {
-        matches!(self, Self::Inverse | Self::LogDet)
+        matches!(self, Self::Inverse | Self::DenseInverse | Self::LogDet)
     }
 }
 
@@ -68,6 +78,8 @@ pub struct Plan {
     pub shapes: Vec<Shape>,
     /// The passes.
     pub passes: Vec<Pass>,
+    /// Type of numbers in computation.
+    pub dtype: Dtype,
     /// Rows of x.
     pub rows: usize,
     /// Rounds, of which the median counts.
@@ -102,6 +114,10 @@ impl Plan {
                 return wrong(what, "0".to_owned(), "at least 1");
             }
         }
+        if let Some(pass) = self.passes.iter().find(|&&pass| !self.dtype.has(pass)) {
+            let found = format!("{} in {}", pass.name(), self.dtype.name());
+            return wrong("passes", found, "training in f32, the type of Adam's moments");
+        }
         for &Shape { out, inp } in &self.shapes {
             if out == 0 || inp == 0 {
                 return wrong("features", format!("{out}x{inp}"), "at least 1 out and in");
@@ -117,11 +133,11 @@ impl Plan {
     }
 
     /// The operators of a shape, dense last; those that it cannot have are noted.
-    fn candidates(
+    fn candidates<T: Scalar>(
         &self,
         shape: Shape,
         skipped: &mut Vec<Skipped>,
-    ) -> Result<Vec<Candidate>, BenchError> {
+    ) -> Result<Vec<Candidate<T>>, BenchError> {
         let mut candidates = Vec::new();
         let mut subjects = self.subjects.clone();
         let dense = standard("dense").map(Subject::new);
@@ -146,10 +162,17 @@ impl Plan {
 /// no operator that exists for any of the shapes, or an interruption.
 pub fn run(plan: &Plan, hooks: &mut Hooks<'_>) -> Result<OperatorBench, BenchError> {
     plan.check()?;
+    match plan.dtype {
+        Dtype::F32 => run_in::<f32>(plan, hooks),
+        Dtype::F64 => run_in::<f64>(plan, hooks),
+    }
+}
+
+fn run_in<T: Scalar>(plan: &Plan, hooks: &mut Hooks<'_>) -> Result<OperatorBench, BenchError> {
     let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for &shape in &plan.shapes {
         (hooks.stage)(&format!("checking {} x {}", shape.out, shape.inp));
-        let mut candidates = plan.candidates(shape, &mut skipped)?;
+        let mut candidates = plan.candidates::<T>(shape, &mut skipped)?;
         if candidates.is_empty() {
             continue;
         }
@@ -169,16 +192,16 @@ pub fn run(plan: &Plan, hooks: &mut Hooks<'_>) -> Result<OperatorBench, BenchErr
         seed: plan.seed,
         rows: plan.rows,
         rounds: plan.rounds,
-        dtype: "f32",
+        dtype: T::NAME,
         results,
         skipped,
     })
 }
 
-fn rounds(
+fn rounds<T: Scalar>(
     plan: &Plan,
     shape: Shape,
-    candidates: &mut [Candidate],
+    candidates: &mut [Candidate<T>],
     hooks: &mut Hooks<'_>,
 ) -> Result<(), BenchError> {
     let mut rows = Rows::new(shape, plan.rows, &plan.passes, plan.seed);
@@ -203,10 +226,10 @@ fn rounds(
     Ok(())
 }
 
-fn entries(plan: &Plan, candidates: &[Candidate]) -> Vec<Entry> {
-    let is_dense = |candidate: &&Candidate| candidate.subject.spec.kind() == "dense";
+fn entries<T: Scalar>(plan: &Plan, candidates: &[Candidate<T>]) -> Vec<Entry> {
+    let is_dense = |candidate: &&Candidate<T>| candidate.subject.spec.kind() == "dense";
     let dense = candidates.iter().find(is_dense);
-    let pass_time = |candidate: &Candidate, index: usize| {
+    let pass_time = |candidate: &Candidate<T>, index: usize| {
         let seconds = &candidate.seconds[index];
         let pass = plan.passes[index];
         let shape = candidate.shape();
@@ -229,7 +252,7 @@ fn entries(plan: &Plan, candidates: &[Candidate]) -> Vec<Entry> {
             }
         })
     };
-    let entry = |candidate: &Candidate| {
+    let entry = |candidate: &Candidate<T>| {
         let (shape, parameters) = (candidate.shape(), candidate.parameters());
         Entry {
             label: candidate.subject.label.clone(),
@@ -255,6 +278,7 @@ mod tests {
             subjects: kinds.iter().map(|kind| Subject::new(standard(kind).unwrap())).collect(),
             shapes: shapes.iter().map(|&(out, inp)| Shape { out, inp }).collect(),
             passes: Pass::ALL.to_vec(),
+            dtype: Dtype::F32,
             rows: 3,
             rounds: 3,
             seed: 1,
@@ -305,8 +329,10 @@ mod tests {
         let nothing = Plan { subjects: Vec::new(), ..good.clone() };
         let no_shape = Plan { shapes: Vec::new(), ..good.clone() };
         let no_features = plan(&["rotor"], &[(64, 0)]);
+        let no_optimizer = Plan { dtype: Dtype::F64, ..good.clone() };
         let too_much = Plan { rows: usize::MAX / 2, ..good };
-        for plan in [no_rows, no_rounds, nothing, no_shape, no_features, too_much] {
+        let all = [no_rows, no_rounds, nothing, no_shape, no_features, no_optimizer, too_much];
+        for plan in all {
             let error = quietly(&plan).unwrap_err();
             assert!(matches!(error, BenchError::Plan { .. }), "{error}");
         }

@@ -237,17 +237,6 @@ impl<T: Scalar> CirculantDiagonal<T> {
         Ok(self.inverse.get_or_init(|| self.chain_of(&self.inverse_values(false))))
     }
 
-    fn dense_of(&self, values: &Values, chain: impl Fn() -> CirculantChain<T>) -> Mat<T> {
-        let features = self.features();
-        if let [spectrum] = values.spectra.as_slice() {
-            let (left, right) = values.diagonals.split_at(features);
-            return dense(left, &self.transform.vector(spectrum), right);
-        }
-        let mut columns = Mat::zeros(features, features);
-        chain().forward(Mat::identity(features).view(), columns.view_mut());
-        columns.transpose()
-    }
-
     /// The factors; diagonals and columns whatever the parameters are.
     #[must_use]
     pub fn factors(&self) -> CirculantFactors {
@@ -256,16 +245,6 @@ impl<T: Scalar> CirculantDiagonal<T> {
             diagonals: diagonals.chunks_exact(self.features()).map(<[f64]>::to_vec).collect(),
             columns: spectra.iter().map(|half| self.transform.vector(half)).collect(),
         }
-    }
-
-    /// `W⁻¹`, (n, n): of order n² for m = 2.
-    ///
-    /// # Errors
-    /// [`OpError::Singular`].
-    pub fn inverse_dense(&self) -> Result<Mat<T>, OpError> {
-        self.values().singular(Self::KIND)?;
-        let values = self.inverse_values(false);
-        Ok(self.dense_of(&values, || self.chain_of(&values)))
     }
 
     /// Bounds of the norms of W and of its inverse.
@@ -398,6 +377,13 @@ impl<T: Scalar> Invertible<T> for CirculantDiagonal<T> {
         Ok(())
     }
 
+    /// Of order n² for m = 2.
+    fn inverse_dense(&self) -> Result<Mat<T>, OpError> {
+        self.values().singular(Self::KIND)?;
+        let values = self.inverse_values(false);
+        Ok(dense(&self.transform, &values.diagonals, &values.spectra))
+    }
+
     fn log_abs_det(&self) -> Result<LogDet, OpError> {
         if let Some((log_abs, sign)) = self.parameters.log_abs_det()
             && log_abs.is_finite()
@@ -413,7 +399,7 @@ impl<T: Scalar> Invertible<T> for CirculantDiagonal<T> {
 
 impl<T: Scalar> LinearOp<T> for CirculantDiagonal<T> {
     fn to_dense(&self) -> Mat<T> {
-        self.dense_of(self.values(), || self.chain().clone())
+        dense(&self.transform, &self.values().diagonals, &self.values().spectra)
     }
 }
 

@@ -3,7 +3,9 @@
 
 use crate::{Buffer, BufferMut, Grads, OpError, Param, ParamMut};
 use linwright_tensor::Scalar;
-use linwright_tensor::kernels::circulant::{CyclicTransform, log_of_product};
+use linwright_tensor::kernels::circulant::{
+    CyclicTransform, exponentials, from_polar, log_of_product,
+};
 use serde::{Deserialize, Serialize};
 
 /// How diagonals d and circulants with the columns c and spectra h are held.
@@ -86,6 +88,15 @@ impl Values {
     /// The first number that is zero or not finite.
     pub(super) fn singular(&self, kind: &'static str) -> Result<(), OpError> {
         let bad = |value: f64| value == 0.0 || !value.is_finite();
+        // All of them first, without a search: a loop that does not stop early is a vector loop.
+        let squares = self.spectra.iter().flatten().map(|[re, im]| re * re + im * im);
+        let good = |least: f64| move |good, value: f64| good & (value >= least) & value.is_finite();
+        let diagonals = self.diagonals.iter().map(|d| d.abs());
+        if diagonals.fold(true, good(f64::from_bits(1)))
+            & squares.fold(true, good(f64::MIN_POSITIVE))
+        {
+            return Ok(());
+        }
         let features = self.diagonals.len() / (self.spectra.len() + 1);
         for (j, diagonal) in self.diagonals.chunks_exact(features).enumerate() {
             if let Some(index) = diagonal.iter().position(|&d| bad(d)) {
@@ -180,16 +191,12 @@ impl<T: Scalar> Parameters<T> {
 
     /// The factors.
     pub(super) fn values(&self, transform: &CyclicTransform<T>) -> Values {
-        let wide = |v: &T| v.to_f64();
-        let diagonals = match self.kind {
-            CirculantParameterisation::Time | CirculantParameterisation::Raw => {
-                self.diagonals.iter().map(wide).collect()
-            }
-            CirculantParameterisation::Polar => {
-                let pairs = self.diagonals.iter().zip(&self.diagonal_signs);
-                pairs.map(|(t, &negative)| sign(negative) * t.to_f64().exp()).collect()
-            }
-        };
+        let mut diagonals: Vec<f64> = self.diagonals.iter().map(|v| v.to_f64()).collect();
+        if self.kind == CirculantParameterisation::Polar {
+            exponentials(&mut diagonals);
+            let pairs = diagonals.iter_mut().zip(&self.diagonal_signs);
+            pairs.for_each(|(d, &negative)| *d *= sign(negative));
+        }
         let spectrum = |j| self.spectrum(j, transform);
         Values { diagonals, spectra: (0..self.factors() - 1).map(spectrum).collect() }
     }
@@ -210,18 +217,15 @@ impl<T: Scalar> Parameters<T> {
             CirculantParameterisation::Polar => {
                 let reals = real_bins(self.features);
                 let signs = &self.spectrum_signs[j * reals..][..reals];
-                let bin = |(k, r): (usize, &T)| {
-                    let size = r.to_f64().exp();
-                    if k == 0 {
-                        [sign(signs[0]) * size, 0.0]
-                    } else if 2 * k == self.features {
-                        [sign(signs[1]) * size, 0.0]
-                    } else {
-                        let (sin, cos) = odd_of(k).sin_cos();
-                        [size * cos, size * sin]
-                    }
-                };
-                even.iter().enumerate().map(bin).collect()
+                let mut sizes: Vec<f64> = even.iter().map(|r| r.to_f64()).collect();
+                exponentials(&mut sizes);
+                let angles: Vec<f64> = (0..sizes.len()).map(odd_of).collect();
+                let mut half = from_polar(&sizes, &angles);
+                let last = half.len() - 1;
+                for (&place, &negative) in [0, last].iter().zip(signs) {
+                    half[place][0] *= sign(negative);
+                }
+                half
             }
         }
     }
@@ -370,9 +374,12 @@ impl<T: Scalar> Parameters<T> {
     }
 }
 
-/// One over a complex number, by its larger part so that nothing overflows on the way.
+/// One over a complex number; by its larger part where squares might overflow on the way.
 pub(super) fn reciprocal([re, im]: [f64; 2]) -> [f64; 2] {
-    if re.abs() >= im.abs() {
+    let square = re * re + im * im;
+    if (1e-200..1e200).contains(&square) {
+        [re / square, -im / square]
+    } else if re.abs() >= im.abs() {
         let ratio = im / re;
         let size = re + im * ratio;
         [1.0 / size, -ratio / size]

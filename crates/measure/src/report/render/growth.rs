@@ -99,7 +99,7 @@ fn notes(bench: &OperatorBench) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{Hooks, Pass, Plan, Subject, run, standard};
+    use crate::bench::{Dtype, Hooks, Pass, Plan, Subject, run, standard};
     use linwright_ops::Shape;
 
     #[test]
@@ -108,6 +108,7 @@ mod tests {
             subjects: ["rotor", "low_rank"].map(|k| Subject::new(standard(k).unwrap())).to_vec(),
             shapes: [64, 128].map(|d| Shape { out: d, inp: d }).to_vec(),
             passes: vec![Pass::Forward],
+            dtype: Dtype::F32,
             rows: 2,
             rounds: 1,
             seed: 0,

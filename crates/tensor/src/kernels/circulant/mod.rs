@@ -15,14 +15,18 @@
 
 mod backward;
 mod butterfly;
+mod columns;
 mod complex;
 mod cyclic;
 mod passes;
 mod plan;
+mod polar;
 mod values;
 
+pub use columns::dense;
 pub use cyclic::CyclicTransform;
-pub use values::{dense, log_of_product};
+pub use polar::{exponentials, from_polar};
+pub use values::log_of_product;
 
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch};
 use crate::kernels::transpose::{from_columns, to_columns};
@@ -34,6 +38,8 @@ use std::sync::Arc;
 
 /// Rows computed as one piece: whole tiles of every machine.
 const BLOCK_ROWS: usize = 64;
+/// Multiply-adds that one thread has done before another one is awake.
+const ALONE: u64 = 1 << 20;
 
 /// A product of m diagonal and m - 1 circulant matrices, ready to be applied.
 #[derive(Clone, Debug)]
@@ -68,7 +74,10 @@ impl<T: Scalar> CirculantChain<T> {
     ) -> Self {
         let numbers = (spectra.len() + 1) * transform.features();
         assert_eq!(diagonals.len(), numbers, "numbers of {} diagonals", spectra.len() + 1);
-        let factors = spectra.iter().flat_map(|half| transform.factors(half)).collect();
+        let mut factors = Vec::with_capacity(spectra.len() * transform.plan.len());
+        for half in spectra {
+            factors.extend(transform.factors(half));
+        }
         Self { transform, diagonals, factors }
     }
 
@@ -98,6 +107,14 @@ impl<T: Scalar> CirculantChain<T> {
         self.circulants() as u64 * self.transform.macs_per_row() + self.diagonals.len() as u64
     }
 
+    /// Rows, or columns, that are computed as one piece, of `count`: all of them where there is little
+    /// to do. A function of the sizes alone, because the bits of a row are not the same in every
+    /// piece.
+    fn piece(&self, count: usize) -> usize {
+        let work = (count as u64).saturating_mul(self.macs_per_row());
+        if work <= ALONE { count.max(1) } else { BLOCK_ROWS }
+    }
+
     /// `y = W x` for each row of `x` and `y` (rows, n).
     ///
     /// # Panics
@@ -106,9 +123,10 @@ impl<T: Scalar> CirculantChain<T> {
     pub fn forward(&self, x: MatRef<'_, T>, y: MatMut<'_, T>) {
         assert_eq!((x.rows(), x.cols()), (y.rows(), self.features()), "input of a chain");
         assert_eq!(y.cols(), self.features(), "output of a chain");
-        parallel::for_each(y.row_blocks(BLOCK_ROWS), |k, y| {
+        let piece = self.piece(x.rows());
+        parallel::for_each(y.row_blocks(piece), |k, y| {
             let rows = y.rows();
-            let x = x.rows_range(k * BLOCK_ROWS, rows);
+            let x = x.rows_range(k * piece, rows);
             dispatch(rows, Forward { chain: self, x, y });
         });
     }
@@ -131,21 +149,26 @@ impl<T: Scalar> Job<T> for Forward<'_, '_, T> {
         for start in (0..self.x.rows()).step_by(2 * V::WIDTH) {
             let rows = (self.x.rows() - start).min(2 * V::WIDTH);
             load(self.x.rows_range(start, rows), tile, chain.features());
-            let one = V::run(Everywhere(T::ONE));
-            let [power, back] = match chain.circulants() {
-                0 => [one, one],
-                _ => powers(V::run(Largest(&*tile))),
-            };
-            let diagonal = chain.diagonal(chain.circulants());
-            V::run(Scale { tile, diagonal, powers: power });
-            for j in (0..chain.circulants()).rev() {
-                there_and_back(&chain.transform.plan, tile, &mut Multiply(chain.factors(j)));
-                let powers = if j == 0 { back } else { one };
-                V::run(Scale { tile, diagonal: chain.diagonal(j), powers });
-            }
+            through(chain, tile);
             let mut y = self.y.reborrow().rows_range(start, rows);
             from_columns(numbers_of(&mut tile[..chain.features()]), 2 * V::WIDTH, &mut y);
         }
+    }
+}
+
+/// Brings a tile through a chain.
+fn through<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V>]) {
+    let one = V::run(Everywhere(V::Number::ONE));
+    let [power, back] = match chain.circulants() {
+        0 => [one, one],
+        _ => powers(V::run(Largest(&*tile))),
+    };
+    let diagonal = chain.diagonal(chain.circulants());
+    V::run(Scale { tile, diagonal, powers: power });
+    for j in (0..chain.circulants()).rev() {
+        there_and_back(&chain.transform.plan, tile, &mut Multiply(chain.factors(j)));
+        let powers = if j == 0 { back } else { one };
+        V::run(Scale { tile, diagonal: chain.diagonal(j), powers });
     }
 }
 

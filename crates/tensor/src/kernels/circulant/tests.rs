@@ -137,6 +137,45 @@ fn chains_are_sums_over_all_pairs() {
     }
 }
 
+fn dense_agrees<T: Scalar>(features: usize, circulants: usize) {
+    let case = case::<T>(features, circulants);
+    let rounding = ROUNDING.iter().find(|(name, _)| *name == T::NAME).unwrap().1;
+    let tolerance = rounding * (1 + circulants) as f64 * (features as f64).sqrt();
+    let transform = &case.chain.transform;
+    let spectra: Vec<_> = case.columns.iter().map(|c| transform.half_spectrum(c)).collect();
+    let found = dense(transform, &wide(&case.diagonals), &spectra).transpose();
+    for j in [0, features / 2, features - 1] {
+        let unit: Vec<f64> = (0..features).map(|i| f64::from(u8::from(i == j))).collect();
+        let want = case.naive(&unit).pop().unwrap();
+        let what = format!("{features} features, {circulants} circulants, {}: {j}", T::NAME);
+        close(&wide(found.row(j)), &want, tolerance, &what);
+    }
+}
+
+#[test]
+fn dense_forms_are_chains_of_unit_vectors() {
+    for features in LENGTHS {
+        for circulants in 0..4 {
+            dense_agrees::<f64>(features, circulants);
+            dense_agrees::<f32>(features, circulants);
+        }
+    }
+}
+
+#[test]
+fn dense_forms_do_not_depend_on_threads() {
+    let features = 256;
+    let case = case::<f32>(features, 2);
+    assert!(case.chain.piece(features) < features, "more than one piece");
+    let form = |threads| {
+        let mut matrix = Mat::identity(features);
+        crate::parallel::with_threads(threads, || case.chain.forward_columns(matrix.view_mut()))
+            .unwrap();
+        matrix
+    };
+    assert_eq!(form(1), form(3));
+}
+
 #[test]
 fn a_large_row_does_not_blur_a_small_one() {
     let (case, features) = (case::<f32>(96, 1), 96);

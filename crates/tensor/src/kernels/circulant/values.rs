@@ -1,6 +1,7 @@
 //! Numbers of whole matrices: the dense form of a chain with one circulant, and the size of a product
 //! of many numbers.
 
+use crate::kernels::instructions::vectorised;
 use crate::{Mat, Scalar};
 
 /// `diag(left) circ(column) diag(right)`, (n, n).
@@ -9,19 +10,27 @@ use crate::{Mat, Scalar};
 /// If the lengths differ.
 #[must_use]
 #[track_caller]
-pub fn dense<T: Scalar>(left: &[f64], column: &[f64], right: &[f64]) -> Mat<T> {
+pub(super) fn dense<T: Scalar>(left: &[f64], column: &[f64], right: &[f64]) -> Mat<T> {
     let n = column.len();
     assert_eq!((left.len(), right.len()), (n, n), "numbers of the diagonals");
     // Backwards and twice, so that every row is a stretch of it.
-    let twice: Vec<f64> = (0..2 * n).map(|t| column[(2 * n - t) % n]).collect();
+    let backwards = || column[..1].iter().chain(column[1..].iter().rev());
+    let twice: Vec<f64> = backwards().chain(backwards()).copied().collect();
     let mut matrix = Mat::zeros(n, n);
-    for (i, &left) in left.iter().enumerate() {
-        let stretch = &twice[n - i..][..n];
-        for ((to, c), right) in matrix.row_mut(i).iter_mut().zip(stretch).zip(right) {
-            *to = T::from_f64(left * c * right);
+    fill(matrix.data_mut(), left, &twice, right);
+    matrix
+}
+
+vectorised! {
+    fn fill<const FUSED: bool, T: Scalar>(to: &mut [T], left: &[f64], twice: &[f64], right: &[f64]) {
+        let n = right.len();
+        for (i, (to, left)) in to.chunks_exact_mut(n).zip(left).enumerate() {
+            let stretch = &twice[n - i..][..n];
+            for ((to, c), right) in to.iter_mut().zip(stretch).zip(right) {
+                *to = T::from_f64(left * c * right);
+            }
         }
     }
-    matrix
 }
 
 /// Natural logarithm of the absolute value of a product, whose factors may be of any finite size but

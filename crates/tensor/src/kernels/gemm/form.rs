@@ -6,6 +6,7 @@ use super::sums::add_products;
 use super::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar};
 use std::any::TypeId;
+use std::sync::OnceLock;
 
 /// Whether a matrix is applied or its transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,51 +17,69 @@ pub enum Direction {
     Back,
 }
 
-/// A matrix and its transpose, packed where this machine has tiles for the scalar.
+/// A matrix and its transpose, packed where this machine has tiles for the scalar, each when it is
+/// first applied: without gradients most go one way.
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Form<T> {
     matrix: Mat<T>,
-    packed: Packed,
+    /// Where its rows and columns are those of quaternions.
+    components: Option<Components>,
+    forward: OnceLock<Packed>,
+    back: OnceLock<Packed>,
 }
 
-/// What products are made with, in both directions.
+/// What products in one direction are made with.
 #[derive(Clone, Debug)]
 enum Packed {
     /// The matrix as it is.
     Nothing,
-    Panels([Panels; 2]),
-    Quaternions([Quaternions; 2]),
+    Panels(Panels),
+    Quaternions(Quaternions),
+}
+
+impl Packed {
+    fn new(matrix: Arg<'_, f32>, components: Option<Components>) -> Self {
+        if let Some(quaternions) = components.and_then(|c| Quaternions::new(matrix, c)) {
+            return Self::Quaternions(quaternions);
+        }
+        Panels::new(matrix).map_or(Self::Nothing, Self::Panels)
+    }
 }
 
 impl<T: Scalar> Form<T> {
     pub(in crate::kernels) fn new(matrix: Mat<T>) -> Self {
-        let single = TypeId::of::<T>() == TypeId::of::<f32>();
-        let packed = |arg: Arg<'_, T>| single.then(|| Panels::new(arg.of_scalar())).flatten();
-        let forward = packed(matrix.view().into());
-        let back = packed(Arg::Transposed(matrix.view()));
-        let packed = match (forward, back) {
-            (Some(forward), Some(back)) => Packed::Panels([forward, back]),
-            _ => Packed::Nothing,
-        };
-        Self { matrix, packed }
+        Self { matrix, components: None, forward: OnceLock::new(), back: OnceLock::new() }
     }
 
     /// Of a square matrix that multiplies quaternions, which takes half as long; any other one is
     /// taken as [`Self::new`] does.
     pub(in crate::kernels) fn of_quaternions(matrix: Mat<T>, components: Components) -> Self {
-        if TypeId::of::<T>() == TypeId::of::<f32>() {
-            let of = |matrix: &Mat<T>| Quaternions::new(&matrix.cast(), components);
-            if let (Some(forward), Some(back)) = (of(&matrix), of(&matrix.transpose())) {
-                return Self { matrix, packed: Packed::Quaternions([forward, back]) };
-            }
-        }
-        Self::new(matrix)
+        Self { components: Some(components), ..Self::new(matrix) }
     }
 
     /// Whether products are those of quaternions.
     #[cfg(test)]
     pub(in crate::kernels) fn is_of_quaternions(&self) -> bool {
-        matches!(self.packed, Packed::Quaternions(_))
+        let packed = [Direction::Forward, Direction::Back].map(|way| self.packed(way));
+        packed.iter().all(|packed| matches!(packed, Packed::Quaternions(_)))
+    }
+
+    fn arg(&self, direction: Direction) -> Arg<'_, T> {
+        match direction {
+            Direction::Forward => Arg::Plain(self.matrix.view()),
+            Direction::Back => Arg::Transposed(self.matrix.view()),
+        }
+    }
+
+    fn packed(&self, direction: Direction) -> &Packed {
+        if TypeId::of::<T>() != TypeId::of::<f32>() {
+            return &Packed::Nothing;
+        }
+        let packed = match direction {
+            Direction::Forward => &self.forward,
+            Direction::Back => &self.back,
+        };
+        packed.get_or_init(|| Packed::new(self.arg(direction).of_scalar(), self.components))
     }
 
     /// `y = scale M x` or `y += scale M x`, or the transpose, for columns that lie alike in both.
@@ -74,22 +93,18 @@ impl<T: Scalar> Form<T> {
         x: &[T],
         (y, scale, write): (&mut [T], T, Write),
     ) {
-        let place = if direction == Direction::Forward { 0 } else { 1 };
-        match &self.packed {
-            Packed::Panels(panels) if panels[place].fit(columns) => {
+        match self.packed(direction) {
+            Packed::Panels(panels) if panels.fit(columns) => {
                 let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels[place].apply(columns, bytemuck::cast_slice(x), y);
+                return panels.apply(columns, bytemuck::cast_slice(x), y);
             }
-            Packed::Quaternions(panels) if panels[place].fit(columns) => {
+            Packed::Quaternions(panels) if panels.fit(columns) => {
                 let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels[place].apply(columns, bytemuck::cast_slice(x), y);
+                return panels.apply(columns, bytemuck::cast_slice(x), y);
             }
             _ => {}
         }
-        let matrix = match direction {
-            Direction::Forward => Arg::Plain(self.matrix.view()),
-            Direction::Back => Arg::Transposed(self.matrix.view()),
-        };
+        let matrix = self.arg(direction);
         let Columns { groups, run, group, row } = columns;
         for k in 0..groups {
             let x = MatRef::strided(&x[k * group..], matrix.cols(), run, row);

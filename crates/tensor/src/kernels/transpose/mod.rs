@@ -3,12 +3,12 @@
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86;
 
-use super::instructions::Instructions;
+use super::instructions::{Instructions, vectorised};
 use crate::{MatMut, MatRef, Scalar};
 use std::any::TypeId;
 
-/// Side of a tile of numbers that are not transposed in registers: a cache line of `f32`.
-const TILE: usize = 16;
+/// Side of a tile of numbers without a path of their own: a cache line of `f64`.
+const TILE: usize = 8;
 
 /// Number `b` of feature `k` becomes `columns[k * width + b]`, for `width` of at least the rows of
 /// `x` (rows, features); numbers beyond the rows keep what they hold.
@@ -47,11 +47,37 @@ fn transpose<T: Scalar>(
         // SAFETY: this machine has the instructions.
         return unsafe { in_registers((from, from_stride), (to, to_stride), rows, cols) };
     }
-    for first in (0..cols).step_by(TILE) {
-        let last = cols.min(first + TILE);
-        // Consecutive writes; the lines that are read are few enough to stay in cache.
-        for col in first..last {
-            for row in 0..rows {
+    in_tiles(from, from_stride, to, to_stride, rows, cols);
+}
+
+vectorised! {
+    /// [`transpose`] in squares whose sides are constants.
+    fn in_tiles<const FUSED: bool, T: Scalar>(
+        from: &[T],
+        from_stride: usize,
+        to: &mut [T],
+        to_stride: usize,
+        rows: usize,
+        cols: usize,
+    ) {
+        let [whole_rows, whole_cols] = [rows, cols].map(|count| count - count % TILE);
+        let mut tile = [[T::ZERO; TILE]; TILE];
+        for col in (0..whole_cols).step_by(TILE) {
+            for row in (0..whole_rows).step_by(TILE) {
+                for (k, line) in tile.iter_mut().enumerate() {
+                    line.copy_from_slice(&from[(row + k) * from_stride + col..][..TILE]);
+                }
+                for k in 0..TILE {
+                    let line = &mut to[(col + k) * to_stride + row..][..TILE];
+                    for (number, row) in line.iter_mut().zip(&tile) {
+                        *number = row[k];
+                    }
+                }
+            }
+        }
+        for col in 0..cols {
+            let first = if col < whole_cols { whole_rows } else { 0 };
+            for row in first..rows {
                 to[col * to_stride + row] = from[row * from_stride + col];
             }
         }

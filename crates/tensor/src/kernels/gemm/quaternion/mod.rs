@@ -23,8 +23,8 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::Write;
 use super::panels::Columns;
+use super::{Arg, Write};
 use crate::{Mat, Scratch};
 
 /// Sums of the components of one quaternion that are multiplied.
@@ -145,8 +145,12 @@ fn sums_of([a, b, c, d]: [f32; 4]) -> [[f32; SUMS / 2]; 2] {
 
 impl Quaternions {
     /// None if the square `matrix` does not multiply quaternions, or on machines without tiles.
-    pub(in crate::kernels) fn new(matrix: &Mat<f32>, components: Components) -> Option<Self> {
-        Tile::all().first().and_then(|&tile| Self::of_tile(tile, matrix, components))
+    pub(in crate::kernels) fn new(matrix: Arg<'_, f32>, components: Components) -> Option<Self> {
+        let matrix = match matrix {
+            Arg::Plain(matrix) => matrix.to_mat(),
+            Arg::Transposed(matrix) => matrix.to_mat().transpose(),
+        };
+        Tile::all().first().and_then(|&tile| Self::of_tile(tile, &matrix, components))
     }
 
     fn of_tile(tile: Tile, matrix: &Mat<f32>, components: Components) -> Option<Self> {

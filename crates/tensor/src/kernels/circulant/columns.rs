@@ -1,0 +1,117 @@
+//! A chain on the columns of a matrix, which stand side by side as a tile wants them: nothing is
+//! transposed.
+
+use super::complex::{Complex, numbers_for, numbers_of, registers};
+use super::{BLOCK_ROWS, CirculantChain, CyclicTransform, through, values};
+use crate::kernels::registers::{Job, Lanes, dispatch};
+use crate::{Mat, MatMut, Scalar, Scratch, parallel};
+use std::sync::Arc;
+
+/// The matrix of the chain with these diagonals (m, n), d_0 first, and half spectra of the columns
+/// c_0 to c_{m-2}: (n, n). The first factors of it, `circ(c_{m-2}) diag(d_{m-1})`, are written as they
+/// are, so that m - 2 circulants are left to transform.
+///
+/// # Panics
+/// If there are not m diagonals, or bins are missing.
+#[must_use]
+#[track_caller]
+pub fn dense<T: Scalar>(
+    transform: &Arc<CyclicTransform<T>>,
+    diagonals: &[f64],
+    spectra: &[Vec<[f64; 2]>],
+) -> Mat<T> {
+    let n = transform.features();
+    assert_eq!(diagonals.len(), (spectra.len() + 1) * n, "{} diagonals", spectra.len() + 1);
+    let Some((last, others)) = spectra.split_last() else {
+        let mut matrix = Mat::zeros(n, n);
+        diagonals.iter().enumerate().for_each(|(i, &d)| *matrix.at_mut(i, i) = T::from_f64(d));
+        return matrix;
+    };
+    let (outer, right) = diagonals.split_at(spectra.len() * n);
+    let column = transform.vector(last);
+    if others.is_empty() {
+        return values::dense(outer, &column, right);
+    }
+    let mut matrix = values::dense(&vec![1.0; n], &column, right);
+    let outer = outer.iter().map(|&d| T::from_f64(d)).collect();
+    CirculantChain::new(Arc::clone(transform), outer, others).forward_columns(matrix.view_mut());
+    matrix
+}
+
+impl<T: Scalar> CirculantChain<T> {
+    /// `W m` in place of `m` (n, columns).
+    ///
+    /// # Panics
+    /// If the shape does not fit.
+    #[track_caller]
+    pub fn forward_columns(&self, m: MatMut<'_, T>) {
+        assert_eq!(m.rows(), self.features(), "rows of a matrix");
+        in_pieces(self, m);
+    }
+}
+
+fn in_pieces<T: Scalar>(chain: &CirculantChain<T>, mut m: MatMut<'_, T>) {
+    let cols = m.cols();
+    if chain.piece(cols) >= cols {
+        return dispatch(cols, Columns { chain, m });
+    }
+    // A matrix is split by rows alone: the columns of a piece are copied out and back.
+    let from = m.as_ref();
+    let starts = (0..cols).step_by(BLOCK_ROWS).collect();
+    let pieces = parallel::map(starts, |_, start: usize| {
+        let mut piece = from.columns(start, BLOCK_ROWS.min(cols - start)).to_mat();
+        dispatch(piece.cols(), Columns { chain, m: piece.view_mut() });
+        piece
+    });
+    for (k, piece) in pieces.iter().enumerate() {
+        m.reborrow().columns(k * BLOCK_ROWS, piece.cols()).copy_from(piece.view());
+    }
+}
+
+/// Columns on their way through a chain.
+struct Columns<'a, 'b, T> {
+    chain: &'a CirculantChain<T>,
+    m: MatMut<'b, T>,
+}
+
+impl<T: Scalar> Job<T> for Columns<'_, '_, T> {
+    type Output = ();
+
+    fn run<V: Lanes<Number = T>>(mut self) {
+        let (width, len) = (2 * V::WIDTH, self.chain.transform.plan.len());
+        let mut memory = Scratch::new(numbers_for::<V>(len));
+        let tile = registers::<V>(&mut memory, len);
+        for start in (0..self.m.cols()).step_by(width) {
+            let cols = (self.m.cols() - start).min(width);
+            self.load(tile, start, cols);
+            through(self.chain, tile);
+            let numbers = numbers_of(tile).chunks_exact(width);
+            for (i, numbers) in numbers.take(self.m.rows()).enumerate() {
+                let row = &mut self.m.row_mut(i)[start..][..cols];
+                if cols == width {
+                    row.copy_from_slice(numbers);
+                } else {
+                    row.copy_from_slice(&numbers[..cols]);
+                }
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Columns<'_, '_, T> {
+    /// Rows become registers; what no number of the matrix fills becomes zero. A copy of whole
+    /// registers, whose length is a constant, needs no call.
+    fn load<V: Lanes<Number = T>>(&self, tile: &mut [Complex<V>], start: usize, cols: usize) {
+        let (inside, beyond) = tile.split_at_mut(self.m.rows());
+        numbers_of(beyond).fill(T::ZERO);
+        for (i, numbers) in numbers_of(inside).chunks_exact_mut(2 * V::WIDTH).enumerate() {
+            let row = &self.m.row(i)[start..][..cols];
+            if cols == 2 * V::WIDTH {
+                numbers.copy_from_slice(row);
+            } else {
+                numbers[..cols].copy_from_slice(row);
+                numbers[cols..].fill(T::ZERO);
+            }
+        }
+    }
+}
