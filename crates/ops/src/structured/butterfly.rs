@@ -116,7 +116,7 @@ impl<T: Scalar> Butterfly<T> {
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let width = RowBlocks::width(x.rows());
         let (x, mut d) = (columns_of(x, width), columns_of(dy, width));
         if self.orthogonal {
@@ -231,6 +231,10 @@ impl<T: Scalar> Structured<T> for Butterfly<T> {
         let half = (shape.out / 2) as u64;
         let pairs = half.saturating_mul(spec.factors(shape.out) as u64);
         if spec.orthogonal { pairs } else { pairs.saturating_mul(4) }
+    }
+
+    fn parts(spec: &ButterflySpec, shape: Shape) -> u64 {
+        spec.factors(shape.out) as u64
     }
 
     fn random(spec: &ButterflySpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {

@@ -148,7 +148,7 @@ impl<T: Scalar> Kronecker<T> {
     }
 
     fn backward_right_first(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let wide = right.out * rows;
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
@@ -201,7 +201,7 @@ impl<T: Scalar> Kronecker<T> {
     }
 
     fn backward_left_first(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
         let (columns, wide) = (columns_of(x, x.rows()), right.inp * rows);
@@ -313,6 +313,10 @@ impl<T: Scalar> Structured<T> for Kronecker<T> {
         let of_left = (left.out as u64).saturating_mul(left.inp as u64);
         let of_right = right(shape.out, left.out).saturating_mul(right(shape.inp, left.inp));
         (spec.terms as u64).saturating_mul(of_left.saturating_add(of_right))
+    }
+
+    fn parts(spec: &KroneckerSpec, _shape: Shape) -> u64 {
+        spec.terms as u64
     }
 
     fn random(spec: &KroneckerSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {

@@ -99,7 +99,7 @@ impl<T: Scalar> Monarch<T> {
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
         let Shape { out, inp } = self.shape;
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
