@@ -12,11 +12,14 @@ use crate::Scalar;
 use crate::kernels::instructions::Instructions;
 use std::any::TypeId;
 use std::arch::x86_64::{
-    __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_permute_ps,
-    _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_permute_ps, _mm512_set1_ps, _mm512_shuffle_f32x4,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    __m256, __m512, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_permute_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm256_sub_ps,
+    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_permute_ps, _mm512_set1_ps,
+    _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_sub_ps,
 };
+
+/// Numbers of a cache line.
+const LINE: usize = 16;
 
 /// Transforms one vector in place; says no where the numbers or this machine do not suit.
 pub(super) fn row<T: Scalar>(data: &mut [T]) -> bool {
@@ -157,14 +160,19 @@ macro_rules! kernels {
                 }
             }
 
-            /// All levels within `R` registers.
+            /// All levels within `R` registers. Fetches what lies as far ahead as the vector is long:
+            /// the next row of a matrix, which the machine does not expect beyond the page.
             ///
             /// # Safety
             /// `R` registers divide the length.
             #[target_feature(enable = $features)]
             unsafe fn first<const R: usize>(data: &mut [f32]) {
+                let next = data.len();
                 for part in data.chunks_exact_mut(R * $lanes) {
                     let at = part.as_mut_ptr();
+                    for line in (0..R * $lanes).step_by(LINE) {
+                        _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(next + line).cast());
+                    }
                     let mut v = [$set(0.0); R];
                     for (r, v) in v.iter_mut().enumerate() {
                         // SAFETY: the part has as many numbers as the registers.
