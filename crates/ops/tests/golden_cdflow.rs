@@ -1,14 +1,9 @@
 //! Golden vectors of circulant-diagonal operators: maps, inverses, determinants and the gradients of all
 //! three, in every parameterisation, to the tolerances that their files state.
 //!
-//! Every set `<stem>.json` + `<stem>.safetensors` under `$LINWRIGHT_GOLDEN/cdflow` is read, by default
-//! `testdata/golden/cdflow` of the workspace. Its flow and squeezes belong to no operator.
+//! Flow and squeezes in the sets belong to no operator.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the place of the golden vectors is told by the environment"
-)]
-
+use crate::golden::{Case, Golden, Set, sets};
 use linwright_ops::{
     Backward, CirculantDiagonal, CirculantFactors, CirculantParameterisation, Grads, Invertible,
     LinearOp, Map, Tape, Workspace,
@@ -17,144 +12,37 @@ use linwright_tensor::linalg::{
     CirculantEffort, CirculantTarget, fit_circulant, recover_circulant,
 };
 use linwright_tensor::{Mat, RngKey, Scalar};
-use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use CirculantParameterisation::{Polar, Raw, Time};
 
-/// One tensor, widened to `f64`.
-#[derive(Clone)]
-struct Golden {
-    shape: Vec<usize>,
-    values: Vec<f64>,
-}
-
-impl Golden {
-    fn rows(&self) -> Mat<f64> {
-        let cols = *self.shape.last().expect("a matrix");
-        Mat::from_vec(self.values.len() / cols, cols, self.values.clone())
-    }
-
-    fn vectors(&self) -> Vec<Vec<f64>> {
-        let mat = self.rows();
-        (0..mat.rows()).map(|i| mat.row(i).to_vec()).collect()
-    }
-}
-
-/// One set of cases.
-struct Set {
-    about: Value,
-    tensors: BTreeMap<String, Golden>,
-    path: PathBuf,
-}
-
-/// One case with the tensors whose names start with its name.
-struct Case<'a> {
-    name: String,
-    what: &'a Value,
-    tensors: BTreeMap<String, &'a Golden>,
-}
-
-fn numbers(view: &safetensors::tensor::TensorView<'_>) -> Vec<f64> {
-    let bytes = view.data();
-    let eight = |f: fn([u8; 8]) -> f64| -> Vec<f64> {
-        bytes.chunks_exact(8).map(|b| f(b.try_into().expect("8 bytes"))).collect()
-    };
-    let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
-        bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
-    };
-    match view.dtype() {
-        Dtype::F64 => eight(f64::from_le_bytes),
-        Dtype::I64 => eight(|b| i64::from_le_bytes(b) as f64),
-        Dtype::F32 => four(|b| f64::from(f32::from_le_bytes(b))),
-        Dtype::I32 => four(|b| f64::from(i32::from_le_bytes(b))),
-        other => panic!("golden tensor of type {other:?}"),
-    }
-}
-
-fn sets() -> Vec<Set> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join("cdflow");
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
-    paths.sort();
-    assert!(!paths.is_empty(), "no golden set in {}", root.display());
-    paths.into_iter().map(read_set).collect()
-}
-
-fn read_set(path: PathBuf) -> Set {
-    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let about = serde_json::from_slice(&read(&path.with_extension("json")))
-        .unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let bytes = read(&path);
-    let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let golden = |view: &safetensors::tensor::TensorView<'_>| Golden {
-        shape: view.shape().to_vec(),
-        values: numbers(view),
-    };
-    let tensors = file.tensors().iter().map(|(name, view)| (name.clone(), golden(view))).collect();
-    Set { about, tensors, path }
-}
-
-impl Set {
-    /// The cases whose names start so.
-    fn cases(&self, start: &str) -> Vec<Case<'_>> {
-        let cases = self.about["cases"].as_array().expect("cases");
-        let named = cases.iter().filter_map(|what| {
-            let name = what["name"].as_str().expect("a name");
-            if !name.starts_with(start) {
-                return None;
-            }
-            let prefix = format!("{name}.");
-            let own = self.tensors.iter();
-            let own = own.filter_map(|(key, t)| Some((key.strip_prefix(&prefix)?.to_owned(), t)));
-            let tensors = own.collect();
-            Some(Case { name: format!("{}: {name}", self.path.display()), what, tensors })
-        });
-        let found: Vec<_> = named.collect();
-        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
-        found
-    }
+/// The cases whose names start so.
+fn cases<'a>(set: &'a Set, start: &str) -> Vec<Case<'a>> {
+    let found = set.cases(|name, _| name.starts_with(start));
+    assert!(!found.is_empty(), "{:?} has no {start}", set.path);
+    found
 }
 
 impl Case<'_> {
-    fn number(&self, key: &str) -> f64 {
-        self.what[key].as_f64().unwrap_or_else(|| panic!("{}: no number {key}", self.name))
-    }
-
-    fn tensor(&self, key: &str) -> &Golden {
-        self.tensors.get(key).unwrap_or_else(|| panic!("{}: no tensor {key}", self.name))
-    }
-
     /// The tensor, or none of its numbers if m = 1, where there are no circulants.
     fn vectors(&self, key: &str) -> Vec<Vec<f64>> {
-        self.tensors.get(key).map_or_else(Vec::new, |golden| golden.vectors())
+        let rows = self.tensors.get(key).map(|golden| golden.rows());
+        let rows = rows.iter().flat_map(|mat| (0..mat.rows()).map(|i| mat.row(i).to_vec()));
+        rows.collect()
     }
 
     fn operator<T: Scalar>(&self, parameters: CirculantParameterisation) -> CirculantDiagonal<T> {
         let factors = CirculantFactors { diagonals: self.vectors("d"), columns: self.vectors("c") };
-        let circulants = self.number("m") as usize - 1;
+        let circulants = self.count("m") - 1;
         assert_eq!(factors.columns.len(), circulants, "{}: circulants", self.name);
         CirculantDiagonal::new(parameters, &factors).expect("factors without zeros")
     }
 
     /// Compares with a tolerance relative to the largest number expected.
+    #[track_caller]
     fn close(&self, what: &str, found: &[f64], want: &[f64], tolerance: f64) {
-        let most = want.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-        self.close_at(what, (found, want), if most == 0.0 { 1.0 } else { most }, tolerance);
-    }
-
-    /// Compares with a tolerance relative to `size`.
-    fn close_at(&self, what: &str, (found, want): (&[f64], &[f64]), size: f64, tolerance: f64) {
-        assert_eq!(found.len(), want.len(), "{}: numbers of {what}", self.name);
-        for (k, (found, want)) in found.iter().zip(want).enumerate() {
-            let off = (found - want).abs() / size;
-            let name = &self.name;
-            assert!(off <= tolerance, "{name}: {what}[{k}] is {found}, expected {want}: {off:e}");
-        }
+        let allowed = tolerance * size(most(want));
+        self.compare(what, (found, want), |_| allowed);
     }
 
     /// Compares gradients whose names start with `kind` with the golden ones, brought to the
@@ -190,23 +78,31 @@ impl Case<'_> {
             }
         };
         assert_eq!(grads.len(), want.len(), "{}", self.name);
-        let most = |of: &[f64]| of.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
         for (k, numbers) in want.iter().enumerate() {
             let what = format!("{kind}, {parameters:?}, parameter {k}");
             // The two parts of one spectrum have one size: a part that is zero is zero to that.
-            let size = if k == 0 { most(numbers) } else { most(&want[1]).max(most(numbers)) };
-            let size = if size == 0.0 { 1.0 } else { size };
-            self.close_at(&what, (grads.get(k), numbers), size, tolerance);
+            let largest = if k == 0 { most(numbers) } else { most(&want[1]).max(most(numbers)) };
+            let allowed = tolerance * size(largest);
+            self.compare(&what, (grads.get(k), numbers), |_| allowed);
         }
     }
+}
+
+fn most(of: &[f64]) -> f64 {
+    of.iter().fold(0.0, |most: f64, v| most.max(v.abs()))
+}
+
+/// What numbers are compared to: zeros are zero to an absolute tolerance.
+fn size(largest: f64) -> f64 {
+    if largest == 0.0 { 1.0 } else { largest }
 }
 
 const ALL: [CirculantParameterisation; 3] = [Time, Raw, Polar];
 
 #[test]
 fn golden_layers() {
-    for set in sets() {
-        let cases = set.cases("layer");
+    for set in sets("cdflow") {
+        let cases = cases(&set, "layer");
         let keys = set.tensors.keys().filter(|key| key.starts_with("layer"));
         let (mut compared, mut held) = (0, keys.count());
         for case in &cases {
@@ -305,8 +201,8 @@ fn determinants(case: &Case<'_>, parameters: CirculantParameterisation) {
 /// The same map at every pixel: pixels are rows.
 #[test]
 fn golden_pixels() {
-    for set in sets() {
-        for case in set.cases("conv") {
+    for set in sets("cdflow") {
+        for case in cases(&set, "conv") {
             let (x, want) = (case.tensor("x"), case.tensor("y"));
             let [images, channels, height, width] = x.shape[..] else {
                 panic!("{}: images of shape {:?}", case.name, x.shape);
@@ -334,8 +230,8 @@ fn golden_pixels() {
 /// `diag(e) + diag(f) P` with the cyclic shift P, as a product of two diagonals and a circulant.
 #[test]
 fn golden_linear_factors() {
-    for set in sets() {
-        for case in set.cases("bidiag") {
+    for set in sets("cdflow") {
+        for case in cases(&set, "bidiag") {
             let of = |key: &str| case.tensor(key).values.clone();
             let factors = CirculantFactors::of_bidiagonal(&of("e"), &of("f"));
             let factors = factors.expect("a real factor");
@@ -360,7 +256,7 @@ const FIT: f64 = 1.02;
 /// Fits of matrices and of rows do as well as those of the reference.
 #[test]
 fn golden_fits() {
-    for set in sets() {
+    for set in sets("cdflow") {
         let of = |key: &str| set.tensors.get(&format!("fit.{key}")).map(Golden::rows);
         let reference = &set.about["fit_reference"];
         let check = |name: &str, found: f64, want: &Value| {

@@ -1,13 +1,6 @@
 //! Golden vectors of rotor maps and rotor networks, to the tolerance their files state.
-//!
-//! Every set `<stem>.json` + `<stem>.safetensors` under `$LINWRIGHT_GOLDEN/rotor` is read, by default
-//! `testdata/golden/rotor` of the workspace.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the place of the golden vectors is told by the environment"
-)]
-
+use crate::golden::{Case, Set, sets};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{
     Backward, Grads, Nonlinearity, Op, OpSpec, RotorInit, RotorNetworkSpec, RotorSpec, Shape, Tape,
@@ -16,136 +9,27 @@ use linwright_ops::{
 use linwright_tensor::kernels::spin::skew_matrix;
 use linwright_tensor::linalg::{PowerSettings, skew_power};
 use linwright_tensor::{Mat, RngKey};
-use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-/// One tensor, widened to `f64`.
-#[derive(Clone)]
-struct Golden {
-    shape: Vec<usize>,
-    values: Vec<f64>,
-}
-
-impl Golden {
-    fn rows(&self) -> Mat<f64> {
-        let cols = *self.shape.last().expect("a matrix");
-        Mat::from_vec(self.values.len() / cols, cols, self.values.clone())
-    }
-}
-
-/// One set of cases.
-struct Set {
-    path: PathBuf,
-    about: Value,
-    tensors: BTreeMap<String, Golden>,
-}
-
-/// One case with the tensors whose names start with its name.
-struct Case<'a> {
-    name: String,
-    what: &'a Value,
-    tensors: BTreeMap<String, Golden>,
-    tolerance: f64,
-}
-
-fn numbers(view: &safetensors::tensor::TensorView<'_>) -> Vec<f64> {
-    let bytes = view.data();
-    let eight = |f: fn([u8; 8]) -> f64| -> Vec<f64> {
-        bytes.chunks_exact(8).map(|b| f(b.try_into().expect("8 bytes"))).collect()
-    };
-    let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
-        bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
-    };
-    match view.dtype() {
-        Dtype::F64 => eight(f64::from_le_bytes),
-        Dtype::I64 => eight(|b| i64::from_le_bytes(b) as f64),
-        Dtype::F32 => four(|b| f64::from(f32::from_le_bytes(b))),
-        Dtype::I32 => four(|b| f64::from(i32::from_le_bytes(b))),
-        other => panic!("golden tensor of type {other:?}"),
-    }
-}
-
-fn sets() -> Vec<Set> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
-    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from).join("rotor");
-    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    // A note beside the sets is JSON too, but has no tensors.
-    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
-    paths.sort();
-    assert!(!paths.is_empty(), "no golden set in {}", root.display());
-    paths.into_iter().map(read_set).collect()
-}
-
-fn read_set(path: PathBuf) -> Set {
-    let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let about = serde_json::from_slice(&read(&path.with_extension("json")))
-        .unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let bytes = read(&path);
-    let file = SafeTensors::deserialize(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let golden = |view: &safetensors::tensor::TensorView<'_>| Golden {
-        shape: view.shape().to_vec(),
-        values: numbers(view),
-    };
-    let tensors = file.tensors().iter().map(|(name, view)| (name.clone(), golden(view))).collect();
-    Set { path, about, tensors }
-}
-
-impl Set {
-    /// The cases that are networks, or those that are not.
-    fn cases(&self, networks: bool) -> Vec<Case<'_>> {
-        let tolerance = self.about["tolerance"].as_f64().expect("a tolerance");
-        let cases = self.about["cases"].as_array().expect("cases");
-        assert!(!cases.is_empty(), "{:?} has no cases", self.path);
-        let case = |what: &'_ Value| {
-            let name = what["name"].as_str().expect("a name").to_owned();
-            let prefix = format!("{name}.");
-            let own = |(key, golden): (&String, &Golden)| {
-                Some((key.strip_prefix(&prefix)?.to_owned(), golden.clone()))
-            };
-            let tensors = self.tensors.iter().filter_map(own).collect();
-            let name = format!("{}: {name}", self.path.display());
-            (name, tensors)
-        };
-        cases
-            .iter()
-            .filter(|what| what.get("nonlinearity").is_some() == networks)
-            .map(|what| {
-                let (name, tensors) = case(what);
-                Case { name, what, tensors, tolerance }
-            })
-            .collect()
-    }
+/// The cases that are networks, or those that are not.
+fn cases(set: &Set, networks: bool) -> Vec<Case<'_>> {
+    set.cases(|_, what| what.get("nonlinearity").is_some() == networks)
 }
 
 impl Case<'_> {
-    fn number(&self, key: &str) -> usize {
-        let value = self.what[key].as_u64();
-        value.unwrap_or_else(|| panic!("{}: no number {key}", self.name)) as usize
-    }
-
     fn flag(&self, key: &str) -> bool {
         self.what.get(key).and_then(Value::as_bool).unwrap_or(false)
     }
 
     fn shape(&self) -> Shape {
-        Shape { out: self.number("out_features"), inp: self.number("in_features") }
+        Shape { out: self.count("out_features"), inp: self.count("in_features") }
     }
 
-    fn tensor(&self, key: &str) -> &Golden {
-        self.tensors.get(key).unwrap_or_else(|| panic!("{}: no tensor {key}", self.name))
-    }
-
+    /// Compares with the tolerance of the set, relative to numbers larger than one.
     #[track_caller]
-    fn close(&self, what: &str, found: &[f64], expected: &[f64]) {
-        assert_eq!(found.len(), expected.len(), "{}: numbers of {what}", self.name);
-        for (k, (a, b)) in found.iter().zip(expected).enumerate() {
-            let off = (a - b).abs();
-            let allowed = self.tolerance * b.abs().max(1.0);
-            assert!(off <= allowed, "{}: {what}[{k}] is {a}, expected {b}", self.name);
-        }
+    fn agree(&self, what: &str, found: &[f64], want: &[f64]) {
+        let tolerance = self.set.about["tolerance"].as_f64().expect("a tolerance");
+        self.compare(what, (found, want), |want| tolerance * want.abs().max(1.0));
     }
 
     /// The operator of a specification with the parameters and buffers of the case, and how many
@@ -183,26 +67,26 @@ fn forward(op: &Op<f64>, x: &Mat<f64>) -> Mat<f64> {
 }
 
 fn rotor_spec(case: &Case<'_>) -> RotorSpec {
-    let (chunk, single) = (Some(case.number("chunk")), case.flag("single_rotor"));
+    let (chunk, single) = (Some(case.count("chunk")), case.flag("single_rotor"));
     RotorSpec { chunk, single, ..RotorSpec::default() }
 }
 
 #[test]
 fn golden_rotor_maps() {
-    for set in sets() {
-        for case in set.cases(false) {
+    for set in sets("rotor") {
+        for case in cases(&set, false) {
             let (op, _) = case.build(&OpSpec::Rotor(rotor_spec(&case)));
             let y = forward(&op, &case.tensor("x").rows());
-            case.close("y", y.data(), &case.tensor("y").values);
+            case.agree("y", y.data(), &case.tensor("y").values);
         }
     }
 }
 
 #[test]
 fn golden_rotor_gradients() {
-    for set in sets() {
-        for case in set.cases(false) {
-            let Some(dy) = case.tensors.get("grad_y").map(Golden::rows) else {
+    for set in sets("rotor") {
+        for case in cases(&set, false) {
+            let Some(dy) = case.tensors.get("grad_y").map(|golden| golden.rows()) else {
                 continue;
             };
             let (op, _) = case.build(&OpSpec::Rotor(rotor_spec(&case)));
@@ -217,12 +101,12 @@ fn golden_rotor_gradients() {
             let args = Backward { x: view, dy, tape: &tape, dx: dx_view, grads: grads_view };
             map.backward(args, &mut ws);
             if let Some(want) = case.tensors.get("grad_x") {
-                case.close("grad_x", dx.data(), &want.values);
+                case.agree("grad_x", dx.data(), &want.values);
             }
             for (k, param) in map.params().iter().enumerate() {
                 let key = format!("grad_{}", param.name);
                 if let Some(want) = case.tensors.get(&key) {
-                    case.close(&key, grads.get(k), &want.values);
+                    case.agree(&key, grads.get(k), &want.values);
                 }
             }
         }
@@ -232,12 +116,12 @@ fn golden_rotor_gradients() {
 /// `matrix` (in-chunks, out-chunks, c, c) holds `M` of `y_chunk = M x_chunk`, without alpha.
 #[test]
 fn golden_rotor_matrices() {
-    for set in sets() {
-        for case in set.cases(false) {
+    for set in sets("rotor") {
+        for case in cases(&set, false) {
             let Some(matrices) = case.tensors.get("matrix") else {
                 continue;
             };
-            let (spec, chunk) = (rotor_spec(&case), case.number("chunk"));
+            let (spec, chunk) = (rotor_spec(&case), case.count("chunk"));
             let left = case.tensor("bivectors_left");
             let pairs = left.shape[0];
             assert_eq!(matrices.shape[0] * matrices.shape[1], pairs, "{}", case.name);
@@ -252,7 +136,7 @@ fn golden_rotor_matrices() {
                 }
                 let found = op.to_dense().expect("a linear map");
                 let want = &matrices.values[pair * chunk * chunk..][..chunk * chunk];
-                case.close(&format!("matrix {pair}"), found.data(), want);
+                case.agree(&format!("matrix {pair}"), found.data(), want);
             }
         }
     }
@@ -260,8 +144,8 @@ fn golden_rotor_matrices() {
 
 #[test]
 fn golden_rotor_plane_angles() {
-    for set in sets() {
-        for case in set.cases(false) {
+    for set in sets("rotor") {
+        for case in cases(&set, false) {
             let Some(angles) = case.tensors.get("plane_angles_left") else {
                 continue;
             };
@@ -275,7 +159,7 @@ fn golden_rotor_plane_angles() {
                     angles.values[pair * planes..][..planes].iter().map(|v| v.abs()).collect();
                 found.sort_by(f64::total_cmp);
                 want.sort_by(f64::total_cmp);
-                case.close(&format!("angles of pair {pair}"), &found, &want);
+                case.agree(&format!("angles of pair {pair}"), &found, &want);
             }
         }
     }
@@ -286,13 +170,13 @@ fn golden_rotor_plane_angles() {
 fn golden_rotor_plane_angles_by_power_iteration() {
     let patient = PowerSettings { most: 1_000_000, tolerance: 1e-13 };
     let mut compared = 0;
-    for set in sets() {
-        for case in set.cases(false) {
+    for set in sets("rotor") {
+        for case in cases(&set, false) {
             let Some(angles) = case.tensors.get("plane_angles_left") else {
                 continue;
             };
             let left = case.tensor("bivectors_left");
-            let (count, planes, n) = (left.shape[1], angles.shape[1], case.number("chunk").ilog2());
+            let (count, planes, n) = (left.shape[1], angles.shape[1], case.count("chunk").ilog2());
             let n = n as usize;
             let starts: Vec<Vec<f64>> =
                 (0..n as u64).map(|k| RngKey::new(k).stream().normals(n, 1.0)).collect();
@@ -307,7 +191,7 @@ fn golden_rotor_plane_angles_by_power_iteration() {
                     angles.values[pair * planes..][..planes].iter().map(|v| v.abs()).collect();
                 found.sort_by(f64::total_cmp);
                 want.sort_by(f64::total_cmp);
-                case.close(&format!("angles of pair {pair}"), &found, &want);
+                case.agree(&format!("angles of pair {pair}"), &found, &want);
                 compared += 1;
             }
         }
@@ -317,16 +201,16 @@ fn golden_rotor_plane_angles_by_power_iteration() {
 
 #[test]
 fn golden_rotor_networks() {
-    for set in sets() {
-        for case in set.cases(true) {
+    for set in sets("rotor") {
+        for case in cases(&set, true) {
             let nonlinearity: Nonlinearity =
                 serde_json::from_value(case.what["nonlinearity"].clone()).expect("a nonlinearity");
-            let (hidden_layers, breadth) = (case.number("hidden_layers"), case.number("breadth"));
-            let rotors = case.number("rotors");
+            let (hidden_layers, breadth) = (case.count("hidden_layers"), case.count("breadth"));
+            let rotors = case.count("rotors");
             let plain = 1 + hidden_layers * breadth + 1;
             let permute = case.flag("permute") || case.tensors.contains_key("perm0");
             let spec = RotorNetworkSpec {
-                hidden_width: Some(case.number("chunk")),
+                hidden_width: Some(case.count("chunk")),
                 hidden_layers,
                 breadth,
                 nonlinearity,
@@ -343,7 +227,7 @@ fn golden_rotor_networks() {
                 assert_eq!(found as u64, count, "{}: parameters", case.name);
             }
             let y = forward(&op, &case.tensor("x").rows());
-            case.close("y", y.data(), &case.tensor("y").values);
+            case.agree("y", y.data(), &case.tensor("y").values);
         }
     }
 }

@@ -1,9 +1,7 @@
 //! Laws of operators at random options, shapes, batches and seeds. A case that breaks one shrinks to
 //! a small one. Every run tries the same cases.
 
-mod cases;
-
-use cases::{Case, case, hostile_case};
+use crate::cases::{Case, case, hostile_case, square_case};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{
     Backward, Grads, Map, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count,
@@ -223,7 +221,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn inverses_undo(case in cases::square_case(), rows in 1_usize..40, seed in 0_u64..1000) {
+    fn inverses_undo(case in square_case(), rows in 1_usize..40, seed in 0_u64..1000) {
         is_undone_by_its_inverse(&case, rows, seed)?;
     }
 }
