@@ -54,6 +54,9 @@ impl<T> Tensor<T> {
 /// told by name, and beyond it no memory is spent on them.
 const SLACK: u64 = 1 << 20;
 
+/// The same for parts, each of which has a number at least.
+const SLACK_PARTS: u64 = 1 << 10;
+
 /// Named tensors in a fixed order.
 pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
 
@@ -80,10 +83,15 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
     let given: u64 = tensors.values().map(Tensor::len).sum();
     header.spec.check_nesting(header.shape)?;
-    let asked = header.spec.numbers(header.shape);
-    if asked > given.saturating_add(SLACK) {
-        let reason = format!("its options ask for {asked} numbers, the file holds {given}");
-        return Err(OpError::Unsupported { kind, shape: header.shape, reason });
+    for (asked, of, slack) in [
+        (header.spec.numbers(header.shape), "numbers", SLACK),
+        (header.spec.parts(header.shape), "parts", SLACK_PARTS),
+    ] {
+        if asked > given.saturating_add(slack) {
+            let reason =
+                format!("its options ask for {asked} {of}, the file holds {given} numbers");
+            return Err(OpError::Unsupported { kind, shape: header.shape, reason });
+        }
     }
     let mut op = header.spec.random::<T>(header.shape, RngKey::new(0))?;
     let mut take = |name: &str| {
@@ -127,4 +135,31 @@ pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>
     }
     op.map().check()?;
     Ok(op)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(layers: usize) -> Header {
+        let options = format!(
+            r#"{{"kind":"rotor_network","hidden_width":1,"hidden_layers":{layers},"breadth":1}}"#
+        );
+        Header { spec: serde_json::from_str(&options).unwrap(), shape: Shape { out: 2, inp: 2 } }
+    }
+
+    /// Few enough numbers for a file without any, but each in a rotor of its own.
+    #[test]
+    fn parts_are_justified_by_what_the_file_holds() {
+        let header = network(5000);
+        assert!(header.spec.numbers(header.shape) < SLACK);
+        let error = load::<f32>(&header, Tensors::new()).unwrap_err().to_string();
+        assert!(error.contains("ask for 5004 parts, the file holds 0 numbers"), "{error}");
+
+        let Header { spec, shape } = network(2000);
+        let op = spec.random::<f32>(shape, RngKey::new(0)).unwrap();
+        let (header, tensors) = save(&op).unwrap();
+        let back = load(&header, tensors.clone()).unwrap();
+        assert_eq!(save(&back).unwrap(), (header, tensors));
+    }
 }

@@ -144,6 +144,13 @@ pub trait Structured<T: Scalar>: Map<T> + Sized {
     /// made: a file or a recipe may ask for more than there is memory. Saturates.
     fn numbers(spec: &Self::Spec, shape: Shape) -> u64;
 
+    /// Parts that an operator of these options will be made of, such as rotors, factors or terms,
+    /// if it has a number of them: a part may hold as little as one number and costs memory and
+    /// time of its own. Saturates.
+    fn parts(_spec: &Self::Spec, _shape: Shape) -> u64 {
+        1
+    }
+
     /// Random parameters, drawn as the source of the operator draws them.
     ///
     /// # Errors

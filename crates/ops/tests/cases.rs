@@ -205,9 +205,11 @@ pub(crate) fn square_case() -> BoxedStrategy<Case> {
 }
 
 /// Numbers as a file could have them: small, next to powers of two, and the largest there are.
+/// Powers in the middle make many parts of few numbers.
 fn hostile() -> impl Strategy<Value = usize> {
     let near = (40..=62_u32, 0..=2_usize).prop_map(|(power, more)| (1 << power) - 1 + more);
-    prop_oneof![6 => 0..=24_usize, 1 => near, 1 => Just(usize::MAX)]
+    let middle = (12..=30_u32).prop_map(|power| 1 << power);
+    prop_oneof![12 => 0..=24_usize, 1 => middle, 2 => near, 2 => Just(usize::MAX)]
 }
 
 fn hostile_leaf() -> BoxedStrategy<OpSpec> {

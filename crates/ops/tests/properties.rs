@@ -4,7 +4,7 @@
 use crate::cases::{Case, case, hostile_case, square_case};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_ops::{
-    Backward, Grads, Map, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count,
+    Backward, Grads, MAX_PARTS, Map, Op, OpError, OpSpec, Shape, Tape, Workspace, parameter_count,
 };
 use linwright_tensor::{Mat, RngKey, Scalar, linalg};
 use proptest::prelude::{ProptestConfig, Strategy, prop_assert, prop_assert_eq};
@@ -184,12 +184,17 @@ fn holds_what_was_foretold(case: &Case, seed: u64) -> Law {
     let header = Header { spec: spec.clone(), shape: *shape };
     if foretold > MODEST {
         prop_assert!(archive::load::<f32>(&header, Tensors::new()).is_err());
+        if spec.parts(*shape) > MAX_PARTS {
+            prop_assert!(build::<f32>(case, seed)?.is_none());
+        }
         return Ok(());
     }
     let Some(op) = build::<f32>(case, seed)? else { return Ok(()) };
     let buffers: usize = op.map().buffers().iter().map(|buffer| buffer.values.len()).sum();
     prop_assert_eq!(parameter_count(&op.map().params()) as u64 + buffers as u64, foretold);
     prop_assert_eq!(op.map().shape(), *shape);
+    // Archives count on it.
+    prop_assert!(spec.parts(*shape) <= foretold.max(1));
     Ok(())
 }
 

@@ -308,6 +308,11 @@ impl<T: Scalar> Structured<T> for BlockHadamard<T> {
         inner.saturating_mul(spec.depth.saturating_sub(1) as u64).saturating_add(last)
     }
 
+    /// The block-diagonal maps.
+    fn parts(spec: &BlockHadamardSpec, _shape: Shape) -> u64 {
+        spec.depth as u64
+    }
+
     fn random(spec: &BlockHadamardSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         if spec.depth == 0 || !spec.block.is_power_of_two() {

@@ -247,6 +247,10 @@ impl<T: Scalar> Structured<T> for Butterfly<T> {
         if spec.orthogonal { pairs } else { pairs.saturating_mul(4) }
     }
 
+    fn parts(spec: &ButterflySpec, shape: Shape) -> u64 {
+        spec.factors(shape.out) as u64
+    }
+
     fn random(spec: &ButterflySpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         let Shape { out, inp } = shape;

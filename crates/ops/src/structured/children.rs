@@ -4,6 +4,11 @@ use super::OpSpec;
 use crate::{Buffer, BufferMut, Op, OpError, Param, ParamMut, Shape};
 use linwright_tensor::{RngKey, Scalar};
 
+/// What is counted of each child, of all of them. Saturates.
+pub(super) fn total(children: Vec<(&OpSpec, Shape)>, count: fn(&OpSpec, Shape) -> u64) -> u64 {
+    children.into_iter().fold(0, |all, (spec, shape)| all.saturating_add(count(spec, shape)))
+}
+
 /// The kind, shape and what a child is called: `term` or `factor`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parent {

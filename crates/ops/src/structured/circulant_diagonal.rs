@@ -485,6 +485,10 @@ impl<T: Scalar> Structured<T> for CirculantDiagonal<T> {
         numbers(spec.parameterisation, spec.factors, shape.inp)
     }
 
+    fn parts(spec: &CirculantDiagonalSpec, _shape: Shape) -> u64 {
+        spec.factors as u64
+    }
+
     fn random(spec: &CirculantDiagonalSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         if shape.out != shape.inp || shape.inp == 0 {

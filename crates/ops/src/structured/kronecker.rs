@@ -315,6 +315,10 @@ impl<T: Scalar> Structured<T> for Kronecker<T> {
         (spec.terms as u64).saturating_mul(of_left.saturating_add(of_right))
     }
 
+    fn parts(spec: &KroneckerSpec, _shape: Shape) -> u64 {
+        spec.terms as u64
+    }
+
     fn random(spec: &KroneckerSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let refuse = |reason: String| OpError::Unsupported { kind: Self::KIND, shape, reason };
         let Shape { out, inp } = shape;

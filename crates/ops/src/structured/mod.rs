@@ -7,6 +7,13 @@ use serde::{Deserialize, Serialize};
 /// Most numbers of one operator: those of a dense 32,768 x 32,768 weight.
 pub const MAX_NUMBERS: u64 = 1 << 30;
 
+/// Most features of a side: a weight of [`MAX_NUMBERS`] then has 256 on the other.
+pub const MAX_FEATURES: usize = 1 << 22;
+
+/// Most parts of one operator: the rotors of a 4,096 x 4,096 weight in chunks of 8, which take more
+/// steps than the weight itself.
+pub const MAX_PARTS: u64 = 1 << 18;
+
 /// Deepest nesting of operators inside operators.
 const MAX_DEPTH: usize = 8;
 
@@ -102,18 +109,24 @@ macro_rules! operators {
                 }
             }
 
+            /// See [`Structured::parts`]; none are known of an external operator.
+            #[must_use]
+            pub fn parts(&self, shape: Shape) -> u64 {
+                match self {
+                    $(Self::$name(spec) => <$name<f32> as Structured<f32>>::parts(spec, shape),)*
+                    Self::External { .. } => 0,
+                }
+            }
+
             /// An operator with random parameters, drawn as its source draws them.
             ///
             /// # Errors
             /// [`OpError::Unsupported`] if the kind does not exist for this shape and options, or
-            /// would hold more than [`MAX_NUMBERS`]; [`OpError::External`].
+            /// would have more than [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`];
+            /// [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
                 self.check_nesting(shape)?;
-                let numbers = self.numbers(shape);
-                if numbers > MAX_NUMBERS {
-                    let reason = format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible");
-                    return Err(OpError::Unsupported { kind: self.kind(), shape, reason });
-                }
+                self.check_size(shape)?;
                 match self {
                     $(Self::$name(spec) => {
                         <$name<T> as Structured<T>>::random(spec, shape, key).map($class)
@@ -228,6 +241,24 @@ impl OpSpec {
         Err(OpError::Unsupported { kind: self.kind(), shape, reason })
     }
 
+    /// Whether it is no larger than anybody would have it: a file could ask for any.
+    fn check_size(&self, shape: Shape) -> Result<(), OpError> {
+        let (numbers, parts) = (self.numbers(shape), self.parts(shape));
+        let reason = if numbers > MAX_NUMBERS {
+            format!("it would hold {numbers} numbers, at most {MAX_NUMBERS} are possible")
+        } else if parts > MAX_PARTS {
+            format!(
+                "it would be made of {parts} parts (rotors, factors, terms), at most {MAX_PARTS} \
+                 are possible; ask for fewer or larger ones"
+            )
+        } else if shape.out.max(shape.inp) > MAX_FEATURES {
+            format!("a side has at most {MAX_FEATURES} features")
+        } else {
+            return Ok(());
+        };
+        Err(OpError::Unsupported { kind: self.kind(), shape, reason })
+    }
+
     /// The name of an operator of another crate, if this is one or holds one.
     #[must_use]
     pub fn external(&self) -> Option<&'static str> {
@@ -254,6 +285,56 @@ mod tests {
         assert_eq!(error, "low_rank has no default options: missing field `rank`");
         assert!(OpSpec::default_of("wavelet").unwrap_err().to_string().contains("wavelet"));
         assert!(OpSpec::default_of("butterfly").unwrap().cost(shape).is_err());
+    }
+
+    /// Numbers that all of these may hold, in parts of one number or a few.
+    #[test]
+    fn parts_are_bounded_beside_numbers() {
+        let network = r#"{"kind":"rotor_network","hidden_width":1,"hidden_layers":140000}"#;
+        let wide = r#"{"kind":"rotor_network","hidden_width":1,"breadth":32768,"#;
+        for (json, side, parts) in [
+            (format!(r#"{wide}"hidden_layers":8192}}"#), 4, (1 << 28) + 8),
+            (format!(r#"{wide}"hidden_layers":1,"proj_parallel":true}}"#), 8, 9 * (1 << 15) + 8),
+            (r#"{"kind":"rotor","chunk":1}"#.into(), 1 << 14, 1 << 28),
+            (r#"{"kind":"block_hadamard","depth":536870912,"blocks":1}"#.into(), 1, 1 << 29),
+            (r#"{"kind":"circulant_diagonal","factors":134217728}"#.into(), 1, 1 << 27),
+            (r#"{"kind":"butterfly","factors":134217728}"#.into(), 2, 1 << 27),
+            (r#"{"kind":"kronecker","terms":268435456}"#.into(), 1, 1 << 28),
+            (format!(r#"{{"kind":"sum","terms":[{network},{network}]}}"#), 4, 2 * (420_000 + 8)),
+            (format!(r#"{{"kind":"product","factors":[{network}]}}"#), 4, 420_000 + 8),
+        ] {
+            let (spec, shape): (OpSpec, _) =
+                (serde_json::from_str(&json).unwrap(), Shape { out: side, inp: side });
+            assert!(spec.numbers(shape) <= MAX_NUMBERS, "{json}: {}", spec.numbers(shape));
+            assert_eq!(spec.parts(shape), parts, "{json}");
+            let error = spec.random::<f32>(shape, RngKey::new(0)).unwrap_err().to_string();
+            let said = format!("it would be made of {parts} parts");
+            assert!(error.contains(&said) && error.contains("at most 262144"), "{error}");
+        }
+    }
+
+    #[test]
+    fn features_are_bounded_where_numbers_are_few() {
+        for (json, out, inp, said) in [
+            (r#"{"kind":"rotor"}"#, 1 << 26, 1 << 16, "a side has at most 4194304 features"),
+            (
+                r#"{"kind":"rotor_network","hidden_width":8388608,"hidden_layers":0}"#,
+                1024,
+                1024,
+                "2 rotors of 8388608 hidden features; at most 4194304 features",
+            ),
+            (
+                r#"{"kind":"rotor_network","hidden_width":100000,"hidden_layers":20000,"breadth":1,"permute":false}"#,
+                100_000,
+                100_000,
+                "20002 rotors of 100000 hidden features",
+            ),
+        ] {
+            let (spec, shape): (OpSpec, _) =
+                (serde_json::from_str(json).unwrap(), Shape { out, inp });
+            let error = spec.random::<f32>(shape, RngKey::new(0)).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

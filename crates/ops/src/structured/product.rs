@@ -24,7 +24,7 @@
 //! ```
 
 use super::OpSpec;
-use super::children::Parent;
+use super::children::{Parent, total};
 use crate::{
     Backward, Buffer, BufferMut, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut,
     Shape, Structured, Tape, Workspace,
@@ -268,9 +268,12 @@ impl<T: Scalar> Structured<T> for Product<T> {
     const MACS: &'static str = "those of the factors";
 
     fn numbers(spec: &ProductSpec, shape: Shape) -> u64 {
-        let children = spec.children(shape).unwrap_or_default();
-        let numbers = children.into_iter().map(|(spec, shape)| spec.numbers(shape));
-        numbers.fold(0, u64::saturating_add)
+        total(spec.children(shape).unwrap_or_default(), OpSpec::numbers)
+    }
+
+    /// Those of the factors.
+    fn parts(spec: &ProductSpec, shape: Shape) -> u64 {
+        total(spec.children(shape).unwrap_or_default(), OpSpec::parts)
     }
 
     fn random(spec: &ProductSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {

@@ -68,6 +68,12 @@ pub struct RotorSpec {
     pub order: RotorOrder,
 }
 
+impl RotorSpec {
+    fn chunk(self, shape: Shape) -> usize {
+        self.chunk.unwrap_or(1 << shape.out.min(shape.inp).max(1).ilog2())
+    }
+}
+
 /// The order of the blades along a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -295,13 +301,16 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
     const MACS: &'static str = "pairs (1 to 4) c^1.5 + c log2 c a chunk";
 
     fn numbers(spec: &RotorSpec, shape: Shape) -> u64 {
-        let least = shape.out.min(shape.inp).max(1);
-        let chunk = spec.chunk.unwrap_or(1 << least.ilog2()).max(1);
-        let [ins, outs] = [shape.inp, shape.out].map(|side| side.div_ceil(chunk) as u64);
-        let pairs = ins.saturating_mul(outs);
-        let n = u64::from(chunk.ilog2());
+        let n = u64::from(spec.chunk(shape).max(1).ilog2());
         let bivectors = n * n.saturating_sub(1) / if spec.single { 2 } else { 1 };
-        pairs.saturating_mul(bivectors + 1)
+        <Self as Structured<T>>::parts(spec, shape).saturating_mul(bivectors + 1)
+    }
+
+    /// The pairs.
+    fn parts(spec: &RotorSpec, shape: Shape) -> u64 {
+        let chunk = spec.chunk(shape).max(1);
+        let [ins, outs] = [shape.inp, shape.out].map(|side| side.div_ceil(chunk) as u64);
+        ins.saturating_mul(outs)
     }
 
     fn random(spec: &RotorSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
@@ -310,7 +319,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
         if least == 0 {
             return Err(refuse("both sides need at least one feature".into()));
         }
-        let chunk = spec.chunk.unwrap_or(1 << least.ilog2());
+        let chunk = spec.chunk(shape);
         if !chunk.is_power_of_two() || chunk > least || chunk > 1 << MAX_GENERATORS {
             return Err(refuse(format!(
                 "chunk {chunk} must be a power of two of at most {}",

@@ -28,7 +28,7 @@
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_layer::{LayerSums, LayerTurns, RotorLayer};
 use super::row_pieces;
-use super::{OpSpec, Rotor, RotorInit, RotorSpec};
+use super::{MAX_FEATURES, MAX_NUMBERS, OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
     Backward, Buffer, BufferMut, Grads, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape,
     Workspace,
@@ -110,6 +110,21 @@ impl Default for RotorNetworkSpec {
 impl RotorNetworkSpec {
     fn hidden(&self, shape: Shape) -> usize {
         self.hidden_width.unwrap_or(1 << shape.out.min(shape.inp).max(1).ilog2())
+    }
+
+    fn rotor(&self) -> RotorSpec {
+        RotorSpec { single: self.single_rotor, init: self.init, ..RotorSpec::default() }
+    }
+
+    /// Rotors of the first, of all hidden, and of the last layer, and the shape of each. Saturates.
+    fn rotors(&self, shape: Shape) -> [(u64, Shape); 3] {
+        let (hidden, breadth) = (self.hidden(shape), self.breadth as u64);
+        let last = if self.proj_parallel { breadth } else { 1 };
+        [
+            (1, Shape { out: hidden, inp: shape.inp }),
+            (breadth.saturating_mul(self.hidden_layers as u64), Shape { out: hidden, inp: hidden }),
+            (last, Shape { out: shape.out, inp: hidden }),
+        ]
     }
 }
 
@@ -391,25 +406,23 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
     const MACS: &'static str = "those of the rotors + 6 a feature and branch";
 
     fn numbers(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
-        let hidden = spec.hidden(shape);
-        let rotor_spec = RotorSpec {
-            chunk: None,
-            single: spec.single_rotor,
-            init: spec.init,
-            ..RotorSpec::default()
-        };
-        let rotor =
-            |out, inp| <Rotor<T> as Structured<T>>::numbers(&rotor_spec, Shape { out, inp });
-        let order = if spec.permute { hidden as u64 } else { 0 };
-        let (breadth, layers) = (spec.breadth as u64, spec.hidden_layers as u64);
-        let branch = rotor(hidden, hidden).saturating_add(order).saturating_add(1);
-        let inner = layers.saturating_mul(breadth).saturating_mul(branch);
-        let last = rotor(shape.out, hidden);
-        let last =
-            if spec.proj_parallel { breadth.saturating_mul(last.saturating_add(1)) } else { last };
+        let order = if spec.permute { spec.hidden(shape) as u64 } else { 0 };
+        let weight_of_last = u64::from(spec.proj_parallel);
+        let beside = [order, order.saturating_add(1), weight_of_last];
         let prelu = u64::from(spec.nonlinearity == Nonlinearity::Prelu);
-        let first = rotor(hidden, shape.inp).saturating_add(order).saturating_add(prelu);
-        first.saturating_add(inner).saturating_add(last)
+        let layers = spec.rotors(shape).into_iter().zip(beside);
+        layers.fold(prelu, |all, ((count, shape), beside)| {
+            let rotor = <Rotor<T> as Structured<T>>::numbers(&spec.rotor(), shape);
+            all.saturating_add(count.saturating_mul(rotor.saturating_add(beside)))
+        })
+    }
+
+    /// Those of all rotors.
+    fn parts(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
+        spec.rotors(shape).into_iter().fold(0, |all, (count, shape)| {
+            let rotor = <Rotor<T> as Structured<T>>::parts(&spec.rotor(), shape);
+            all.saturating_add(count.saturating_mul(rotor))
+        })
     }
 
     fn random(spec: &RotorNetworkSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
@@ -424,14 +437,18 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         if hidden == 0 {
             return Err(Self::refuse(shape, "hidden_width must be at least 1".into()));
         }
+        let rotors =
+            spec.rotors(shape).into_iter().fold(0_u64, |all, (n, _)| all.saturating_add(n));
+        // Rotors of several pairs hold a share of each feature, which no file has.
+        if hidden > MAX_FEATURES || rotors.saturating_mul(hidden as u64) > MAX_NUMBERS {
+            let reason = format!(
+                "{rotors} rotors of {hidden} hidden features; at most {MAX_FEATURES} features and \
+                 {MAX_NUMBERS} in all rotors are possible, ask for fewer"
+            );
+            return Err(Self::refuse(shape, reason));
+        }
         let shapes = Self::layer_shapes(spec, shape, hidden);
         let (last, mut rotors) = (shapes.len() - 1, 0);
-        let rotor_spec = RotorSpec {
-            chunk: None,
-            single: spec.single_rotor,
-            init: spec.init,
-            ..RotorSpec::default()
-        };
         let mut layers = Vec::new();
         for (k, &layer_shape) in shapes.iter().enumerate() {
             let weighted = if k == last { spec.proj_parallel } else { k > 0 };
@@ -439,7 +456,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
             layer.residual = spec.residual && !weighted && layer_shape.inp == layer_shape.out;
             for _ in 0..if weighted { spec.breadth } else { 1 } {
                 let key = key.fold("rotor").fold_index(rotors);
-                let rotor = Rotor::random(&rotor_spec, layer_shape, key)?;
+                let rotor = Rotor::random(&spec.rotor(), layer_shape, key)?;
                 let permuted = k != last && spec.permute;
                 let order = permuted.then(|| key.fold("permutation").stream().permutation(hidden));
                 layer.push(rotor, order);

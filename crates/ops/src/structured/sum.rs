@@ -22,7 +22,7 @@
 //! ```
 
 use super::OpSpec;
-use super::children::Parent;
+use super::children::{Parent, total};
 use crate::{
     Backward, Buffer, BufferMut, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured,
     Tape, Workspace,
@@ -37,6 +37,13 @@ use serde::{Deserialize, Serialize};
 pub struct SumSpec {
     /// The terms, at least one, all linear.
     pub terms: Vec<OpSpec>,
+}
+
+impl SumSpec {
+    /// Terms and their shapes.
+    fn children(&self, shape: Shape) -> Vec<(&OpSpec, Shape)> {
+        self.terms.iter().map(|term| (term, shape)).collect()
+    }
 }
 
 /// `W = Σ_k W_k`.
@@ -169,13 +176,17 @@ impl<T: Scalar> Structured<T> for Sum<T> {
     const MACS: &'static str = "those of the terms + out (terms - 1)";
 
     fn numbers(spec: &SumSpec, shape: Shape) -> u64 {
-        spec.terms.iter().fold(0, |all: u64, term| all.saturating_add(term.numbers(shape)))
+        total(spec.children(shape), OpSpec::numbers)
+    }
+
+    /// Those of the terms.
+    fn parts(spec: &SumSpec, shape: Shape) -> u64 {
+        total(spec.children(shape), OpSpec::parts)
     }
 
     fn random(spec: &SumSpec, shape: Shape, key: RngKey) -> Result<Self, OpError> {
         let parent = Parent { kind: Self::KIND, shape, child: "term" };
-        let children: Vec<_> = spec.terms.iter().map(|term| (term, shape)).collect();
-        Ok(Self { shape, terms: parent.build(&children, key)? })
+        Ok(Self { shape, terms: parent.build(&spec.children(shape), key)? })
     }
 
     fn examples() -> Vec<(SumSpec, Shape)> {
