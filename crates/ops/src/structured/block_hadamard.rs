@@ -25,7 +25,7 @@
 
 use super::OpSpec;
 use super::columns::{RowBlocks, columns_of, padded_columns_of};
-use super::row_pieces;
+use super::row_pieces::{self, Block};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
@@ -143,7 +143,7 @@ impl<T: Scalar> BlockHadamard<T> {
         RowBlocks::new(self.width(), 2)
     }
 
-    fn forward_block(&self, x: MatRef<'_, T>, y: &mut MatMut<'_, T>, saved: Option<&mut [T]>) {
+    fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>, saved: Option<&mut [T]>) {
         let (width, features) = (RowBlocks::width(x.rows()), self.width());
         let mut here = padded_columns_of(x, width, features);
         let mut saved = saved.map(|saved| saved.chunks_exact_mut(features * width));
@@ -161,46 +161,36 @@ impl<T: Scalar> BlockHadamard<T> {
             }
             here = next;
         }
-        from_columns(&here, width, y);
+        from_columns(&here, width, &mut y);
     }
 
-    /// Writes `dx` and returns the gradients of these rows.
-    fn backward_piece<'t>(
-        &self,
-        x: MatRef<'_, T>,
-        dy: MatRef<'_, T>,
-        dx: Option<MatMut<'_, T>>,
-        saved: impl Fn(usize) -> &'t [T],
-    ) -> Vec<Vec<T>> {
-        let (block, features) = (self.blocks().rows, self.width());
-        let mut grads: Vec<Vec<T>> =
-            self.params().iter().map(|p| vec![T::ZERO; p.values.len()]).collect();
-        let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
-        for (index, start) in (0..x.rows()).step_by(block).enumerate() {
-            let rows = block.min(x.rows() - start);
-            let width = RowBlocks::width(rows);
-            let first = padded_columns_of(x.rows_range(start, rows), width, features);
-            let mut d_here = columns_of(dy.rows_range(start, rows), width);
-            for (k, map) in self.packed().iter().enumerate().rev() {
-                if k < self.inner.len() {
-                    hadamard::columns(&mut d_here, width);
-                    // The scale of `forward_block` once for input and for weights.
-                    let scale = self.scale(k);
-                    d_here.iter_mut().for_each(|d| *d *= scale);
-                }
-                let len = features * width;
-                let input = if k == 0 { &first[..] } else { &saved(index)[(k - 1) * len..][..len] };
-                map.add_gradient(&d_here, (input, width), &mut grads[k]);
-                let mut d_next = Scratch::new(len);
-                let target = (&mut d_next[..], T::ONE, Write::Set);
-                map.apply(Direction::Back, (&d_here, width), target);
-                d_here = d_next;
+    /// `saved`: what the forward pass left of the block.
+    fn backward_block(&self, block: Block<'_, T>, saved: &[T]) {
+        let Block { x, dy, dx, mut grads, .. } = block;
+        let width = RowBlocks::width(x.rows());
+        let len = self.width() * width;
+        let first = padded_columns_of(x, width, self.width());
+        let mut d_here = columns_of(dy, width);
+        for (k, map) in self.packed().iter().enumerate().rev() {
+            if k < self.inner.len() {
+                hadamard::columns(&mut d_here, width);
+                // The scale of `forward_block` once for input and for weights.
+                let scale = self.scale(k);
+                d_here.iter_mut().for_each(|d| *d *= scale);
             }
-            if let Some(mut dx) = d_blocks.next() {
-                from_columns(&d_here[..self.shape.inp * width], width, &mut dx);
-            }
+            let input = if k == 0 { &first[..] } else { &saved[(k - 1) * len..][..len] };
+            let weights = self.inner.get(k).unwrap_or(&self.last).weights.data().len();
+            let (before, own) = grads.split_at_mut(grads.len() - weights);
+            map.add_gradient(&d_here, (input, width), own);
+            grads = before;
+            let mut d_next = Scratch::new(len);
+            let target = (&mut d_next[..], T::ONE, Write::Set);
+            map.apply(Direction::Back, (&d_here, width), target);
+            d_here = d_next;
         }
-        grads
+        if let Some(mut dx) = dx {
+            from_columns(&d_here[..self.shape.inp * width], width, &mut dx);
+        }
     }
 
     fn name(index: usize) -> String {
@@ -252,34 +242,20 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
         assert_eq!(y.cols(), self.shape.out, "output of block-Hadamard");
         self.packed();
         let block = self.blocks().rows;
-        let pieces = y.row_blocks(block);
         let len = self.inner.len() * self.width() * RowBlocks::width(block);
-        let saved = tape.map(|tape| tape.save(pieces.len(), len));
-        let saved = saved.map(|saved| saved.view_mut().row_blocks(1)).unwrap_or_default();
-        let mut saved = saved.into_iter();
-        let pieces = pieces.into_iter().map(|y| (y, saved.next())).collect();
-        parallel::for_each(pieces, |k, (mut y, mut saved): (MatMut<'_, T>, Option<_>)| {
-            let rows = x.rows_range(k * block, y.rows());
-            let saved = saved.as_mut().map(|saved: &mut MatMut<'_, T>| saved.row_mut(0));
-            self.forward_block(rows, &mut y, saved);
+        row_pieces::forward_and_keep(block, (x, y), (tape, len), |x, y, saved| {
+            self.forward_block(x, y, saved);
         });
     }
 
-    fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
-        let Backward { x, dy, tape, dx, grads } = args;
+    fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
+        let (x, dy, tape) = (args.x, args.dy, args.tape);
         assert_eq!((x.rows(), x.cols()), (dy.rows(), self.shape.inp), "input of block-Hadamard");
         assert_eq!(dy.cols(), self.shape.out, "output of block-Hadamard");
-        let (blocks, rows) = (self.blocks(), x.rows());
-        let piece = blocks.rows_of_piece(rows);
-        let parts = row_pieces::each_piece(piece, rows, dx, |rows, dx| {
-            let saved = |block: usize| tape.saved(0).row(rows.start / blocks.rows + block);
-            let [x, dy] = [x, dy].map(|all| all.rows_range(rows.start, rows.len()));
-            self.backward_piece(x, dy, dx, saved)
+        row_pieces::backward(self.blocks().rows, args, ws, |block| {
+            let saved = tape.saved(0).row(block.index);
+            self.backward_block(block, saved);
         });
-        for (grad, of_part) in parts.iter().flat_map(|part| part.iter().enumerate()) {
-            let pairs = grads.get_mut(grad).iter_mut().zip(of_part);
-            pairs.for_each(|(sum, &number)| *sum += number);
-        }
     }
 
     fn clone_op(&self) -> Op<T> {

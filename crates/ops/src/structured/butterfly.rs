@@ -29,6 +29,7 @@
 //! ```
 
 use super::OpSpec;
+use super::columns::{columns_of, columns_with_room};
 use super::row_pieces::{self, Block};
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
@@ -38,7 +39,7 @@ use linwright_tensor::kernels::butterfly::{
     Factors, SingularPair, add_gradient_of_turns, apply, apply_and_keep, apply_reversed, back,
     inverses, log_abs_det, turns,
 };
-use linwright_tensor::kernels::transpose::{from_columns, to_columns};
+use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch};
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
@@ -106,17 +107,17 @@ impl<T: Scalar> Butterfly<T> {
 
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
         let width = lanes(x.rows());
-        let mut columns = columns_of(x, width, 1);
+        let mut columns = columns_of(x, width);
         apply(self.factors(), &mut columns);
         from_columns(&columns, width, &mut y);
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let width = lanes(x.rows());
-        let mut inputs = columns_of(x, width, self.factors + 1);
+        let mut inputs = columns_with_room(x, width, (self.factors + 1) * self.size);
         apply_and_keep(self.factors(), &mut inputs);
-        let mut d_columns = columns_of(dy, width, 1);
+        let mut d_columns = columns_of(dy, width);
         if self.orthogonal {
             let mut d_turns = Scratch::zeros(4 * grads.len());
             back(self.factors(), &inputs, &mut d_columns, &mut d_turns);
@@ -133,17 +134,6 @@ impl<T: Scalar> Butterfly<T> {
 /// Width of a block of rows.
 fn lanes(rows: usize) -> usize {
     if rows > 1 { LANES } else { rows }
-}
-
-/// The columns of a block of rows, `width` wide, with room for so many batches.
-fn columns_of<T: Scalar>(x: MatRef<'_, T>, width: usize, batches: usize) -> Scratch<T> {
-    let len = x.cols() * width;
-    let mut columns = Scratch::new(batches * len);
-    if x.rows() < width {
-        columns[..len].fill(T::ZERO);
-    }
-    to_columns(x, width, &mut columns[..len]);
-    columns
 }
 
 impl<T: Scalar> Map<T> for Butterfly<T> {
@@ -218,7 +208,7 @@ impl<T: Scalar> Invertible<T> for Butterfly<T> {
         let factors = Factors::new(self.size, &inverted);
         row_pieces::forward(LANES, y, x, |y, mut x| {
             let width = lanes(y.rows());
-            let mut columns = columns_of(y, width, 1);
+            let mut columns = columns_of(y, width);
             apply_reversed(factors, &mut columns);
             from_columns(&columns, width, &mut x);
         });

@@ -42,7 +42,7 @@ impl RowBlocks {
 
 /// The columns of a block of rows, `width` wide.
 pub(super) fn columns_of<T: Scalar>(rows: MatRef<'_, T>, width: usize) -> Scratch<T> {
-    padded_columns_of(rows, width, rows.cols())
+    columns_with_room(rows, width, rows.cols())
 }
 
 /// The same with zeros behind the features.
@@ -51,12 +51,22 @@ pub(super) fn padded_columns_of<T: Scalar>(
     width: usize,
     features: usize,
 ) -> Scratch<T> {
-    let (len, own) = (features * width, rows.cols() * width);
-    let mut columns = Scratch::new(len);
+    let mut columns = columns_with_room(rows, width, features);
+    columns[rows.cols() * width..].fill(T::ZERO);
+    columns
+}
+
+/// The same with room for so many features in all, of any numbers.
+pub(super) fn columns_with_room<T: Scalar>(
+    rows: MatRef<'_, T>,
+    width: usize,
+    features: usize,
+) -> Scratch<T> {
+    let own = rows.cols() * width;
+    let mut columns = Scratch::new(features * width);
     if rows.rows() < width {
         columns[..own].fill(T::ZERO);
     }
-    columns[own..].fill(T::ZERO);
     to_columns(rows, width, &mut columns[..own]);
     columns
 }

@@ -148,7 +148,7 @@ impl<T: Scalar> Kronecker<T> {
     }
 
     fn backward_right_first(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let wide = right.out * rows;
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
@@ -201,7 +201,7 @@ impl<T: Scalar> Kronecker<T> {
     }
 
     fn backward_left_first(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let (left, right, rows) = (self.left(), self.right(), x.rows());
         let (grad_a, grad_b) = grads.split_at_mut(self.a.data().len());
         let (columns, wide) = (columns_of(x, x.rows()), right.inp * rows);

@@ -104,7 +104,7 @@ impl<T: Scalar> Monarch<T> {
     }
 
     fn backward_block(&self, block: Block<'_, T>) {
-        let Block { x, dy, dx, grads } = block;
+        let Block { x, dy, dx, grads, .. } = block;
         let (out, rows) = (self.shape.out, x.rows());
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
         let (hidden, d_columns) = (self.hidden(x), columns_of(dy, dy.rows()));

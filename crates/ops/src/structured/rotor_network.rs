@@ -176,7 +176,7 @@ impl<T: Scalar> RotorNetwork<T> {
         });
     }
 
-    fn forward_block(&self, x: MatRef<'_, T>, y: &mut MatMut<'_, T>, mut saved: Option<&mut [T]>) {
+    fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>, mut saved: Option<&mut [T]>) {
         let (activation, width) = (self.activation(), RowBlocks::width(x.rows()));
         let mut here = columns_of(x, width);
         for layer in &self.layers {
@@ -187,7 +187,7 @@ impl<T: Scalar> RotorNetwork<T> {
             }
             here = layer.forward(activation, (&here, width), of_layer);
         }
-        from_columns(&here, width, y);
+        from_columns(&here, width, &mut y);
     }
 
     /// Writes `dx` and returns the gradients of these rows; `saved` gives what was left of each
@@ -361,16 +361,9 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         assert_eq!(y.cols(), self.shape.out, "output of a rotor network");
         self.build_rotors();
         let block = self.blocks().rows;
-        let pieces = y.row_blocks(block);
-        let saved =
-            tape.map(|tape| tape.save(pieces.len(), self.saved() * RowBlocks::width(block)));
-        let mut saved = saved.map(|saved| saved.view_mut().row_blocks(1)).unwrap_or_default();
-        let mut saved = saved.drain(..);
-        let pieces = pieces.into_iter().map(|y| (y, saved.next())).collect();
-        parallel::for_each(pieces, |k, (mut y, mut saved): (MatMut<'_, T>, Option<_>)| {
-            let rows = x.rows_range(k * block, y.rows());
-            let saved = saved.as_mut().map(|saved: &mut MatMut<'_, T>| saved.row_mut(0));
-            self.forward_block(rows, &mut y, saved);
+        let len = self.saved() * RowBlocks::width(block);
+        row_pieces::forward_and_keep(block, (x, y), (tape, len), |x, y, saved| {
+            self.forward_block(x, y, saved);
         });
     }
 

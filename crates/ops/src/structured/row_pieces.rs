@@ -1,7 +1,7 @@
 //! Batches cut into blocks of rows, which threads compute side by side. Borders follow from the
 //! sizes alone, and gradients of blocks are added up in their order.
 
-use crate::{Backward, Grads, Workspace};
+use crate::{Backward, Grads, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::{MatMut, MatRef, Scalar, parallel};
 use std::ops::Range;
@@ -14,6 +14,8 @@ const BLOCK_NUMBERS: usize = 1 << 17;
 
 /// One block of rows of a backward pass.
 pub(super) struct Block<'a, T> {
+    /// Which of all blocks it is.
+    pub index: usize,
     /// Input.
     pub x: MatRef<'a, T>,
     /// Gradient of the output.
@@ -36,7 +38,26 @@ pub(super) fn forward<T: Scalar>(
     y: MatMut<'_, T>,
     work: impl Fn(MatRef<'_, T>, MatMut<'_, T>) + Sync + Send,
 ) {
-    parallel::for_each(y.row_blocks(block), |k, y| work(x.rows_range(k * block, y.rows()), y));
+    forward_and_keep(block, (x, y), (None, 0), |x, y, _| work(x, y));
+}
+
+/// The same, where `work` leaves `len` numbers of each block on the tape, if there is one: that of
+/// block k is row k of what is saved.
+pub(super) fn forward_and_keep<T: Scalar>(
+    block: usize,
+    (x, y): (MatRef<'_, T>, MatMut<'_, T>),
+    (tape, len): (Option<&mut Tape<T>>, usize),
+    work: impl Fn(MatRef<'_, T>, MatMut<'_, T>, Option<&mut [T]>) + Sync + Send,
+) {
+    let pieces = y.row_blocks(block);
+    let saved = tape.map(|tape| tape.save(pieces.len(), len));
+    let saved = saved.map(|saved| saved.view_mut().row_blocks(1)).unwrap_or_default();
+    let mut saved = saved.into_iter();
+    let pieces = pieces.into_iter().map(|y| (y, saved.next())).collect();
+    parallel::for_each(pieces, |k, (y, mut saved): (MatMut<'_, T>, Option<MatMut<'_, T>>)| {
+        let saved = saved.as_mut().map(|saved| saved.row_mut(0));
+        work(x.rows_range(k * block, y.rows()), y, saved);
+    });
 }
 
 /// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`.
@@ -76,9 +97,9 @@ pub(super) fn backward<T: Scalar>(
         let mut d_blocks = dx.map(|dx: MatMut<'_, T>| dx.row_blocks(block));
         let mut d_blocks = d_blocks.iter_mut().flat_map(|blocks| blocks.drain(..));
         for start in (start..last).step_by(block) {
-            let rows = block.min(last - start);
+            let (index, rows) = (start / block, block.min(last - start));
             let (x, dy) = (x.rows_range(start, rows), dy.rows_range(start, rows));
-            work(Block { x, dy, dx: d_blocks.next(), grads: sums.row_mut(0) });
+            work(Block { index, x, dy, dx: d_blocks.next(), grads: sums.row_mut(0) });
         }
     });
     for piece in 0..sums.rows() {
@@ -134,6 +155,8 @@ mod tests {
             r#"{"kind":"butterfly"}"#,
             r#"{"kind":"butterfly","orthogonal":true}"#,
             r#"{"kind":"diagonal_low_rank","rank":3}"#,
+            r#"{"kind":"block_hadamard","depth":3,"block":4}"#,
+            r#"{"kind":"rotor_network","hidden_width":8}"#,
         ] {
             let spec: OpSpec = serde_json::from_str(json).unwrap();
             let op = spec.random::<f64>(SHAPE, RngKey::new(1)).unwrap();
