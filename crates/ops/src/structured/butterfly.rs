@@ -29,11 +29,7 @@
 //! ```
 
 use super::OpSpec;
-<<<<<<< HEAD
 use super::columns::{RowBlocks, columns_of};
-=======
-use super::columns::{columns_of, columns_with_room};
->>>>>>> h-a
 use super::row_pieces::{self, Block};
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
@@ -113,11 +109,7 @@ impl<T: Scalar> Butterfly<T> {
     }
 
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
-<<<<<<< HEAD
         let width = RowBlocks::width(x.rows());
-=======
-        let width = lanes(x.rows());
->>>>>>> h-a
         let mut columns = columns_of(x, width);
         apply(self.factors(), &mut columns);
         from_columns(&columns, width, &mut y);
@@ -125,15 +117,8 @@ impl<T: Scalar> Butterfly<T> {
 
     fn backward_block(&self, block: Block<'_, T>) {
         let Block { x, dy, dx, grads, .. } = block;
-<<<<<<< HEAD
         let width = RowBlocks::width(x.rows());
         let (x, mut d) = (columns_of(x, width), columns_of(dy, width));
-=======
-        let width = lanes(x.rows());
-        let mut inputs = columns_with_room(x, width, (self.factors + 1) * self.size);
-        apply_and_keep(self.factors(), &mut inputs);
-        let mut d_columns = columns_of(dy, width);
->>>>>>> h-a
         if self.orthogonal {
             let mut d_turns = Scratch::zeros(4 * grads.len());
             back(self.factors(), &x, &mut d, &mut d_turns);
@@ -147,14 +132,6 @@ impl<T: Scalar> Butterfly<T> {
     }
 }
 
-<<<<<<< HEAD
-=======
-/// Width of a block of rows.
-fn lanes(rows: usize) -> usize {
-    if rows > 1 { LANES } else { rows }
-}
-
->>>>>>> h-a
 impl<T: Scalar> Map<T> for Butterfly<T> {
     fn spec(&self) -> OpSpec {
         let (orthogonal, factors) = (self.orthogonal, Some(self.factors));
@@ -225,13 +202,8 @@ impl<T: Scalar> Invertible<T> for Butterfly<T> {
         let mut inverted = vec![T::ZERO; self.weights().len()];
         inverses(self.weights(), &mut inverted).map_err(singular)?;
         let factors = Factors::new(self.size, &inverted);
-<<<<<<< HEAD
         row_pieces::forward(self.block_rows(), y, x, |y, mut x| {
             let width = RowBlocks::width(y.rows());
-=======
-        row_pieces::forward(LANES, y, x, |y, mut x| {
-            let width = lanes(y.rows());
->>>>>>> h-a
             let mut columns = columns_of(y, width);
             apply_reversed(factors, &mut columns);
             from_columns(&columns, width, &mut x);

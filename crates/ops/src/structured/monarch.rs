@@ -100,12 +100,8 @@ impl<T: Scalar> Monarch<T> {
 
     fn backward_block(&self, block: Block<'_, T>) {
         let Block { x, dy, dx, grads, .. } = block;
-<<<<<<< HEAD
         let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
         let Shape { out, inp } = self.shape;
-=======
-        let (out, rows) = (self.shape.out, x.rows());
->>>>>>> h-a
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
         let (x, dy) = (columns_of(x, width), columns_of(dy, width));
         let hidden = through(right, Direction::Forward, &x, (out, width));
