@@ -5,6 +5,10 @@
 //! value, pair p is (i, i + half), `i = ⌊p / half⌋ · 2 half + p mod half`. The matrix [a, b, c, d]
 //! of a pair makes `y_i = a x_i + b x_j`, `y_j = c x_i + d x_j`. Batches are columns of features:
 //! number `b` of feature `i` stands at `i · width + b`.
+//!
+//! Neighbouring levels are done together: k levels mix groups of 2^k features and nothing else, and
+//! such a group of as many samples as a register has numbers stays in registers. On the way back a
+//! group is mixed once more, in the first-level cache, for the inputs of its k levels.
 
 #![allow(
     unsafe_code,
