@@ -223,9 +223,10 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         self.rotors();
         row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
-            let inputs = self.inputs(&columns_of(x, width), width);
+            // Nothing is kept longer than it is read: wide rotors need the room in the cache.
+            let outputs = self.outputs(&self.inputs(&columns_of(x, width), width), width);
             let mut columns = Scratch::new(self.out.features * width);
-            self.apply(&inputs, width, &mut columns);
+            self.write(outputs, width, &mut columns);
             from_columns(&columns, width, &mut y);
         });
     }

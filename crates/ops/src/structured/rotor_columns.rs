@@ -94,6 +94,11 @@ impl<T: Scalar> Rotor<T> {
 
     /// The columns (out, width) that [`Self::inputs`] of the input are mapped to.
     pub(super) fn apply(&self, inputs: &[T], width: usize, columns: &mut [T]) {
+        self.write(self.outputs(inputs, width), width, columns);
+    }
+
+    /// Sheets of every output chunk that [`Self::inputs`] of the input are mapped to.
+    pub(super) fn outputs(&self, inputs: &[T], width: usize) -> Scratch<T> {
         let len = self.basis.dimension() * width;
         let mut outputs = Scratch::new(self.out.count * len);
         for (o, output) in outputs.chunks_exact_mut(len).enumerate() {
@@ -105,6 +110,11 @@ impl<T: Scalar> Rotor<T> {
                 write = Write::Add;
             }
         }
+        outputs
+    }
+
+    /// Writes the columns (out, width) whose sheets are [`Self::outputs`].
+    pub(super) fn write(&self, mut outputs: Scratch<T>, width: usize, columns: &mut [T]) {
         self.recover(self.out, (&mut outputs, width), columns);
         scale_columns(columns, width, self.shares.as_deref());
     }

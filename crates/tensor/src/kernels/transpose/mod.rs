@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn columns_are_the_transpose_and_come_back() {
-        for (rows, features) in [(3, 21), (16, 8), (19, 24), (8, 5), (1, 1), (16, 37), (32, 64), (19, 50)] {
+        for (rows, features) in
+            [(3, 21), (16, 8), (19, 24), (8, 5), (1, 1), (16, 37), (32, 64), (19, 50)]
+        {
             for width in [rows, rows + 3] {
                 columns_and_back::<f64>(rows, features, width);
                 columns_and_back::<f32>(rows, features, width);
