@@ -34,6 +34,22 @@ fn defaults(kind: &str) -> Option<OpSpec> {
     serde_json::from_value(serde_json::json!({ "kind": kind })).ok()
 }
 
+/// A value as a label tells it: operators by their own labels.
+fn told(value: &Value) -> String {
+    let parts = match value {
+        Value::String(text) => return text.clone(),
+        Value::Array(parts) => parts.iter().cloned().map(serde_json::from_value).collect(),
+        _ => Ok(Vec::new()),
+    };
+    match parts {
+        Ok(parts) if !parts.is_empty() => {
+            let labels: Vec<String> = parts.into_iter().map(|s| Subject::new(s).label).collect();
+            format!("[{}]", labels.join(", "))
+        }
+        _ => value.to_string(),
+    }
+}
+
 /// One operator to time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
@@ -56,8 +72,7 @@ impl Subject {
         let mut label = spec.kind().to_owned();
         for (key, value) in options(&spec) {
             if key != "kind" && !value.is_null() && usual.get(&key) != Some(&value) {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                label.push_str(&format!(" {key}={value}"));
+                label.push_str(&format!(" {key}={}", told(&value)));
             }
         }
         Self { label, spec }
@@ -92,5 +107,6 @@ mod tests {
         assert_eq!(label("rotor"), "rotor");
         assert_eq!(label("low_rank"), "low_rank rank=64");
         assert_eq!(label("block_hadamard"), "block_hadamard depth=2");
+        assert_eq!(label("sum"), "sum terms=[rotor, low_rank rank=16]");
     }
 }
