@@ -42,22 +42,11 @@ impl RowBlocks {
 
 /// The columns of a block of rows, `width` wide.
 pub(super) fn columns_of<T: Scalar>(rows: MatRef<'_, T>, width: usize) -> Scratch<T> {
-    columns_with_room(rows, width, rows.cols())
+    padded_columns_of(rows, width, rows.cols())
 }
 
 /// The same with zeros behind the features.
 pub(super) fn padded_columns_of<T: Scalar>(
-    rows: MatRef<'_, T>,
-    width: usize,
-    features: usize,
-) -> Scratch<T> {
-    let mut columns = columns_with_room(rows, width, features);
-    columns[rows.cols() * width..].fill(T::ZERO);
-    columns
-}
-
-/// The same with room for so many features in all, of any numbers.
-pub(super) fn columns_with_room<T: Scalar>(
     rows: MatRef<'_, T>,
     width: usize,
     features: usize,
@@ -67,6 +56,7 @@ pub(super) fn columns_with_room<T: Scalar>(
     if rows.rows() < width {
         columns[..own].fill(T::ZERO);
     }
+    columns[own..].fill(T::ZERO);
     to_columns(rows, width, &mut columns[..own]);
     columns
 }
