@@ -41,8 +41,8 @@ class Target:
     features: int
     rows: int
     timed: str
-    # What is divided by it: a figure of PyTorch, or None for the dense operator of the same run.
-    other: str | None
+    # What is divided by it: a figure of PyTorch.
+    other: str
     # How many times faster at least, where that is asked for, and what would be good.
     factor: float | None
     aim: float | None = None
@@ -91,7 +91,7 @@ def quick(target):
     if target.features == 96:
         return target
     features = {512: 64, 2048: 128, 8192: 256}[target.features]
-    other = target.other and target.other.replace(str(target.features), str(features))
+    other = target.other.replace(str(target.features), str(features))
     return dataclasses.replace(target, features=features, rows=64, other=other)
 
 
@@ -118,15 +118,15 @@ def run_torch(args, plan, environment):
     def sizes(kind, prefix):
         found = {}
         for target in plan:
-            if target.other and target.other.startswith(f"{prefix} "):
+            if target.other.startswith(f"{prefix} "):
                 found.setdefault(target.rows, set()).add(target.features)
         return [word for rows, features in found.items()
                 for word in (kind, f"{rows}:{','.join(map(str, sorted(features)))}")]
 
-    linalg = {t.features for t in plan if t.other and t.other.startswith(("inv ", "slogdet "))}
+    linalg = {t.features for t in plan if t.other.startswith(("inv ", "slogdet "))}
     return child.run_json(
         [args.python, HERE / "torch_linear.py", "--threads", args.threads, "--seed", args.seed,
-         *sizes("--forward", "forward f32"), *sizes("--forward", "forward bf16"),
+         *sizes("--forward", "forward f32"), *sizes("--forward-bf16", "forward bf16"),
          *sizes("--forward-backward", "forward and backward"),
          *sizes("--training", "training"), *sizes("--algebra", "algebra training"),
          *(["--linalg", *sorted(linalg)] if linalg else [])],
@@ -162,25 +162,35 @@ def measure(args, plan):
 
 def compare(target, rounds):
     """Our milliseconds, the other side's name and milliseconds, ratios: one for each round."""
-    key = target.key()
-    own = [sum(ours[key][0][timed] for timed in target.passes()) for ours, _ in rounds]
-    if target.other is None:
-        name = "dense operator"
-        other = [sum(ours[key][1][timed] for timed in target.passes()) for ours, _ in rounds]
-    else:
-        by_allocator = {name: [theirs[name][target.other] for _, theirs in rounds]
-                        for name in rounds[0][1]}
-        allocator = min(by_allocator, key=lambda name: statistics.median(by_allocator[name]))
-        name, other = f"torch {target.other}, {allocator}", by_allocator[allocator]
+    own = [milliseconds(target, ours, 0) for ours, _ in rounds]
+    by_allocator = {name: [theirs[name][target.other] for _, theirs in rounds]
+                    for name in rounds[0][1]}
+    allocator = min(by_allocator, key=lambda name: statistics.median(by_allocator[name]))
+    name, other = f"torch {target.other}, {allocator}", by_allocator[allocator]
     return own, name, other, [b / a for a, b in zip(own, other, strict=True)]
+
+
+def milliseconds(target, ours, which):
+    """Those of a target's passes in one round: of the operator (0) or of the dense one (1)."""
+    return sum(ours[target.key()][which][timed] for timed in target.passes())
+
+
+def against_dense(target, rounds):
+    """How many times faster than our dense operator in the same process, where that has the pass."""
+    dense = rounds[0][0][target.key()][1]
+    if any(timed not in dense for timed in target.passes()):
+        return ""
+    ratios = [milliseconds(target, ours, 1) / milliseconds(target, ours, 0) for ours, _ in rounds]
+    return f"{statistics.median(ratios):.2f}"
 
 
 def table(args, plan, rounds):
     """Prints the table and writes the record; gives the targets that were missed."""
     missed = []
     written = set()
-    lines = ["| what | type | features | rows | ms | against | ms | times | target | |",
-             "| --- | --- | --: | --: | --: | --- | --: | --: | --: | --- |"]
+    lines = ["| what | type | features | rows | ms | against | ms | times | lowest to highest | "
+             "times our dense | target | |",
+             "| --- | --- | --: | --: | --: | --- | --: | --: | --: | --: | --: | --- |"]
     for target in plan:
         own, name, other, ratios = compare(target, rounds)
         ratio = statistics.median(ratios)
@@ -191,7 +201,8 @@ def table(args, plan, rounds):
         lines.append(
             f"| {target.what} | {target.dtype} | {target.features} | {target.rows} | "
             f"{statistics.median(own):.4g} | {name} | {statistics.median(other):.4g} | "
-            f"{ratio:.2f} | {wanted} | {verdict} |")
+            f"{ratio:.2f} | {min(ratios):.2f} to {max(ratios):.2f} | "
+            f"{against_dense(target, rounds)} | {wanted} | {verdict} |")
         if not met:
             missed.append(f"{target.what} in {target.dtype} against {name}")
         setting = f"{target.features} features, {target.rows} rows, {args.threads} threads"
@@ -247,12 +258,15 @@ def main():
     parser.add_argument("--preload", nargs="*", default=[], metavar="LIBRARY")
     parser.add_argument("--cd-factors", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--only", help="targets whose name contains this")
+    parser.add_argument("--skip", nargs="+", default=[], metavar="WORD",
+                        help="no targets whose name or other side contains one of these: bf16, 8192")
     parser.add_argument("--quick", action="store_true", help="small sizes, to try the script")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     args = parser.parse_args()
-    plan = [target for target in targets(args) if not args.only or args.only in target.what]
+    plan = [target for target in targets(args) if (args.only or "") in target.what
+            and not any(word in f"{target.what} {target.other}" for word in args.skip)]
     if not plan:
-        sys.exit(f"--only {args.only}: no target has this in its name")
+        sys.exit("--only and --skip leave no target")
     plan = [quick(target) for target in plan] if args.quick else plan
     missed = table(args, plan, measure(args, plan))
     sys.exit(f"missed: {'; '.join(missed)}" if missed and args.strict else 0)

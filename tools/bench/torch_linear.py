@@ -190,7 +190,7 @@ def sizes(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, required=True)
-    for kind in ("--forward", "--forward-backward", "--training", "--algebra"):
+    for kind in ("--forward", "--forward-bf16", "--forward-backward", "--training", "--algebra"):
         parser.add_argument(kind, type=sizes, action="extend", default=[],
                             metavar="ROWS:FEATURES,...")
     parser.add_argument("--linalg", type=int, nargs="*", default=[])
@@ -199,9 +199,10 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     found = {}
-    for features, rows in dict.fromkeys(args.forward):
-        for dtype, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
-            found[f"forward {name} {features}"] = forward(features, rows, dtype)
+    for features, rows in args.forward:
+        found[f"forward f32 {features}"] = forward(features, rows, torch.float32)
+    for features, rows in args.forward_bf16:
+        found[f"forward bf16 {features}"] = forward(features, rows, torch.bfloat16)
     for features, rows in args.forward_backward:
         found[f"forward and backward f32 {features}"] = forward_backward(features, rows)
     for features, rows in args.training:
