@@ -30,7 +30,7 @@
 use super::OpSpec;
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
-use super::rotor_columns::RotorTurns;
+use super::rotor_columns::RotorSums;
 use super::row_pieces;
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
@@ -135,13 +135,13 @@ impl<T: Scalar> Rotor<T> {
         })
     }
 
-    /// Writes `dx` and returns the gradients of these rows.
+    /// Writes `dx` and returns what the gradients of these rows follow from.
     fn backward_piece(
         &self,
         x: MatRef<'_, T>,
         dy: MatRef<'_, T>,
         dx: Option<MatMut<'_, T>>,
-    ) -> RotorTurns {
+    ) -> RotorSums<T> {
         let (block, mut sums) = (self.blocks().rows, self.sums());
         let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
         for start in (0..x.rows()).step_by(block) {
@@ -158,7 +158,7 @@ impl<T: Scalar> Rotor<T> {
                 from_columns(&columns, width, &mut dx);
             }
         }
-        self.turns(&sums)
+        sums
     }
 
     fn param_shapes(&self) -> [Vec<usize>; 2] {

@@ -5,7 +5,7 @@ use super::columns::RowBlocks;
 use super::rotor_chunks::Chunks;
 use crate::Grads;
 use linwright_tensor::kernels::gemm::{Direction, Write};
-use linwright_tensor::kernels::spin::{Chunk, Sandwich, SpinRotor, TurnSums, Turns};
+use linwright_tensor::kernels::spin::{Chunk, Sandwich, SpinRotor, TurnSums};
 use linwright_tensor::{Scalar, Scratch};
 
 /// Multiplies feature k of `columns` (features, width) by `shares[k]`.
@@ -18,18 +18,10 @@ fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]
 /// Sums over rows from which the gradients of a rotor's parameters follow, for each pair of chunks.
 pub(super) struct RotorSums<T>(Vec<TurnSums<T>>);
 
-/// Gradients of small turns and factors of each pair of chunks.
-#[derive(Debug)]
-pub(super) struct RotorTurns(Vec<Turns>);
-
-impl RotorTurns {
+impl<T: Scalar> RotorSums<T> {
+    /// Adds those of other rows.
     pub(super) fn add(&mut self, other: &Self) {
-        let add = |a: &mut Vec<f64>, b: &Vec<f64>| a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-        for (here, other) in self.0.iter_mut().zip(&other.0) {
-            add(&mut here.left, &other.left);
-            add(&mut here.right, &other.right);
-            here.scale += other.scale;
-        }
+        self.0.iter_mut().zip(&other.0).for_each(|(here, other)| here.add(other));
     }
 }
 
@@ -170,16 +162,12 @@ impl<T: Scalar> Rotor<T> {
         self.recover(self.inp, (d_inputs, width), columns);
     }
 
-    /// What the sums say of small turns and factors.
-    pub(super) fn turns(&self, sums: &RotorSums<T>) -> RotorTurns {
-        RotorTurns(sums.0.iter().map(|sums| self.basis.turns(sums)).collect())
-    }
-
     /// Adds the gradients of the parameters to `grads`.
-    pub(super) fn add_grads(&self, turns: &RotorTurns, grads: &mut Grads<T>) {
+    pub(super) fn add_grads(&self, sums: &RotorSums<T>, grads: &mut Grads<T>) {
         let count = self.coefficients();
         let [right_index, alpha_index] = if self.spec.single { [0, 1] } else { [1, 2] };
-        for (pair, ([left, right], turns)) in self.rotors().iter().zip(&turns.0).enumerate() {
+        for (pair, ([left, right], sums)) in self.rotors().iter().zip(&sums.0).enumerate() {
+            let turns = self.basis.turns(sums);
             let alpha = self.alpha[pair].to_f64();
             let back = |rotor: &SpinRotor<T>, turns: &[f64]| {
                 let scaled: Vec<f64> = turns.iter().map(|t| alpha * t).collect();

@@ -2,7 +2,7 @@
 //! nonlinearity, on blocks of rows laid out as columns.
 
 use super::Rotor;
-use super::rotor_columns::{RotorSums, RotorTurns};
+use super::rotor_columns::RotorSums;
 use crate::Shape;
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::branch;
@@ -34,30 +34,19 @@ pub(super) struct RotorLayer<T> {
 
 /// What the gradients of a layer's parameters follow from, summed over rows.
 pub(super) struct LayerSums<T> {
-    rotors: Vec<RotorSums<T>>,
-    own: OwnSums,
-}
-
-/// Gradients of a layer's parameters, up to the rotors' own.
-pub(super) struct LayerTurns {
-    pub(super) rotors: Vec<RotorTurns>,
-    pub(super) own: OwnSums,
-}
-
-/// Gradients of a layer's own numbers.
-#[derive(Clone, Debug)]
-pub(super) struct OwnSums {
+    pub(super) rotors: Vec<RotorSums<T>>,
+    /// Gradients of the weights of branches.
     pub(super) alphas: Vec<f64>,
-    /// Of the slope of PReLU.
+    /// Gradient of the slope of PReLU.
     pub(super) slope: f64,
 }
 
-impl LayerTurns {
+impl<T: Scalar> LayerSums<T> {
+    /// Adds those of other rows.
     pub(super) fn add(&mut self, other: &Self) {
         self.rotors.iter_mut().zip(&other.rotors).for_each(|(here, other)| here.add(other));
-        let alphas = self.own.alphas.iter_mut().zip(&other.own.alphas);
-        alphas.for_each(|(here, other)| *here += other);
-        self.own.slope += other.own.slope;
+        self.alphas.iter_mut().zip(&other.alphas).for_each(|(here, other)| *here += other);
+        self.slope += other.slope;
     }
 }
 
@@ -133,14 +122,7 @@ impl<T: Scalar> RotorLayer<T> {
     /// Sums of no rows.
     pub(super) fn sums(&self) -> LayerSums<T> {
         let rotors = self.branches.iter().map(|branch| branch.rotor.sums()).collect();
-        LayerSums { rotors, own: OwnSums { alphas: vec![0.0; self.branches.len()], slope: 0.0 } }
-    }
-
-    /// What the sums say of the parameters.
-    pub(super) fn turns(&self, sums: &LayerSums<T>) -> LayerTurns {
-        let rotors = self.branches.iter().zip(&sums.rotors);
-        let rotors = rotors.map(|(branch, sums)| branch.rotor.turns(sums)).collect();
-        LayerTurns { rotors, own: sums.own.clone() }
+        LayerSums { rotors, alphas: vec![0.0; self.branches.len()], slope: 0.0 }
     }
 
     /// Given the gradient `dy` (out, width) and what [`Self::forward`] saved, adds to the sums and
@@ -160,8 +142,8 @@ impl<T: Scalar> RotorLayer<T> {
         for (k, (branch, saved)) in self.branches.iter().zip(of_branches).enumerate() {
             let (here, moments) = saved.split_at(self.shape.out * width);
             let parts = self.around(k, activation).backward(here, moments, dy, &mut d_here);
-            sums.own.alphas[k] += parts.weight;
-            sums.own.slope += if self.activated { parts.slope } else { 0.0 };
+            sums.alphas[k] += parts.weight;
+            sums.slope += if self.activated { parts.slope } else { 0.0 };
             let target = (&mut d_inputs[..], write);
             branch.rotor.pull_back(inputs, (&mut d_here, width), target, &mut sums.rotors[k]);
             write = Write::Add;

@@ -26,7 +26,7 @@
 //! ```
 
 use super::columns::{RowBlocks, columns_of};
-use super::rotor_layer::{LayerSums, LayerTurns, RotorLayer};
+use super::rotor_layer::{LayerSums, RotorLayer};
 use super::row_pieces;
 use super::{MAX_FEATURES, MAX_NUMBERS, OpSpec, Rotor, RotorInit, RotorSpec};
 use crate::{
@@ -190,14 +190,14 @@ impl<T: Scalar> RotorNetwork<T> {
         from_columns(&here, width, &mut y);
     }
 
-    /// Writes `dx` and returns the gradients of these rows; `saved` gives what was left of each
-    /// block.
+    /// Writes `dx` and returns what the gradients of these rows follow from; `saved` gives what was
+    /// left of each block.
     fn backward_piece<'t>(
         &self,
         dy: MatRef<'_, T>,
         dx: Option<MatMut<'_, T>>,
         saved: impl Fn(usize) -> &'t [T],
-    ) -> Vec<LayerTurns> {
+    ) -> Vec<LayerSums<T>> {
         let (activation, block) = (self.activation(), self.blocks().rows);
         let mut sums: Vec<LayerSums<T>> = self.layers.iter().map(RotorLayer::sums).collect();
         let mut d_blocks = dx.map(|dx| dx.row_blocks(block)).unwrap_or_default().into_iter();
@@ -216,27 +216,27 @@ impl<T: Scalar> RotorNetwork<T> {
                 from_columns(&d_here, width, &mut dx);
             }
         }
-        self.layers.iter().zip(&sums).map(|(layer, sums)| layer.turns(sums)).collect()
+        sums
     }
 
     /// Adds the gradients of the parameters, in their order: rotors, weights of layers, PReLU.
-    fn add_grads(&self, turns: &[LayerTurns], grads: &mut Grads<T>) {
-        let layers = || self.layers.iter().zip(turns);
-        let mut of_rotors = Vec::new();
-        for (layer, turns) in layers() {
-            for (branch, turns) in layer.branches.iter().zip(&turns.rotors) {
-                let mut of_rotor = grads.take(branch.rotor.params().len());
-                branch.rotor.add_grads(turns, &mut of_rotor);
-                of_rotors.push(of_rotor);
-            }
-        }
+    fn add_grads(&self, sums: &[LayerSums<T>], grads: &mut Grads<T>) {
+        let layers = || self.layers.iter().zip(sums);
+        let branches = layers().flat_map(|(layer, sums)| layer.branches.iter().zip(&sums.rotors));
+        let of_rotors: Vec<(Grads<T>, _)> = branches
+            .map(|(branch, sums)| (grads.take(branch.rotor.params().len()), (branch, sums)))
+            .collect();
+        let of_rotors = parallel::map(of_rotors, |_, (mut grads, (branch, sums))| {
+            branch.rotor.add_grads(sums, &mut grads);
+            grads
+        });
         let weighted = layers().filter(|(layer, _)| layer.alphas.is_some());
-        for (index, (_, turns)) in weighted.enumerate() {
-            let pairs = grads.get_mut(index).iter_mut().zip(&turns.own.alphas);
+        for (index, (_, sums)) in weighted.enumerate() {
+            let pairs = grads.get_mut(index).iter_mut().zip(&sums.alphas);
             pairs.for_each(|(grad, &sum)| *grad += T::from_f64(sum));
         }
         if !self.prelu.is_empty() {
-            let slope: f64 = turns.iter().map(|turns| turns.own.slope).sum();
+            let slope: f64 = sums.iter().map(|sums| sums.slope).sum();
             let last = grads.len() - 1;
             grads.get_mut(last)[0] += T::from_f64(slope);
         }

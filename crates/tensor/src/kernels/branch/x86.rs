@@ -45,7 +45,7 @@ pub(super) fn forward<T: Scalar>(
     true
 }
 
-/// [`Branch::backward`] of one group; says no where the numbers or this machine do not suit.
+/// [`super::backward_group`] of a leaky nonlinearity; says no where the numbers or this machine do not suit.
 pub(super) fn backward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
         Self { order, normalized: epsilon.is_some(), weight, slope, first, step }
     }
 
-    /// Where the column stands that becomes column `k`.
+    /// Where the column stands that column `k` is made of.
     #[inline(always)]
     fn source(self, k: usize) -> usize {
         self.order.map_or(k, |order| order[k] as usize) * self.step + self.first
@@ -184,10 +184,10 @@ macro_rules! kernels {
                 let mut below = [zero; REGISTERS];
                 let mut total = [zero; REGISTERS];
                 let mut along = [zero; REGISTERS];
-                for (k, dy) in dy.iter().skip(run.first).step_by(run.step).enumerate() {
-                    let at = run.source(k);
+                for (k, at) in (run.first..x.len()).step_by(run.step).enumerate() {
                     // SAFETY: the caller's contract.
-                    let (x, dy) = unsafe { (registers(x.get_unchecked(at)), registers(dy)) };
+                    let (x, dy) =
+                        unsafe { (registers(&x[at]), registers(dy.get_unchecked(run.source(k)))) };
                     for r in 0..REGISTERS {
                         let v = $mul($sub(x[r], mean[r]), scale[r]);
                         let factor = $choose(v, one, slope);
@@ -198,15 +198,15 @@ macro_rules! kernels {
                         along[r] = $fmadd(d, v, along[r]);
                         // SAFETY: as above.
                         unsafe {
-                            let to = dx.get_unchecked_mut(at).as_mut_ptr();
-                            $store(to.add(r * $lanes), d);
+                            $store(dx.get_unchecked_mut(at).as_mut_ptr().add(r * $lanes), d);
                         }
                     }
                 }
                 if run.normalized {
                     let count = $set(1.0 / (x.len() / run.step).max(1) as f32);
                     let [total, along] = [total, along].map(|sums| sums.map(|s| $mul(s, count)));
-                    for (d, x) in dx.iter_mut().zip(x).skip(run.first).step_by(run.step) {
+                    for at in (run.first..x.len()).step_by(run.step) {
+                        let (d, x) = (&mut dx[at], &x[at]);
                         // SAFETY: columns have [`LANES`] numbers each.
                         unsafe {
                             let (x, before) = (registers(x), registers(d));
@@ -276,6 +276,7 @@ mod tests {
     fn every_instruction_set_equals_double_precision() {
         let (features, step) = (21, 2);
         let order = RngKey::new(1).stream().permutation(features);
+        let back = super::super::inverse(&order);
         let activation = Activation::Leaky { slope: 0.25 };
         let mut stream = RngKey::new(2).stream();
         let mut draw = || -> Vec<f32> { stream.normals(features * step * LANES, 1.0) };
@@ -296,6 +297,7 @@ mod tests {
             for first in 0..step {
                 let (order, weight, slope) = (Some(&order[..]), 0.7, 0.25);
                 let run = Run { order, normalized: true, weight, slope, first, step };
+                let run_back = Run { order: Some(&back), ..run };
                 let moment = |half: usize| -> Vec<f32> {
                     let from = &moments[(half * step + first) * LANES..][..LANES];
                     from.iter().map(|&v| v as f32).collect()
@@ -308,10 +310,10 @@ mod tests {
                 let of_group = unsafe {
                     if here == Instructions::Avx512 {
                         avx512::forward(run, columns, moments, (y, Write::Set));
-                        avx512::backward(run, columns, moments, d)
+                        avx512::backward(run_back, columns, moments, d)
                     } else {
                         avx2::forward(run, columns, moments, (y, Write::Set));
-                        avx2::backward(run, columns, moments, d)
+                        avx2::backward(run_back, columns, moments, d)
                     }
                 };
                 found.weight += of_group.weight;

@@ -13,6 +13,7 @@ mod dots;
 pub(super) mod form;
 pub(super) mod panels;
 pub(super) mod quaternion;
+pub(super) mod quaternion_sums;
 pub(super) mod sums;
 mod tile;
 #[cfg(target_arch = "x86_64")]

@@ -40,11 +40,11 @@ pub(in crate::kernels) enum Components {
 
 /// Where the rows of quaternions stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rows {
+pub(in crate::kernels) struct Rows {
     /// Rows from one quaternion to the next.
-    step: usize,
+    pub(super) step: usize,
     /// Rows from the start of a quaternion to its components.
-    components: [usize; 4],
+    pub(super) components: [usize; 4],
 }
 
 /// Where two registers of each component of quaternions stand.
@@ -75,7 +75,7 @@ pub(in crate::kernels) struct Quaternions {
 impl Rows {
     /// Where components stand in which a matrix of `4 size` rows multiplies quaternions from the
     /// right; none if it does something else.
-    fn of(matrix: &Mat<f32>, components: Components) -> Option<Self> {
+    pub(in crate::kernels) fn of(matrix: &Mat<f32>, components: Components) -> Option<Self> {
         let size = matrix.rows() / 4;
         let (step, next) = if components == Components::Inside { (4, 1) } else { (1, size) };
         // What multiplies from the left does so from the right with two components exchanged.
@@ -83,6 +83,16 @@ impl Rows {
             .map(|order| Self { step, components: order.map(|c| c * next) })
             .into_iter()
             .find(|rows| rows.fit(matrix, size))
+    }
+
+    /// The quaternion and the component of a row.
+    pub(in crate::kernels) fn place(&self, row: usize) -> (usize, usize) {
+        let (quaternion, component) = match self.step {
+            1 => (row % self.components[1], row - row % self.components[1]),
+            step => (row / step, row % step),
+        };
+        let found = self.components.iter().position(|&place| place == component);
+        (quaternion, found.expect("a row of some component"))
     }
 
     fn fit(&self, matrix: &Mat<f32>, size: usize) -> bool {

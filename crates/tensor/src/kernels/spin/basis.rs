@@ -2,6 +2,8 @@
 
 use super::pauli::{Pauli, generators};
 use super::rotor::{Entry, Side};
+use crate::Mat;
+use crate::kernels::gemm::quaternion::Rows;
 use std::sync::{Arc, OnceLock};
 
 /// Most generators that tables are made for: vectors of 65,536 numbers.
@@ -92,9 +94,12 @@ pub struct SpinBasis {
     pub(super) bivectors: Vec<Vec<Pauli>>,
     /// The same as real matrices, for each block.
     pub(super) forms: Vec<BlockForms>,
+    /// Where the left and the right rotor find quaternions, if they are matrices of such.
+    pub(super) quaternions: Option<[Rows; 2]>,
 }
 
-/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors.
+/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors; of
+/// matrices of quaternions the components of each, as in the sums that they are multiplied with.
 #[derive(Clone, Debug)]
 pub(super) struct BlockForms {
     pub(super) identity: Vec<Entry>,
@@ -182,7 +187,10 @@ impl SpinBasis {
             weight: 1.0 / (copies * columns) as f64,
             bivectors,
             forms: Vec::new(),
+            quaternions: None,
         };
+        let sides = [Side::Left, Side::Right];
+        basis.quaternions = basis.is_quaternionic().then(|| sides.map(|side| basis.rows_of(side)));
         basis.forms = (0..blocks).map(|block| basis.block_forms(block)).collect();
         basis.sheets = drafts.iter().map(|draft| basis.sheet(draft)).collect();
         basis
@@ -253,12 +261,27 @@ impl SpinBasis {
     }
 
     fn block_forms(&self, block: usize) -> BlockForms {
-        let of = |side| {
-            let form = |&pauli: &Pauli| self.sparse_form(pauli, side);
-            self.bivectors[block].iter().map(form).collect()
+        let form = |pauli, side| {
+            let entries = self.sparse_form(pauli, side);
+            let Some([left, right]) = self.quaternions else {
+                return entries;
+            };
+            let rows = if side == Side::Left { left } else { right };
+            entries.into_iter().filter_map(|entry| entry.of_first_component(rows)).collect()
         };
-        let identity = self.sparse_form(Pauli::default(), Side::Left);
+        let of = |side| self.bivectors[block].iter().map(|&pauli| form(pauli, side)).collect();
+        let identity = form(Pauli::default(), Side::Left);
         BlockForms { identity, left: of(Side::Left), right: of(Side::Right) }
+    }
+
+    /// Where the rotors of one side find quaternions.
+    fn rows_of(&self, side: Side) -> Rows {
+        let mut rotor = Mat::zeros(self.side(), self.side());
+        for (k, &pauli) in self.bivectors[0].iter().enumerate() {
+            let entries = self.sparse_form(pauli, side);
+            entries.into_iter().for_each(|entry| entry.add_to(&mut rotor, (k + 1) as f32));
+        }
+        Rows::of(&rotor, side.components()).expect("a matrix of quaternions")
     }
 
     fn sheet(&self, draft: &Draft) -> Sheet {

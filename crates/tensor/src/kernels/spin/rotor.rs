@@ -3,7 +3,7 @@
 use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
 use crate::kernels::gemm::form::Form;
-use crate::kernels::gemm::quaternion::Components;
+use crate::kernels::gemm::quaternion::{Components, Rows};
 use crate::kernels::gemm::{Write, product_on_this_thread};
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
@@ -15,6 +15,16 @@ pub enum Side {
     Left,
     /// `s` in `r x reverse(s)`.
     Right,
+}
+
+impl Side {
+    /// How the components of quaternions stand among the rows that a rotor acts on.
+    pub(super) fn components(self) -> Components {
+        match self {
+            Self::Left => Components::Inside,
+            Self::Right => Components::Outside,
+        }
+    }
 }
 
 /// `exp(b)` ready to act on sheets, with what its gradient needs.
@@ -69,10 +79,10 @@ impl SpinBasis {
     }
 
     fn packed<T: Scalar>(&self, matrix: Mat<T>, side: Side) -> Form<T> {
-        match side {
-            _ if !self.is_quaternionic() => Form::new(matrix),
-            Side::Left => Form::of_quaternions(matrix, Components::Inside),
-            Side::Right => Form::of_quaternions(matrix, Components::Outside),
+        if self.is_quaternionic() {
+            Form::of_quaternions(matrix, side.components())
+        } else {
+            Form::new(matrix)
         }
     }
 
@@ -182,6 +192,20 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Adds so many times this to a matrix.
+    pub(super) fn add_to(self, matrix: &mut Mat<f32>, times: f32) {
+        *matrix.at_mut(self.row.into(), self.column.into()) += times * self.value;
+    }
+
+    /// If it is of a quaternion's own components, which the first column of each holds: at quaternion
+    /// (i, k) and component c in place (i, 4 k + c).
+    pub(super) fn of_first_component(self, rows: Rows) -> Option<Self> {
+        let (i, component) = rows.place(self.row.into());
+        let (k, of_column) = rows.place(self.column.into());
+        let (row, column) = (i as u16, (4 * k + component) as u16);
+        (of_column == 0).then_some(Self { row, column, ..self })
+    }
+
     /// Its term of an inner product of matrices.
     #[inline]
     pub(super) fn in_product<T: Scalar>(self, matrix: &Mat<T>) -> f64 {

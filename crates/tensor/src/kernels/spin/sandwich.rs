@@ -2,7 +2,9 @@
 
 use super::basis::SpinBasis;
 use super::rotor::{Side, SpinRotor};
+use crate::kernels::elementwise;
 use crate::kernels::gemm::panels::Columns;
+use crate::kernels::gemm::quaternion_sums;
 use crate::kernels::gemm::sums::add_products;
 use crate::kernels::gemm::{Direction, Write};
 use crate::{Mat, Scalar, Scratch};
@@ -30,9 +32,20 @@ pub struct Turns {
 /// Sums over a batch of the products of input and gradient, from which [`Turns`] follow.
 #[derive(Clone, Debug)]
 pub struct TurnSums<T> {
-    /// For each block of rotors, (side, side).
+    /// For each block of rotors, (side, side), or the quaternions that these numbers hold where
+    /// rotors are quaternionic: (side / 4, side).
     left: Vec<Mat<T>>,
     right: Vec<Mat<T>>,
+}
+
+impl<T: Scalar> TurnSums<T> {
+    /// Adds those of other rows.
+    pub fn add(&mut self, other: &Self) {
+        let pairs = self.left.iter_mut().zip(&other.left);
+        for (sums, other) in pairs.chain(self.right.iter_mut().zip(&other.right)) {
+            elementwise::add_rows(sums.view_mut(), other.view());
+        }
+    }
 }
 
 impl SpinBasis {
@@ -84,15 +97,25 @@ impl SpinBasis {
         let [of_left, of_right] = self.columns_of_sheet(width);
         let pairs = x.chunks_exact(sheet_len).zip(dx.chunks_exact(sheet_len));
         for (sheet, (x, dx)) in self.sheets.iter().zip(pairs) {
-            add_products((dx, x), of_left, sums.left[sheet.left].view_mut());
-            add_products((dx, x), of_right, sums.right[sheet.right].view_mut());
+            let left = sums.left[sheet.left].view_mut();
+            let right = sums.right[sheet.right].view_mut();
+            if let Some([on_left, on_right]) = self.quaternions {
+                quaternion_sums::add_products((dx, x), of_left, on_left, left);
+                quaternion_sums::add_products((dx, x), of_right, on_right, right);
+            } else {
+                add_products((dx, x), of_left, left);
+                add_products((dx, x), of_right, right);
+            }
         }
     }
 
     /// No sums yet.
     #[must_use]
     pub fn turn_sums<T: Scalar>(&self) -> TurnSums<T> {
-        let zeros = || vec![Mat::zeros(self.side(), self.side()); self.bivectors.len()];
+        let side = self.side();
+        let rows = if self.is_quaternionic() { side / 4 } else { side };
+        let one = Mat::zeros(rows, side);
+        let zeros = || vec![one.clone(); self.bivectors.len()];
         TurnSums { left: zeros(), right: zeros() }
     }
 
