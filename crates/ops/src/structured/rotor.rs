@@ -224,7 +224,11 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
             // Nothing is kept longer than it is read: wide rotors need the room in the cache.
-            let outputs = self.outputs(&self.inputs(&columns_of(x, width), width), width);
+            let columns = columns_of(x, width);
+            let inputs = self.inputs(&columns, width);
+            drop(columns);
+            let outputs = self.outputs(&inputs, width);
+            drop(inputs);
             let mut columns = Scratch::new(self.out.features * width);
             self.write(outputs, width, &mut columns);
             from_columns(&columns, width, &mut y);
