@@ -106,7 +106,7 @@ impl<V: Lanes> Spectral<V> for Save<'_, V> {
     #[inline(always)]
     fn at(&mut self, place: usize, value: Complex<V>) -> Complex<V> {
         self.saved[place] = value;
-        value.times(self.factors[place])
+        value.times(&self.factors[place])
     }
 }
 
@@ -128,7 +128,7 @@ impl<V: Lanes> Spectral<V> for Correlate<'_, V> {
         let sums = &mut self.sums[place];
         sums[0] += self.weight * sum_of_lanes(re).to_f64();
         sums[1] += self.weight * sum_of_lanes(im).to_f64();
-        value.times_conjugate(self.factors[place])
+        value.times_conjugate(&self.factors[place])
     }
 }
 

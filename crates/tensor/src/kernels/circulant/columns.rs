@@ -1,10 +1,11 @@
 //! A chain on the columns of a matrix, which stand side by side as a tile wants them: nothing is
 //! transposed.
+#![allow(unsafe_code, reason = "registers are loaded and stored through raw pointers, in bounds")]
 
 use super::complex::{Complex, numbers_for, numbers_of, registers};
-use super::{BLOCK_ROWS, CirculantChain, CyclicTransform, through, values};
-use crate::kernels::registers::{Job, Lanes, dispatch};
-use crate::{Mat, MatMut, Scalar, Scratch, parallel};
+use super::{BLOCK_ROWS, CirculantChain, CyclicTransform, through, up_to_last, values};
+use crate::kernels::registers::{Job, Lanes, Pass, dispatch};
+use crate::{Mat, MatMut, MatRef, Scalar, Scratch, parallel};
 use std::sync::Arc;
 
 /// The matrix of the chain with these diagonals (m, n), d_0 first, and half spectra of the columns
@@ -83,34 +84,76 @@ impl<T: Scalar> Job<T> for Columns<'_, '_, T> {
         let tile = registers::<V>(&mut memory, len);
         for start in (0..self.m.cols()).step_by(width) {
             let cols = (self.m.cols() - start).min(width);
-            self.load(tile, start, cols);
-            through(self.chain, tile);
-            let numbers = numbers_of(tile).chunks_exact(width);
-            for (i, numbers) in numbers.take(self.m.rows()).enumerate() {
-                let row = &mut self.m.row_mut(i)[start..][..cols];
-                if cols == width {
-                    row.copy_from_slice(numbers);
-                } else {
-                    row.copy_from_slice(&numbers[..cols]);
+            let (inside, beyond) = tile.split_at_mut(self.m.rows());
+            numbers_of(beyond).fill(T::ZERO);
+            if cols == width {
+                V::run(Load { m: self.m.as_ref(), start, tile: inside });
+            } else {
+                numbers_of(inside).fill(T::ZERO);
+                for (i, numbers) in numbers_of(inside).chunks_exact_mut(width).enumerate() {
+                    numbers[..cols].copy_from_slice(&self.m.row(i)[start..]);
+                }
+            }
+            if cols == width {
+                let powers = up_to_last(self.chain, tile);
+                let m = self.m.reborrow();
+                V::run(Store { m, start, tile, diagonal: self.chain.diagonal(0), powers });
+            } else {
+                through(self.chain, tile);
+                let numbers = numbers_of(tile).chunks_exact(width);
+                for (i, numbers) in numbers.take(self.m.rows()).enumerate() {
+                    self.m.row_mut(i)[start..].copy_from_slice(&numbers[..cols]);
                 }
             }
         }
     }
 }
 
-impl<T: Scalar> Columns<'_, '_, T> {
-    /// Rows become registers; what no number of the matrix fills becomes zero. A copy of whole
-    /// registers, whose length is a constant, needs no call.
-    fn load<V: Lanes<Number = T>>(&self, tile: &mut [Complex<V>], start: usize, cols: usize) {
-        let (inside, beyond) = tile.split_at_mut(self.m.rows());
-        numbers_of(beyond).fill(T::ZERO);
-        for (i, numbers) in numbers_of(inside).chunks_exact_mut(2 * V::WIDTH).enumerate() {
-            let row = &self.m.row(i)[start..][..cols];
-            if cols == 2 * V::WIDTH {
-                numbers.copy_from_slice(row);
-            } else {
-                numbers[..cols].copy_from_slice(row);
-                numbers[cols..].fill(T::ZERO);
+/// Columns of a matrix from `start` on become registers.
+struct Load<'a, V: Lanes> {
+    m: MatRef<'a, V::Number>,
+    start: usize,
+    tile: &'a mut [Complex<V>],
+}
+
+impl<V: Lanes> Pass<V> for Load<'_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { m, start, tile } = self;
+        for (i, to) in tile.iter_mut().enumerate() {
+            let row = &m.row(i)[start..][..2 * V::WIDTH];
+            // SAFETY: the row has two registers there.
+            *to = unsafe {
+                Complex { re: V::load(row.as_ptr()), im: V::load(row[V::WIDTH..].as_ptr()) }
+            };
+        }
+    }
+}
+
+/// Registers, multiplied as by [`super::Scale`], become columns of a matrix from `start` on.
+struct Store<'a, 'm, V: Lanes> {
+    m: MatMut<'m, V::Number>,
+    start: usize,
+    tile: &'a [Complex<V>],
+    diagonal: &'a [V::Number],
+    powers: Complex<V>,
+}
+
+impl<V: Lanes> Pass<V> for Store<'_, '_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { mut m, start, tile, diagonal, powers } = self;
+        for (i, (value, &d)) in tile.iter().zip(diagonal).enumerate() {
+            let Complex { re, im } = value.each_times_powers(powers).scaled(d);
+            let row = &mut m.row_mut(i)[start..][..2 * V::WIDTH];
+            // SAFETY: the row has two registers there.
+            unsafe {
+                re.store(row.as_mut_ptr());
+                im.store(row[V::WIDTH..].as_mut_ptr());
             }
         }
     }

@@ -43,10 +43,11 @@ impl<V: Lanes> Complex<V> {
         Self { re: self.re.minus(other.im), im: self.im.plus(other.re) }
     }
 
-    /// The product with one complex number.
+    /// The product with one complex number, whose parts are read one by one: a pair that is copied
+    /// goes through registers of integers.
     #[inline(always)]
-    pub(super) fn times(self, [re, im]: [V::Number; 2]) -> Self {
-        let (re, im) = (V::splat(re), V::splat(im));
+    pub(super) fn times(self, factor: &[V::Number; 2]) -> Self {
+        let (re, im) = (V::splat(factor[0]), V::splat(factor[1]));
         Self {
             re: self.im.times_from(im, self.re.times(re)),
             im: self.im.times_plus(re, self.re.times(im)),
@@ -55,8 +56,8 @@ impl<V: Lanes> Complex<V> {
 
     /// The product with the conjugate of one complex number.
     #[inline(always)]
-    pub(super) fn times_conjugate(self, [re, im]: [V::Number; 2]) -> Self {
-        let (re, im) = (V::splat(re), V::splat(im));
+    pub(super) fn times_conjugate(self, factor: &[V::Number; 2]) -> Self {
+        let (re, im) = (V::splat(factor[0]), V::splat(factor[1]));
         Self {
             re: self.im.times_plus(im, self.re.times(re)),
             im: self.re.times_from(im, self.im.times(re)),

@@ -60,7 +60,16 @@ pub(super) struct Multiply<'a, T>(pub(super) &'a [[T; 2]]);
 impl<V: Lanes> Spectral<V> for Multiply<'_, V::Number> {
     #[inline(always)]
     fn at(&mut self, place: usize, value: Complex<V>) -> Complex<V> {
-        value.times(self.0[place])
+        value.times(&self.0[place])
+    }
+
+    #[inline(always)]
+    fn at_each<const R: usize>(&mut self, first: usize, values: &mut [Complex<V>; R]) {
+        // One check of bounds for all.
+        let factors = &self.0[first..][..R];
+        for k in 0..R {
+            values[k] = values[k].times(&factors[k]);
+        }
     }
 }
 
@@ -96,11 +105,11 @@ impl Chirp {
 
     fn transform(&self, plan: &Plan<f64>, x: &[[f64; 2]]) -> Vec<[f64; 2]> {
         let mut data = vec![one([0.0; 2]); plan.len()];
-        for ((data, &x), &factor) in data.iter_mut().zip(x).zip(&self.factors) {
+        for ((data, &x), factor) in data.iter_mut().zip(x).zip(&self.factors) {
             *data = one(x).times(factor);
         }
         there_and_back(plan, &mut data, &mut Multiply(&self.spectrum));
-        let product = |(&value, &factor): (&One, &[f64; 2])| parts(value.times(factor));
+        let product = |(&value, factor): (&One, &[f64; 2])| parts(value.times(factor));
         data.iter().zip(&self.factors).map(product).collect()
     }
 }

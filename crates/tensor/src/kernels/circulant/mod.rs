@@ -158,18 +158,24 @@ impl<T: Scalar> Job<T> for Forward<'_, '_, T> {
 
 /// Brings a tile through a chain.
 fn through<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V>]) {
+    let powers = up_to_last(chain, tile);
+    V::run(Scale { tile, diagonal: chain.diagonal(0), powers });
+}
+
+/// Brings a tile through a chain but for the last diagonal, d_0, and for the powers of two that it
+/// gives, with which that is to be multiplied.
+fn up_to_last<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V>]) -> Complex<V> {
     let one = V::run(Everywhere(V::Number::ONE));
-    let [power, back] = match chain.circulants() {
-        0 => [one, one],
-        _ => powers(V::run(Largest(&*tile))),
-    };
-    let diagonal = chain.diagonal(chain.circulants());
-    V::run(Scale { tile, diagonal, powers: power });
-    for j in (0..chain.circulants()).rev() {
-        there_and_back(&chain.transform.plan, tile, &mut Multiply(chain.factors(j)));
-        let powers = if j == 0 { back } else { one };
-        V::run(Scale { tile, diagonal: chain.diagonal(j), powers });
+    if chain.circulants() == 0 {
+        return one;
     }
+    let [mut powers, back] = powers(V::run(Largest(&*tile)));
+    for j in (0..chain.circulants()).rev() {
+        V::run(Scale { tile, diagonal: chain.diagonal(j + 1), powers });
+        there_and_back(&chain.transform.plan, tile, &mut Multiply(chain.factors(j)));
+        powers = one;
+    }
+    back
 }
 
 /// The same number in all lanes.

@@ -18,6 +18,14 @@ pub(super) trait Spectral<V: Lanes> {
 
     /// The number that takes the place of `value` at `place`.
     fn at(&mut self, place: usize, value: Complex<V>) -> Complex<V>;
+
+    /// The same for the numbers from place `first` on.
+    #[inline(always)]
+    fn at_each<const R: usize>(&mut self, first: usize, values: &mut [Complex<V>; R]) {
+        for (k, value) in values.iter_mut().enumerate() {
+            *value = self.at(first + k, *value);
+        }
+    }
 }
 
 /// Runs a pass of one constant radix.
@@ -110,7 +118,7 @@ impl<V: Lanes, const R: usize> Pass<V> for OfRadix<There<'_, V>, R> {
                 butterfly(&mut x, &level.roots);
                 group[p] = x[0];
                 for k in 1..R {
-                    group[p + k * stride] = x[k].times(twiddles[k - 1]);
+                    group[p + k * stride] = x[k].times(&twiddles[k - 1]);
                 }
             }
         }
@@ -135,7 +143,7 @@ impl<V: Lanes, const R: usize> Pass<V> for OfRadix<Back<'_, V>, R> {
             for (p, twiddles) in twiddles.enumerate().take(stride) {
                 let mut x = [group[p]; R];
                 for k in 1..R {
-                    x[k] = group[p + k * stride].times_conjugate(twiddles[k - 1]);
+                    x[k] = group[p + k * stride].times_conjugate(&twiddles[k - 1]);
                 }
                 butterfly(&mut x, &level.roots);
                 group[p] = x[0];
@@ -165,9 +173,7 @@ impl<V: Lanes, S: Spectral<V>, const R: usize> Pass<V> for OfRadix<Turn<'_, V, S
         for (index, group) in data.as_chunks_mut::<R>().0.iter_mut().enumerate() {
             let mut x = *group;
             butterfly(&mut x, &level.roots);
-            for (k, value) in x.iter_mut().enumerate() {
-                *value = work.at(first + index * R + k, *value);
-            }
+            work.at_each(first + index * R, &mut x);
             if S::BACK {
                 butterfly(&mut x, &level.roots);
                 group[0] = x[0];
