@@ -204,8 +204,13 @@ mod tests {
     #[test]
     fn an_inverse_of_large_numbers_is_as_right_as_rounding_lets_it() {
         let (subject, shape) = (subject("butterfly"), Shape { out: 512, inp: 512 });
-        let op: Op<f32> = subject.build(shape, 0).unwrap();
+        let mut op: Op<f32> = subject.build(shape, 0).unwrap();
         check(&subject, &op, &[Pass::Inverse], 0).unwrap();
+        let twin: Op<f64> = subject.build(shape, 0).unwrap();
+        op.map_mut().params_mut()[0].values[0] += 1.0;
+        let wrong = op.map().invertible().unwrap();
+        let error = compare_inverse(&subject.label, wrong, &twin).unwrap_err();
+        assert!(matches!(error, BenchError::WrongAnswer { .. }), "{error}");
     }
 
     #[test]

@@ -124,15 +124,19 @@ impl<T: Scalar> Rotor<T> {
     }
 
     pub(super) fn rotors(&self) -> &[[SpinRotor<T>; 2]] {
-        self.derived.get_or_init(|| {
-            let count = self.coefficients();
-            parallel::map((0..self.pairs()).collect(), |_, pair| {
-                let left = &self.left[pair * count..][..count];
-                let right =
-                    if self.spec.single { left } else { &self.right[pair * count..][..count] };
-                [self.basis.rotor(left, Side::Left), self.basis.rotor(right, Side::Right)]
-            })
+        if let Some(rotors) = self.derived.get() {
+            return rotors;
+        }
+        // Outside of the lock: a thread that waits for others may be given work that asks for it.
+        let count = self.coefficients();
+        let mut sides = parallel::map((0..2 * self.pairs()).collect(), |_, k| {
+            let side = if k % 2 == 0 { Side::Left } else { Side::Right };
+            let all = if side == Side::Left || self.spec.single { &self.left } else { &self.right };
+            self.basis.rotor(&all[k / 2 * count..][..count], side)
         })
+        .into_iter();
+        let pairs = std::iter::from_fn(|| Some([sides.next()?, sides.next()?])).collect();
+        self.derived.get_or_init(|| pairs)
     }
 
     /// Writes `dx` and returns what the gradients of these rows follow from.
@@ -149,14 +153,16 @@ impl<T: Scalar> Rotor<T> {
             let width = RowBlocks::width(rows);
             let inputs = self.inputs(&columns_of(x.rows_range(start, rows), width), width);
             let mut d_columns = columns_of(dy.rows_range(start, rows), width);
+            let Some(mut dx) = d_blocks.next() else {
+                self.pull_back(&inputs, (&mut d_columns, width), None, &mut sums);
+                continue;
+            };
             let mut d_inputs = Scratch::new(inputs.len());
-            let target = (&mut d_inputs[..], Write::Set);
+            let target = Some((&mut d_inputs[..], Write::Set));
             self.pull_back(&inputs, (&mut d_columns, width), target, &mut sums);
-            if let Some(mut dx) = d_blocks.next() {
-                let mut columns = Scratch::new(self.inp.features * width);
-                self.recover_inputs(&mut d_inputs, width, &mut columns);
-                from_columns(&columns, width, &mut dx);
-            }
+            let mut columns = Scratch::new(self.inp.features * width);
+            self.recover_inputs(&mut d_inputs, width, &mut columns);
+            from_columns(&columns, width, &mut dx);
         }
         sums
     }

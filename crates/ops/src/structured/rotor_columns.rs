@@ -5,8 +5,8 @@ use super::columns::RowBlocks;
 use super::rotor_chunks::Chunks;
 use crate::Grads;
 use linwright_tensor::kernels::gemm::{Direction, Write};
-use linwright_tensor::kernels::spin::{Chunk, Sandwich, SpinRotor, TurnSums};
-use linwright_tensor::{Scalar, Scratch};
+use linwright_tensor::kernels::spin::{Chunk, Sandwich, Side, TurnSums};
+use linwright_tensor::{Scalar, Scratch, parallel};
 
 /// Multiplies feature k of `columns` (features, width) by `shares[k]`.
 fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]>) {
@@ -125,13 +125,13 @@ impl<T: Scalar> Rotor<T> {
         RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())
     }
 
-    /// From `d_columns` (out, width), which it scales, to the gradient with respect to the
-    /// [`Self::inputs`], set or added, and the sums that parameters need.
+    /// From `d_columns` (out, width), which it scales, to the sums that parameters need and, where it
+    /// is wanted, the gradient with respect to the [`Self::inputs`], set or added.
     pub(super) fn pull_back(
         &self,
         inputs: &[T],
         (d_columns, width): (&mut [T], usize),
-        (d_inputs, mut write): (&mut [T], Write),
+        mut d_inputs: Option<(&mut [T], Write)>,
         sums: &mut RotorSums<T>,
     ) {
         scale_columns(d_columns, width, self.shares.as_deref());
@@ -139,20 +139,21 @@ impl<T: Scalar> Rotor<T> {
         let len = self.basis.dimension() * width;
         let mut d_one = Scratch::new(len);
         for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
-            let pairs = inputs.chunks_exact(len).zip(d_inputs.chunks_exact_mut(len));
-            for (i, (input, d_input)) in pairs.enumerate() {
+            for (i, input) in inputs.chunks_exact(len).enumerate() {
                 let pair = i * self.out.count + o;
                 let target = (&mut d_one[..], T::ONE, Write::Set);
                 self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, target);
                 self.basis.add_to_sums(input, &d_one, &mut sums.0[pair]);
+                let Some((d_inputs, write)) = &mut d_inputs else { continue };
+                let d_input = &mut d_inputs[i * len..][..len];
                 let (alpha, terms) = (self.alpha[pair], d_input.iter_mut().zip(&*d_one));
-                if write == Write::Set {
+                if *write == Write::Set {
                     terms.for_each(|(sum, &d)| *sum = alpha * d);
                 } else {
                     terms.for_each(|(sum, &d)| *sum += alpha * d);
                 }
             }
-            write = Write::Add;
+            d_inputs.iter_mut().for_each(|(_, write)| *write = Write::Add);
         }
     }
 
@@ -166,20 +167,22 @@ impl<T: Scalar> Rotor<T> {
     pub(super) fn add_grads(&self, sums: &RotorSums<T>, grads: &mut Grads<T>) {
         let count = self.coefficients();
         let [right_index, alpha_index] = if self.spec.single { [0, 1] } else { [1, 2] };
-        for (pair, ([left, right], sums)) in self.rotors().iter().zip(&sums.0).enumerate() {
-            let turns = self.basis.turns(sums);
+        let rotors = self.rotors().iter().enumerate().flat_map(|(pair, [left, right])| {
+            [(pair, Side::Left, left), (pair, Side::Right, right)]
+        });
+        let turns = parallel::map(rotors.collect(), |_, (pair, side, rotor)| {
             let alpha = self.alpha[pair].to_f64();
-            let back = |rotor: &SpinRotor<T>, turns: &[f64]| {
-                let scaled: Vec<f64> = turns.iter().map(|t| alpha * t).collect();
-                rotor.pull_back(&scaled)
-            };
-            for (index, rotor, turns) in
-                [(0, left, &turns.left), (right_index, right, &turns.right)]
-            {
-                let grad = &mut grads.get_mut(index)[pair * count..][..count];
-                grad.iter_mut().zip(back(rotor, turns)).for_each(|(g, d)| *g += T::from_f64(d));
-            }
-            grads.get_mut(alpha_index)[pair] += T::from_f64(turns.scale);
+            let mut turn = self.basis.turn(side, &sums.0[pair]);
+            turn.iter_mut().for_each(|t| *t *= alpha);
+            rotor.pull_back(&turn)
+        });
+        for (k, turn) in turns.iter().enumerate() {
+            let index = if k % 2 == 0 { 0 } else { right_index };
+            let grad = &mut grads.get_mut(index)[k / 2 * count..][..count];
+            grad.iter_mut().zip(turn).for_each(|(g, &d)| *g += T::from_f64(d));
+        }
+        for (grad, sums) in grads.get_mut(alpha_index).iter_mut().zip(&sums.0) {
+            *grad += T::from_f64(self.basis.scale(sums));
         }
     }
 }

@@ -144,7 +144,7 @@ impl<T: Scalar> RotorLayer<T> {
             let parts = self.around(k, activation).backward(here, moments, dy, &mut d_here);
             sums.alphas[k] += parts.weight;
             sums.slope += if self.activated { parts.slope } else { 0.0 };
-            let target = (&mut d_inputs[..], write);
+            let target = Some((&mut d_inputs[..], write));
             branch.rotor.pull_back(inputs, (&mut d_here, width), target, &mut sums.rotors[k]);
             write = Write::Add;
         }

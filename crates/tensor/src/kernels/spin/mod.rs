@@ -49,4 +49,4 @@ pub use basis::{BladeOrder, MAX_GENERATORS, SpinBasis, bivector_pairs, graded_bl
 pub use change::Chunk;
 pub use multivector::{product_of_simple_rotors, rotor_by_series};
 pub use rotor::{Side, SpinRotor, skew_matrix};
-pub use sandwich::{Sandwich, TurnSums, Turns};
+pub use sandwich::{Sandwich, TurnSums};

@@ -1,6 +1,6 @@
 //! The products `R X Sᴴ` on sheets, and the sums over a batch that gradients need.
 
-use super::basis::SpinBasis;
+use super::basis::{BlockForms, SpinBasis};
 use super::rotor::{Side, SpinRotor};
 use crate::kernels::elementwise;
 use crate::kernels::gemm::panels::Columns;
@@ -18,18 +18,8 @@ pub struct Sandwich<'a, T> {
     pub right: &'a SpinRotor<T>,
 }
 
-/// Gradients of one sandwich product with respect to further small turns: `exp(b) exp(t)`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Turns {
-    /// Of the left rotor, n (n - 1) / 2 numbers.
-    pub left: Vec<f64>,
-    /// Of the right rotor, n (n - 1) / 2 numbers.
-    pub right: Vec<f64>,
-    /// Sum of `x · dx` over the batch: the gradient of a factor before the product.
-    pub scale: f64,
-}
-
-/// Sums over a batch of the products of input and gradient, from which [`Turns`] follow.
+/// Sums over a batch of the products of input and gradient, from which gradients follow:
+/// [`SpinBasis::turn`] and [`SpinBasis::scale`].
 #[derive(Clone, Debug)]
 pub struct TurnSums<T> {
     /// For each block of rotors, (side, side), or the quaternions that these numbers hold where
@@ -119,29 +109,29 @@ impl SpinBasis {
         TurnSums { left: zeros(), right: zeros() }
     }
 
-    /// The gradients of small turns and of a scale.
+    /// The gradient with respect to a factor before the product: the sum of `x · dx` over the batch.
     #[must_use]
-    pub fn turns<T: Scalar>(&self, sums: &TurnSums<T>) -> Turns {
-        let scale = sums.left.iter().zip(&self.forms).map(|(sums, forms)| {
+    pub fn scale<T: Scalar>(&self, sums: &TurnSums<T>) -> f64 {
+        let blocks = sums.left.iter().zip(&self.forms);
+        let of_block = |(sums, forms): (&Mat<T>, &BlockForms)| {
             forms.identity.iter().map(|place| place.in_product(sums)).sum::<f64>()
-        });
-        Turns {
-            left: self.project(Side::Left, &sums.left),
-            right: self.project(Side::Right, &sums.right),
-            scale: self.weight * scale.sum::<f64>(),
-        }
+        };
+        self.weight * blocks.map(of_block).sum::<f64>()
     }
 
-    /// Inner products with all bivectors, summed over the blocks.
-    fn project<T: Scalar>(&self, side: Side, sums: &[Mat<T>]) -> Vec<f64> {
-        let mut turns = vec![0.0; self.bivectors[0].len()];
+    /// The gradients with respect to a further small turn of one rotor, `exp(b) exp(t)`: n (n - 1) / 2
+    /// numbers.
+    #[must_use]
+    pub fn turn<T: Scalar>(&self, side: Side, sums: &TurnSums<T>) -> Vec<f64> {
+        let mut turn = vec![0.0; self.bivectors[0].len()];
+        let sums = if side == Side::Left { &sums.left } else { &sums.right };
         for (sums, forms) in sums.iter().zip(&self.forms) {
             let forms = if side == Side::Left { &forms.left } else { &forms.right };
-            for (turn, form) in turns.iter_mut().zip(forms) {
+            for (turn, form) in turn.iter_mut().zip(forms) {
                 let product: f64 = form.iter().map(|place| place.in_product(sums)).sum();
                 *turn += self.weight * product;
             }
         }
-        turns
+        turn
     }
 }
