@@ -6,8 +6,11 @@ use linwright_tensor::{MatRef, Scalar, Scratch};
 
 /// Rows handled side by side. A block is filled up with zeros to a multiple of it.
 const LANES: usize = 16;
-/// Numbers of one block of rows, so that a few such blocks fit into the second-level cache.
+/// Numbers of one block of rows at most, so that a few such blocks fit into the second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 15;
+/// The same for blocks of more than two groups of [`LANES`]: from two on a block gains less by width
+/// than by cache.
+const WIDE_BLOCK_NUMBERS: usize = 1 << 14;
 /// Most groups of [`LANES`] side by side.
 const MOST_GROUPS: usize = 4;
 /// Most blocks whose gradients one thread sums in the operator's own precision.
@@ -25,7 +28,9 @@ pub(super) struct RowBlocks {
 impl RowBlocks {
     /// For vectors of `features` numbers, in at least so many groups of [`LANES`].
     pub(super) fn new(features: usize, groups: usize) -> Self {
-        Self { rows: (BLOCK_NUMBERS / features.max(1)).clamp(groups * LANES, MOST_GROUPS * LANES) }
+        let [wide, any] = [WIDE_BLOCK_NUMBERS, BLOCK_NUMBERS].map(|n| n / features.max(1));
+        let rows = wide.max(any.min(2 * LANES));
+        Self { rows: rows.clamp(groups * LANES, MOST_GROUPS * LANES) }
     }
 
     /// Vectors side by side for a block of `rows`: one group of [`LANES`], or pairs of groups.
