@@ -84,27 +84,31 @@ impl<T: Scalar> Job<T> for Columns<'_, '_, T> {
         let tile = registers::<V>(&mut memory, len);
         for start in (0..self.m.cols()).step_by(width) {
             let cols = (self.m.cols() - start).min(width);
-            let (inside, beyond) = tile.split_at_mut(self.m.rows());
-            numbers_of(beyond).fill(T::ZERO);
+            numbers_of(&mut tile[self.m.rows()..]).fill(T::ZERO);
             if cols == width {
-                V::run(Load { m: self.m.as_ref(), start, tile: inside });
-            } else {
-                numbers_of(inside).fill(T::ZERO);
-                for (i, numbers) in numbers_of(inside).chunks_exact_mut(width).enumerate() {
-                    numbers[..cols].copy_from_slice(&self.m.row(i)[start..]);
-                }
-            }
-            if cols == width {
+                V::run(Load { m: self.m.as_ref(), start, tile: &mut tile[..self.m.rows()] });
                 let powers = up_to_last(self.chain, tile);
                 let m = self.m.reborrow();
                 V::run(Store { m, start, tile, diagonal: self.chain.diagonal(0), powers });
             } else {
-                through(self.chain, tile);
-                let numbers = numbers_of(tile).chunks_exact(width);
-                for (i, numbers) in numbers.take(self.m.rows()).enumerate() {
-                    self.m.row_mut(i)[start..].copy_from_slice(&numbers[..cols]);
-                }
+                self.part(tile, start);
             }
+        }
+    }
+}
+
+impl<T: Scalar> Columns<'_, '_, T> {
+    /// The columns from `start` on, fewer than a tile has: those beyond are zero.
+    fn part<V: Lanes<Number = T>>(&mut self, tile: &mut [Complex<V>], start: usize) {
+        let (width, rows, cols) = (2 * V::WIDTH, self.m.rows(), self.m.cols() - start);
+        let numbers = numbers_of(&mut tile[..rows]);
+        numbers.fill(T::ZERO);
+        for (i, numbers) in numbers.chunks_exact_mut(width).enumerate() {
+            numbers[..cols].copy_from_slice(&self.m.row(i)[start..]);
+        }
+        through(self.chain, tile);
+        for (i, numbers) in numbers_of(tile).chunks_exact(width).take(rows).enumerate() {
+            self.m.row_mut(i)[start..].copy_from_slice(&numbers[..cols]);
         }
     }
 }

@@ -99,12 +99,21 @@ impl SpinBasis {
         }
     }
 
+    /// Rows of the sums of one block, of which each has [`Self::side`] numbers.
+    fn rows_of_sums(&self) -> usize {
+        if self.is_quaternionic() { self.side() / 4 } else { self.side() }
+    }
+
+    /// Numbers of all sums.
+    #[must_use]
+    pub fn numbers_of_sums(&self) -> usize {
+        2 * self.bivectors.len() * self.rows_of_sums() * self.side()
+    }
+
     /// No sums yet.
     #[must_use]
     pub fn turn_sums<T: Scalar>(&self) -> TurnSums<T> {
-        let side = self.side();
-        let rows = if self.is_quaternionic() { side / 4 } else { side };
-        let one = Mat::zeros(rows, side);
+        let one = Mat::zeros(self.rows_of_sums(), self.side());
         let zeros = || vec![one.clone(); self.bivectors.len()];
         TurnSums { left: zeros(), right: zeros() }
     }
