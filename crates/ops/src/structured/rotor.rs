@@ -41,6 +41,7 @@ use linwright_tensor::kernels::spin::{BladeOrder, MAX_GENERATORS, Side, SpinBasi
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// How bivectors are drawn.
@@ -247,14 +248,14 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         assert_eq!(dy.cols(), self.out.features, "output of a rotor");
         self.rotors();
         let piece = self.blocks().rows_of_piece(x.rows());
-        let parts = row_pieces::each_piece(piece, x.rows(), dx, |rows, dx| {
+        let work = |rows: Range<usize>, dx: Option<MatMut<'_, T>>| {
             let [x, dy] = [x, dy].map(|all| all.rows_range(rows.start, rows.len()));
             self.backward_piece(x, dy, dx)
-        });
-        let mut parts = parts.into_iter();
-        if let Some(mut total) = parts.next() {
-            parts.for_each(|part| total.add(&part));
-            self.add_grads(&total, grads);
+        };
+        let (pieces, numbers) = ((piece, x.rows()), self.numbers_of_sums());
+        let sums = row_pieces::sum_of_pieces(pieces, dx, numbers, work, RotorSums::add);
+        if let Some(sums) = sums {
+            self.add_grads(&sums, grads);
         }
     }
 

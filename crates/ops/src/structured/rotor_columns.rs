@@ -120,6 +120,11 @@ impl<T: Scalar> Rotor<T> {
         self.recover(self.inp, (&mut inputs, width), undone);
     }
 
+    /// Numbers of [`Self::sums`].
+    pub(super) fn numbers_of_sums(&self) -> usize {
+        self.pairs() * self.basis.numbers_of_sums()
+    }
+
     /// Sums of no rows.
     pub(super) fn sums(&self) -> RotorSums<T> {
         RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())

@@ -37,6 +37,7 @@ use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{MatMut, MatRef, RngKey, Scalar, parallel};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Elementwise nonlinearities of a [`RotorNetwork`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -373,16 +374,18 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         assert_eq!(dy.cols(), self.shape.out, "output of a rotor network");
         let (blocks, rows) = (self.blocks(), dy.rows());
         let piece = blocks.rows_of_piece(rows);
-        let parts = row_pieces::each_piece(piece, rows, dx, |rows, dx| {
+        let work = |rows: Range<usize>, dx: Option<MatMut<'_, T>>| {
             let saved = |block: usize| tape.saved(0).row(rows.start / blocks.rows + block);
             self.backward_piece(dy.rows_range(rows.start, rows.len()), dx, saved)
-        });
-        let total = parts.into_iter().reduce(|mut total, part| {
-            total.iter_mut().zip(&part).for_each(|(total, part)| total.add(part));
-            total
-        });
-        if let Some(total) = total {
-            self.add_grads(&total, grads);
+        };
+        let add = |sums: &mut Vec<LayerSums<T>>, next: &Vec<LayerSums<T>>| {
+            sums.iter_mut().zip(next).for_each(|(sums, next)| sums.add(next));
+        };
+        let rotors = self.layers.iter().flat_map(|layer| &layer.branches);
+        let numbers = rotors.map(|branch| branch.rotor.numbers_of_sums()).sum();
+        let sums = row_pieces::sum_of_pieces((piece, rows), dx, numbers, work, add);
+        if let Some(sums) = sums {
+            self.add_grads(&sums, grads);
         }
     }
 

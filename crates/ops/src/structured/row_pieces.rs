@@ -12,6 +12,9 @@ const PIECES: usize = 16;
 /// second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 17;
 
+/// Numbers of all sums of pieces that wait to be added, at most, if each thread has one of them.
+const WAITING: usize = 1 << 22;
+
 /// One block of rows of a backward pass.
 pub(super) struct Block<'a, T> {
     /// Which of all blocks it is.
@@ -60,17 +63,33 @@ pub(super) fn forward_and_keep<T: Scalar>(
     });
 }
 
-/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`.
-pub(super) fn each_piece<T: Scalar, R: Send>(
-    piece: usize,
-    rows: usize,
+/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`, and adds what
+/// it gives, so many `numbers` each, in the order of the pieces; none without rows.
+pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
+    (piece, rows): (usize, usize),
     dx: Option<MatMut<'_, T>>,
-    work: impl Fn(Range<usize>, Option<MatMut<'_, T>>) -> R + Sync + Send,
-) -> Vec<R> {
+    numbers: usize,
+    work: impl Fn(Range<usize>, Option<MatMut<'_, T>>) -> S + Sync + Send,
+    add: impl Fn(&mut S, &S),
+) -> Option<S> {
     let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
     let starts = (0..rows).step_by(piece);
-    let pieces = starts.map(|start| (start..rows.min(start + piece), d_pieces.next())).collect();
-    parallel::map(pieces, |_, (rows, dx)| work(rows, dx))
+    let mut pieces = starts.map(|start| (start..rows.min(start + piece), d_pieces.next()));
+    // The order of additions is the same, however many wait for them.
+    let at_once = (WAITING / numbers.max(1)).max(parallel::threads());
+    let mut sums: Option<S> = None;
+    loop {
+        let now: Vec<_> = pieces.by_ref().take(at_once).collect();
+        if now.is_empty() {
+            return sums;
+        }
+        for next in parallel::map(now, |_, (rows, dx)| work(rows, dx)) {
+            match &mut sums {
+                Some(sums) => add(sums, &next),
+                None => sums = Some(next),
+            }
+        }
+    }
 }
 
 /// Runs `work` on every block of at most `block` rows, and adds up what it adds to the gradients.
@@ -119,8 +138,9 @@ fn add_flat<T: Scalar>(grads: &mut Grads<T>, mut flat: &[T]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
-    use linwright_tensor::{Mat, MatRef, RngKey};
+    use super::*;
+    use crate::{Op, OpSpec, Shape};
+    use linwright_tensor::{Mat, RngKey};
 
     const ROWS: usize = 1100;
     const SHAPE: Shape = Shape { out: 16, inp: 16 };
@@ -138,6 +158,21 @@ mod tests {
         let args = Backward { x, dy, tape: &tape, dx: Some(dx.view_mut()), grads };
         op.map().backward(args, &mut ws);
         dx.into_vec()
+    }
+
+    #[test]
+    fn pieces_are_added_in_their_order_however_many_wait() {
+        for numbers in [1, WAITING / 3, usize::MAX] {
+            let work = |rows: Range<usize>, dx: Option<MatMut<'_, f64>>| {
+                assert_eq!(dx.unwrap().rows(), rows.len());
+                vec![rows]
+            };
+            let add = |sums: &mut Vec<Range<usize>>, next: &Vec<_>| sums.extend_from_slice(next);
+            let mut dx = Mat::zeros(23, 1);
+            let pieces = sum_of_pieces((5, 23), Some(dx.view_mut()), numbers, work, add);
+            assert_eq!(pieces.unwrap(), [0..5, 5..10, 10..15, 15..20, 20..23], "{numbers}");
+            assert_eq!(sum_of_pieces((5, 0), None, numbers, work, add), None, "no rows");
+        }
     }
 
     /// Many blocks, several in a piece, against a batch that is cut elsewhere.
