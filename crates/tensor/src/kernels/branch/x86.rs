@@ -185,9 +185,9 @@ macro_rules! kernels {
                 let mut total = [zero; REGISTERS];
                 let mut along = [zero; REGISTERS];
                 for (k, at) in (run.first..x.len()).step_by(run.step).enumerate() {
+                    let from = run.source(k);
                     // SAFETY: the caller's contract.
-                    let (x, dy) =
-                        unsafe { (registers(&x[at]), registers(dy.get_unchecked(run.source(k)))) };
+                    let (x, dy) = unsafe { (registers(&x[at]), registers(dy.get_unchecked(from))) };
                     for r in 0..REGISTERS {
                         let v = $mul($sub(x[r], mean[r]), scale[r]);
                         let factor = $choose(v, one, slope);

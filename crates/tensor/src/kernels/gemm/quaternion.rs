@@ -19,6 +19,7 @@
     unsafe_code,
     reason = "registers are loaded and stored through raw pointers; bounds are checked here"
 )]
+#![allow(clippy::needless_range_loop, reason = "indices keep sums in registers, iterators do not")]
 
 use super::panels::Columns;
 use super::{Arg, Write};
@@ -283,7 +284,6 @@ struct Multiply<const ROWS: usize> {
 impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
     type Output = ();
 
-    // Indices keep the products in registers, iterators would not.
     #[inline(always)]
     fn run(self) {
         let Self { size, mut panel, mut sums, into, scale: (alpha, add) } = self;

@@ -8,6 +8,7 @@
     unsafe_code,
     reason = "registers are loaded through raw pointers; bounds are checked before"
 )]
+#![allow(clippy::needless_range_loop, reason = "indices keep sums in registers, iterators do not")]
 
 use super::panels::Columns;
 use super::quaternion::Rows;
@@ -69,7 +70,6 @@ struct Tiles<'a, 's, T, const SIDE: usize>(Products<'a, 's, T>);
 impl<V: Lanes, const SIDE: usize> Pass<V> for Tiles<'_, '_, V::Number, SIDE> {
     type Output = ();
 
-    // Indices keep the sums in registers, iterators would not.
     #[inline(always)]
     fn run(mut self) {
         let size = self.0.sums.rows();
