@@ -11,8 +11,7 @@ const PIECES: usize = 16;
 /// Numbers of the features of one block: with its intermediate results it then stays in the
 /// second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 17;
-
-/// Numbers of all sums of pieces that wait to be added, at most, if each thread has one of them.
+/// Numbers of sums that wait to be added, where they are more than those of one piece a thread.
 const WAITING: usize = 1 << 22;
 
 /// One block of rows of a backward pass.

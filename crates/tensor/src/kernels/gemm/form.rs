@@ -1,7 +1,7 @@
 //! A small matrix that maps many columns, ready in both directions.
 
 use super::panels::{Columns, Panels};
-use super::quaternion::{Components, Quaternions};
+use super::quaternion::{Quaternions, Rows};
 use super::sums::add_products;
 use super::{Arg, Write, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar};
@@ -23,7 +23,7 @@ pub enum Direction {
 pub(in crate::kernels) struct Form<T> {
     matrix: Mat<T>,
     /// Where its rows and columns are those of quaternions.
-    components: Option<Components>,
+    quaternions: Option<Rows>,
     forward: OnceLock<Packed>,
     back: OnceLock<Packed>,
 }
@@ -38,8 +38,8 @@ enum Packed {
 }
 
 impl Packed {
-    fn new(matrix: Arg<'_, f32>, components: Option<Components>) -> Self {
-        if let Some(quaternions) = components.and_then(|c| Quaternions::new(matrix, c)) {
+    fn new(matrix: Arg<'_, f32>, quaternions: Option<Rows>) -> Self {
+        if let Some(quaternions) = quaternions.and_then(|rows| Quaternions::new(matrix, rows)) {
             return Self::Quaternions(quaternions);
         }
         Panels::new(matrix).map_or(Self::Nothing, Self::Panels)
@@ -48,13 +48,12 @@ impl Packed {
 
 impl<T: Scalar> Form<T> {
     pub(in crate::kernels) fn new(matrix: Mat<T>) -> Self {
-        Self { matrix, components: None, forward: OnceLock::new(), back: OnceLock::new() }
+        Self { matrix, quaternions: None, forward: OnceLock::new(), back: OnceLock::new() }
     }
 
-    /// Of a square matrix that multiplies quaternions, which takes half as long; any other one is
-    /// taken as [`Self::new`] does.
-    pub(in crate::kernels) fn of_quaternions(matrix: Mat<T>, components: Components) -> Self {
-        Self { components: Some(components), ..Self::new(matrix) }
+    /// Of a square matrix that multiplies quaternions which stand so: that takes half as long.
+    pub(in crate::kernels) fn of_quaternions(matrix: Mat<T>, rows: Rows) -> Self {
+        Self { quaternions: Some(rows), ..Self::new(matrix) }
     }
 
     /// Whether products are those of quaternions.
@@ -79,7 +78,7 @@ impl<T: Scalar> Form<T> {
             Direction::Forward => &self.forward,
             Direction::Back => &self.back,
         };
-        packed.get_or_init(|| Packed::new(self.arg(direction).of_scalar(), self.components))
+        packed.get_or_init(|| Packed::new(self.arg(direction).of_scalar(), self.quaternions))
     }
 
     /// `y = scale M x` or `y += scale M x`, or the transpose, for columns that lie alike in both.

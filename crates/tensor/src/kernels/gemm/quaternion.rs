@@ -123,9 +123,9 @@ fn sums_of([a, b, c, d]: [f32; 4]) -> [[f32; SUMS / 2]; 2] {
 }
 
 impl Quaternions {
-    /// None if the square `matrix` does not multiply quaternions, or on machines without vector
+    /// Of a square matrix that multiplies quaternions which stand so; none on machines without vector
     /// registers of our own.
-    pub(in crate::kernels) fn new(matrix: Arg<'_, f32>, components: Components) -> Option<Self> {
+    pub(in crate::kernels) fn new(matrix: Arg<'_, f32>, rows: Rows) -> Option<Self> {
         // Two registers of four components each: 24 of 32 registers hold three rows, 8 of 16 one.
         let most = match Instructions::here() {
             Instructions::Common => return None,
@@ -138,13 +138,13 @@ impl Quaternions {
             Arg::Plain(matrix) => matrix.to_mat(),
             Arg::Transposed(matrix) => matrix.to_mat().transpose(),
         };
-        Self::in_panels(most, &matrix, components)
+        Some(Self::in_panels(most, &matrix, rows))
     }
 
-    fn in_panels(most: usize, matrix: &Mat<f32>, components: Components) -> Option<Self> {
+    fn in_panels(most: usize, matrix: &Mat<f32>, rows: Rows) -> Self {
         assert_eq!(matrix.rows(), matrix.cols(), "rows and columns of a square matrix");
-        let rows = Rows::of(matrix, components).filter(|_| matrix.rows() >= 4)?;
         let size = matrix.rows() / 4;
+        debug_assert!(rows.fit(matrix, size), "a matrix that multiplies quaternions");
         let mut data = Vec::with_capacity(size * size * SUMS);
         for (first, height) in panels(size, most) {
             for (part, k) in (0..2).flat_map(|part| (0..size).map(move |k| (part, k))) {
@@ -153,7 +153,7 @@ impl Quaternions {
                 }
             }
         }
-        Some(Self { size, most, rows, data })
+        Self { size, most, rows, data }
     }
 
     /// Whether [`Self::apply`] can do these columns.
@@ -399,7 +399,8 @@ mod tests {
             for components in [Components::Inside, Components::Outside] {
                 for left in [false, true] {
                     let matrix = matrix(size, components, left);
-                    let packed = Quaternions::in_panels(most, &matrix, components).unwrap();
+                    let rows = Rows::of(&matrix, components).unwrap();
+                    let packed = Quaternions::in_panels(most, &matrix, rows);
                     // Pairs of registers along a row or across groups, of every machine's width.
                     for (groups, run) in [(1, 64), (3, 32), (4, 16), (2, 8), (4, 4), (2, 1)] {
                         in_runs(&packed, &matrix, groups, run);

@@ -95,7 +95,7 @@ pub struct SpinBasis {
     /// The same as real matrices, for each block.
     pub(super) forms: Vec<BlockForms>,
     /// Where the left and the right rotor find quaternions, if they are matrices of such.
-    pub(super) quaternions: Option<[Rows; 2]>,
+    quaternions: Option<[Rows; 2]>,
 }
 
 /// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors; of
@@ -190,7 +190,8 @@ impl SpinBasis {
             quaternions: None,
         };
         let sides = [Side::Left, Side::Right];
-        basis.quaternions = basis.is_quaternionic().then(|| sides.map(|side| basis.rows_of(side)));
+        basis.quaternions =
+            basis.is_quaternionic().then(|| sides.map(|side| basis.find_quaternions(side)));
         basis.forms = (0..blocks).map(|block| basis.block_forms(block)).collect();
         basis.sheets = drafts.iter().map(|draft| basis.sheet(draft)).collect();
         basis
@@ -263,10 +264,9 @@ impl SpinBasis {
     fn block_forms(&self, block: usize) -> BlockForms {
         let form = |pauli, side| {
             let entries = self.sparse_form(pauli, side);
-            let Some([left, right]) = self.quaternions else {
+            let Some(rows) = self.quaternions(side) else {
                 return entries;
             };
-            let rows = if side == Side::Left { left } else { right };
             entries.into_iter().filter_map(|entry| entry.of_first_component(rows)).collect()
         };
         let of = |side| self.bivectors[block].iter().map(|&pauli| form(pauli, side)).collect();
@@ -274,8 +274,12 @@ impl SpinBasis {
         BlockForms { identity, left: of(Side::Left), right: of(Side::Right) }
     }
 
-    /// Where the rotors of one side find quaternions.
-    fn rows_of(&self, side: Side) -> Rows {
+    /// Where the rotors of one side find quaternions, if they are matrices of such.
+    pub(super) fn quaternions(&self, side: Side) -> Option<Rows> {
+        self.quaternions.map(|[left, right]| if side == Side::Left { left } else { right })
+    }
+
+    fn find_quaternions(&self, side: Side) -> Rows {
         let mut rotor = Mat::zeros(self.side(), self.side());
         for (k, &pauli) in self.bivectors[0].iter().enumerate() {
             let entries = self.sparse_form(pauli, side);

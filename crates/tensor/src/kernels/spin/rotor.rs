@@ -79,10 +79,9 @@ impl SpinBasis {
     }
 
     fn packed<T: Scalar>(&self, matrix: Mat<T>, side: Side) -> Form<T> {
-        if self.is_quaternionic() {
-            Form::of_quaternions(matrix, side.components())
-        } else {
-            Form::new(matrix)
+        match self.quaternions(side) {
+            Some(rows) => Form::of_quaternions(matrix, rows),
+            None => Form::new(matrix),
         }
     }
 

@@ -87,14 +87,16 @@ impl SpinBasis {
         let [of_left, of_right] = self.columns_of_sheet(width);
         let pairs = x.chunks_exact(sheet_len).zip(dx.chunks_exact(sheet_len));
         for (sheet, (x, dx)) in self.sheets.iter().zip(pairs) {
-            let left = sums.left[sheet.left].view_mut();
-            let right = sums.right[sheet.right].view_mut();
-            if let Some([on_left, on_right]) = self.quaternions {
-                quaternion_sums::add_products((dx, x), of_left, on_left, left);
-                quaternion_sums::add_products((dx, x), of_right, on_right, right);
-            } else {
-                add_products((dx, x), of_left, left);
-                add_products((dx, x), of_right, right);
+            for (side, columns, sums) in [
+                (Side::Left, of_left, &mut sums.left[sheet.left]),
+                (Side::Right, of_right, &mut sums.right[sheet.right]),
+            ] {
+                match self.quaternions(side) {
+                    Some(rows) => {
+                        quaternion_sums::add_products((dx, x), columns, rows, sums.view_mut());
+                    }
+                    None => add_products((dx, x), columns, sums.view_mut()),
+                }
             }
         }
     }
