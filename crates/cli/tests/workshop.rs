@@ -2,7 +2,7 @@
 
 use linwright::model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright::model::tokenizer::train::train_bpe;
-use linwright::model::{Decoder, DecoderConfig};
+use linwright::model::{Transformer, TransformerConfig};
 use linwright::tensor::RngKey;
 use serde_json::{Value, json};
 use std::fs;
@@ -181,8 +181,8 @@ fn save_model(dir: &Path, texts: &[String]) {
         "max_position_embeddings": POSITIONS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1,
     });
-    let config = DecoderConfig::from_json(&config).unwrap();
-    let mut decoder = Decoder::random(config, RngKey::new(1));
+    let config = TransformerConfig::from_json(&config).unwrap();
+    let mut decoder = Transformer::random(config, RngKey::new(1));
     // Large enough weights that replacing some of them shows in the perplexity.
     decoder.for_each_param_mut(&mut |name, values| {
         if name.ends_with("proj.weight") {

@@ -10,7 +10,7 @@ use crate::methods::Evidence;
 use crate::samples::{RowWriter, Samples};
 use crate::{CompressError, Monitor, Needs};
 use linwright_measure::stats::SiteStats;
-use linwright_model::{Batch, Decoder};
+use linwright_model::{Batch, Transformer};
 use linwright_ops::{LinearSlot, NoProbe, Probe, Shape, SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ struct Hidden {
 /// The two models of a study and where their hidden states stand.
 #[derive(Debug)]
 pub struct Lockstep<'a> {
-    original: &'a Decoder,
+    original: &'a Transformer,
     calibration: &'a Calibration,
     bounds: Bounds,
     /// Layers of the edited model that differ from the original.
@@ -69,7 +69,7 @@ pub struct Lockstep<'a> {
 impl<'a> Lockstep<'a> {
     /// Starts with an unedited model.
     #[must_use]
-    pub fn new(original: &'a Decoder, calibration: &'a Calibration, bounds: Bounds) -> Self {
+    pub fn new(original: &'a Transformer, calibration: &'a Calibration, bounds: Bounds) -> Self {
         Self { original, calibration, bounds, edited: Vec::new(), cache: None }
     }
 
@@ -87,7 +87,7 @@ impl<'a> Lockstep<'a> {
     /// If the model fails, a number is not finite, or the caller interrupts.
     pub fn capture(
         &mut self,
-        edited: &Decoder,
+        edited: &Transformer,
         layer: usize,
         sites: &[SiteId],
         needs: Needs,
@@ -131,7 +131,7 @@ impl<'a> Lockstep<'a> {
     /// original one. While the two are the same up to and in this layer, one pass shows both.
     fn look<'b>(
         &self,
-        edited: &Decoder,
+        edited: &Transformer,
         batch: &Batch,
         mut hidden: Hidden,
         (layer, sites): (usize, &'b [SiteId]),
@@ -154,7 +154,7 @@ impl<'a> Lockstep<'a> {
     /// Brings hidden states from one layer to another, running what the models share once.
     fn advance(
         &self,
-        edited: &Decoder,
+        edited: &Transformer,
         batch: &Batch,
         hidden: &mut Hidden,
         layers: std::ops::Range<usize>,
@@ -347,18 +347,21 @@ mod tests {
     use super::*;
     use crate::Silent;
     use crate::calibration::Split;
-    use linwright_model::DecoderConfig;
+    use linwright_model::TransformerConfig;
     use linwright_ops::{LowRankSpec, OpSpec};
     use linwright_tensor::RngKey;
 
-    fn model() -> Decoder {
+    fn model() -> Transformer {
         let config = serde_json::json!({
             "model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
             "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1,
             "hidden_act": "silu", "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
             "tie_word_embeddings": true, "vocab_size": 40,
         });
-        Decoder::random(DecoderConfig::from_json(&config).expect("is valid"), RngKey::new(2))
+        Transformer::random(
+            TransformerConfig::from_json(&config).expect("is valid"),
+            RngKey::new(2),
+        )
     }
 
     fn calibration() -> Calibration {
@@ -372,14 +375,14 @@ mod tests {
     }
 
     /// Puts an operator of rank 2 in place of a weight.
-    fn edit(model: &mut Decoder, site: &SiteId) {
+    fn edit(model: &mut Transformer, site: &SiteId) {
         let slot = model.slot_mut(site).expect("is a slot");
         let op = OpSpec::LowRank(LowRankSpec { rank: 2 }).random(slot.shape(), RngKey::new(9));
         slot.replace(op.expect("exists")).expect("fits");
     }
 
     /// The rows that reach a site, and those that leave it, over all windows.
-    fn naive(model: &Decoder, calibration: &Calibration, site: &SiteId) -> [Vec<f32>; 2] {
+    fn naive(model: &Transformer, calibration: &Calibration, site: &SiteId) -> [Vec<f32>; 2] {
         struct Rows<'a>(&'a SiteId, [Vec<f32>; 2]);
         impl Probe for Rows<'_> {
             fn wants(&self, site: &SiteId) -> bool {

@@ -4,7 +4,7 @@ use crate::CompressError;
 use crate::calibration::Calibration;
 use crate::methods::{MethodSpec, Needs};
 use crate::pipeline::{LayerEdit, Plan};
-use linwright_model::Decoder;
+use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ pub struct Estimate {
 /// As [`Plan::sites`].
 pub fn estimate(
     plan: &Plan,
-    model: &Decoder,
+    model: &Transformer,
     calibration: &Calibration,
 ) -> Result<Estimate, CompressError> {
     let tokens = calibration.tokens() as f64;

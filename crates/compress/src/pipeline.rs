@@ -5,7 +5,7 @@ use crate::capture::{Bounds, Lockstep, SiteCapture};
 use crate::fit_store::{Fingerprint, FitStore};
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::{CompressError, FitError, Monitor};
-use linwright_model::Decoder;
+use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, SiteId, Sites};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
@@ -86,7 +86,7 @@ pub struct SiteOutcome {
 #[derive(Clone, Debug)]
 pub struct Edited {
     /// The model.
-    pub model: Decoder,
+    pub model: Transformer,
     /// Every site that was edited, in order.
     pub sites: Vec<SiteOutcome>,
 }
@@ -108,7 +108,7 @@ impl Plan {
     /// # Errors
     /// A layer out of range, a role that the layer lacks, roles of an edit that read different
     /// inputs, options without sense, or a budget that does not suit a shape.
-    pub fn sites(&self, model: &Decoder) -> Result<Vec<LayerEdit<'_>>, CompressError> {
+    pub fn sites(&self, model: &Transformer) -> Result<Vec<LayerEdit<'_>>, CompressError> {
         for edit in &self.edits {
             check_inputs(&edit.roles)?;
             edit.method
@@ -137,7 +137,7 @@ impl Plan {
     }
 }
 
-fn find(model: &Decoder, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
+fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
     let mut slots = model.slots().into_iter();
     let found = slots.find(|slot| slot.layer() == Some(layer) && slot.role() == role);
     found.ok_or_else(|| CompressError::Role { layer, role: role.to_string() })
@@ -151,7 +151,7 @@ fn find(model: &Decoder, layer: usize, role: Role) -> Result<&LinearSlot, Compre
 /// # Errors
 /// [`CompressError`].
 pub fn apply(
-    original: &Decoder,
+    original: &Transformer,
     calibration: &Calibration,
     plan: &Plan,
     context: &Context<'_>,
@@ -288,7 +288,7 @@ impl Control for Forward<'_> {
 }
 
 fn put(
-    model: &mut Decoder,
+    model: &mut Transformer,
     id: &SiteId,
     edit: &Edit,
     fit: Fit,

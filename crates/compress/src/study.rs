@@ -18,7 +18,7 @@ use linwright_measure::evaluate::{
     EvaluationError, Hooks, Progress, Request, RunOptions, Subject, Task, TaskResult, evaluate,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
-use linwright_model::Decoder;
+use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_tensor::RngKey;
@@ -193,7 +193,7 @@ pub fn fingerprint(recipe: &Recipe, inputs: &Inputs<'_>, data: &[String]) -> Fin
 ///
 /// # Errors
 /// As [`Plan::sites`].
-pub fn check(recipe: &Recipe, model: &Decoder) -> Result<(), CompressError> {
+pub fn check(recipe: &Recipe, model: &Transformer) -> Result<(), CompressError> {
     for table in &recipe.tables {
         for row in &table.methods {
             for layers in &table.layers {
@@ -327,7 +327,11 @@ fn one_cell(
     })
 }
 
-fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> ParameterCounts {
+fn parameters(
+    original: &Transformer,
+    edited: &Edited,
+    targets: &[&SiteOutcome],
+) -> ParameterCounts {
     ParameterCounts {
         targeted: targets.iter().map(|site| site.parameters as u64).sum(),
         targeted_dense: targets.iter().map(|site| site.dense_parameters as u64).sum(),
@@ -341,7 +345,7 @@ fn parameters(original: &Decoder, edited: &Edited, targets: &[&SiteOutcome]) -> 
 /// # Errors
 /// [`EvaluationError`].
 pub fn measure(
-    decoder: &Decoder,
+    decoder: &Transformer,
     tokenizer: &Tokenizer,
     tasks: &[Box<dyn Task>],
     monitor: &mut dyn Monitor,

@@ -13,7 +13,7 @@ use linwright_model::families::FAMILIES;
 use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
-use linwright_model::{ConfigError, Decoder, DecoderConfig};
+use linwright_model::{ConfigError, Transformer, TransformerConfig};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{RngKey, atomic, parallel};
 use linwright_train::{
@@ -230,7 +230,7 @@ impl Prepared {
         &self,
         checkpoint: Option<&Path>,
         control: &mut dyn Control,
-    ) -> Result<(Decoder, Outcome), PocketError> {
+    ) -> Result<(Transformer, Outcome), PocketError> {
         let key = RngKey::new(self.recipe.world.seed).fold("pocket");
         let mut decoder = start(config(self.recipe.vocab)?, key.fold("weights"));
         let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
@@ -264,7 +264,7 @@ impl Prepared {
     /// [`PocketError`]; what was there before stays if the model cannot be written.
     pub fn write(
         &self,
-        decoder: &Decoder,
+        decoder: &Transformer,
         outcome: &Outcome,
         out: &Path,
         force: bool,
@@ -325,8 +325,8 @@ impl Prepared {
 }
 
 /// The shape of the model.
-fn config(vocab: usize) -> Result<DecoderConfig, ConfigError> {
-    DecoderConfig::from_json(&json!({
+fn config(vocab: usize) -> Result<TransformerConfig, ConfigError> {
+    TransformerConfig::from_json(&json!({
         "architectures": [FAMILIES[0].architecture],
         "model_type": FAMILIES[0].model_type,
         "hidden_size": 256,
@@ -353,11 +353,11 @@ const COPY: f32 = 0.1;
 /// value, head by head, so that a head begins by passing on what it sees; a small model otherwise
 /// needs millions of tokens before it finds out that names are to be repeated. Source: Trockman and
 /// Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to images.
-fn start(config: DecoderConfig, key: RngKey) -> Decoder {
+fn start(config: TransformerConfig, key: RngKey) -> Transformer {
     let residual = 1.0 / (2.0 * config.layers as f64).sqrt();
     let (group, head_dim) = (config.heads / config.kv_heads, config.head_dim);
     let mut value = Vec::new();
-    let made = Decoder::from_tensors::<Infallible>(config, &mut |name, shape| {
+    let made = Transformer::from_tensors::<Infallible>(config, &mut |name, shape| {
         let count = shape.iter().product();
         let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
         let writes = name.contains("o_proj") || name.contains("down_proj");

@@ -10,7 +10,7 @@ use fields::Fields;
 /// All that determines the architecture of a decoder, checked: sizes are positive and bounded, so
 /// that their products cannot overflow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecoderConfig {
+pub struct TransformerConfig {
     /// The family, which is needed to write the configuration.
     pub family: &'static Family,
     /// Features of the residual stream.
@@ -99,7 +99,7 @@ mod limit {
     pub(super) const POSITIONS: usize = 1 << 31;
 }
 
-impl DecoderConfig {
+impl TransformerConfig {
     /// Reads and checks a `config.json`. Defaults of absent fields are those of the family's
     /// configuration class in transformers; sizes have none.
     ///

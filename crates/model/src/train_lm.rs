@@ -7,8 +7,8 @@
 //! The loop, the optimiser and checkpoints are those of `linwright-train`; this is the step.
 
 use crate::batch::Batch;
-use crate::decoder::{Decoder, DecoderGrads, TrainingMemory};
 use crate::error::ModelError;
+use crate::transformer::{TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::NoProbe;
 use linwright_tensor::RngKey;
 use std::ops::Range;
@@ -99,11 +99,11 @@ pub struct Trained<'a> {
 /// A decoder in training.
 #[derive(Debug)]
 pub struct LanguageModeling<'a> {
-    decoder: &'a mut Decoder,
+    decoder: &'a mut Transformer,
     train: &'a Documents,
     validation: &'a Documents,
     batching: Batching,
-    grads: DecoderGrads,
+    grads: TransformerGrads,
     memory: TrainingMemory,
     epoch: Option<Epoch>,
 }
@@ -123,13 +123,13 @@ impl<'a> LanguageModeling<'a> {
     /// If there is no training document.
     #[must_use]
     pub fn new(
-        decoder: &'a mut Decoder,
+        decoder: &'a mut Transformer,
         train: &'a Documents,
         validation: &'a Documents,
         batching: Batching,
     ) -> Self {
         assert!(!train.is_empty(), "training without documents");
-        let grads = DecoderGrads::zeros(decoder);
+        let grads = TransformerGrads::zeros(decoder);
         let memory = TrainingMemory::default();
         Self { decoder, train, validation, batching, grads, memory, epoch: None }
     }
@@ -222,17 +222,17 @@ fn pack(documents: &Documents, order: &[u32]) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DecoderConfig;
+    use crate::config::TransformerConfig;
     use serde_json::json;
 
-    fn decoder() -> Decoder {
-        let config = DecoderConfig::from_json(&json!({
+    fn decoder() -> Transformer {
+        let config = TransformerConfig::from_json(&json!({
             "model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
             "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
             "hidden_act": "silu", "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
             "tie_word_embeddings": true, "vocab_size": 12
         }));
-        Decoder::random(config.unwrap(), RngKey::new(4))
+        Transformer::random(config.unwrap(), RngKey::new(4))
     }
 
     fn documents() -> Documents {

@@ -1,7 +1,7 @@
 //! A small model in a directory, for the tests of checkpoints.
 
 use linwright_model::checkpoint::{Form, SaveOptions, SavedModel, Source, save};
-use linwright_model::{Batch, Decoder, DecoderConfig};
+use linwright_model::{Batch, Transformer, TransformerConfig};
 use linwright_ops::NoProbe;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
@@ -32,9 +32,9 @@ pub(crate) fn tokenizer_json(count: usize) -> Value {
 }
 
 /// The model and what a directory of it holds besides weights.
-pub(crate) fn small_model() -> (Decoder, Source) {
-    let config = DecoderConfig::from_json(&config_json()).unwrap();
-    let decoder = Decoder::random(config, RngKey::new(5));
+pub(crate) fn small_model() -> (Transformer, Source) {
+    let config = TransformerConfig::from_json(&config_json()).unwrap();
+    let decoder = Transformer::random(config, RngKey::new(5));
     let companions = vec![
         ("tokenizer.json".to_owned(), tokenizer_json(11).to_string().into_bytes()),
         ("generation_config.json".to_owned(), b"{\"temperature\": 0.5}\n".to_vec()),
@@ -51,7 +51,7 @@ pub(crate) fn save_small(dir: &Path) -> SavedModel {
 }
 
 /// Logits of one sequence.
-pub(crate) fn logits(decoder: &Decoder, tokens: &[u32]) -> Mat<f32> {
+pub(crate) fn logits(decoder: &Transformer, tokens: &[u32]) -> Mat<f32> {
     let batch = Batch::new(&[tokens]);
     let mut hidden = decoder.embed(&batch).unwrap();
     let layers = 0..decoder.config().layers;

@@ -236,8 +236,9 @@ fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
     let (_, mut source) = small_model();
     source.config.insert("tie_word_embeddings".into(), json!(true));
     let config =
-        linwright_model::DecoderConfig::from_json(&Value::Object(source.config.clone())).unwrap();
-    let decoder = linwright_model::Decoder::random(config, RngKey::new(1));
+        linwright_model::TransformerConfig::from_json(&Value::Object(source.config.clone()))
+            .unwrap();
+    let decoder = linwright_model::Transformer::random(config, RngKey::new(1));
     save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
     assert!(load(&out).unwrap().notes.is_empty());
     // The untied weights have the head too, and a table that old exporters wrote.
@@ -297,8 +298,8 @@ fn a_large_vocabulary_is_compared_block_by_block_and_in_every_row() {
         fields.insert("tie_word_embeddings".into(), json!(tied));
         fields.insert("max_position_embeddings".into(), json!(64));
         fields.remove("head_dim");
-        let config = linwright_model::DecoderConfig::from_json(&json).unwrap();
-        let mut decoder = linwright_model::Decoder::random(config, RngKey::new(3));
+        let config = linwright_model::TransformerConfig::from_json(&json).unwrap();
+        let mut decoder = linwright_model::Transformer::random(config, RngKey::new(3));
         let mut source = Source::of_new_model(decoder.config(), Vec::new());
         source.config = json.as_object().unwrap().clone();
         let out = dir.path().join(k.to_string());

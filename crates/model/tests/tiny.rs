@@ -1,11 +1,11 @@
 //! Small random decoders for tests.
 
-use linwright_model::{Decoder, DecoderConfig};
+use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::RngKey;
 use serde_json::{Value, json};
 
 /// A configuration of a small decoder of the given family, changed by `changes`.
-pub(crate) fn config(model_type: &str, changes: Value) -> DecoderConfig {
+pub(crate) fn config(model_type: &str, changes: Value) -> TransformerConfig {
     let mut config = json!({
         "model_type": model_type,
         "hidden_size": 24,
@@ -20,12 +20,12 @@ pub(crate) fn config(model_type: &str, changes: Value) -> DecoderConfig {
     for (field, value) in changes.as_object().expect("changes are an object") {
         config[field] = value.clone();
     }
-    DecoderConfig::from_json(&config).expect("a valid configuration")
+    TransformerConfig::from_json(&config).expect("a valid configuration")
 }
 
 /// A decoder with weights large enough that every part of it matters.
-pub(crate) fn decoder(config: DecoderConfig, seed: u64) -> Decoder {
-    let mut decoder = Decoder::random(config, RngKey::new(seed));
+pub(crate) fn decoder(config: TransformerConfig, seed: u64) -> Transformer {
+    let mut decoder = Transformer::random(config, RngKey::new(seed));
     let key = RngKey::new(seed).fold("test weights");
     decoder.for_each_param_mut(&mut |name, values| {
         let noise = key.fold(name).stream().normals::<f32>(values.len(), 0.2);

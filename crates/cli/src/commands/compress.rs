@@ -19,7 +19,7 @@ use linwright::compress::pipeline::{Context, Edited, Plan, apply};
 use linwright::compress::study::{self, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Bos, tokens_per_second};
-use linwright::model::Decoder;
+use linwright::model::Transformer;
 use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, save};
 use linwright::ops::{Op, Role, SiteId, Sites};
 use linwright::tensor::dtype::DType;
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
 }
 
 /// A site that is not linear and stays has no dense form; better said before the work.
-fn check_dense(plan: &Plan, model: &Decoder) -> Result<(), Failure> {
+fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
     let edited = plan.sites(model)?;
     let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
     let slots = model.slots();

@@ -2,7 +2,7 @@
 
 use super::{LanguageModel, Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, Decoder, ModelError};
+use linwright_model::{Batch, ModelError, Transformer};
 use linwright_ops::NoProbe;
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use std::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The model.
-    pub decoder: &'a Decoder,
+    pub decoder: &'a Transformer,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
 }
@@ -42,7 +42,7 @@ impl LanguageModel for Subject<'_> {
 
 /// Scores sequences as one batch.
 pub(super) fn score(
-    decoder: &Decoder,
+    decoder: &Transformer,
     sequences: &[Sequence<'_>],
 ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
     let tokens: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.tokens).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::data::{Corpus, Format, QuestionSet};
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Decoder, DecoderConfig};
+use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::RngKey;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -372,13 +372,13 @@ fn the_list_opens_tasks_by_name() {
 }
 
 /// A random decoder and a tokenizer of single letters.
-fn subject() -> (Decoder, Tokenizer) {
+fn subject() -> (Transformer, Tokenizer) {
     let config = serde_json::json!({
         "model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 28, "rms_norm_eps": 1e-5,
         "max_position_embeddings": 32, "tie_word_embeddings": true, "hidden_act": "silu",
     });
-    let config = DecoderConfig::from_json(&config).unwrap();
+    let config = TransformerConfig::from_json(&config).unwrap();
     let mut vocabulary = serde_json::Map::new();
     for (id, token) in ["<s>", " "].into_iter().enumerate() {
         vocabulary.insert(token.to_owned(), id.into());
@@ -397,7 +397,7 @@ fn subject() -> (Decoder, Tokenizer) {
     let settings = serde_json::json!({"bos_token": "<s>", "add_bos_token": true});
     let bytes = json.to_string().into_bytes();
     let tokenizer = Tokenizer::from_bytes(Path::new("t.json"), &bytes, Some(&settings)).unwrap();
-    (Decoder::random(config, RngKey::new(7)), tokenizer)
+    (Transformer::random(config, RngKey::new(7)), tokenizer)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::decoder::score;
 use super::{EvaluationError, Sequence};
-use linwright_model::Decoder;
+use linwright_model::Transformer;
 use std::time::{Duration, Instant};
 
 /// Tokens of one pass, at most, unless the first window is longer.
@@ -26,7 +26,7 @@ const ENOUGH: Duration = Duration::from_secs(10);
 /// # Panics
 /// If there is no window.
 pub fn tokens_per_second(
-    models: &[&Decoder],
+    models: &[&Transformer],
     windows: &[Vec<u32>],
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<f64>, EvaluationError> {
@@ -57,7 +57,7 @@ pub fn tokens_per_second(
     Ok(speeds.into_iter().map(median).collect())
 }
 
-fn pass(model: &Decoder, sequences: &[Sequence<'_>]) -> Result<(), EvaluationError> {
+fn pass(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<(), EvaluationError> {
     let scored = score(model, sequences);
     scored.map(drop).map_err(|source| EvaluationError::Model {
         place: "measuring the speed".to_owned(),
@@ -65,7 +65,7 @@ fn pass(model: &Decoder, sequences: &[Sequence<'_>]) -> Result<(), EvaluationErr
     })
 }
 
-fn round(model: &Decoder, sequences: &[Sequence<'_>]) -> Result<f64, EvaluationError> {
+fn round(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<f64, EvaluationError> {
     let tokens: usize = sequences.iter().map(|sequence| sequence.tokens.len()).sum();
     let began = Instant::now();
     let mut seen = 0;

@@ -5,8 +5,8 @@ use super::header::StoredType;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
-use crate::decoder::{Decoder, TensorSource};
 use crate::tokenizer::Tokenizer;
+use crate::transformer::{TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Dense, Op, OpSpec, Shape, SiteId};
 use linwright_tensor::Mat;
@@ -25,7 +25,7 @@ const HARMLESS: [&str; 3] = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked
 #[derive(Debug)]
 pub struct LoadedModel {
     /// The model.
-    pub decoder: Decoder,
+    pub decoder: Transformer,
     /// The tokenizer, if there is a `tokenizer.json`.
     pub tokenizer: Option<Tokenizer>,
     /// Configuration and companion files, for saving.
@@ -52,7 +52,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     source.dtype = weights.main_dtype();
     let mut reader = Reader::new(dir, &weights, headers);
     let tied = config.tied_embeddings;
-    let decoder = Decoder::from_source(config, &mut reader)?;
+    let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
     let mut notes = unused_notes(&weights, &used, tied);
     if tokenizer.is_none() {

@@ -9,7 +9,7 @@ use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
-use crate::decoder::Decoder;
+use crate::transformer::Transformer;
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
 use linwright_tensor::atomic::AtomicDir;
@@ -105,7 +105,7 @@ impl SavedModel {
 /// # Panics
 /// If `source` describes a model of another shape.
 pub fn save(
-    decoder: &Decoder,
+    decoder: &Transformer,
     source: &Source,
     options: &SaveOptions,
     out: &Path,
@@ -198,7 +198,7 @@ enum Content<'a> {
 
 /// All tensors of a model in the order in which they are written.
 struct Plan<'a> {
-    decoder: &'a Decoder,
+    decoder: &'a Transformer,
     form: Form,
     dtype: DType,
     tensors: Vec<Planned>,
@@ -206,7 +206,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(decoder: &'a Decoder, form: Form, dtype: DType) -> Result<Self, CheckpointError> {
+    fn new(decoder: &'a Transformer, form: Form, dtype: DType) -> Result<Self, CheckpointError> {
         let mut headers = Headers::new();
         for slot in decoder.slots() {
             let map = slot.op().map();

@@ -1,7 +1,7 @@
 //! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
 
 use super::error::CheckpointError;
-use crate::config::DecoderConfig;
+use crate::config::TransformerConfig;
 use crate::tokenizer::Tokenizer;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ pub struct Source {
 impl Source {
     /// Of a model that was made here and has no directory yet.
     #[must_use]
-    pub fn of_new_model(config: &DecoderConfig, companions: Vec<(String, Vec<u8>)>) -> Self {
+    pub fn of_new_model(config: &TransformerConfig, companions: Vec<(String, Vec<u8>)>) -> Self {
         let config = match config.to_json() {
             Value::Object(config) => config,
             _ => Map::new(),
@@ -83,7 +83,10 @@ impl Source {
     ///
     /// # Errors
     /// [`CheckpointError::Tokenizer`] or [`CheckpointError::Json`].
-    pub fn tokenizer(&self, config: &DecoderConfig) -> Result<Option<Tokenizer>, CheckpointError> {
+    pub fn tokenizer(
+        &self,
+        config: &TransformerConfig,
+    ) -> Result<Option<Tokenizer>, CheckpointError> {
         let Some(bytes) = self.companion(TOKENIZER) else {
             return Ok(None);
         };
@@ -106,8 +109,8 @@ impl Source {
     }
 
     /// The decoder that the configuration describes.
-    pub(super) fn decoder_config(&self) -> Result<DecoderConfig, CheckpointError> {
-        DecoderConfig::from_json(&Value::Object(self.config.clone()))
+    pub(super) fn decoder_config(&self) -> Result<TransformerConfig, CheckpointError> {
+        TransformerConfig::from_json(&Value::Object(self.config.clone()))
             .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
     }
 }

@@ -11,8 +11,8 @@ use super::source::Source;
 use super::weights::Weights;
 use crate::ModelError;
 use crate::batch::Batch;
-use crate::config::{DecoderConfig, EMBEDDING, FINAL_NORM, HEAD};
-use crate::decoder::{Decoder, TensorSource};
+use crate::config::{EMBEDDING, FINAL_NORM, HEAD, TransformerConfig};
+use crate::transformer::{TensorSource, Transformer};
 use linwright_ops::{Dense, LinearSlot, NoProbe, Op, OpSpec, Shape, SiteId, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, RngKey};
@@ -34,7 +34,7 @@ const REORDERED: f32 = 1e-3;
 
 /// The token sequences of the usual check: random, always the same for a vocabulary.
 #[must_use]
-pub fn fixed_prompts(config: &DecoderConfig) -> Vec<Vec<u32>> {
+pub fn fixed_prompts(config: &TransformerConfig) -> Vec<Vec<u32>> {
     let mut stream = RngKey::new(0).fold("verify").stream();
     let tokens = PROMPT_TOKENS.min(config.max_positions);
     let mut prompt = || (0..tokens).map(|_| stream.below(config.vocab) as u32).collect();
@@ -50,7 +50,7 @@ pub fn fixed_prompts(config: &DecoderConfig) -> Vec<Vec<u32>> {
 /// loading.
 pub fn verify(
     dir: &Path,
-    decoder: &Decoder,
+    decoder: &Transformer,
     prompts: &[Vec<u32>],
     form: Form,
 ) -> Result<f32, CheckpointError> {
@@ -63,7 +63,7 @@ pub fn verify(
     let exact = decoder.logits(hidden.view());
     drop(hidden);
     let saved = Saved::open(dir)?;
-    let shape = |config: &DecoderConfig| (config.layers, config.vocab, config.hidden);
+    let shape = |config: &TransformerConfig| (config.layers, config.vocab, config.hidden);
     if shape(&saved.config) != shape(decoder.config()) {
         return Err(CheckpointError::Differs { path: dir.into(), found: f32::NAN, allowed: 0.0 });
     }
@@ -170,19 +170,19 @@ impl<S: RowSource> TensorSource for Ends<'_, S> {
 
 /// A decoder without layers, for a vocabulary of the given rows.
 fn ends<S: RowSource>(
-    config: &DecoderConfig,
+    config: &TransformerConfig,
     source: &mut S,
     embedding: Vec<f32>,
-) -> Result<Decoder, CheckpointError> {
+) -> Result<Transformer, CheckpointError> {
     let vocab = embedding.len() / config.hidden;
-    let config = DecoderConfig { layers: 0, vocab, tied_embeddings: true, ..config.clone() };
-    Decoder::from_source(config, &mut Ends { source, embedding })
+    let config = TransformerConfig { layers: 0, vocab, tied_embeddings: true, ..config.clone() };
+    Transformer::from_source(config, &mut Ends { source, embedding })
 }
 
 /// What the embedding makes of a batch, from the rows of its tokens alone.
 fn embed_in_parts<S: RowSource>(
     dir: &Path,
-    config: &DecoderConfig,
+    config: &TransformerConfig,
     batch: &Batch,
     source: &mut S,
 ) -> Result<Mat<f32>, CheckpointError> {
@@ -198,15 +198,15 @@ fn embed_in_parts<S: RowSource>(
 
 /// Logits from what the layers leave, one block of the vocabulary after another.
 fn head_in_parts<S: RowSource>(
-    config: &DecoderConfig,
+    config: &TransformerConfig,
     hidden: &Mat<f32>,
     source: &mut S,
 ) -> Result<Mat<f32>, CheckpointError> {
     if !config.tied_embeddings && source.has_structured_head() {
-        let config = DecoderConfig { layers: 0, ..config.clone() };
+        let config = TransformerConfig { layers: 0, ..config.clone() };
         // Zeros that nobody reads, and that no memory is used for.
         let embedding = vec![0.0; config.vocab * config.hidden];
-        let decoder = Decoder::from_source(config, &mut Ends { source, embedding })?;
+        let decoder = Transformer::from_source(config, &mut Ends { source, embedding })?;
         return Ok(decoder.logits(hidden.view()));
     }
     let name = if config.tied_embeddings { EMBEDDING.into() } else { format!("{HEAD}.weight") };
@@ -222,7 +222,7 @@ fn head_in_parts<S: RowSource>(
 /// Logits of a model of which one part is in memory at a time.
 fn logits_in_parts<S: RowSource>(
     dir: &Path,
-    config: &DecoderConfig,
+    config: &TransformerConfig,
     batch: &Batch,
     open: &dyn Fn() -> Result<S, CheckpointError>,
 ) -> Result<Mat<f32>, CheckpointError> {
@@ -230,8 +230,9 @@ fn logits_in_parts<S: RowSource>(
     let mut hidden = embed_in_parts(dir, config, batch, &mut open()?)?;
     for layer in 0..config.layers {
         // A decoder of the one layer, with a token vocabulary that is never used.
-        let config = DecoderConfig { layers: 1, vocab: 1, tied_embeddings: true, ..config.clone() };
-        let part = Decoder::from_source(config, &mut OneLayer { source: open()?, layer })?;
+        let config =
+            TransformerConfig { layers: 1, vocab: 1, tied_embeddings: true, ..config.clone() };
+        let part = Transformer::from_source(config, &mut OneLayer { source: open()?, layer })?;
         part.run_layers(&mut hidden, batch, 0..1, &mut NoProbe).map_err(check)?;
     }
     head_in_parts(config, &hidden, &mut open()?)
@@ -241,7 +242,7 @@ fn logits_in_parts<S: RowSource>(
 struct Saved<'a> {
     dir: &'a Path,
     source: Source,
-    config: DecoderConfig,
+    config: TransformerConfig,
     weights: Weights,
 }
 
@@ -261,7 +262,7 @@ impl<'a> Saved<'a> {
 
 /// The model in memory as its file holds it: every number rounded to the storage type.
 struct Rounded<'a> {
-    decoder: &'a Decoder,
+    decoder: &'a Transformer,
     dtype: DType,
     form: Form,
 }

@@ -21,7 +21,7 @@ fn with(mut config: Value, field: &str, value: Value) -> Value {
 }
 
 fn error(field: &str, value: Value) -> String {
-    match DecoderConfig::from_json(&with(llama(), field, value)) {
+    match TransformerConfig::from_json(&with(llama(), field, value)) {
         Ok(config) => panic!("{field} was accepted: {config:?}"),
         Err(error) => error.to_string(),
     }
@@ -29,17 +29,17 @@ fn error(field: &str, value: Value) -> String {
 
 #[test]
 fn absent_fields_take_the_defaults_of_the_family() {
-    let config = DecoderConfig::from_json(&llama()).expect("a valid configuration");
+    let config = TransformerConfig::from_json(&llama()).expect("a valid configuration");
     assert_eq!((config.kv_heads, config.head_dim), (4, 16));
     assert_eq!(config.rope, Rope { theta: 10_000.0, scaling: RopeScaling::None });
     assert_eq!(config.biases, Biases::default());
     assert!(!config.tied_embeddings && config.sliding_window.is_none());
     let eight = with(llama(), "num_attention_heads", json!(8));
     let mistral = with(eight, "model_type", json!("mistral"));
-    let config = DecoderConfig::from_json(&mistral).expect("a valid configuration");
+    let config = TransformerConfig::from_json(&mistral).expect("a valid configuration");
     assert_eq!((config.kv_heads, config.sliding_window), (8, Some(4096)));
     let unwindowed = with(mistral, "sliding_window", Value::Null);
-    let config = DecoderConfig::from_json(&unwindowed).expect("a valid configuration");
+    let config = TransformerConfig::from_json(&unwindowed).expect("a valid configuration");
     assert_eq!(config.sliding_window, None);
 }
 
@@ -70,7 +70,7 @@ fn contradictions_are_named() {
     assert!(error("eos_token_id", json!([2, 100])).contains("below vocab_size = 100"));
     let wide = with(llama(), "num_attention_heads", json!(1 << 14));
     let wide = with(with(wide, "head_dim", json!(1 << 14)), "num_key_value_heads", json!(1));
-    let refused = DecoderConfig::from_json(&wide).map_err(|error| error.to_string());
+    let refused = TransformerConfig::from_json(&wide).map_err(|error| error.to_string());
     assert!(refused.is_err_and(|text| text.contains("exceed")));
 }
 
@@ -86,9 +86,9 @@ fn what_the_decoder_does_not_have_is_refused_with_what_it_has() {
     assert!(error("partial_rotary_factor", json!(0.5)).contains("all features"));
     let windowed =
         with(with(llama(), "model_type", json!("qwen2")), "use_sliding_window", json!(true));
-    let refused = DecoderConfig::from_json(&with(windowed, "num_key_value_heads", json!(4)));
+    let refused = TransformerConfig::from_json(&with(windowed, "num_key_value_heads", json!(4)));
     assert!(matches!(refused, Err(ConfigError::Unsupported { field: "use_sliding_window", .. })));
-    let list = DecoderConfig::from_json(&json!([1]));
+    let list = TransformerConfig::from_json(&json!([1]));
     assert_eq!(list, Err(ConfigError::NotAnObject { found: "an array" }));
 }
 
@@ -103,8 +103,8 @@ fn older_and_newer_ways_to_write_rotary_positions_say_the_same() {
     });
     let older = with(with(llama(), "rope_theta", json!(5e5)), "rope_scaling", scaling.clone());
     let newer = with(llama(), "rope_parameters", with(scaling.clone(), "rope_theta", json!(5e5)));
-    let older = DecoderConfig::from_json(&older).expect("a valid configuration");
-    assert_eq!(DecoderConfig::from_json(&newer), Ok(older));
+    let older = TransformerConfig::from_json(&older).expect("a valid configuration");
+    assert_eq!(TransformerConfig::from_json(&newer), Ok(older));
     let flat = with(scaling, "high_freq_factor", json!(1.0));
     assert!(error("rope_scaling", flat).contains("1 is not above 1"));
     assert!(error("rope_scaling", json!({ "rope_type": "linear" })).contains("no field factor"));
@@ -114,8 +114,8 @@ fn older_and_newer_ways_to_write_rotary_positions_say_the_same() {
 fn parameters_are_counted_with_biases_and_norms() {
     let biased = with(with(llama(), "attention_bias", json!(true)), "mlp_bias", json!(true));
     let biased = with(biased, "num_key_value_heads", json!(2));
-    let config = DecoderConfig::from_json(&biased).expect("a valid configuration");
+    let config = TransformerConfig::from_json(&biased).expect("a valid configuration");
     let layer = (64 * 64 + 64) * 2 + (32 * 64 + 32) * 2 + (64 * 96 + 96) * 2 + 96 * 64 + 64 + 128;
     assert_eq!(config.parameters(), 2 * 100 * 64 + 64 + 2 * layer);
-    assert_eq!(DecoderConfig::from_json(&config.to_json()), Ok(config));
+    assert_eq!(TransformerConfig::from_json(&config.to_json()), Ok(config));
 }

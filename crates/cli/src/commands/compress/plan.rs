@@ -9,14 +9,14 @@ use linwright::compress::methods::{
 };
 use linwright::compress::pipeline::{Edit, INPUTS, Plan};
 use linwright::compress::recipe;
-use linwright::model::Decoder;
+use linwright::model::Transformer;
 use linwright::ops::{OpSpec, Role};
 
 /// Roles that `--targets` takes: those of a layer.
 pub(super) const ROLES: [Role; 7] =
     [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
 
-pub(super) fn plan(args: &CompressArgs, model: &Decoder) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &CompressArgs, model: &Transformer) -> Result<Plan, Failure> {
     let layers = match &args.layers {
         Some(text) => parse_layers(text)?,
         None => (0..model.config().layers).collect(),

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use linwright::compress::calibration::Calibration;
 use linwright::compress::pipeline::{Edited, Plan};
 use linwright::compress::study;
-use linwright::model::Decoder;
+use linwright::model::Transformer;
 use std::path::Path;
 
 /// Before and after.
@@ -26,7 +26,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn new(done: &Done, original: &Decoder, source: &Path) -> Self {
+    pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
         let Done { edited, saved, speeds } = done;
         // What heals is not counted: it keeps its size.
         let replaced = || edited.sites.iter().filter(|site| !site.heals);
@@ -81,7 +81,7 @@ impl Summary {
 /// What a plan would cost.
 pub(super) fn dry_run(
     plan: &Plan,
-    model: &Decoder,
+    model: &Transformer,
     calibration: &Calibration,
     shared: &Shared,
 ) -> Result<(), Failure> {

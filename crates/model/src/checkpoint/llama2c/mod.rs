@@ -16,8 +16,8 @@ mod weights;
 use super::error::CheckpointError;
 use super::save::{Form, SaveOptions, SavedModel, save};
 use super::source::{Source, read_bounded};
-use crate::config::DecoderConfig;
-use crate::decoder::Decoder;
+use crate::config::TransformerConfig;
+use crate::transformer::Transformer;
 use std::path::Path;
 use vocabulary::Vocabulary;
 use weights::Checkpoint;
@@ -44,14 +44,14 @@ pub fn import_llama2c(
     let config = checkpoint.config()?;
     let bytes = read_bounded(tokenizer, TOKENIZER_BYTES)?;
     let vocabulary = Vocabulary::parse(tokenizer, &bytes, config.vocab)?;
-    let decoder = Decoder::from_source(config, &mut &checkpoint)?;
+    let decoder = Transformer::from_source(config, &mut &checkpoint)?;
     let source = Source::of_new_model(decoder.config(), companions(decoder.config(), &vocabulary));
     let options = SaveOptions { force, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, out)
 }
 
 /// Tokenizer files in the form of the tokenizers library and of transformers.
-fn companions(config: &DecoderConfig, vocabulary: &Vocabulary) -> Vec<(String, Vec<u8>)> {
+fn companions(config: &TransformerConfig, vocabulary: &Vocabulary) -> Vec<(String, Vec<u8>)> {
     let settings = vocabulary.tokenizer_config(config.max_positions);
     [("tokenizer.json", vocabulary.tokenizer_json()), ("tokenizer_config.json", settings)]
         .map(|(name, json)| (name.to_owned(), format!("{json:#}\n").into_bytes()))

@@ -1,8 +1,8 @@
 //! The `.bin` file.
 
 use crate::checkpoint::error::CheckpointError;
-use crate::config::DecoderConfig;
-use crate::decoder::TensorSource;
+use crate::config::TransformerConfig;
+use crate::transformer::TensorSource;
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use serde_json::json;
@@ -59,9 +59,9 @@ impl Checkpoint {
     }
 
     /// The configuration of the same model for transformers.
-    pub(super) fn config(&self) -> Result<DecoderConfig, CheckpointError> {
+    pub(super) fn config(&self) -> Result<TransformerConfig, CheckpointError> {
         let Sizes { dim, hidden, layers, heads, kv_heads, vocab, positions, tied } = self.sizes;
-        DecoderConfig::from_json(&json!({
+        TransformerConfig::from_json(&json!({
             "model_type": "llama",
             "hidden_size": dim,
             "intermediate_size": hidden,

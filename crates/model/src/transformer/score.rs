@@ -1,6 +1,6 @@
 //! Logits, and how well a decoder predicts tokens.
 
-use super::Decoder;
+use super::Transformer;
 use crate::batch::Batch;
 use crate::config::{EMBEDDING, HEAD};
 use crate::error::ModelError;
@@ -24,7 +24,7 @@ const LOGITS_AT_ONCE: usize = 1 << 23;
 /// Fewest rows of logits made at a time, whatever the vocabulary.
 const FEWEST_ROWS: usize = 64;
 
-impl Decoder {
+impl Transformer {
     /// Logits (rows, vocab) of rows (rows, hidden) that left the last layer: final norm and head.
     ///
     /// # Panics

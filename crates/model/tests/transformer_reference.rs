@@ -1,7 +1,7 @@
 //! Logits of tiny random checkpoints against those that transformers computes in double precision;
 //! see `tools/golden/decoder.py`.
 
-use linwright_model::{Batch, Decoder, DecoderConfig};
+use linwright_model::{Batch, Transformer, TransformerConfig};
 use linwright_ops::NoProbe;
 use linwright_tensor::MatRef;
 use safetensors::SafeTensors;
@@ -33,9 +33,9 @@ fn sets() -> Vec<(String, Value, Vec<u8>)> {
     paths.into_iter().map(set).collect()
 }
 
-fn load(config: DecoderConfig, checkpoint: &[u8]) -> Decoder {
+fn load(config: TransformerConfig, checkpoint: &[u8]) -> Transformer {
     let tensors = SafeTensors::deserialize(checkpoint).expect("safetensors");
-    Decoder::from_tensors(config, &mut |name, shape| {
+    Transformer::from_tensors(config, &mut |name, shape| {
         let tensor = tensors.tensor(name).map_err(|e| format!("{name}: {e}"))?;
         assert_eq!(tensor.shape(), shape, "{name}");
         let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes"));
@@ -51,7 +51,8 @@ fn rows(value: &Value) -> Vec<Vec<f64>> {
 #[test]
 fn logits_of_every_family_are_those_of_transformers() {
     for (stem, record, checkpoint) in sets() {
-        let config = DecoderConfig::from_json(&record["config"]).expect("a valid configuration");
+        let config =
+            TransformerConfig::from_json(&record["config"]).expect("a valid configuration");
         let decoder = load(config, &checkpoint);
         let sequences: Vec<Vec<u32>> =
             serde_json::from_value(record["sequences"].clone()).expect("sequences");
@@ -87,8 +88,9 @@ fn relative_error(found: MatRef<'_, f32>, expected: &[Vec<f64>]) -> f64 {
 #[test]
 fn configurations_survive_being_written_and_read() {
     for (stem, record, _) in sets() {
-        let config = DecoderConfig::from_json(&record["config"]).expect("a valid configuration");
-        let again = DecoderConfig::from_json(&config.to_json());
+        let config =
+            TransformerConfig::from_json(&record["config"]).expect("a valid configuration");
+        let again = TransformerConfig::from_json(&config.to_json());
         assert_eq!(again.as_ref(), Ok(&config), "{stem}");
     }
 }

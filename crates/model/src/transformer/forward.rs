@@ -1,10 +1,10 @@
 //! The forward pass.
 
-use super::Decoder;
+use super::Transformer;
 use super::layer::Layer;
 use super::memory::LayerTape;
 use crate::batch::Batch;
-use crate::config::DecoderConfig;
+use crate::config::TransformerConfig;
 use crate::error::ModelError;
 use linwright_ops::{LinearSlot, Probe, SiteId, Tape, Workspace};
 use linwright_tensor::kernels::attention::{Attention, Inputs};
@@ -15,7 +15,7 @@ use linwright_tensor::kernels::swiglu::swiglu;
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
-impl Decoder {
+impl Transformer {
     /// Embeddings (rows, hidden) of the tokens of a batch.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Decoder {
     }
 
     pub(super) fn embed_into(&self, batch: &Batch, into: &mut Mat<f32>) -> Result<(), ModelError> {
-        let DecoderConfig { vocab, hidden, .. } = self.config;
+        let TransformerConfig { vocab, hidden, .. } = self.config;
         into.resize(batch.len(), hidden);
         for (row, &token) in batch.tokens().iter().enumerate() {
             if token as usize >= vocab {
@@ -93,7 +93,7 @@ impl Decoder {
 
 /// A forward pass on its way through the layers.
 pub(super) struct Pass<'a> {
-    pub(super) config: &'a DecoderConfig,
+    pub(super) config: &'a TransformerConfig,
     pub(super) spans: &'a [Range<usize>],
     pub(super) rope: &'a RopeTable,
     pub(super) probe: &'a mut dyn Probe,
@@ -214,7 +214,10 @@ impl Pass<'_> {
 }
 
 /// The attention of a model's layers.
-pub(super) fn attention_of<'a>(config: &DecoderConfig, spans: &'a [Range<usize>]) -> Attention<'a> {
+pub(super) fn attention_of<'a>(
+    config: &TransformerConfig,
+    spans: &'a [Range<usize>],
+) -> Attention<'a> {
     Attention {
         spans,
         heads: config.heads,

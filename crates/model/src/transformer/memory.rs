@@ -1,6 +1,6 @@
 //! Memory that calls share, so that hot loops do not allocate, and the table of rotary angles.
 
-use crate::config::{DecoderConfig, Rope, RopeScaling};
+use crate::config::{Rope, RopeScaling, TransformerConfig};
 use linwright_ops::{Tape, Workspace};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::rope::RopeTable;
@@ -44,7 +44,11 @@ impl Memory {
     }
 
     /// Rotary angles for at least `positions` positions.
-    pub(super) fn rope_table(&self, config: &DecoderConfig, positions: usize) -> Arc<RopeTable> {
+    pub(super) fn rope_table(
+        &self,
+        config: &TransformerConfig,
+        positions: usize,
+    ) -> Arc<RopeTable> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if table.positions() < positions {
             // Grown to a power of two, so that sequences of growing length do not rebuild it often.
@@ -59,7 +63,7 @@ impl Memory {
 ///
 /// Scaling of Llama 3: Dubey et al. 2024, arXiv:2407.21783, section 3.2, in the form of
 /// `_compute_llama3_parameters` in transformers.
-fn frequencies(config: &DecoderConfig) -> Vec<f32> {
+fn frequencies(config: &TransformerConfig) -> Vec<f32> {
     let Rope { theta, scaling } = config.rope;
     let plain = |pair: usize| {
         let exponent = (2 * pair) as f64 / config.head_dim as f64;

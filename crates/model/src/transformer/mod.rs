@@ -23,11 +23,11 @@ mod memory;
 mod score;
 
 pub use build::{Fetch, TensorSource};
-pub use grads::DecoderGrads;
+pub use grads::TransformerGrads;
 pub use memory::TrainingMemory;
 pub use score::TokenScore;
 
-use crate::config::DecoderConfig;
+use crate::config::TransformerConfig;
 use layer::Layer;
 use linwright_ops::{LinearSlot, Sites};
 use linwright_tensor::Mat;
@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 /// A decoder of the Llama family with all its weights.
 #[derive(Clone, Debug)]
-pub struct Decoder {
-    config: DecoderConfig,
+pub struct Transformer {
+    config: TransformerConfig,
     /// (vocab, hidden). Copies share it until one of them is changed, as they do dense weights.
     embedding: Arc<Mat<f32>>,
     layers: Vec<Layer>,
@@ -48,10 +48,10 @@ pub struct Decoder {
     memory: Memory,
 }
 
-impl Decoder {
+impl Transformer {
     /// Its shape.
     #[must_use]
-    pub fn config(&self) -> &DecoderConfig {
+    pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 
@@ -80,7 +80,7 @@ impl Decoder {
     }
 
     /// Shows every trainable tensor, those of operators and biases included, in the order of
-    /// [`DecoderGrads::slices`].
+    /// [`TransformerGrads::slices`].
     pub fn for_each_param(&self, show: &mut dyn FnMut(&str, &[f32])) {
         self.walk(&mut |part| match part {
             Part::Tensor(name, _, values) => show(name, values),
@@ -95,7 +95,7 @@ impl Decoder {
         });
     }
 
-    /// Lends every trainable tensor for change, in the order of [`DecoderGrads::slices`].
+    /// Lends every trainable tensor for change, in the order of [`TransformerGrads::slices`].
     pub fn for_each_param_mut(&mut self, change: &mut dyn FnMut(&str, &mut [f32])) {
         self.walk_mut(&mut |part| match part {
             PartMut::Tensor(name, values) => change(name, values),
@@ -112,7 +112,7 @@ impl Decoder {
     }
 
     /// All trainable tensors at once, by name and mutable, in the order of
-    /// [`DecoderGrads::slices`].
+    /// [`TransformerGrads::slices`].
     pub fn params_mut(&mut self) -> Vec<(String, &mut [f32])> {
         let mut all = Vec::new();
         self.walk_mut(&mut |part| match part {
@@ -130,7 +130,7 @@ impl Decoder {
 
     /// Visits all parts in the order of computation.
     fn walk<'a>(&'a self, visit: &mut dyn FnMut(Part<'a, '_>)) {
-        let DecoderConfig { vocab, hidden, .. } = self.config;
+        let TransformerConfig { vocab, hidden, .. } = self.config;
         visit(Part::Tensor(crate::config::EMBEDDING, &[vocab, hidden], self.embedding.data()));
         for layer in &self.layers {
             layer.walk(visit);
@@ -174,7 +174,7 @@ enum PartMut<'a, 'n> {
     Slot(&'a mut LinearSlot),
 }
 
-impl Sites for Decoder {
+impl Sites for Transformer {
     fn slots(&self) -> Vec<&LinearSlot> {
         let mut slots = Vec::new();
         self.walk(&mut |part| {
@@ -200,14 +200,14 @@ mod tests {
 
     #[test]
     fn an_edited_copy_shares_what_was_not_edited() {
-        let config = DecoderConfig::from_json(&json!({
+        let config = TransformerConfig::from_json(&json!({
             "model_type": "llama", "hidden_size": 8, "intermediate_size": 12,
             "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 5,
             "hidden_act": "silu", "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
             "tie_word_embeddings": true,
         }))
         .expect("a valid config");
-        let original = Decoder::random(config, RngKey::new(1));
+        let original = Transformer::random(config, RngKey::new(1));
         let mut copy = original.clone();
         let _ = copy.slots_mut();
         assert!(Arc::ptr_eq(&original.embedding, &copy.embedding));

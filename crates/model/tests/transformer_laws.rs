@@ -1,16 +1,16 @@
 //! What must hold for every decoder, whatever its weights.
 
 use crate::tiny;
-use linwright_model::{Batch, Decoder, DecoderGrads, ModelError, TrainingMemory};
+use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{NoProbe, Probe, SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 use serde_json::json;
 
-fn llama() -> Decoder {
+fn llama() -> Transformer {
     tiny::decoder(tiny::config("llama", json!({})), 1)
 }
 
-fn run(decoder: &Decoder, batch: &Batch) -> Result<Mat<f32>, ModelError> {
+fn run(decoder: &Transformer, batch: &Batch) -> Result<Mat<f32>, ModelError> {
     let mut hidden = decoder.embed(batch)?;
     decoder.run_layers(&mut hidden, batch, 0..decoder.config().layers, &mut NoProbe)?;
     Ok(hidden)
@@ -60,7 +60,7 @@ fn stopping_between_layers_and_going_on_changes_nothing() {
 
 /// Recomputes what it sees from the slot itself.
 struct Recheck<'a> {
-    decoder: &'a Decoder,
+    decoder: &'a Transformer,
     seen: Vec<SiteId>,
 }
 
@@ -120,7 +120,7 @@ fn mean_score_equals_the_loss_of_training() {
     let hidden = run(&decoder, &batch).expect("finite");
     let scores = decoder.token_nll(&hidden, &batch, &[0, 0]).expect("finite").concat();
     let mean = scores.iter().map(|score| score.nll).sum::<f64>() / scores.len() as f64;
-    let mut grads = DecoderGrads::zeros(&decoder);
+    let mut grads = TransformerGrads::zeros(&decoder);
     let loss = decoder
         .loss_and_grads(&batch, &batch.next_tokens(), &mut grads, &mut TrainingMemory::default())
         .expect("finite");
@@ -158,7 +158,7 @@ fn bad_tokens_lengths_and_weights_are_errors_that_name_the_place() {
     let nothing = decoder.loss_and_grads(
         &Batch::new(&[&[1]]),
         &[u32::MAX],
-        &mut DecoderGrads::zeros(&decoder),
+        &mut TransformerGrads::zeros(&decoder),
         &mut TrainingMemory::default(),
     );
     assert_eq!(nothing, Err(ModelError::NoTargets));
@@ -177,7 +177,7 @@ fn bad_tokens_lengths_and_weights_are_errors_that_name_the_place() {
     assert_eq!(found, Err(ModelError::NonFinite { site, stage: "logits" }));
 }
 
-fn poison(decoder: &mut Decoder, parameter: &str) {
+fn poison(decoder: &mut Transformer, parameter: &str) {
     decoder.for_each_param_mut(&mut |name, values| {
         if name == parameter {
             values[0] = f32::NAN;

@@ -8,9 +8,9 @@ use super::forward::{Pass, attention_of};
 use super::grads::{LayerGrads, SlotGrads};
 use super::layer::Layer;
 use super::memory::LayerTape;
-use super::{Decoder, DecoderGrads, TrainingMemory};
+use super::{TrainingMemory, Transformer, TransformerGrads};
 use crate::batch::Batch;
-use crate::config::DecoderConfig;
+use crate::config::TransformerConfig;
 use crate::error::ModelError;
 use linwright_ops::{Backward, LinearSlot, NoProbe, Tape, Workspace};
 use linwright_tensor::kernels::attention::{Gradients, Inputs};
@@ -23,7 +23,7 @@ use linwright_tensor::kernels::swiglu::{swiglu, swiglu_backward};
 use linwright_tensor::{Mat, MatMut};
 use std::ops::Range;
 
-impl Decoder {
+impl Transformer {
     /// Mean negative log-likelihood in nats of `targets` (one token a row, `u32::MAX` for a row
     /// that predicts nothing), and its gradient with respect to every parameter, added into
     /// `grads`.
@@ -38,7 +38,7 @@ impl Decoder {
         &self,
         batch: &Batch,
         targets: &[u32],
-        grads: &mut DecoderGrads,
+        grads: &mut TransformerGrads,
         memory: &mut TrainingMemory,
     ) -> Result<f64, ModelError> {
         let counted = self.check_targets(batch, targets)?;
@@ -92,7 +92,7 @@ impl Decoder {
     fn head_backward(
         &self,
         (hidden, targets, counted): (&Mat<f32>, &[u32], usize),
-        grads: &mut DecoderGrads,
+        grads: &mut TransformerGrads,
         d_hidden: &mut Mat<f32>,
         memory: &mut Output<'_>,
     ) -> Result<f64, ModelError> {
@@ -148,7 +148,7 @@ struct Output<'a> {
 
 /// A backward pass on its way through the layers.
 struct BackwardPass<'a> {
-    config: &'a DecoderConfig,
+    config: &'a TransformerConfig,
     spans: &'a [Range<usize>],
     rope: &'a RopeTable,
     workspace: &'a mut Workspace<f32>,

@@ -1,12 +1,12 @@
 //! Gradients of all parameters of a decoder.
 
-use super::Decoder;
+use super::Transformer;
 use crate::config::LINEARS_OF_ATTENTION;
 use linwright_ops::{Grads, LinearSlot};
 
-/// Gradients in the order of [`Decoder::for_each_param`].
+/// Gradients in the order of [`Transformer::for_each_param`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecoderGrads {
+pub struct TransformerGrads {
     pub(super) embedding: Vec<f32>,
     pub(super) layers: Vec<LayerGrads>,
     pub(super) norm: Vec<f32>,
@@ -27,10 +27,10 @@ pub(super) struct SlotGrads {
     pub(super) bias: Option<Vec<f32>>,
 }
 
-impl DecoderGrads {
+impl TransformerGrads {
     /// Zeros for every parameter of a decoder.
     #[must_use]
-    pub fn zeros(decoder: &Decoder) -> Self {
+    pub fn zeros(decoder: &Transformer) -> Self {
         let slot = |slot: &LinearSlot| SlotGrads {
             op: slot.zero_grads(),
             bias: slot.bias().map(|bias| vec![0.0; bias.len()]),

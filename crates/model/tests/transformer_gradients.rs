@@ -1,27 +1,27 @@
 //! Gradients of whole decoders against differences of their loss.
 
 use crate::tiny;
-use linwright_model::{Batch, Decoder, DecoderGrads, TrainingMemory};
+use linwright_model::{Batch, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{LowRankSpec, OpSpec, Sites};
 use linwright_tensor::RngKey;
 use serde_json::json;
 
-fn loss(decoder: &Decoder, batch: &Batch, targets: &[u32]) -> f64 {
-    let mut grads = DecoderGrads::zeros(decoder);
+fn loss(decoder: &Transformer, batch: &Batch, targets: &[u32]) -> f64 {
+    let mut grads = TransformerGrads::zeros(decoder);
     let mut memory = TrainingMemory::default();
     decoder.loss_and_grads(batch, targets, &mut grads, &mut memory).expect("finite loss")
 }
 
 /// Moves one tensor at a time along its own gradient and compares the change of the loss with the
 /// gradient's length: a wrong gradient would promise more than is there.
-fn check(decoder: &Decoder) {
+fn check(decoder: &Transformer) {
     let vocab = decoder.config().vocab;
     let sequences =
         [tiny::tokens(90, vocab, 1), tiny::tokens(1, vocab, 2), tiny::tokens(9, vocab, 3)];
     let batch = Batch::new(&sequences.each_ref().map(Vec::as_slice));
     let mut targets = batch.next_tokens();
     targets[4] = u32::MAX;
-    let mut grads = DecoderGrads::zeros(decoder);
+    let mut grads = TransformerGrads::zeros(decoder);
     decoder
         .loss_and_grads(&batch, &targets, &mut grads, &mut TrainingMemory::default())
         .expect("finite loss");
@@ -79,8 +79,8 @@ fn gradients_add_up_over_calls_and_clear_to_zero() {
     let decoder = tiny::decoder(tiny::config("llama", json!({})), 7);
     let sequence = tiny::tokens(12, 50, 1);
     let batch = Batch::new(&[&sequence]);
-    let (mut grads, mut memory) = (DecoderGrads::zeros(&decoder), TrainingMemory::default());
-    let mut step = |grads: &mut DecoderGrads| {
+    let (mut grads, mut memory) = (TransformerGrads::zeros(&decoder), TrainingMemory::default());
+    let mut step = |grads: &mut TransformerGrads| {
         decoder.loss_and_grads(&batch, &batch.next_tokens(), grads, &mut memory).expect("finite")
     };
     let first = step(&mut grads);
@@ -92,5 +92,5 @@ fn gradients_add_up_over_calls_and_clear_to_zero() {
         }
     }
     grads.clear();
-    assert_eq!(grads, DecoderGrads::zeros(&decoder));
+    assert_eq!(grads, TransformerGrads::zeros(&decoder));
 }

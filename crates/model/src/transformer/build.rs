@@ -1,9 +1,9 @@
 //! Making a decoder: random, or from the tensors of a checkpoint.
 
-use super::Decoder;
+use super::Transformer;
 use super::layer::Layer;
 use super::memory::Memory;
-use crate::config::{DecoderConfig, EMBEDDING, FINAL_NORM, HEAD, Linear, NORMS};
+use crate::config::{EMBEDDING, FINAL_NORM, HEAD, Linear, NORMS, TransformerConfig};
 use linwright_ops::{Dense, LinearSlot, Op, Role, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
 use std::convert::Infallible;
@@ -51,12 +51,12 @@ impl<E> TensorSource for DenseSource<'_, '_, E> {
     }
 }
 
-impl Decoder {
+impl Transformer {
     /// Random weights: normal with deviation 0.02, those that write into the residual stream
     /// (output and down) smaller by `1 / sqrt(2 layers)`; norms one, biases zero. Every tensor has
     /// its own stream under `key`, named after it.
     #[must_use]
-    pub fn random(config: DecoderConfig, key: RngKey) -> Self {
+    pub fn random(config: TransformerConfig, key: RngKey) -> Self {
         let residual = SCALE / (2.0 * config.layers as f64).sqrt();
         let built = Self::from_tensors::<Infallible>(config, &mut |name, shape| {
             let count = shape.iter().product();
@@ -84,7 +84,7 @@ impl Decoder {
     ///
     /// # Panics
     /// If `fetch` gives another number of values than the shape holds.
-    pub fn from_tensors<E>(config: DecoderConfig, fetch: &mut Fetch<'_, E>) -> Result<Self, E> {
+    pub fn from_tensors<E>(config: TransformerConfig, fetch: &mut Fetch<'_, E>) -> Result<Self, E> {
         Self::from_source(config, &mut DenseSource(fetch))
     }
 
@@ -96,10 +96,10 @@ impl Decoder {
     /// # Panics
     /// If `source` gives another number of values, or an operator of another shape, than asked for.
     pub fn from_source<S: TensorSource>(
-        config: DecoderConfig,
+        config: TransformerConfig,
         source: &mut S,
     ) -> Result<Self, S::Error> {
-        let DecoderConfig { vocab, hidden, .. } = config;
+        let TransformerConfig { vocab, hidden, .. } = config;
         let embedding = source.tensor(EMBEDDING, &[vocab, hidden])?;
         let embedding = Arc::new(Mat::from_vec(vocab, hidden, embedding));
         let layers = (0..config.layers).map(|index| build_layer(&config, index, source));
@@ -116,7 +116,7 @@ impl Decoder {
 }
 
 fn build_layer<S: TensorSource>(
-    config: &DecoderConfig,
+    config: &TransformerConfig,
     index: usize,
     source: &mut S,
 ) -> Result<Layer, S::Error> {
