@@ -234,7 +234,8 @@ impl BackwardPass<'_> {
         let LayerTape { query, key, value, attended, log_sums, .. } = tape;
         let mut grads = [query, key, value].map(|mat| self.workspace.take(mat.rows(), mat.cols()));
         let [d_query, d_key, d_value] = &mut grads;
-        attention_of(self.config, self.spans).backward(
+        attention_of(self.config).backward(
+            self.spans,
             Inputs { query: query.view(), key: key.view(), value: value.view() },
             (attended.view(), log_sums.view()),
             d_attended.view(),

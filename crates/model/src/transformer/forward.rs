@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;
 use linwright_ops::{LinearSlot, Probe, SiteId, Tape, Workspace};
-use linwright_tensor::kernels::attention::{Attention, Inputs};
+use linwright_tensor::kernels::attention::{Attention, Inputs, Mask};
 use linwright_tensor::kernels::elementwise::{add, all_finite};
 use linwright_tensor::kernels::rms_norm::rms_norm;
 use linwright_tensor::kernels::rope::{RopeTable, Turn};
@@ -145,7 +145,8 @@ impl Pass<'_> {
         attended.resize(query.rows(), query.cols());
         let sums = self.keep.then(|| log_sums.view_mut_of(query.rows(), self.config.heads));
         let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
-        attention_of(self.config, self.spans).forward(inputs, attended.view_mut(), sums);
+        let target = attended.view_mut();
+        attention_of(self.config).forward_packed(self.spans, inputs, target, sums);
         self.linear_into_residual(o, attended.view(), hidden, o_tape)
     }
 
@@ -214,16 +215,14 @@ impl Pass<'_> {
 }
 
 /// The attention of a model's layers.
-pub(super) fn attention_of<'a>(
-    config: &TransformerConfig,
-    spans: &'a [Range<usize>],
-) -> Attention<'a> {
+pub(super) fn attention_of(config: &TransformerConfig) -> Attention {
     Attention {
-        spans,
         heads: config.heads,
         kv_heads: config.kv_heads,
         head_dim: config.head_dim,
-        window: config.sliding_window,
+        scale: 1.0 / (config.head_dim as f32).sqrt(),
+        mask: Mask::Causal { window: config.sliding_window },
+        softcap: None,
     }
 }
 

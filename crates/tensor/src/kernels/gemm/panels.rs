@@ -58,16 +58,8 @@ impl Panels {
 
     fn of_tile(tile: Tile, matrix: Arg<'_, f32>) -> Self {
         let (rows, depth) = (matrix.rows(), matrix.cols());
-        assert!(rows * depth > 0, "an empty matrix");
         let mut data = vec![0.0; rows.next_multiple_of(tile.rows) * depth];
-        let lines = lines_of_left(matrix);
-        for (k, panel) in data.chunks_exact_mut(tile.rows * depth).enumerate() {
-            let first = k * tile.rows;
-            // SAFETY: the tile is one of this machine's.
-            unsafe {
-                (tile.pack_left)(lines.skip(first, 0), tile.rows.min(rows - first), depth, panel);
-            }
-        }
+        pack(tile, matrix, &mut data);
         Self { tile, rows, depth, data }
     }
 
@@ -84,34 +76,94 @@ impl Panels {
         &self,
         columns: Columns,
         x: &[f32],
+        target: (&mut [f32], f32, Write),
+    ) {
+        let Self { tile, rows, depth, data } = self;
+        PanelsRef { tile: *tile, rows: *rows, depth: *depth, pitch: *depth, data }
+            .apply(columns, x, target);
+    }
+}
+
+/// [`Panels`] in memory of the caller.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernels) struct PanelsRef<'a> {
+    tile: Tile,
+    rows: usize,
+    depth: usize,
+    /// Numbers of a line that a panel holds, at least `depth`.
+    pitch: usize,
+    data: &'a [f32],
+}
+
+impl<'a> PanelsRef<'a> {
+    /// Numbers that a packed matrix of this shape takes; none on machines without tiles.
+    pub(in crate::kernels) fn numbers(rows: usize, depth: usize) -> usize {
+        Tile::for_rows(rows).map_or(0, |tile| rows.next_multiple_of(tile.rows) * depth)
+    }
+
+    /// Packs a matrix into the first of these numbers; `None` on machines without tiles.
+    ///
+    /// # Panics
+    /// If there are fewer than [`Self::numbers`].
+    pub(in crate::kernels) fn pack(matrix: Arg<'_, f32>, data: &'a mut [f32]) -> Option<Self> {
+        let (rows, depth) = (matrix.rows(), matrix.cols());
+        let tile = Tile::for_rows(rows)?;
+        let (data, _) = data.split_at_mut(rows.next_multiple_of(tile.rows) * depth);
+        pack(tile, matrix, data);
+        Some(Self { tile, rows, depth, pitch: depth, data })
+    }
+
+    /// Only the first rows, and of those the first numbers.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub(in crate::kernels) fn corner(self, rows: usize, depth: usize) -> Self {
+        assert!(rows <= self.rows && depth <= self.depth, "a corner larger than the matrix");
+        Self { rows, depth, ..self }
+    }
+
+    /// As [`Panels::apply`].
+    pub(in crate::kernels) fn apply(
+        self,
+        columns: Columns,
+        x: &[f32],
         (y, alpha, write): (&mut [f32], f32, Write),
     ) {
-        assert!(self.fit(columns), "{columns:?} in tiles of {} columns", self.tile.cols);
-        assert!(x.len() >= columns.end(self.depth), "columns out of bounds");
-        assert!(y.len() >= columns.end(self.rows), "columns out of bounds");
+        let Self { tile, rows, depth, pitch, data } = self;
+        assert!(columns.fit(tile.cols / 2), "{columns:?} in tiles of {} columns", tile.cols);
+        assert!(x.len() >= columns.end(depth), "columns out of bounds");
+        assert!(y.len() >= columns.end(rows), "columns out of bounds");
         let (row, add) = (columns.row, write == Write::Add);
-        let (pairs, register) = columns.pairs(self.tile.cols / 2);
+        let (pairs, register) = columns.pairs(tile.cols / 2);
         for start in pairs {
-            let panels = self.data.chunks_exact(self.tile.rows * self.depth);
-            for (k, panel) in panels.enumerate() {
-                let first = k * self.tile.rows;
-                let height = self.tile.rows.min(self.rows - first);
+            let panels = data.chunks_exact(tile.rows * pitch);
+            for (first, panel) in (0..rows).step_by(tile.rows).zip(panels) {
+                let height = tile.rows.min(rows - first);
                 // SAFETY: `start` is that of two registers in each row of `x` and `y`, whose last
-                // numbers the assertions above found within bounds; the panel is whole.
+                // numbers the assertions above found within bounds; the panel is whole, and holds
+                // no fewer numbers of each line than `depth`.
                 unsafe {
                     let from = Place { at: x.as_ptr().add(start), row, register };
                     let at = y.as_mut_ptr().add(start + first * row);
                     let into = Place { at, row, register };
-                    (self.tile.multiply)(
-                        self.depth,
-                        panel.as_ptr(),
-                        from,
-                        into,
-                        height,
-                        (alpha, add),
-                    );
+                    (tile.multiply)(depth, panel.as_ptr(), from, into, height, (alpha, add));
                 }
             }
+        }
+    }
+}
+
+/// Packs a matrix as panels of the tile's rows.
+fn pack(tile: Tile, matrix: Arg<'_, f32>, data: &mut [f32]) {
+    let (rows, depth) = (matrix.rows(), matrix.cols());
+    assert!(rows * depth > 0, "an empty matrix");
+    matrix.check();
+    let lines = lines_of_left(matrix);
+    for (first, panel) in (0..rows).step_by(tile.rows).zip(data.chunks_exact_mut(tile.rows * depth))
+    {
+        // SAFETY: the tile is one of this machine's.
+        unsafe {
+            (tile.pack_left)(lines.skip(first, 0), tile.rows.min(rows - first), depth, panel);
         }
     }
 }

@@ -1,0 +1,170 @@
+//! Scores that become powers, with a query in every lane.
+
+use crate::kernels::instructions::vectorised;
+use crate::kernels::lanes::multiply_add;
+use std::f32::consts::{LN_2, LOG2_E};
+
+/// Queries side by side.
+pub(super) const WIDTH: usize = 32;
+/// Queries handled at one time: a register of AVX-512.
+const LANES: usize = 16;
+const PARTS: usize = WIDTH / LANES;
+/// Where the largest score of no key begins: below every score, and finite, so that its distance to
+/// itself is zero.
+const NO_SCORE: f32 = -1e30;
+
+/// What a column of queries remembers of the keys that it has seen.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// Binary logarithm of the largest exponential.
+    max: [f32; WIDTH],
+    /// Sum of the exponentials, divided by the largest.
+    sum: [f32; WIDTH],
+}
+
+impl Seen {
+    pub(super) fn nothing() -> Self {
+        Self { max: [NO_SCORE; WIDTH], sum: [0.0; WIDTH] }
+    }
+
+    /// What the weighted sums of values are to be multiplied by in the end.
+    pub(super) fn shares(&self) -> [f32; WIDTH] {
+        self.sum.map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 })
+    }
+
+    /// Logarithm of the sum of the exponentials of one query's scores.
+    pub(super) fn log_sum(&self, column: usize) -> f32 {
+        log_sum(self.max[column], self.sum[column])
+    }
+}
+
+/// Natural logarithm of `sum` times two to the power of `max`.
+pub(super) fn log_sum(max: f32, sum: f32) -> f32 {
+    if sum > 0.0 { max * LN_2 + sum.ln() } else { f32::NEG_INFINITY }
+}
+
+/// `2^x` for `x <= 0` to 1.5 units in the last place; below -126, where numbers are no longer normal,
+/// zero, and NaN stays NaN.
+///
+/// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r` at
+/// zero and whose largest relative error for |r| <= 1/2 is the least.
+#[inline(always)]
+pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
+    /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
+    const ROUND: f32 = 12_582_912.0;
+    let shifted = x + ROUND;
+    let r = x - (shifted - ROUND);
+    let p = multiply_add::<FUSED>(1.326_472_3e-3, r, 9.671_513e-3);
+    let p = multiply_add::<FUSED>(p, r, 5.550_733_6e-2);
+    let p = multiply_add::<FUSED>(p, r, 2.402_224_2e-1);
+    let p = multiply_add::<FUSED>(p, r, 6.931_47e-1);
+    let p = multiply_add::<FUSED>(p, r, 1.0);
+    let power = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
+    if x < -126.0 { 0.0 } else { power }
+}
+
+/// `tanh(x)` to three units in the last place: near zero by a polynomial (coefficients of `tanhf` in
+/// Cephes, Moshier 1992), elsewhere by the exponential of `-2 |x|`.
+#[inline(always)]
+pub(super) fn tanh<const FUSED: bool>(x: f32) -> f32 {
+    let square = x * x;
+    let p = multiply_add::<FUSED>(-5.704_988_7e-3, square, 2.063_908_9e-2);
+    let p = multiply_add::<FUSED>(p, square, -5.373_971_6e-2);
+    let p = multiply_add::<FUSED>(p, square, 1.333_144_2e-1);
+    let p = multiply_add::<FUSED>(p, square, -3.333_328_2e-1);
+    let near = multiply_add::<FUSED>(p * square, x, x);
+    let power = power::<FUSED>(-2.0 * LOG2_E * x.abs());
+    let far = ((1.0 - power) / (1.0 + power)).copysign(x);
+    if x.abs() < 0.625 { near } else { far }
+}
+
+vectorised! {
+    /// Turns `s / cap` into the binary logarithm of the exponential of `cap tanh(s / cap)`.
+    pub(super) fn cap<const FUSED: bool>(scores: &mut [f32], cap: f32) {
+        let cap = cap * LOG2_E;
+        for score in scores {
+            *score = cap * tanh::<FUSED>(*score);
+        }
+    }
+}
+
+vectorised! {
+    /// Takes scores away from where queries do not see the key: row k of `scores` holds those of key
+    /// `first + k`, and a query sees keys from its `from` to before its `to`.
+    pub(super) fn hide<const FUSED: bool>(
+        scores: &mut [f32],
+        first: usize,
+        from: &[i32; WIDTH],
+        to: &[i32; WIDTH],
+    ) {
+        for (key, row) in (first as i32..).zip(scores.as_chunks_mut::<WIDTH>().0) {
+            for ((score, from), to) in row.iter_mut().zip(from).zip(to) {
+                *score = if key < *from || key >= *to { f32::NEG_INFINITY } else { *score };
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Replaces scores (keys, WIDTH) by powers of two of their distance to the largest yet, which is
+    /// remembered with their sum; returns what earlier sums over keys are to be multiplied by.
+    pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut Seen) -> [f32; WIDTH] {
+        let rows = scores.as_chunks_mut::<LANES>().0;
+        let mut changes = [1.0; WIDTH];
+        for part in 0..PARTS {
+            let lanes = part * LANES..(part + 1) * LANES;
+            // Four maxima: one would wait for itself.
+            let mut maxima = [[NO_SCORE; LANES]; 4];
+            maxima[0].copy_from_slice(&seen.max[lanes.clone()]);
+            let fours = rows.chunks_exact(4 * PARTS);
+            for row in fours.remainder().iter().skip(part).step_by(PARTS) {
+                maxima[0] = larger(maxima[0], *row);
+            }
+            for four in fours {
+                maxima = std::array::from_fn(|k| larger(maxima[k], four[k * PARTS + part]));
+            }
+            let [a, b, c, d] = maxima;
+            let max = larger(larger(a, b), larger(c, d));
+            let mut change = [0.0; LANES];
+            for ((change, before), max) in change.iter_mut().zip(&seen.max[lanes.clone()]).zip(max) {
+                *change = power::<FUSED>(before - max);
+            }
+            let mut sum = [0.0; LANES];
+            for row in rows.iter_mut().skip(part).step_by(PARTS) {
+                *row = std::array::from_fn(|lane| power::<FUSED>(row[lane] - max[lane]));
+                sum = std::array::from_fn(|lane| sum[lane] + row[lane]);
+            }
+            for ((total, sum), change) in seen.sum[lanes.clone()].iter_mut().zip(sum).zip(change) {
+                *total = multiply_add::<FUSED>(*total, change, sum);
+            }
+            seen.max[lanes.clone()].copy_from_slice(&max);
+            changes[lanes].copy_from_slice(&change);
+        }
+        changes
+    }
+}
+
+#[inline(always)]
+fn larger(a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+    std::array::from_fn(|lane| if b[lane] > a[lane] { b[lane] } else { a[lane] })
+}
+
+vectorised! {
+    /// Multiplies each column of `rows` (any, WIDTH) by its factor.
+    pub(super) fn multiply<const FUSED: bool>(rows: &mut [f32], factors: &[f32; WIDTH]) {
+        for row in rows.as_chunks_mut::<WIDTH>().0 {
+            for (number, factor) in row.iter_mut().zip(factors) {
+                *number *= factor;
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// `to = factor from`.
+    pub(super) fn scaled<const FUSED: bool>(from: &[f32], factor: f32, to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = factor * from;
+        }
+    }
+}
