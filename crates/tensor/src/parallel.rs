@@ -7,6 +7,14 @@ use rayon::prelude::*;
 /// Rows handled as one piece by row-wise kernels.
 pub const ROW_BLOCK: usize = 64;
 
+/// Numbers that kernels without sums over rows handle as one piece.
+const PIECE: usize = 1 << 15;
+
+/// Rows of such a piece.
+pub(crate) fn rows_of_piece(cols: usize) -> usize {
+    (PIECE / cols.max(1)).max(1)
+}
+
 /// Sets the number of threads for all kernels; `0` means all cores. Only the first call counts.
 ///
 /// # Errors

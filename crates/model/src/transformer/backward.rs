@@ -4,7 +4,7 @@
 //! rotated queries and keys, values, what attention gave, gate and up. Norms and the product of
 //! gate and up are cheap and are computed anew.
 
-use super::forward::{Pass, attention_of};
+use super::forward::{Pass, attention_of, norm_of, rope_rows};
 use super::grads::{LayerGrads, SlotGrads};
 use super::layer::Layer;
 use super::memory::LayerTape;
@@ -13,13 +13,14 @@ use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;
 use linwright_ops::{Backward, LinearSlot, NoProbe, Tape, Workspace};
+use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::attention::{Gradients, Inputs};
 use linwright_tensor::kernels::cross_entropy::{IGNORE, cross_entropy};
 use linwright_tensor::kernels::elementwise::add;
+use linwright_tensor::kernels::feed_forward::{gated, gated_backward};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
-use linwright_tensor::kernels::rms_norm::{rms_norm, rms_norm_backward};
+use linwright_tensor::kernels::norm::{norm, norm_backward};
 use linwright_tensor::kernels::rope::{RopeTable, Turn};
-use linwright_tensor::kernels::swiglu::{swiglu, swiglu_backward};
 use linwright_tensor::{Mat, MatMut};
 use std::ops::Range;
 
@@ -126,8 +127,8 @@ impl Transformer {
                 }
             }
             let d_rows = d_hidden.view_mut().rows_range(start, count);
-            let norm = (rows, self.norm.as_slice(), self.config.norm_eps);
-            rms_norm_backward(norm, d_normed.view(), d_rows, &mut grads.norm);
+            let params = norm_of(&self.config, &self.norm);
+            norm_backward(rows, &params, d_normed.view(), d_rows, Some(&mut grads.norm), None);
             workspace.give(normed);
             workspace.give(d_normed);
         }
@@ -172,10 +173,10 @@ impl BackwardPass<'_> {
 
         let mut inner = self.workspace.take(rows, gate.cols());
         let mut d_inner = self.workspace.take(rows, gate.cols());
-        swiglu(gate, up, &mut inner);
+        gated(Activation::Silu, gate.view(), up.view(), inner.view_mut());
         let target = (Some(d_inner.view_mut()), down_grads);
         slot_backward(down_slot, (&inner, d_hidden), down_tape, target, self.workspace);
-        swiglu_backward(gate, up, &d_inner);
+        gated_backward(Activation::Silu, gate.view_mut(), up.view_mut(), d_inner.view());
         self.workspace.give(inner);
         self.workspace.give(d_inner);
 
@@ -245,15 +246,16 @@ impl BackwardPass<'_> {
                 value: d_value.view_mut(),
             },
         );
-        self.rope.rotate(d_query.view_mut(), self.spans, Turn::Back);
-        self.rope.rotate(d_key.view_mut(), self.spans, Turn::Back);
+        let (head_dim, rows) = (self.config.head_dim, rope_rows(self.spans));
+        self.rope.rotate(d_query.view_mut(), head_dim, &rows, Turn::Back);
+        self.rope.rotate(d_key.view_mut(), head_dim, &rows, Turn::Back);
         grads
     }
 
     /// The normalised rows anew, and memory for their gradient.
     fn normed(&mut self, rows: &Mat<f32>, weight: &[f32]) -> (Mat<f32>, Mat<f32>) {
         let mut normed = self.workspace.take(rows.rows(), rows.cols());
-        rms_norm(rows.view(), weight, self.config.norm_eps, normed.view_mut());
+        norm(rows.view(), &norm_of(self.config, weight), normed.view_mut());
         (normed, self.workspace.take(rows.rows(), rows.cols()))
     }
 
@@ -266,8 +268,8 @@ impl BackwardPass<'_> {
         d_hidden: &mut Mat<f32>,
         grad: &mut [f32],
     ) {
-        let norm = (rows.view(), weight, self.config.norm_eps);
-        rms_norm_backward(norm, d_normed.view(), d_hidden.view_mut(), grad);
+        let (params, d_rows) = (norm_of(self.config, weight), d_hidden.view_mut());
+        norm_backward(rows.view(), &params, d_normed.view(), d_rows, Some(grad), None);
         self.workspace.give(normed);
         self.workspace.give(d_normed);
     }

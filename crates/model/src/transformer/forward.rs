@@ -7,11 +7,12 @@ use crate::batch::Batch;
 use crate::config::TransformerConfig;
 use crate::error::ModelError;
 use linwright_ops::{LinearSlot, Probe, SiteId, Tape, Workspace};
+use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::attention::{Attention, Inputs, Mask};
 use linwright_tensor::kernels::elementwise::{add, all_finite};
-use linwright_tensor::kernels::rms_norm::rms_norm;
-use linwright_tensor::kernels::rope::{RopeTable, Turn};
-use linwright_tensor::kernels::swiglu::swiglu;
+use linwright_tensor::kernels::feed_forward::gated;
+use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
+use linwright_tensor::kernels::rope::{RopeRows, RopeTable, Turn};
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
@@ -140,8 +141,9 @@ impl Pass<'_> {
         let outcome = suspects.into_iter().try_for_each(|(slot, y)| finite(slot.id(), y));
         self.workspace.give(normed);
         outcome?;
-        self.rope.rotate(query.view_mut(), self.spans, Turn::Forward);
-        self.rope.rotate(key.view_mut(), self.spans, Turn::Forward);
+        let (head_dim, rows) = (self.config.head_dim, rope_rows(self.spans));
+        self.rope.rotate(query.view_mut(), head_dim, &rows, Turn::Forward);
+        self.rope.rotate(key.view_mut(), head_dim, &rows, Turn::Forward);
         attended.resize(query.rows(), query.cols());
         let sums = self.keep.then(|| log_sums.view_mut_of(query.rows(), self.config.heads));
         let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
@@ -164,7 +166,7 @@ impl Pass<'_> {
         self.linear(up_slot, normed.view(), up, up_tape);
         self.workspace.give(normed);
         let mut inner = self.workspace.take(gate.rows(), gate.cols());
-        swiglu(gate, up, &mut inner);
+        gated(Activation::Silu, gate.view(), up.view(), inner.view_mut());
         let outcome = self.linear_into_residual(down_slot, inner.view(), hidden, down_tape);
         self.workspace.give(inner);
         if outcome.is_err() {
@@ -177,7 +179,7 @@ impl Pass<'_> {
 
     fn normed(&mut self, hidden: &Mat<f32>, weight: &[f32]) -> Mat<f32> {
         let mut normed = self.workspace.take(hidden.rows(), hidden.cols());
-        rms_norm(hidden.view(), weight, self.config.norm_eps, normed.view_mut());
+        norm(hidden.view(), &norm_of(self.config, weight), normed.view_mut());
         normed
     }
 
@@ -224,6 +226,23 @@ pub(super) fn attention_of(config: &TransformerConfig) -> Attention {
         mask: Mask::Causal { window: config.sliding_window },
         softcap: None,
     }
+}
+
+/// The norm of a model's layers with this weight.
+pub(super) fn norm_of<'a>(config: &TransformerConfig, weight: &'a [f32]) -> Norm<'a> {
+    Norm {
+        kind: NormKind::Rms,
+        epsilon: config.norm_eps,
+        weight: Some(weight),
+        bias: None,
+        offset: 0.0,
+        group: config.hidden,
+    }
+}
+
+/// The positions of packed sequences, which count from zero in each.
+pub(super) fn rope_rows(spans: &[Range<usize>]) -> Vec<RopeRows> {
+    spans.iter().map(|rows| RopeRows { rows: rows.clone(), first_position: 0 }).collect()
 }
 
 /// Whether the output of a site is finite.

@@ -3,7 +3,7 @@
 use crate::config::{Rope, RopeScaling, TransformerConfig};
 use linwright_ops::{Tape, Workspace};
 use linwright_tensor::Mat;
-use linwright_tensor::kernels::rope::RopeTable;
+use linwright_tensor::kernels::rope::{Pairing, RopeTable};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a forward pass computes in.
@@ -53,7 +53,8 @@ impl Memory {
         if table.positions() < positions {
             // Grown to a power of two, so that sequences of growing length do not rebuild it often.
             let positions = positions.next_power_of_two();
-            *table = Arc::new(RopeTable::new(&frequencies(config), positions));
+            let frequencies = frequencies(config);
+            *table = Arc::new(RopeTable::new(&frequencies, Pairing::Halves, 1.0, positions));
         }
         Arc::clone(&table)
     }

@@ -1,13 +1,14 @@
 //! Logits, and how well a decoder predicts tokens.
 
 use super::Transformer;
+use super::forward::norm_of;
 use crate::batch::Batch;
 use crate::config::{EMBEDDING, HEAD};
 use crate::error::ModelError;
 use linwright_ops::{SiteId, Tape, Workspace};
 use linwright_tensor::kernels::cross_entropy::{Prediction, score};
 use linwright_tensor::kernels::gemm::{Write, linear};
-use linwright_tensor::kernels::rms_norm::rms_norm;
+use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatMut, MatRef};
 
 /// How well one token was predicted.
@@ -123,7 +124,7 @@ impl Transformer {
         workspace: &mut Workspace<f32>,
     ) {
         normed.resize(hidden.rows(), hidden.cols());
-        rms_norm(hidden, &self.norm, self.config.norm_eps, normed.view_mut());
+        norm(hidden, &norm_of(&self.config, &self.norm), normed.view_mut());
         match &self.head {
             Some(head) => head.forward(normed.view(), logits, tape, workspace),
             None => linear(normed.view(), self.embedding.view(), logits, Write::Set),

@@ -1,4 +1,9 @@
 //! Elementwise nonlinearities with their slopes.
+//!
+//! Sources: GELU and its tanh form from Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2;
+//! squared ReLU from So et al. 2021, arXiv:2109.08668. The methods here go number by number through
+//! libm; whole matrices of `f32` go through [`feed_forward`](super::feed_forward), whose tests have
+//! them as naive twins.
 
 use crate::Scalar;
 
@@ -9,6 +14,8 @@ pub enum Activation<T> {
     Identity,
     /// `max(x, 0)`.
     Relu,
+    /// `max(x, 0)²`.
+    ReluSquared,
     /// `x` above zero, `slope · x` below: leaky ReLU, and PReLU with a trained slope.
     Leaky {
         /// Slope below zero.
@@ -16,6 +23,11 @@ pub enum Activation<T> {
     },
     /// `x Φ(x)` with the normal distribution function `Φ`, exactly (by erf).
     Gelu,
+    /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))) / 2`: what checkpoints call `gelu_new`,
+    /// `gelu_pytorch_tanh` and `gelu_fast`.
+    GeluTanh,
+    /// `x / (1 + exp(-1.702 x))`.
+    QuickGelu,
     /// `x / (1 + exp(-x))`.
     Silu,
     /// `x` above zero, `exp(x) - 1` below.
@@ -35,6 +47,10 @@ impl<T: Scalar> Activation<T> {
                     T::ZERO
                 }
             }
+            Self::ReluSquared => {
+                let above = Self::Relu.value(x);
+                above * above
+            }
             Self::Leaky { slope } => {
                 if x > T::ZERO {
                     x
@@ -43,6 +59,8 @@ impl<T: Scalar> Activation<T> {
                 }
             }
             Self::Gelu => x * normal_distribution(x),
+            Self::GeluTanh => x * sigmoid(gelu_tanh_argument(x).0),
+            Self::QuickGelu => x * sigmoid(T::from_f64(QUICK) * x),
             Self::Silu => x * sigmoid(x),
             Self::Elu => {
                 if x > T::ZERO {
@@ -66,6 +84,7 @@ impl<T: Scalar> Activation<T> {
                     T::ZERO
                 }
             }
+            Self::ReluSquared => Self::Relu.value(x) + Self::Relu.value(x),
             Self::Leaky { slope } => {
                 if x > T::ZERO {
                     T::ONE
@@ -78,10 +97,15 @@ impl<T: Scalar> Activation<T> {
                     T::from_f64(0.398_942_280_401_432_7) * (T::from_f64(-0.5) * x * x).exp();
                 normal_distribution(x) + x * density
             }
-            Self::Silu => {
-                let s = sigmoid(x);
-                s * (T::ONE + x * (T::ONE - s))
+            Self::GeluTanh => {
+                let (u, slope) = gelu_tanh_argument(x);
+                times_sigmoid_slope(x, u, slope)
             }
+            Self::QuickGelu => {
+                let quick = T::from_f64(QUICK);
+                times_sigmoid_slope(x, quick * x, quick)
+            }
+            Self::Silu => times_sigmoid_slope(x, x, T::ONE),
             Self::Elu => {
                 if x > T::ZERO {
                     T::ONE
@@ -91,6 +115,23 @@ impl<T: Scalar> Activation<T> {
             }
         }
     }
+}
+
+/// Factor in the sigmoid of [`Activation::QuickGelu`].
+const QUICK: f64 = 1.702;
+
+/// Twice the argument of the tanh of [`Activation::GeluTanh`], and its derivative:
+/// `(1 + tanh(u)) / 2` is `sigmoid(2u)`.
+fn gelu_tanh_argument<T: Scalar>(x: T) -> (T, T) {
+    let twice = T::from_f64(2.0 * (2.0 / std::f64::consts::PI).sqrt());
+    let cubic = T::from_f64(0.044_715) * x * x;
+    (twice * x * (T::ONE + cubic), twice * (T::ONE + cubic + cubic + cubic))
+}
+
+/// Derivative of `x sigmoid(u)`.
+fn times_sigmoid_slope<T: Scalar>(x: T, u: T, slope_of_u: T) -> T {
+    let s = sigmoid(u);
+    s + x * s * (T::ONE - s) * slope_of_u
 }
 
 fn sigmoid<T: Scalar>(x: T) -> T {
@@ -111,7 +152,10 @@ mod tests {
             Activation::Identity,
             Activation::Relu,
             Activation::Leaky { slope: 0.01 },
+            Activation::ReluSquared,
             Activation::Gelu,
+            Activation::GeluTanh,
+            Activation::QuickGelu,
             Activation::Silu,
             Activation::Elu,
         ];
@@ -122,6 +166,10 @@ mod tests {
             }
         }
         assert!((Activation::Gelu.value(1.0f64) - 0.841_344_746_068_542_9).abs() < 1e-15);
+        assert!((Activation::GeluTanh.value(1.0f64) - 0.841_191_990_608_276_8).abs() < 1e-15);
+        assert!((Activation::QuickGelu.value(1.0f64) - 0.845_795_765_932_821_2).abs() < 1e-15);
+        assert_eq!(Activation::ReluSquared.value(-3.0f64), 0.0);
+        assert_eq!(Activation::ReluSquared.value(3.0f64), 9.0);
         assert!((Activation::Silu.value(1.0f64) - 0.731_058_578_630_004_9).abs() < 1e-15);
     }
 }

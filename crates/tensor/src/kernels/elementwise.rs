@@ -1,6 +1,9 @@
 //! Passes over whole matrices, number by number.
 
+use super::functions::tanh;
 use super::instructions::vectorised;
+use super::lanes::{LANES, each_group};
+use crate::parallel::rows_of_piece;
 use crate::{MatMut, MatRef, Scalar, parallel};
 
 /// Numbers handled as one piece.
@@ -26,10 +29,62 @@ pub fn add<T: Scalar>(a: &mut [T], b: &[T]) {
 #[track_caller]
 pub fn add_rows<T: Scalar>(a: MatMut<'_, T>, b: MatRef<'_, T>) {
     assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()), "sum of matrices");
-    let block = (PIECE / a.cols().max(1)).max(1);
+    let block = rows_of_piece(a.cols());
     parallel::for_each(a.row_blocks(block), |k, mut a| {
         for i in 0..a.rows() {
             add_slice(a.row_mut(i), b.row(k * block + i));
+        }
+    });
+}
+
+/// `a *= b`, number by number.
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn multiply<T: Scalar>(a: MatMut<'_, T>, b: MatRef<'_, T>) {
+    assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()), "product of matrices");
+    let block = rows_of_piece(a.cols());
+    parallel::for_each(a.row_blocks(block), |k, mut a| {
+        for i in 0..a.rows() {
+            multiply_slice(a.row_mut(i), b.row(k * block + i));
+        }
+    });
+}
+
+/// `a *= factor`.
+pub fn scale<T: Scalar>(a: MatMut<'_, T>, factor: T) {
+    let block = rows_of_piece(a.cols());
+    parallel::for_each(a.row_blocks(block), |_, mut a| {
+        for i in 0..a.rows() {
+            scale_slice(a.row_mut(i), factor);
+        }
+    });
+}
+
+/// Bounds numbers softly: `x -> cap tanh(x / cap)`, in place. Source: Gemma Team 2024,
+/// arXiv:2408.00118, section 2.
+///
+/// Into `slope`, where there is one, goes the derivative `1 - tanh²(x / cap)`, with which
+/// [`multiply`] turns the gradient behind the bound into that before it.
+///
+/// # Panics
+/// If the shapes differ.
+#[track_caller]
+pub fn softcap(x: MatMut<'_, f32>, cap: f32, slope: Option<MatMut<'_, f32>>) {
+    let block = rows_of_piece(x.cols());
+    let Some(slope) = slope else {
+        return parallel::for_each(x.row_blocks(block), |_, mut x| {
+            for i in 0..x.rows() {
+                softcap_slice(x.row_mut(i), cap);
+            }
+        });
+    };
+    assert_eq!((x.rows(), x.cols()), (slope.rows(), slope.cols()), "numbers and their slopes");
+    let pieces = x.row_blocks(block).into_iter().zip(slope.row_blocks(block)).collect();
+    parallel::for_each(pieces, |_, (mut x, mut slope): (MatMut<'_, f32>, MatMut<'_, f32>)| {
+        for i in 0..x.rows() {
+            softcap_slice_with_slope(x.row_mut(i), slope.row_mut(i), cap);
         }
     });
 }
@@ -46,6 +101,42 @@ vectorised! {
         for (a, &b) in a.iter_mut().zip(b) {
             *a += b;
         }
+    }
+}
+
+vectorised! {
+    fn multiply_slice<const FUSED: bool, T: Scalar>(a: &mut [T], b: &[T]) {
+        for (a, &b) in a.iter_mut().zip(b) {
+            *a *= b;
+        }
+    }
+}
+
+vectorised! {
+    fn scale_slice<const FUSED: bool, T: Scalar>(a: &mut [T], factor: T) {
+        for a in a {
+            *a *= factor;
+        }
+    }
+}
+
+vectorised! {
+    fn softcap_slice<const FUSED: bool>(x: &mut [f32], cap: f32) {
+        let share = 1.0 / cap;
+        super::lanes::map(x, |x| cap * tanh::<FUSED>(x * share).0);
+    }
+}
+
+vectorised! {
+    fn softcap_slice_with_slope<const FUSED: bool>(x: &mut [f32], slope: &mut [f32], cap: f32) {
+        let share = 1.0 / cap;
+        each_group([x, slope], [], |[x, slope], []| {
+            for lane in 0..LANES {
+                let (value, of_value) = tanh::<FUSED>(x[lane] * share);
+                x[lane] = cap * value;
+                slope[lane] = of_value;
+            }
+        });
     }
 }
 
@@ -79,6 +170,38 @@ mod tests {
         for (k, &a) in a.data().iter().enumerate() {
             let expected = if (1..4).contains(&(k % 5)) { 0.0 } else { (k / 5 + k % 5) as f64 };
             assert_eq!(a, expected, "number {k}");
+        }
+    }
+
+    #[test]
+    fn products_and_factors_leave_alone_what_is_beside_them() {
+        let mut a: Mat<f64> = Mat::from_fn(20_000, 5, |i, j| (i + j) as f64);
+        let b = Mat::from_fn(20_000, 3, |i, j| (i % 7 + j) as f64);
+        multiply(a.view_mut().columns(1, 3), b.view());
+        scale(a.view_mut().columns(2, 2), 0.5);
+        for (k, &a) in a.data().iter().enumerate() {
+            let (i, j) = (k / 5, k % 5);
+            let factor = if (1..4).contains(&j) { (i % 7 + j - 1) as f64 } else { 1.0 };
+            let half = if (2..4).contains(&j) { 0.5 } else { 1.0 };
+            assert_eq!(a, (i + j) as f64 * factor * half, "number {k}");
+        }
+    }
+
+    #[test]
+    fn soft_bounds_equal_their_naive_twin_and_slopes_central_differences() {
+        const CAP: f32 = 30.0;
+        let naive = |x: f64| f64::from(CAP) * (x / f64::from(CAP)).tanh();
+        let numbers = crate::RngKey::new(1).stream().normals::<f32>(9_000 * 5, 40.0);
+        let x = Mat::from_vec(9_000, 5, numbers);
+        let (mut y, mut alone, mut slope) = (x.clone(), x.clone(), Mat::zeros(9_000, 5));
+        softcap(y.view_mut(), CAP, Some(slope.view_mut()));
+        softcap(alone.view_mut(), CAP, None);
+        assert_eq!(y, alone);
+        for ((&x, &y), &slope) in x.data().iter().zip(y.data()).zip(slope.data()) {
+            let x = f64::from(x);
+            assert!((f64::from(y) - naive(x)).abs() < 1e-5, "{y} is not {}", naive(x));
+            let difference = (naive(x + 1e-4) - naive(x - 1e-4)) / 2e-4;
+            assert!((f64::from(slope) - difference).abs() < 1e-6, "slope at {x}: {slope}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! summation is the same on every machine; only fused multiply-adds make their bits differ.
 
 /// Numbers handled side by side: one AVX-512 register, two of AVX2, four of SSE.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Folds `step` over the numbers, lane by lane, then `merge` over the lanes.
 #[inline(always)]
@@ -39,20 +39,48 @@ fn reduce<const N: usize>(
 /// number, it would take as long as a hundred numbers before it.
 #[inline(always)]
 pub(super) fn map(numbers: &mut [f32], function: impl Fn(f32) -> f32) {
-    let (groups, end) = numbers.as_chunks_mut::<LANES>();
-    for group in groups {
+    each_group([numbers], [], |[group], []| {
         for number in group {
             *number = function(*number);
         }
+    });
+}
+
+/// Runs `step` on [`LANES`] numbers of every slice at a time; slices are as long as the first. The
+/// ends are copied into groups of their own, whose other lanes are zeros.
+#[inline(always)]
+pub(super) fn each_group<const M: usize, const N: usize>(
+    mut changed: [&mut [f32]; M],
+    read: [&[f32]; N],
+    step: impl Fn([&mut [f32; LANES]; M], [&[f32; LANES]; N]),
+) {
+    let (count, rest) = (changed[0].len() / LANES, changed[0].len() % LANES);
+    let mut groups =
+        changed.each_mut().map(|numbers| &mut numbers.as_chunks_mut::<LANES>().0[..count]);
+    let read_groups = read.map(|numbers| &numbers.as_chunks::<LANES>().0[..count]);
+    for at in 0..count {
+        step(
+            groups.each_mut().map(|groups| &mut groups[at]),
+            read_groups.map(|groups| &groups[at]),
+        );
     }
-    if !end.is_empty() {
-        let mut group = [0.0; LANES];
-        group[..end.len()].copy_from_slice(end);
-        for number in &mut group {
-            *number = function(*number);
+    if rest > 0 {
+        let start = count * LANES;
+        let mut ends = changed.each_ref().map(|numbers| padded(&numbers[start..][..rest]));
+        let read_ends = read.map(|numbers| padded(&numbers[start..][..rest]));
+        step(ends.each_mut(), read_ends.each_ref());
+        for (numbers, end) in changed.into_iter().zip(ends) {
+            numbers[start..][..rest].copy_from_slice(&end[..rest]);
         }
-        end.copy_from_slice(&group[..end.len()]);
     }
+}
+
+/// A group that begins with these numbers.
+#[inline(always)]
+fn padded(numbers: &[f32]) -> [f32; LANES] {
+    let mut group = [0.0; LANES];
+    group[..numbers.len()].copy_from_slice(numbers);
+    group
 }
 
 /// `a b + c`, in one rounding if `FUSED`.
@@ -74,11 +102,17 @@ pub(super) fn dot<const FUSED: bool>(a: &[f32], b: &[f32]) -> f32 {
     reduce([a, b], 0.0, step, |a, b| a + b)
 }
 
-/// `Σ a_i b_i c_i`.
+/// `Σ f(a_i, b_i, ..)`.
 #[inline(always)]
-pub(super) fn dot3<const FUSED: bool>(a: &[f32], b: &[f32], c: &[f32]) -> f32 {
-    let step = |total, [a, b, c]: [f32; 3]| multiply_add::<FUSED>(a * b, c, total);
-    reduce([a, b, c], 0.0, step, |a, b| a + b)
+pub(super) fn sum_of<const N: usize>(inputs: [&[f32]; N], f: impl Fn([f32; N]) -> f32) -> f32 {
+    reduce(inputs, 0.0, |total, numbers| total + f(numbers), |a, b| a + b)
+}
+
+/// `Σ (a_i - middle)` and `Σ (a_i - middle)²`.
+#[inline(always)]
+pub(super) fn moments_about<const FUSED: bool>(a: &[f32], middle: f32) -> (f32, f32) {
+    let square = |total, [a]: [f32; 1]| multiply_add::<FUSED>(a - middle, a - middle, total);
+    (sum_of([a], |[a]| a - middle), reduce([a], 0.0, square, |a, b| a + b))
 }
 
 /// The largest number; NaN are passed over, and of none it is minus infinity.
@@ -92,34 +126,52 @@ pub(super) fn max(a: &[f32]) -> f32 {
 /// where the result nears the smallest normal number (1.2e-38), it is zero: numbers that are not
 /// normal take a hundred times as long.
 ///
-/// With n the integer nearest to x / ln 2 and r = x - n ln 2, e^x = 2^n e^r, and e^r for
-/// |r| <= ln 2 / 2 is a polynomial (coefficients of `expf` in Cephes, Moshier 1992), evaluated in
-/// pairs (Estrin 1960). ln 2 is split in two so that the product of n with its first part is exact.
 /// The power of two is applied in two steps, since 2^128 is no f32 while e^88.7 is.
 #[inline(always)]
 pub(super) fn exp<const FUSED: bool>(x: f32) -> f32 {
+    const MOST: f32 = 89.0;
+    let (r, n) = reduced::<FUSED>(if x > MOST { MOST } else { x });
+    let p = exp_less_one_near_zero::<FUSED>(r) + 1.0;
+    let power = p * power_of_two(n, -1) * 2.0;
+    if x < LEAST_EXPONENT { 0.0 } else { power }
+}
+
+/// Below it powers of e are zero.
+pub(super) const LEAST_EXPONENT: f32 = -86.0;
+
+/// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number whose lowest bits are n.
+///
+/// ln 2 is split in two so that the product of n with its first part is exact.
+#[inline(always)]
+pub(super) fn reduced<const FUSED: bool>(x: f32) -> (f32, u32) {
     /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
     const ROUND: f32 = 12_582_912.0;
     const LN2_HEAD: f32 = 355.0 / 512.0;
     const LN2_TAIL: f32 = -2.121_944_4e-4;
-    const LEAST: f32 = -86.0;
-    const MOST: f32 = 89.0;
-    let bounded = if x > MOST { MOST } else { x };
-    let shifted = multiply_add::<FUSED>(bounded, std::f32::consts::LOG2_E, ROUND);
+    let shifted = multiply_add::<FUSED>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = multiply_add::<FUSED>(n, -LN2_HEAD, bounded);
-    let r = multiply_add::<FUSED>(n, -LN2_TAIL, r);
+    let r = multiply_add::<FUSED>(n, -LN2_HEAD, x);
+    (multiply_add::<FUSED>(n, -LN2_TAIL, r), shifted.to_bits())
+}
+
+/// `2^(n + more)`, n as from [`reduced`]: the exponent's field holds the sum plus 127, and the bits
+/// above n are shifted out.
+#[inline(always)]
+pub(super) fn power_of_two(n: u32, more: i32) -> f32 {
+    f32::from_bits((n << 23).wrapping_add(((127 + more) as u32) << 23))
+}
+
+/// `e^r - 1` for |r| <= ln 2 / 2: a polynomial (coefficients of `expf` in Cephes, Moshier 1992),
+/// evaluated in pairs (Estrin 1960).
+#[inline(always)]
+pub(super) fn exp_less_one_near_zero<const FUSED: bool>(r: f32) -> f32 {
     let square = r * r;
     let high = multiply_add::<FUSED>(1.987_569_1e-4, r, 1.398_2e-3);
     let middle = multiply_add::<FUSED>(8.333_452e-3, r, 4.166_579_6e-2);
     let low = multiply_add::<FUSED>(1.666_666_5e-1, r, 5.0e-1);
     let p = multiply_add::<FUSED>(high, square, middle);
     let p = multiply_add::<FUSED>(p, square, low);
-    let p = multiply_add::<FUSED>(p, square, r) + 1.0;
-    // 2^(n - 1): the exponent's field is n + 126, of which the bits above are shifted out.
-    let half_power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(126 << 23));
-    let power = p * half_power * 2.0;
-    if x < LEAST { 0.0 } else { power }
+    multiply_add::<FUSED>(p, square, r)
 }
 
 #[cfg(test)]
@@ -136,9 +188,13 @@ mod tests {
             let total: f64 = a.iter().map(wide).sum();
             let product: f64 = a.iter().zip(&b).map(|(a, b)| wide(a) * wide(b)).sum();
             let triple: f64 = a.iter().zip(&b).map(|(a, b)| wide(a) * wide(b) * wide(b)).sum();
+            let squares: f64 = a.iter().map(|a| (wide(a) - 0.5).powi(2)).sum();
             assert!((f64::from(sum(&a)) - total).abs() < 1e-5);
             assert!((f64::from(dot::<false>(&a, &b)) - product).abs() < 1e-5);
-            assert!((f64::from(dot3::<false>(&a, &b, &b)) - triple).abs() < 1e-5);
+            assert!((f64::from(sum_of([&a, &b], |[a, b]| a * b * b)) - triple).abs() < 1e-5);
+            let (first, second) = moments_about::<false>(&a, 0.5);
+            assert!((f64::from(first) - (total - 0.5 * len as f64)).abs() < 1e-5);
+            assert!((f64::from(second) - squares).abs() < 1e-4);
             assert_eq!(max(&a), a.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         }
     }

@@ -1,20 +1,36 @@
-//! Rotary position embedding, pairing feature i of a head with feature i + head_dim / 2.
+//! Rotary position embedding.
 //!
 //! For position p and frequency f_i: `(a, b) -> (a cos(p f_i) - b sin(p f_i), b cos(p f_i) +
-//! a sin(p f_i))`. Source: Su et al. 2021, arXiv:2104.09864, eq. 34, with the pairing of Hugging
-//! Face checkpoints. The inverse rotation, which is the gradient too, negates the sine.
+//! a sin(p f_i))` for the i-th pair of features of every head, both outputs times a scale. Source:
+//! Su et al. 2021, arXiv:2104.09864, eq. 34. The transposed map, which is the gradient, negates the
+//! sine. The scale is YaRN's (Peng et al. 2023, arXiv:2309.00071, section 3.4: a temperature of
+//! attention that queries and keys carry).
 
+use super::instructions::vectorised;
 use crate::MatMut;
-use crate::parallel::{self, ROW_BLOCK};
+use crate::parallel::{self, rows_of_piece};
 use std::ops::Range;
 
 /// Cosines and sines of all positions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RopeTable {
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-    half: usize,
+    /// Row p holds the cosines of position p, then its sines, in the order in which rows of
+    /// features meet them.
+    turns: Vec<f32>,
+    pairs: usize,
+    pairing: Pairing,
     positions: usize,
+}
+
+/// Which features of a head form a pair. Of a head, `2 pairs` features turn; those behind them, if
+/// there are any, stay as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairing {
+    /// Feature i and feature `i + pairs`, as in most checkpoints.
+    #[default]
+    Halves,
+    /// Features 2i and 2i + 1, as in the paper and in GPT-J.
+    Neighbours,
 }
 
 /// Direction of a rotation.
@@ -22,21 +38,44 @@ pub struct RopeTable {
 pub enum Turn {
     /// As in the forward pass.
     Forward,
-    /// Back, as gradients turn.
+    /// By the transposed map, as gradients turn: back, and times the scale once more.
     Back,
 }
 
+/// Rows whose positions count on from one to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RopeRows {
+    /// The rows.
+    pub rows: Range<usize>,
+    /// Position of the first.
+    pub first_position: usize,
+}
+
 impl RopeTable {
-    /// For `frequencies` in radians per position, one for each pair of features.
+    /// For `frequencies` in radians per position, one for each pair of features; `scale` multiplies
+    /// what was rotated and is one unless attention has a temperature.
     #[must_use]
-    pub fn new(frequencies: &[f32], positions: usize) -> Self {
-        let angles = (0..positions).flat_map(|position| {
-            // The product is rounded to f32 as in the models' own code, which matters to the last
-            // digits at large positions.
-            frequencies.iter().map(move |f| f64::from(position as f32 * f))
-        });
-        let (sin, cos) = angles.map(|angle| (angle.sin() as f32, angle.cos() as f32)).unzip();
-        Self { cos, sin, half: frequencies.len(), positions }
+    pub fn new(frequencies: &[f32], pairing: Pairing, scale: f32, positions: usize) -> Self {
+        let pairs = frequencies.len();
+        let width = width_of(pairs, pairing);
+        let mut turns = vec![0.0; positions * width];
+        for (position, row) in turns.chunks_exact_mut(width.max(1)).enumerate() {
+            let (cosines, sines) = row.split_at_mut(width / 2);
+            for (pair, frequency) in frequencies.iter().enumerate() {
+                // The product is rounded to f32 as in the models' own code, which matters to the
+                // last digits at large positions; so are cosine and sine before they are scaled.
+                let angle = f64::from(position as f32 * frequency);
+                let (cos, sin) = (angle.cos() as f32 * scale, angle.sin() as f32 * scale);
+                match pairing {
+                    Pairing::Halves => (cosines[pair], sines[pair]) = (cos, sin),
+                    Pairing::Neighbours => {
+                        cosines[2 * pair..][..2].fill(cos);
+                        sines[2 * pair..][..2].copy_from_slice(&[-sin, sin]);
+                    }
+                }
+            }
+        }
+        Self { turns, pairs, pairing, positions }
     }
 
     /// Number of positions.
@@ -45,37 +84,98 @@ impl RopeTable {
         self.positions
     }
 
-    /// Rotates the heads of `x` (rows, heads * head_dim) in place. Each span of rows is a sequence
-    /// whose positions count from zero.
+    /// Rotates the heads of some rows of `x` (rows, heads * head_dim) in place. Rows that are not
+    /// listed are left alone: they may belong to another table.
     ///
     /// # Panics
-    /// If a span is longer than the table, or the width of `x` is no multiple of a head.
+    /// If the listed rows are out of order, overlap or do not exist, a position is beyond the table,
+    /// a head has fewer features than turn, or the width of `x` is no multiple of a head.
     #[track_caller]
-    pub fn rotate(&self, x: MatMut<'_, f32>, spans: &[Range<usize>], turn: Turn) {
-        let head_dim = 2 * self.half;
-        assert!(x.cols().is_multiple_of(head_dim), "{} features of heads of {head_dim}", x.cols());
-        let mut positions = vec![0; x.rows()];
-        for span in spans {
-            assert!(span.len() <= self.positions, "{} of {} positions", span.len(), self.positions);
-            span.clone().enumerate().for_each(|(position, row)| positions[row] = position);
+    pub fn rotate(&self, x: MatMut<'_, f32>, head_dim: usize, rows: &[RopeRows], turn: Turn) {
+        let cols = x.cols();
+        assert!(head_dim > 0 && cols.is_multiple_of(head_dim), "{cols} features, heads {head_dim}");
+        assert!(2 * self.pairs <= head_dim, "{} pairs in a head of {head_dim}", self.pairs);
+        let mut end = 0;
+        for RopeRows { rows, first_position } in rows {
+            assert!(end <= rows.start && rows.start <= rows.end, "rows {rows:?} after row {end}");
+            let last = first_position + rows.len();
+            assert!(last <= self.positions, "position {last} of {}", self.positions);
+            end = rows.end;
         }
-        parallel::for_each(x.row_blocks(ROW_BLOCK), |block, mut rows| {
-            for i in 0..rows.rows() {
-                let at = positions[block * ROW_BLOCK + i] * self.half;
-                let angles = (&self.cos[at..at + self.half], &self.sin[at..at + self.half]);
-                rotate_row(rows.row_mut(i), angles, turn);
+        assert!(end <= x.rows(), "rows up to {end} of {}", x.rows());
+        let width = width_of(self.pairs, self.pairing);
+        if width == 0 {
+            return;
+        }
+        let block = rows_of_piece(cols);
+        parallel::for_each(x.row_blocks(block), |k, mut x| {
+            let (start, end) = (k * block, k * block + x.rows());
+            let first = rows.partition_point(|listed| listed.rows.end <= start);
+            for RopeRows { rows, first_position } in &rows[first..] {
+                if rows.start >= end {
+                    break;
+                }
+                for row in rows.start.max(start)..rows.end.min(end) {
+                    let position = first_position + row - rows.start;
+                    let turns = &self.turns[position * width..][..width];
+                    match self.pairing {
+                        Pairing::Halves => {
+                            rotate_halves(x.row_mut(row - start), head_dim, turns, turn)
+                        }
+                        Pairing::Neighbours => {
+                            rotate_neighbours(x.row_mut(row - start), head_dim, turns, turn);
+                        }
+                    }
+                }
             }
         });
     }
 }
 
-fn rotate_row(row: &mut [f32], (cos, sin): (&[f32], &[f32]), turn: Turn) {
-    let sign = if turn == Turn::Forward { 1.0 } else { -1.0 };
-    for head in row.chunks_exact_mut(2 * cos.len()) {
-        let (first, second) = head.split_at_mut(cos.len());
-        for (((a, b), c), s) in first.iter_mut().zip(second).zip(cos).zip(sin) {
-            let s = sign * s;
-            (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+/// Cosines and sines of a position. Neighbours have two of each for a pair, one for each feature,
+/// so that a register of features meets a register of them.
+fn width_of(pairs: usize, pairing: Pairing) -> usize {
+    match pairing {
+        Pairing::Halves => 2 * pairs,
+        Pairing::Neighbours => 4 * pairs,
+    }
+}
+
+vectorised! {
+    fn rotate_halves<const FUSED: bool>(
+        row: &mut [f32],
+        head_dim: usize,
+        turns: &[f32],
+        turn: Turn,
+    ) {
+        let sign = if turn == Turn::Forward { 1.0 } else { -1.0 };
+        let pairs = turns.len() / 2;
+        let (cos, sin) = turns.split_at(pairs);
+        for head in row.chunks_exact_mut(head_dim) {
+            let (first, second) = head[..2 * pairs].split_at_mut(pairs);
+            for (((a, b), c), s) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+                let s = sign * s;
+                (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+            }
+        }
+    }
+}
+
+vectorised! {
+    fn rotate_neighbours<const FUSED: bool>(
+        row: &mut [f32],
+        head_dim: usize,
+        turns: &[f32],
+        turn: Turn,
+    ) {
+        let sign = if turn == Turn::Forward { 1.0 } else { -1.0 };
+        let (cos, sin) = turns.split_at(turns.len() / 2);
+        for head in row.chunks_exact_mut(head_dim) {
+            let pairs = head.as_chunks_mut::<2>().0.iter_mut();
+            let turns = cos.as_chunks::<2>().0.iter().zip(sin.as_chunks::<2>().0);
+            for (x, (c, s)) in pairs.zip(turns) {
+                *x = [x[0] * c[0] + x[1] * (sign * s[0]), x[1] * c[1] + x[0] * (sign * s[1])];
+            }
         }
     }
 }
@@ -85,29 +185,125 @@ mod tests {
     use super::*;
     use crate::{Mat, RngKey};
 
-    #[test]
-    fn rotation_equals_its_naive_twin_and_turns_back() {
-        let (frequencies, width) = ([1.0f32, 0.1, 0.003], 12);
-        let table = RopeTable::new(&frequencies, 200);
-        let spans = [0..130, 130..131, 131..200];
-        let x = Mat::from_vec(200, width, RngKey::new(1).stream().normals::<f32>(200 * width, 1.0));
-        let mut y = x.clone();
-        table.rotate(y.view_mut(), &spans, Turn::Forward);
-        for span in &spans {
-            for (position, row) in span.clone().enumerate() {
-                for (head, pair) in [(0, 0), (0, 1), (0, 2), (6, 0), (6, 1), (6, 2)] {
-                    let angle = f64::from(frequencies[pair]) * position as f64;
-                    let a = f64::from(x.at(row, head + pair));
-                    let b = f64::from(x.at(row, head + pair + 3));
-                    let want = a * angle.cos() - b * angle.sin();
-                    let error = (f64::from(y.at(row, head + pair)) - want).abs();
-                    assert!(error < 2e-5, "row {row}: off by {error}");
+    const FREQUENCIES: [f32; 3] = [1.0, 0.1, 0.003];
+    const HEADS: usize = 3;
+
+    fn table(pairing: Pairing, scale: f32) -> RopeTable {
+        RopeTable::new(&FREQUENCIES, pairing, scale, 5_000)
+    }
+
+    fn random(seed: u64, head_dim: usize) -> Mat<f32> {
+        let width = HEADS * head_dim;
+        Mat::from_vec(5_000, width, RngKey::new(seed).stream().normals(5_000 * width, 1.0))
+    }
+
+    /// Two sequences and a piece of a third; rows between them are not listed.
+    fn rows() -> Vec<RopeRows> {
+        [(0..2_900, 0), (2_901..2_902, 4_000), (3_100..4_999, 3_101)]
+            .map(|(rows, first_position)| RopeRows { rows, first_position })
+            .to_vec()
+    }
+
+    /// The rotated row by its definition.
+    fn naive(
+        x: &[f32],
+        head_dim: usize,
+        position: usize,
+        (pairing, scale): (Pairing, f64),
+    ) -> Vec<f64> {
+        let mut y: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
+        for head in y.chunks_mut(head_dim) {
+            for (pair, frequency) in FREQUENCIES.into_iter().enumerate() {
+                let (i, j) = match pairing {
+                    Pairing::Halves => (pair, pair + FREQUENCIES.len()),
+                    Pairing::Neighbours => (2 * pair, 2 * pair + 1),
+                };
+                let (sin, cos) = f64::from(position as f32 * frequency).sin_cos();
+                let (a, b) = (head[i], head[j]);
+                head[i] = scale * (a * cos - b * sin);
+                head[j] = scale * (b * cos + a * sin);
+            }
+        }
+        y
+    }
+
+    fn each(mut check: impl FnMut(Pairing, usize, f32)) {
+        for pairing in [Pairing::Halves, Pairing::Neighbours] {
+            for head_dim in [6, 10] {
+                for scale in [1.0, 1.25] {
+                    check(pairing, head_dim, scale);
                 }
             }
         }
-        table.rotate(y.view_mut(), &spans, Turn::Back);
-        for (x, y) in x.data().iter().zip(y.data()) {
-            assert!((x - y).abs() < 1e-5, "{y} is not {x}");
-        }
+    }
+
+    #[test]
+    fn rotation_equals_its_naive_twin_and_leaves_other_rows_alone() {
+        each(|pairing, head_dim, scale| {
+            let x = random(1, head_dim);
+            let mut y = x.clone();
+            table(pairing, scale).rotate(y.view_mut(), head_dim, &rows(), Turn::Forward);
+            let mut wanted: Vec<Vec<f64>> =
+                (0..5_000).map(|i| x.row(i).iter().map(|&v| f64::from(v)).collect()).collect();
+            for RopeRows { rows, first_position } in rows() {
+                for (row, position) in rows.zip(first_position..) {
+                    let how = (pairing, f64::from(scale));
+                    wanted[row] = naive(x.row(row), head_dim, position, how);
+                }
+            }
+            for (row, wanted) in wanted.iter().enumerate() {
+                for (y, want) in y.row(row).iter().zip(wanted) {
+                    let error = (f64::from(*y) - want).abs();
+                    assert!(error < 2e-6, "{pairing:?}, row {row}: off by {error}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn turning_back_is_the_gradient_and_the_inverse_times_the_square_of_the_scale() {
+        each(|pairing, head_dim, scale| {
+            let table = table(pairing, scale);
+            let (x, dy) = (random(1, head_dim), random(2, head_dim));
+            let mut dx = dy.clone();
+            table.rotate(dx.view_mut(), head_dim, &rows(), Turn::Back);
+            for (row, position) in [(0, 0), (77, 77), (2_901, 4_000), (4_998, 4_999)] {
+                let loss = |at: usize, by: f32| -> f64 {
+                    let mut x = x.row(row).to_vec();
+                    x[at] += by;
+                    let y = naive(&x, head_dim, position, (pairing, f64::from(scale)));
+                    y.iter().zip(dy.row(row)).map(|(y, d)| y * f64::from(*d)).sum()
+                };
+                for at in 0..x.cols() {
+                    // The map is linear, so a difference over any step is the slope.
+                    let (up, down) = (x.at(row, at) + 1.0, x.at(row, at) - 1.0);
+                    let step = f64::from(up) - f64::from(down);
+                    let want = (loss(at, 1.0) - loss(at, -1.0)) / step;
+                    let error = (f64::from(dx.at(row, at)) - want).abs();
+                    assert!(error < 5e-6, "{pairing:?}, row {row}: off by {error}");
+                }
+            }
+            let mut y = x.clone();
+            table.rotate(y.view_mut(), head_dim, &rows(), Turn::Forward);
+            table.rotate(y.view_mut(), head_dim, &rows(), Turn::Back);
+            for j in 0..x.cols() {
+                let factor = if j % head_dim < 6 { scale * scale } else { 1.0 };
+                assert!((y.at(4_000, j) - factor * x.at(4_000, j)).abs() < 1e-5, "feature {j}");
+            }
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "position 5001 of 5000")]
+    fn a_position_beyond_the_table_is_refused() {
+        let rows = [RopeRows { rows: 0..2, first_position: 4_999 }];
+        table(Pairing::Halves, 1.0).rotate(Mat::zeros(2, 6).view_mut(), 6, &rows, Turn::Forward);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows 1..3 after row 2")]
+    fn rows_that_overlap_are_refused() {
+        let rows = [0..2, 1..3].map(|rows| RopeRows { rows, first_position: 0 });
+        table(Pairing::Halves, 1.0).rotate(Mat::zeros(3, 6).view_mut(), 6, &rows, Turn::Forward);
     }
 }
