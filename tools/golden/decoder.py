@@ -120,7 +120,8 @@ def older(config, written):
     kept = {name: value for name, value in written.items()
             if name in ("model_type", "architectures") or defaults.get(name, ...) != value}
     kept["torch_dtype"] = kept.pop("dtype")
-    kept.pop("transformers_version", None)
+    for name in ("transformers_version", "_sliding_window_pattern"):
+        kept.pop(name, None)
     ropes = kept.pop("rope_parameters", None) or {}
     neox = config.model_type == "gpt_neox"
     full = dict(ropes.get("full_attention", ropes))
@@ -166,7 +167,7 @@ def make(chosen, folder):
     written = tiny.save(single, folder / f"{chosen.stem}.safetensors") | chosen.blocks
     sequences = [torch.randint(0, config.vocab_size, (n,), generator=generator)
                  for n in chosen.lengths]
-    positions = [tiny.chosen_positions(n, chosen.marks) for n in chosen.lengths]
+    positions = [tiny.chosen_positions(n) for n in chosen.lengths]
     model = copy.deepcopy(single).double()
     probe = copy.deepcopy(model)
     loss = probe(sequences[0][None]).logits.square().mean()

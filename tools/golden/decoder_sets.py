@@ -23,8 +23,6 @@ class Decoder:
     lengths: tuple
     #: Changes of the configuration that the stored logits must notice.
     twists: tuple = ()
-    #: Positions worth keeping, such as the first that a window hides something from.
-    marks: tuple = ()
     #: Lengths of the prompts that are continued greedily.
     prompts: tuple = (7,)
     #: Fields of the config.json that transformers does not know.

@@ -76,14 +76,11 @@ def difference(found, expected):
     return ((found - expected).abs().max() / expected.abs().max()).item()
 
 
-def chosen_positions(length, marks=(), most=9):
-    """At most `most` positions of a sequence: both ends, what `marks` names, the rest spread out."""
-    kept = {0, length - 1} | {mark for mark in marks if 0 <= mark < length}
-    spread = [round(i * (length - 1) / (most - 1)) for i in range(most)]
-    for position in sorted(spread, key=lambda p: -min(abs(p - k) for k in kept)):
-        if len(kept) < most:
-            kept.add(position)
-    return sorted(kept)
+def chosen_positions(length, most=9):
+    """At most `most` positions of a sequence, both ends among them."""
+    if length <= most:
+        return list(range(length))
+    return [round(i * (length - 1) / (most - 1)) for i in range(most)]
 
 
 def every_parameter_matters(model, loss, exempt=()):
