@@ -13,8 +13,8 @@ Each set is `<stem>.safetensors` (the checkpoint as transformers names its tenso
 - `greedy`: prompts and the 24 tokens after them, with the smallest gap between the two largest
   logits that occurred (at least GAP, so that no rounding can change a token);
 - `padded`: how far the logits of all sequences in one batch, padded left or right, are from those of
-  the sequences alone, in f32; positions count the tokens of the mask. Absent where the rotary frequencies
-  depend on the longest sequence of the batch;
+  the sequences alone, in f32; positions count the tokens of the mask. Absent where the rotary
+  frequencies depend on the longest sequence of the batch;
 - `f32`: how far the same logits are from those that transformers computes in f32. Both differences
   are relative to the largest logit.
 
@@ -175,7 +175,8 @@ def make(chosen, folder):
     logits = [logits_of(model, tokens) for tokens in sequences]
     for changes in chosen.twists:
         other = tiny.twisted(single, config, changes)
-        moved = max(tiny.difference(logits_of(other, s), l) for s, l in zip(sequences, logits))
+        moved = max(tiny.difference(logits_of(other, s)[kept], l[kept])
+                    for s, l, kept in zip(sequences, logits, positions))
         assert moved > NOTICEABLE, f"{chosen.stem}: {changes} moves the logits by {moved:e}"
     record = tiny.header("tools/golden/decoder.py", written)
     if not chosen.blocks:

@@ -23,7 +23,7 @@ class Decoder:
     lengths: tuple
     #: Changes of the configuration that the stored logits must notice.
     twists: tuple = ()
-    #: Lengths of the prompts that are continued greedily.
+    #: Lengths of the prompts that are continued greedily: around a window, where there is one.
     prompts: tuple = (7,)
     #: Fields of the config.json that transformers does not know.
     blocks: dict = dataclasses.field(default_factory=dict)
@@ -60,7 +60,8 @@ def llamas():
     yield Decoder(
         "llama-head-dim-biases",
         llama(**TINY | dict(hidden_size=20, intermediate_size=18), head_dim=10,
-              num_key_value_heads=4, attention_bias=True, mlp_bias=True, hidden_act="gelu"), (12, 20), (dict(hidden_act="gelu_new"),))
+              num_key_value_heads=4, attention_bias=True, mlp_bias=True, hidden_act="gelu"),
+        (12, 20), (dict(hidden_act="gelu_new"),))
     linear = rope("linear", factor=4.0)
     yield Decoder("llama-linear-rope", llama(**TINY, rope_parameters=linear), (64, 3), (unscaled,))
     dynamic = rope("dynamic", 100.0, factor=2.0)
@@ -196,7 +197,8 @@ def gpts():
                   (dict(activation_function="relu"),))
     yield Decoder(
         "gpt2-inverse-layer-scale",
-        gpt2(**GPT | dict(n_embd=20, n_head=2, n_layer=3), n_inner=16, scale_attn_by_inverse_layer_idx=True,
+        gpt2(**GPT | dict(n_embd=20, n_head=2, n_layer=3), n_inner=16,
+             scale_attn_by_inverse_layer_idx=True,
              activation_function="gelu"), (27, 3),
         (dict(scale_attn_by_inverse_layer_idx=False), dict(activation_function="gelu_new")))
     yield Decoder(
@@ -278,7 +280,8 @@ def olmos():
                   (23, 1, 34), (dict(rms_norm_eps=0.1), dict(rope_parameters=DEFAULT_ROPE)))
     yield Decoder(
         "olmo2-grouped-biases",
-        olmo2(**TINY, num_key_value_heads=2, attention_bias=True, hidden_act="gelu_pytorch_tanh"), (21, 5), (dict(hidden_act="silu"),))
+        olmo2(**TINY, num_key_value_heads=2, attention_bias=True, hidden_act="gelu_pytorch_tanh"),
+        (21, 5), (dict(hidden_act="silu"),))
 
 
 def searched():

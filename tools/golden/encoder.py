@@ -170,10 +170,11 @@ def make(chosen, folder):
     tiny.every_parameter_matters(probe, loss, WITHOUT_INFLUENCE + untied)
     results = [alone(model, s, t) for s, t in zip(sequences, each)]
     states = [found[0] for found in results]
+    positions = [tiny.chosen_positions(len(tokens)) for tokens in sequences]
     for changes in chosen.twists:
         other = tiny.twisted(single, config, changes)
-        moved = max(tiny.difference(alone(other, s, t)[0], x)
-                    for s, t, x in zip(sequences, each, states))
+        moved = max(tiny.difference(alone(other, s, t)[0][kept], x[kept])
+                    for s, t, x, kept in zip(sequences, each, states, positions))
         assert moved > NOTICEABLE, f"{chosen.stem}: {changes} moves the states by {moved:e}"
     record = tiny.header("tools/golden/encoder.py", written)
     record["f32"] = float("{:.1e}".format(max(
@@ -182,7 +183,7 @@ def make(chosen, folder):
     record["sequences"] = [tokens.tolist() for tokens in sequences]
     if types is not None:
         record["token_types"] = [kinds.tolist() for kinds in types]
-    record["positions"] = positions = [tiny.chosen_positions(len(s)) for s in sequences]
+    record["positions"] = positions
     for index, name in enumerate(("states", "logits")):
         if results[0][index] is not None:
             record[name] = [tiny.rounded(r[index][kept]) for r, kept in zip(results, positions)]
