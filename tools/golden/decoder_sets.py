@@ -68,7 +68,7 @@ def llamas():
     yield Decoder(
         "llama-dynamic-rope",
         llama(**TINY | dict(max_position_embeddings=32), head_dim=8, num_key_value_heads=1,
-              rope_parameters=dynamic), (66, 32, 33),
+              rope_parameters=dynamic), (64, 32, 33),
         (dict(rope_parameters=rope("default", 100.0)), dict(max_position_embeddings=31)))
     yarn = rope("yarn", 100.0, factor=4.0, original_max_position_embeddings=24)
     yield Decoder(

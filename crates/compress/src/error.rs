@@ -93,12 +93,14 @@ pub enum CompressError {
         last: usize,
     },
     /// No slot has one of the roles asked for.
-    #[error("layer {layer} has no slot of role {role}")]
+    #[error("layer {layer} has no slot of role {role}; it has {has}")]
     Role {
         /// The layer.
         layer: usize,
         /// The role.
         role: String,
+        /// The roles of its slots.
+        has: String,
     },
     /// The calibration text is too short.
     #[error(

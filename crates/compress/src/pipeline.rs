@@ -12,11 +12,15 @@ use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
 /// The roles of a layer, those that read the same input together, in the order of computation.
-pub const INPUTS: [&[Role]; 4] = [
+pub const INPUTS: [&[Role]; 8] = [
     &[Role::Query, Role::Key, Role::Value],
+    &[Role::QueryKeyValue],
     &[Role::Output],
     &[Role::Gate, Role::Up],
+    &[Role::GateUp],
+    &[Role::FcIn],
     &[Role::Down],
+    &[Role::FcOut],
 ];
 
 /// Steps of a training between two checkpoints.
@@ -115,7 +119,7 @@ impl Plan {
                 .check()
                 .map_err(|reason| CompressError::Options { method: edit.method.label(), reason })?;
         }
-        let last = model.config().layers - 1;
+        let last = model.config().layers.len() - 1;
         let mut all = Vec::new();
         for &layer in &self.layers {
             if layer > last {
@@ -138,9 +142,12 @@ impl Plan {
 }
 
 fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, CompressError> {
-    let mut slots = model.slots().into_iter();
-    let found = slots.find(|slot| slot.layer() == Some(layer) && slot.role() == role);
-    found.ok_or_else(|| CompressError::Role { layer, role: role.to_string() })
+    let slots: Vec<&LinearSlot> =
+        model.slots().into_iter().filter(|slot| slot.layer() == Some(layer)).collect();
+    slots.iter().copied().find(|slot| slot.role() == role).ok_or_else(|| {
+        let has: Vec<Role> = slots.iter().map(|slot| slot.role()).collect();
+        CompressError::Role { layer, role: role.to_string(), has: roles(&has) }
+    })
 }
 
 /// Applies a plan to a copy of `original`.

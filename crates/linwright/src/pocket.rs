@@ -354,9 +354,9 @@ const COPY: f32 = 0.1;
 /// needs millions of tokens before it finds out that names are to be repeated. Source: Trockman and
 /// Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to images.
 fn start(config: TransformerConfig, key: RngKey) -> Transformer {
-    let residual = 1.0 / (2.0 * config.layers as f64).sqrt();
-    let (group, head_dim) = (config.heads / config.kv_heads, config.head_dim);
-    let mut value = Vec::new();
+    let residual = 1.0 / (2.0 * config.layers.len() as f64).sqrt();
+    let (head_dim, query_width) = (config.head_dim, config.query_width());
+    let (mut value, mut group) = (Vec::new(), 1);
     let made = Transformer::from_tensors::<Infallible>(config, &mut |name, shape| {
         let count = shape.iter().product();
         let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
@@ -365,6 +365,7 @@ fn start(config: TransformerConfig, key: RngKey) -> Transformer {
         let mut weight: Vec<f32> = key.fold(name).stream().normals(count, scale);
         if name.contains("v_proj") {
             value.clone_from(&weight);
+            group = query_width / (count / inp);
         } else if name.contains("o_proj") {
             let hidden = count / inp;
             for (at, number) in weight.iter_mut().enumerate() {

@@ -2,19 +2,33 @@
 
 use std::ops::Range;
 
-/// Sequences side by side in one matrix of rows: every sequence sees only itself, and its positions
-/// count from zero.
+/// Sequences side by side in one matrix of rows: every sequence sees only itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     tokens: Vec<u32>,
     spans: Vec<Range<usize>>,
+    /// Position of the first token of each sequence.
+    first: Vec<usize>,
+    /// Type of each token.
+    types: Option<Vec<u32>>,
 }
 
 impl Batch {
-    /// Packs sequences in the order given.
+    /// Packs sequences in the order given; their positions count from zero.
     #[must_use]
     pub fn new(sequences: &[&[u32]]) -> Self {
-        let mut batch = Self::default();
+        Self::continuing(sequences, &vec![0; sequences.len()])
+    }
+
+    /// Packs what continues sequences, the first of whose positions are given.
+    ///
+    /// # Panics
+    /// If there is not one position for each sequence.
+    #[must_use]
+    #[track_caller]
+    pub fn continuing(sequences: &[&[u32]], first: &[usize]) -> Self {
+        assert_eq!(sequences.len(), first.len(), "one position for each sequence");
+        let mut batch = Self { first: first.to_vec(), ..Self::default() };
         for sequence in sequences {
             let start = batch.tokens.len();
             batch.tokens.extend_from_slice(sequence);
@@ -23,16 +37,39 @@ impl Batch {
         batch
     }
 
+    /// The same with a type for each token: which of two texts it belongs to.
+    ///
+    /// # Panics
+    /// If there is not one type for each token.
+    #[must_use]
+    #[track_caller]
+    pub fn with_types(self, types: Vec<u32>) -> Self {
+        assert_eq!(types.len(), self.len(), "one type for each token");
+        Self { types: Some(types), ..self }
+    }
+
     /// All tokens, one a row.
     #[must_use]
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
+    /// The type of each token, if they were given; otherwise all are of the first.
+    #[must_use]
+    pub fn types(&self) -> Option<&[u32]> {
+        self.types.as_deref()
+    }
+
     /// Rows of each sequence.
     #[must_use]
     pub fn spans(&self) -> &[Range<usize>] {
         &self.spans
+    }
+
+    /// Positions of the first token of each sequence.
+    #[must_use]
+    pub fn first_positions(&self) -> &[usize] {
+        &self.first
     }
 
     /// Number of rows, which is the number of tokens.
@@ -47,10 +84,15 @@ impl Batch {
         self.tokens.is_empty()
     }
 
-    /// Length of the longest sequence.
+    /// Length of the longest sequence, with what came before it.
     #[must_use]
     pub fn longest(&self) -> usize {
-        self.spans.iter().map(Range::len).max().unwrap_or(0)
+        self.ends().max().unwrap_or(0)
+    }
+
+    /// Length of each sequence, with what came before it.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = usize> {
+        self.spans.iter().zip(&self.first).map(|(span, first)| first + span.len())
     }
 
     /// For every row the token that follows it in its sequence, `u32::MAX` for the last: the
@@ -78,5 +120,7 @@ mod tests {
         assert_eq!(batch.spans(), [0..3, 3..3, 3..4]);
         assert_eq!((batch.len(), batch.longest()), (4, 3));
         assert_eq!(batch.next_tokens(), [6, 7, u32::MAX, u32::MAX]);
+        let later = Batch::continuing(&[&[5], &[6, 7]], &[9, 2]);
+        assert_eq!(later.longest(), 10);
     }
 }

@@ -87,6 +87,22 @@ pub enum ModelError {
         /// Positions of the model.
         max: usize,
     },
+    /// A prompt without a token.
+    #[error("sequence {sequence} is empty; a prompt needs at least one token")]
+    EmptySequence {
+        /// Index of the sequence.
+        sequence: usize,
+    },
+    /// A token type that the model does not have.
+    #[error("token type {found} at row {row} of the batch; the model has {known}, from 0")]
+    TypeOutOfRange {
+        /// The type.
+        found: u32,
+        /// Row in the batch.
+        row: usize,
+        /// Types of the model.
+        known: usize,
+    },
     /// A range of layers that the model does not have.
     #[error("layers {}..{} of a model that has {layers}", range.start, range.end)]
     LayersOutOfRange {

@@ -1,7 +1,7 @@
 //! Language models with named linear slots.
 //!
-//! One decoder ([`Transformer`]) stands for the whole Llama family; what a family leaves unsaid in its
-//! `config.json` is data ([`families`]). Sequences travel packed one after another ([`Batch`]), and
+//! One [`Transformer`] stands for all decoders and encoders; which of its parts a model has follows
+//! from its `config.json` and from data about its family ([`families`]). Sequences travel packed one after another ([`Batch`]), and
 //! every linear layer is a slot that holds any operator of `linwright-ops`.
 
 pub mod batch;
@@ -9,6 +9,8 @@ pub mod checkpoint;
 pub mod config;
 pub mod error;
 pub mod families;
+pub mod generate;
+mod parts;
 pub mod tokenizer;
 pub mod train_lm;
 pub mod transformer;

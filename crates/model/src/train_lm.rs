@@ -11,6 +11,7 @@ use crate::error::ModelError;
 use crate::transformer::{TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::NoProbe;
 use linwright_tensor::RngKey;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Documents as tokens, one after another in one piece of memory.
@@ -142,9 +143,16 @@ impl<'a> LanguageModeling<'a> {
 
     /// Every parameter with its gradient, in a fixed order.
     pub fn params(&mut self) -> Vec<Trained<'_>> {
+        let vectors: BTreeSet<String> = self
+            .decoder
+            .config()
+            .tensor_shapes()
+            .into_iter()
+            .filter_map(|(name, shape)| (shape.len() == 1).then_some(name))
+            .collect();
         let values = self.decoder.params_mut().into_iter();
         let trained = values.zip(self.grads.slices_mut()).map(|((name, values), gradient)| {
-            let decay = !name.ends_with("norm.weight") && !name.ends_with(".bias");
+            let decay = !vectors.contains(&name);
             Trained { name, values, gradient, decay }
         });
         trained.collect()
@@ -178,7 +186,7 @@ impl<'a> LanguageModeling<'a> {
         for rows in self.validation.batches(&order, self.batching.tokens) {
             let batch = pack(self.validation, &order[rows]);
             let mut hidden = self.decoder.embed(&batch)?;
-            let layers = 0..self.decoder.config().layers;
+            let layers = 0..self.decoder.config().layers.len();
             self.decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe)?;
             let scores = self.decoder.token_nll(&hidden, &batch, &vec![0; batch.spans().len()])?;
             for score in scores.iter().flatten() {

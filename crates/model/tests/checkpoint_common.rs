@@ -54,7 +54,7 @@ pub(crate) fn save_small(dir: &Path) -> SavedModel {
 pub(crate) fn logits(decoder: &Transformer, tokens: &[u32]) -> Mat<f32> {
     let batch = Batch::new(&[tokens]);
     let mut hidden = decoder.embed(&batch).unwrap();
-    let layers = 0..decoder.config().layers;
+    let layers = 0..decoder.config().layers.len();
     decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).unwrap();
     decoder.logits(hidden.view())
 }

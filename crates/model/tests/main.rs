@@ -4,6 +4,7 @@ mod checkpoint_bad_input;
 mod checkpoint_common;
 mod checkpoint_io;
 mod checkpoint_llama2c;
+mod reference;
 mod tiny;
 mod transformer_gradients;
 mod transformer_laws;

@@ -12,7 +12,7 @@ fn llama() -> Transformer {
 
 fn run(decoder: &Transformer, batch: &Batch) -> Result<Mat<f32>, ModelError> {
     let mut hidden = decoder.embed(batch)?;
-    decoder.run_layers(&mut hidden, batch, 0..decoder.config().layers, &mut NoProbe)?;
+    decoder.run_layers(&mut hidden, batch, 0..decoder.config().layers.len(), &mut NoProbe)?;
     Ok(hidden)
 }
 

@@ -1,7 +1,7 @@
 //! Named places of linear layers in a model.
 
 use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
-use linwright_tensor::{MatMut, MatRef};
+use linwright_tensor::{MatMut, MatRef, parallel};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -27,29 +27,53 @@ pub enum Role {
     Key,
     /// Value projection.
     Value,
+    /// Query, key and value projection in one matrix.
+    QueryKeyValue,
     /// Output projection of attention.
     Output,
     /// Gate of a gated MLP.
     Gate,
     /// Up projection of a gated MLP.
     Up,
+    /// Gate and up projection in one matrix.
+    GateUp,
     /// Down projection of a gated MLP.
     Down,
+    /// The first layer of an MLP without a gate.
+    FcIn,
+    /// The second layer of an MLP without a gate.
+    FcOut,
+    /// From an embedding to a residual stream of another width.
+    ProjectIn,
+    /// From a residual stream to a head of another width.
+    ProjectOut,
+    /// The layer before the output of a masked language model.
+    Transform,
     /// Output matrix over the vocabulary.
     Head,
+    /// The layer on top of the first token.
+    Pooler,
 }
 
 impl Role {
     /// Every role, in the order of computation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 16] = [
         Self::Query,
         Self::Key,
         Self::Value,
+        Self::QueryKeyValue,
         Self::Output,
         Self::Gate,
         Self::Up,
+        Self::GateUp,
         Self::Down,
+        Self::FcIn,
+        Self::FcOut,
+        Self::ProjectIn,
+        Self::ProjectOut,
+        Self::Transform,
         Self::Head,
+        Self::Pooler,
     ];
 
     /// The word for it in options, recipes and reports.
@@ -59,11 +83,19 @@ impl Role {
             Self::Query => "query",
             Self::Key => "key",
             Self::Value => "value",
+            Self::QueryKeyValue => "query_key_value",
             Self::Output => "output",
             Self::Gate => "gate",
             Self::Up => "up",
+            Self::GateUp => "gate_up",
             Self::Down => "down",
+            Self::FcIn => "fc_in",
+            Self::FcOut => "fc_out",
+            Self::ProjectIn => "project_in",
+            Self::ProjectOut => "project_out",
+            Self::Transform => "transform",
             Self::Head => "head",
+            Self::Pooler => "pooler",
         }
     }
 }
@@ -187,9 +219,11 @@ impl LinearSlot {
     ) {
         self.op.map().forward(x, y.reborrow(), tape, ws);
         if let Some(bias) = &self.bias {
-            for i in 0..y.rows() {
-                y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
-            }
+            parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |_, mut y| {
+                for i in 0..y.rows() {
+                    y.row_mut(i).iter_mut().zip(bias).for_each(|(y, b)| *y += b);
+                }
+            });
         }
     }
 

@@ -50,6 +50,6 @@ pub(super) fn score(
         sequences.iter().map(|sequence| sequence.first_counted).collect();
     let batch = Batch::new(&tokens);
     let mut hidden = decoder.embed(&batch)?;
-    decoder.run_layers(&mut hidden, &batch, 0..decoder.config().layers, &mut NoProbe)?;
+    decoder.run_layers(&mut hidden, &batch, 0..decoder.config().layers.len(), &mut NoProbe)?;
     decoder.token_nll(&hidden, &batch, &first_counted)
 }

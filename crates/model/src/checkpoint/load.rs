@@ -5,11 +5,11 @@ use super::header::StoredType;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
+use crate::families::Family;
 use crate::tokenizer::Tokenizer;
-use crate::transformer::{TensorSource, Transformer};
+use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
-use linwright_ops::{Dense, Op, OpSpec, Shape, SiteId};
-use linwright_tensor::Mat;
+use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,14 @@ use std::path::Path;
 /// operator without a dense weight may hold is bounded by what its file holds, see [`archive::load`].
 const SITE_NUMBERS: usize = 1 << 33;
 /// Ends of tensor names that checkpoints carry and no model needs: tables that are computed.
-const HARMLESS: [&str; 3] = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
+const HARMLESS: [&str; 6] = [
+    ".rotary_emb.inv_freq",
+    ".attn.bias",
+    ".attn.masked_bias",
+    ".attention.bias",
+    ".attention.masked_bias",
+    "embeddings.position_ids",
+];
 
 /// A model and all that came with it.
 #[derive(Debug)]
@@ -50,7 +57,8 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader::new(dir, &weights, headers);
+    let mut reader = Reader::new(dir, (&weights, config.family), headers);
+    let config = config.with_ends(|name| reader.has(name));
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
@@ -69,13 +77,42 @@ type Used = BTreeMap<String, (StoredType, Vec<usize>, [u8; 32])>;
 pub(super) struct Reader<'a> {
     dir: &'a Path,
     weights: &'a Weights,
+    family: &'static Family,
     headers: Headers,
     used: Used,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(dir: &'a Path, weights: &'a Weights, headers: Headers) -> Self {
-        Self { dir, weights, headers, used: Used::new() }
+    pub(super) fn new(
+        dir: &'a Path,
+        (weights, family): (&'a Weights, &'static Family),
+        headers: Headers,
+    ) -> Self {
+        Self { dir, weights, family, headers, used: Used::new() }
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.weights.has(&self.stored(name))
+    }
+
+    /// The name under which a tensor is stored: files of the bare model leave its prefix out, and
+    /// some write parts of names otherwise.
+    fn stored(&self, name: &str) -> String {
+        let names = &self.family.names;
+        let bare = name.strip_prefix(names.prefix);
+        for name in [Some(name), bare].into_iter().flatten() {
+            if self.weights.has(name) {
+                return name.into();
+            }
+            for (found, meant) in names.variants {
+                let variant = name.replace(meant, found);
+                if self.weights.has(&variant) {
+                    return variant;
+                }
+            }
+        }
+        name.into()
     }
 
     /// What was used, once every header has found its site.
@@ -91,9 +128,10 @@ impl<'a> Reader<'a> {
     }
 
     fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        let tensor = self.weights.file_of(name, shape)?.read(name, shape)?;
+        let stored = self.stored(name);
+        let tensor = self.weights.file_of(&stored, shape)?.read(&stored, shape)?;
         let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
-        self.used.insert(name.into(), entry);
+        self.used.insert(stored, entry);
         Ok(tensor.values)
     }
 
@@ -104,7 +142,8 @@ impl<'a> Reader<'a> {
         shape: [usize; 2],
         rows: Range<usize>,
     ) -> Result<Vec<f32>, CheckpointError> {
-        self.weights.file_of(name, &shape)?.read_rows(name, shape, rows)
+        let stored = self.stored(name);
+        self.weights.file_of(&stored, &shape)?.read_rows(&stored, shape, rows)
     }
 
     /// Whether a site holds an operator other than a dense matrix.
@@ -132,7 +171,12 @@ impl TensorSource for Reader<'_> {
         self.read(name, shape)
     }
 
-    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, CheckpointError> {
+    fn operator(
+        &mut self,
+        site: &SiteId,
+        shape: Shape,
+        orientation: Orientation,
+    ) -> Result<Op<f32>, CheckpointError> {
         let Shape { out, inp } = shape;
         let header = match self.headers.remove(site) {
             Some(header) if header.shape != shape || out * inp > SITE_NUMBERS => {
@@ -147,8 +191,8 @@ impl TensorSource for Reader<'_> {
             }
             Some(header) if !matches!(header.spec, OpSpec::Dense(_)) => header,
             _ => {
-                let weight = self.read(&format!("{site}.weight"), &[out, inp])?;
-                return Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight)))));
+                let weight = self.read(&format!("{site}.weight"), &orientation.stored(shape))?;
+                return Ok(orientation.dense(shape, weight));
             }
         };
         let bias = format!("{site}.bias");

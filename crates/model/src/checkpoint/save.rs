@@ -9,7 +9,8 @@ use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
-use crate::transformer::Transformer;
+use crate::config::TransformerConfig;
+use crate::transformer::{Orientation, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
 use linwright_tensor::atomic::AtomicDir;
@@ -110,8 +111,10 @@ pub fn save(
     options: &SaveOptions,
     out: &Path,
 ) -> Result<SavedModel, CheckpointError> {
-    let described = source.decoder_config()?;
-    assert_eq!(&described, decoder.config(), "the source of another model");
+    let config = decoder.config();
+    let TransformerConfig { masked_head, pooler, .. } = *config;
+    let described = TransformerConfig { masked_head, pooler, ..source.decoder_config()? };
+    assert_eq!(&described, config, "the source of another model");
     let dtype = options.dtype.unwrap_or(source.dtype);
     let plan = Plan::new(decoder, options.form, dtype)?;
     let mut target = AtomicDir::create(out, options.force)?;
@@ -238,10 +241,9 @@ impl<'a> Plan<'a> {
         });
         for slot in self.decoder.slots() {
             let (id, map) = (slot.id(), slot.op().map());
-            if self.form == Form::Dense {
-                let shape = map.shape();
-                let weight = planned(format!("{id}.weight"), &[shape.out, shape.inp]);
-                show(weight, Content::Dense(slot));
+            if self.form == Form::Dense || matches!(map.spec(), OpSpec::Dense(_)) {
+                let stored = self.orientation(slot).stored(map.shape());
+                show(planned(format!("{id}.weight"), &stored), Content::Dense(slot));
             } else {
                 for param in map.params() {
                     let name = format!("{id}.{}", param.name);
@@ -334,16 +336,29 @@ impl<'a> Plan<'a> {
                 Ok(out.write_all(&bytes)?)
             }
             Content::Dense(slot) => {
+                let (map, orientation) = (slot.op().map(), self.orientation(slot));
+                let dense = matches!(map.spec(), OpSpec::Dense(_));
                 // The weight of a dense operator is written from where it lies, without a copy.
-                if matches!(slot.op().map().spec(), OpSpec::Dense(_)) {
-                    return write_values(out, name, self.dtype, slot.op().map().params()[0].values);
+                if dense && orientation == Orientation::Outputs {
+                    return write_values(out, name, self.dtype, map.params()[0].values);
                 }
-                let weight = slot.op().to_dense().map_err(|source| {
+                let mut weight = slot.op().to_dense().map_err(|source| {
                     let site = slot.id().clone();
                     WriteError::Content(CheckpointError::Operator { site, source })
                 })?;
+                if orientation == Orientation::Inputs {
+                    weight = weight.transpose();
+                }
                 write_values(out, name, self.dtype, weight.data())
             }
+        }
+    }
+
+    /// How the weight of a slot is stored.
+    fn orientation(&self, slot: &LinearSlot) -> Orientation {
+        match self.decoder.config().is_transposed(slot.role()) {
+            true => Orientation::Inputs,
+            false => Orientation::Outputs,
         }
     }
 }

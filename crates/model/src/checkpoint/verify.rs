@@ -11,8 +11,8 @@ use super::source::Source;
 use super::weights::Weights;
 use crate::ModelError;
 use crate::batch::Batch;
-use crate::config::{EMBEDDING, FINAL_NORM, HEAD, TransformerConfig};
-use crate::transformer::{TensorSource, Transformer};
+use crate::config::TransformerConfig;
+use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::{Dense, LinearSlot, NoProbe, Op, OpSpec, Shape, SiteId, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, RngKey};
@@ -58,13 +58,11 @@ pub fn verify(
     let batch = Batch::new(&sequences);
     let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
     let mut hidden = decoder.embed(&batch).map_err(check)?;
-    let layers = 0..decoder.config().layers;
+    let layers = 0..decoder.config().layers.len();
     decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).map_err(check)?;
-    let exact = decoder.logits(hidden.view());
-    drop(hidden);
+    let exact = ends_of(decoder, hidden, &batch);
     let saved = Saved::open(dir)?;
-    let shape = |config: &TransformerConfig| (config.layers, config.vocab, config.hidden);
-    if shape(&saved.config) != shape(decoder.config()) {
+    if &saved.config != decoder.config() {
         return Err(CheckpointError::Differs { path: dir.into(), found: f32::NAN, allowed: 0.0 });
     }
     let dtype = saved.weights.main_dtype();
@@ -72,21 +70,21 @@ pub fn verify(
     if off > 0.0 || off.is_nan() {
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed: 0.0 });
     }
-    let found = logits_in_parts(dir, &saved.config, &batch, &|| saved.reader())?;
+    let found = in_parts(dir, &saved.config, &batch, &|| saved.reader())?;
     let (difference, largest) = compare(&exact, &found);
     // In the same parts, so that the same numbers give the same bits.
-    let in_parts = || {
+    let again = || {
         let rounded = || Ok(Rounded { decoder, dtype, form });
-        let expected = logits_in_parts(dir, &saved.config, &batch, &rounded)?;
+        let expected = in_parts(dir, &saved.config, &batch, &rounded)?;
         Ok::<_, CheckpointError>(compare(&expected, &found).0)
     };
     let (difference, off, allowed) = match (dtype, form) {
         (DType::F32 | DType::F64, Form::Dense) => (difference, difference, REORDERED * largest),
         (DType::F32 | DType::F64, Form::Native) => {
-            let off = in_parts()?;
+            let off = again()?;
             (off, off, 0.0)
         }
-        (DType::F16 | DType::Bf16, _) => (difference, in_parts()?, 0.0),
+        (DType::F16 | DType::Bf16, _) => (difference, again()?, 0.0),
     };
     if off > allowed || off.is_nan() {
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed });
@@ -94,17 +92,30 @@ pub fn verify(
     Ok(difference)
 }
 
-/// The largest difference of two sets of logits, and the largest logit of the first.
-fn compare(expected: &Mat<f32>, found: &Mat<f32>) -> (f32, f32) {
-    if expected.rows() != found.rows() || expected.cols() != found.cols() {
+/// What a model ends in, of what left its last layer: logits, or the rows themselves where there is
+/// no head; and what the layer on top of the first token gives.
+fn ends_of(model: &Transformer, hidden: Mat<f32>, batch: &Batch) -> Vec<Mat<f32>> {
+    let pooled = model.pooler_output(hidden.view(), batch);
+    let end = if model.has_head() { model.logits(hidden.view()) } else { hidden };
+    [Some(end), pooled].into_iter().flatten().collect()
+}
+
+/// The largest difference of what two models end in, and the largest number of the first.
+fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
+    let (mut largest, mut difference) = (0.0f32, 0.0f32);
+    if expected.len() != found.len() {
         return (f32::NAN, 0.0);
     }
-    let (mut largest, mut difference) = (0.0f32, 0.0f32);
-    for (a, b) in expected.data().iter().zip(found.data()) {
-        largest = largest.max(a.abs());
-        // `max` would drop a NaN.
-        let gap = (a - b).abs();
-        difference = if gap > difference || gap.is_nan() { gap } else { difference };
+    for (expected, found) in expected.iter().zip(found) {
+        if expected.rows() != found.rows() || expected.cols() != found.cols() {
+            return (f32::NAN, 0.0);
+        }
+        for (a, b) in expected.data().iter().zip(found.data()) {
+            largest = largest.max(a.abs());
+            // `max` would drop a NaN.
+            let gap = (a - b).abs();
+            difference = if gap > difference || gap.is_nan() { gap } else { difference };
+        }
     }
     (difference, largest)
 }
@@ -115,16 +126,27 @@ fn embedding_difference(
     saved: &Saved<'_>,
     expected: &mut Rounded<'_>,
 ) -> Result<f32, CheckpointError> {
-    let shape = [saved.config.vocab, saved.config.hidden];
+    let shape = [saved.config.vocab, saved.config.embedding_width];
+    let name = embedding(&saved.config);
     let (mut reader, mut difference) = (saved.reader()?, 0.0f32);
     for rows in vocabulary_blocks(shape[0]) {
         let len = rows.len();
         let of = |values| Mat::from_vec(len, shape[1], values);
-        let found = of(reader.rows(EMBEDDING, shape, rows.clone())?);
-        let gap = compare(&of(expected.rows(EMBEDDING, shape, rows)?), &found).0;
+        let found = of(reader.rows(&name, shape, rows.clone())?);
+        let gap = compare(&[of(expected.rows(&name, shape, rows)?)], &[found]).0;
         difference = if gap > difference || gap.is_nan() { gap } else { difference };
     }
     Ok(difference)
+}
+
+/// Name of the embedding of tokens.
+fn embedding(config: &TransformerConfig) -> String {
+    config.layout().embedding.name
+}
+
+/// Site of the output matrix, unless it is the embedding.
+fn head(config: &TransformerConfig) -> Option<SiteId> {
+    config.layout().head.map(|linear| SiteId(linear.site))
 }
 
 /// Blocks of equal length, but for the last.
@@ -143,40 +165,66 @@ trait RowSource: TensorSource<Error = CheckpointError> {
         rows: Range<usize>,
     ) -> Result<Vec<f32>, CheckpointError>;
 
-    /// Whether the head is an operator other than a dense matrix.
-    fn has_structured_head(&self) -> bool;
+    /// Whether a site holds an operator other than a dense matrix.
+    fn is_structured(&self, site: &SiteId) -> bool;
 }
 
-/// Gives a decoder without layers, whose vocabulary is what `embedding` holds.
+/// Gives the ends of a model whose vocabulary is what `embedding` holds: a block of the whole.
 struct Ends<'a, S> {
     source: &'a mut S,
+    config: &'a TransformerConfig,
     embedding: Vec<f32>,
+    block: Range<usize>,
 }
 
 impl<S: RowSource> TensorSource for Ends<'_, S> {
     type Error = CheckpointError;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        if name == EMBEDDING {
+        if name == embedding(self.config) {
             return Ok(std::mem::take(&mut self.embedding));
+        }
+        if shape == [self.block.len()] && name.ends_with("bias") && is_head_bias(self.config, name)
+        {
+            let whole = self.source.tensor(name, &[self.config.vocab])?;
+            return Ok(whole[self.block.clone()].to_vec());
         }
         self.source.tensor(name, shape)
     }
 
-    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, CheckpointError> {
-        self.source.operator(site, shape)
+    fn operator(
+        &mut self,
+        site: &SiteId,
+        shape: Shape,
+        orientation: Orientation,
+    ) -> Result<Op<f32>, CheckpointError> {
+        self.source.operator(site, shape, orientation)
     }
 }
 
-/// A decoder without layers, for a vocabulary of the given rows.
+/// Whether a tensor is the bias of the logits.
+fn is_head_bias(config: &TransformerConfig, name: &str) -> bool {
+    let layout = config.layout();
+    let tied = layout.logit_bias.is_some_and(|table| table.name == name);
+    tied || layout.head.is_some_and(|head| name == format!("{}.bias", head.site))
+}
+
+/// A model without layers, for a block of the vocabulary.
 fn ends<S: RowSource>(
     config: &TransformerConfig,
     source: &mut S,
     embedding: Vec<f32>,
+    block: Range<usize>,
 ) -> Result<Transformer, CheckpointError> {
-    let vocab = embedding.len() / config.hidden;
-    let config = TransformerConfig { layers: 0, vocab, tied_embeddings: true, ..config.clone() };
-    Transformer::from_source(config, &mut Ends { source, embedding })
+    let vocab = embedding.len() / config.embedding_width;
+    let part = TransformerConfig {
+        layers: Vec::new(),
+        vocab,
+        tied_embeddings: true,
+        pooler: false,
+        ..config.clone()
+    };
+    Transformer::from_source(part, &mut Ends { source, config, embedding, block })
 }
 
 /// What the embedding makes of a batch, from the rows of its tokens alone.
@@ -186,14 +234,18 @@ fn embed_in_parts<S: RowSource>(
     batch: &Batch,
     source: &mut S,
 ) -> Result<Mat<f32>, CheckpointError> {
-    let (shape, mut rows) = ([config.vocab, config.hidden], Vec::new());
+    let (shape, mut rows) = ([config.vocab, config.embedding_width], Vec::new());
+    let name = embedding(config);
     for &token in batch.tokens() {
-        rows.extend(source.rows(EMBEDDING, shape, token as usize..token as usize + 1)?);
+        rows.extend(source.rows(&name, shape, token as usize..token as usize + 1)?);
     }
     let own: Vec<u32> = (0..batch.len() as u32).collect();
     let sequences: Vec<&[u32]> = batch.spans().iter().map(|span| &own[span.clone()]).collect();
     let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
-    ends(config, source, rows)?.embed(&Batch::new(&sequences)).map_err(check)
+    let mut biases = config.biases;
+    biases.head = false;
+    let config = TransformerConfig { masked_head: false, biases, ..config.clone() };
+    ends(&config, source, rows, 0..batch.len())?.embed(&Batch::new(&sequences)).map_err(check)
 }
 
 /// Logits from what the layers leave, one block of the vocabulary after another.
@@ -202,40 +254,61 @@ fn head_in_parts<S: RowSource>(
     hidden: &Mat<f32>,
     source: &mut S,
 ) -> Result<Mat<f32>, CheckpointError> {
-    if !config.tied_embeddings && source.has_structured_head() {
-        let config = TransformerConfig { layers: 0, ..config.clone() };
+    let site = head(config);
+    if site.as_ref().is_some_and(|site| source.is_structured(site)) {
+        let part = TransformerConfig { layers: Vec::new(), ..config.clone() };
         // Zeros that nobody reads, and that no memory is used for.
-        let embedding = vec![0.0; config.vocab * config.hidden];
-        let decoder = Transformer::from_source(config, &mut Ends { source, embedding })?;
-        return Ok(decoder.logits(hidden.view()));
+        let embedding = vec![0.0; config.vocab * config.embedding_width];
+        let block = 0..config.vocab;
+        let mut source = Ends { source, config, embedding, block };
+        return Ok(Transformer::from_source(part, &mut source)?.logits(hidden.view()));
     }
-    let name = if config.tied_embeddings { EMBEDDING.into() } else { format!("{HEAD}.weight") };
+    let name = site.map_or_else(|| embedding(config), |site| format!("{site}.weight"));
     let mut logits = Mat::zeros(hidden.rows(), config.vocab);
     for block in vocabulary_blocks(config.vocab) {
-        let rows = source.rows(&name, [config.vocab, config.hidden], block.clone())?;
-        let part = ends(config, source, rows)?.logits(hidden.view());
+        let rows = source.rows(&name, [config.vocab, config.embedding_width], block.clone())?;
+        let part = ends(config, source, rows, block.clone())?.logits(hidden.view());
         logits.view_mut().columns(block.start, block.len()).copy_from(part.view());
     }
     Ok(logits)
 }
 
-/// Logits of a model of which one part is in memory at a time.
-fn logits_in_parts<S: RowSource>(
+/// What a model ends in of which one part is in memory at a time, as [`ends_of`] gives it.
+fn in_parts<S: RowSource>(
     dir: &Path,
     config: &TransformerConfig,
     batch: &Batch,
     open: &dyn Fn() -> Result<S, CheckpointError>,
-) -> Result<Mat<f32>, CheckpointError> {
+) -> Result<Vec<Mat<f32>>, CheckpointError> {
     let check = |source: ModelError| CheckpointError::Check { path: dir.into(), source };
     let mut hidden = embed_in_parts(dir, config, batch, &mut open()?)?;
-    for layer in 0..config.layers {
-        // A decoder of the one layer, with a token vocabulary that is never used.
-        let config =
-            TransformerConfig { layers: 1, vocab: 1, tied_embeddings: true, ..config.clone() };
-        let part = Transformer::from_source(config, &mut OneLayer { source: open()?, layer })?;
+    for (layer, kind) in config.layers.iter().enumerate() {
+        let part = TransformerConfig { layers: vec![*kind], ..without_ends(config) };
+        let mut source = OneLayer { source: open()?, config, layer };
+        let part = Transformer::from_source(part, &mut source)?;
         part.run_layers(&mut hidden, batch, 0..1, &mut NoProbe).map_err(check)?;
     }
-    head_in_parts(config, &hidden, &mut open()?)
+    let pooled = if config.pooler {
+        let part = TransformerConfig { layers: Vec::new(), pooler: true, ..without_ends(config) };
+        let mut source = OneLayer { source: open()?, config, layer: 0 };
+        Transformer::from_source(part, &mut source)?.pooler_output(hidden.view(), batch)
+    } else {
+        None
+    };
+    let has_head = config.is_causal() || config.masked_head;
+    let end = if has_head { head_in_parts(config, &hidden, &mut open()?)? } else { hidden };
+    Ok([Some(end), pooled].into_iter().flatten().collect())
+}
+
+/// A model with a vocabulary that is never used.
+fn without_ends(config: &TransformerConfig) -> TransformerConfig {
+    TransformerConfig {
+        vocab: 1,
+        tied_embeddings: true,
+        masked_head: false,
+        pooler: false,
+        ..config.clone()
+    }
 }
 
 /// A saved model of which one part is in memory at a time.
@@ -251,12 +324,14 @@ impl<'a> Saved<'a> {
         let (source, _) = Source::read(dir)?;
         let config = source.decoder_config()?;
         source.tokenizer(&config)?;
-        Ok(Self { dir, source, config, weights: Weights::open(dir)? })
+        let weights = Weights::open(dir)?;
+        let has = |name: &str| weights.has(name);
+        Ok(Self { dir, source, config: config.with_ends(has), weights })
     }
 
     fn reader(&self) -> Result<Reader<'_>, CheckpointError> {
         let headers = native::read(self.dir, &self.source.config)?;
-        Ok(Reader::new(self.dir, &self.weights, headers))
+        Ok(Reader::new(self.dir, (&self.weights, self.config.family), headers))
     }
 }
 
@@ -296,7 +371,12 @@ impl TensorSource for Rounded<'_> {
         Ok(found)
     }
 
-    fn operator(&mut self, site: &SiteId, _shape: Shape) -> Result<Op<f32>, CheckpointError> {
+    fn operator(
+        &mut self,
+        site: &SiteId,
+        _shape: Shape,
+        _orientation: Orientation,
+    ) -> Result<Op<f32>, CheckpointError> {
         let slot = self.decoder.slot(site).expect("the saved model has the sites of this one");
         let failed = |source| CheckpointError::Operator { site: site.clone(), source };
         if self.form == Form::Dense {
@@ -325,8 +405,9 @@ impl RowSource for Rounded<'_> {
                 found = values[numbers.clone()].to_vec();
             }
         });
-        let head = self.decoder.slot(&SiteId(HEAD.into()));
-        if let Some(head) = head.filter(|_| name.strip_suffix(".weight") == Some(HEAD)) {
+        let is_asked = |site: &SiteId| name.strip_suffix(".weight") == Some(&site.0);
+        let head = head(self.decoder.config()).filter(is_asked);
+        if let Some(head) = head.and_then(|site| self.decoder.slot(&site)) {
             let failed = |source| CheckpointError::Operator { site: head.id().clone(), source };
             found = if is_dense(head) {
                 head.op().map().params()[0].values[numbers].to_vec()
@@ -339,9 +420,9 @@ impl RowSource for Rounded<'_> {
         Ok(found)
     }
 
-    fn has_structured_head(&self) -> bool {
-        let head = self.decoder.slot(&SiteId(HEAD.into()));
-        self.form == Form::Native && head.is_some_and(|head| !is_dense(head))
+    fn is_structured(&self, site: &SiteId) -> bool {
+        let slot = self.decoder.slot(site);
+        self.form == Form::Native && slot.is_some_and(|slot| !is_dense(slot))
     }
 }
 
@@ -359,36 +440,51 @@ impl RowSource for Reader<'_> {
         self.some_rows(name, shape, rows)
     }
 
-    fn has_structured_head(&self) -> bool {
-        self.is_structured(&SiteId(HEAD.into()))
+    fn is_structured(&self, site: &SiteId) -> bool {
+        Reader::is_structured(self, site)
     }
 }
 
-/// Gives the parts of layer `layer` to a decoder that asks for layer 0.
-struct OneLayer<S> {
+/// Gives the parts of layer `layer`, or the pooler, to a model that has nothing else; in place of
+/// what else it asks for stand zeros.
+struct OneLayer<'a, S> {
     source: S,
+    config: &'a TransformerConfig,
     layer: usize,
 }
 
-impl<S> OneLayer<S> {
-    fn renamed(&self, name: &str) -> String {
-        name.replacen("model.layers.0.", &format!("model.layers.{}.", self.layer), 1)
+impl<S> OneLayer<'_, S> {
+    /// The name in the whole model, if it is that of a part which is asked for.
+    fn whole(&self, name: &str) -> Option<String> {
+        let names = &self.config.family.names;
+        let of = |layer: usize| format!("{}{}.{layer}.", names.prefix, names.layer);
+        if let Some(rest) = name.strip_prefix(&of(0)) {
+            return Some(of(self.layer) + rest);
+        }
+        let pooler = format!("{}{}.", names.prefix, names.pooler?);
+        format!("{name}.").starts_with(&pooler).then(|| name.to_owned())
     }
 }
 
-impl<S: TensorSource> TensorSource for OneLayer<S> {
+impl<S: TensorSource> TensorSource for OneLayer<'_, S> {
     type Error = S::Error;
 
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, S::Error> {
-        if name == EMBEDDING || name == FINAL_NORM {
-            return Ok(vec![0.0; shape.iter().product()]);
+        match self.whole(name) {
+            Some(name) => self.source.tensor(&name, shape),
+            None => Ok(vec![0.0; shape.iter().product()]),
         }
-        let name = self.renamed(name);
-        self.source.tensor(&name, shape)
     }
 
-    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, S::Error> {
-        let site = SiteId(self.renamed(&site.0));
-        self.source.operator(&site, shape)
+    fn operator(
+        &mut self,
+        site: &SiteId,
+        shape: Shape,
+        orientation: Orientation,
+    ) -> Result<Op<f32>, S::Error> {
+        match self.whole(&site.0) {
+            Some(site) => self.source.operator(&SiteId(site), shape, orientation),
+            None => Ok(orientation.dense(shape, vec![0.0; shape.out * shape.inp])),
+        }
     }
 }

@@ -79,6 +79,11 @@ impl Weights {
         Ok(Self { dir: dir.into(), files, place })
     }
 
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.place.contains_key(name)
+    }
+
     /// Names of all tensors.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.place.keys().map(String::as_str)

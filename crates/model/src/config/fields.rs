@@ -1,36 +1,97 @@
 //! Typed access to the fields of a JSON object, each failure naming its field.
 
 use crate::error::ConfigError;
+use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
-/// A JSON object whose fields are asked for by name and type. A field that is null counts as
-/// absent.
+/// The fields of a configuration by their usual names, with the defaults of its family filled in.
+pub(super) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String, Value> {
+    let mut usual = config.clone();
+    for (name, own) in family.fields {
+        let value = config.get(*own).cloned();
+        match value {
+            Some(value) => usual.insert((*name).to_owned(), value),
+            None => usual.remove(*name),
+        };
+    }
+    for (name, default) in family.defaults {
+        let value: Value = match *default {
+            Default::Size(size) => size.into(),
+            Default::Number(number) => number.into(),
+            Default::Flag(flag) => flag.into(),
+            Default::Text(text) => text.into(),
+            Default::TimesHidden(times) => {
+                let hidden = usual.get("hidden_size").and_then(Value::as_u64);
+                hidden.map_or(Value::Null, |hidden| hidden.saturating_mul(times as u64).into())
+            }
+        };
+        match usual.get(*name) {
+            None => usual.insert((*name).to_owned(), value),
+            Some(Value::Null) if matches!(default, Default::TimesHidden(_)) => {
+                usual.insert((*name).to_owned(), value)
+            }
+            Some(_) => None,
+        };
+    }
+    usual
+}
+
+/// A JSON object.
+pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ConfigError> {
+    value.as_object().ok_or(ConfigError::NotAnObject { found: kind(value) })
+}
+
+/// A JSON object whose fields are asked for by their usual names and types. A field that is null
+/// counts as absent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a>(&'a Map<String, Value>);
+pub(super) struct Fields<'a> {
+    map: &'a Map<String, Value>,
+    /// Usual names, and what the file calls them; for messages.
+    names: &'static [(&'static str, &'static str)],
+}
 
 impl<'a> Fields<'a> {
-    /// Of a value that must be an object.
-    pub(super) fn of(value: &'a Value) -> Result<Self, ConfigError> {
-        value.as_object().map(Self).ok_or(ConfigError::NotAnObject { found: kind(value) })
+    /// Of an object whose file calls some fields otherwise.
+    pub(super) fn new(
+        map: &'a Map<String, Value>,
+        names: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { map, names }
     }
 
-    /// Of an object.
-    pub(super) fn of_map(map: &'a Map<String, Value>) -> Self {
-        Self(map)
+    /// Of an object within this one, whose fields have their usual names.
+    pub(super) fn inner<'b>(&self, map: &'b Map<String, Value>) -> Fields<'b> {
+        Fields { map, names: &[] }
+    }
+
+    /// Whether there is no field.
+    pub(super) fn is_empty(&self) -> bool {
+        self.map.is_empty()
     }
 
     /// Whether the field is written at all, be it as null.
     pub(super) fn has(&self, field: &str) -> bool {
-        self.0.contains_key(field)
+        self.map.contains_key(field)
+    }
+
+    /// What the file calls a field.
+    pub(super) fn name(&self, field: &'static str) -> &'static str {
+        let own = self.names.iter().find(|(usual, own)| *usual == field && !own.is_empty());
+        own.map_or(field, |(_, own)| own)
     }
 
     fn get(&self, field: &str) -> Option<&'a Value> {
-        self.0.get(field).filter(|value| !value.is_null())
+        self.map.get(field).filter(|value| !value.is_null())
+    }
+
+    fn invalid(&self, field: &'static str, value: &Value, expected: String) -> ConfigError {
+        invalid(self.name(field), value, expected)
     }
 
     /// A whole number from one to `max`, which must be there.
     pub(super) fn size(&self, field: &'static str, max: usize) -> Result<usize, ConfigError> {
-        let missing = ConfigError::Missing { field, expected: "a positive whole number" };
+        let missing =
+            ConfigError::Missing { field: self.name(field), expected: "a positive whole number" };
         self.optional_size(field, max)?.ok_or(missing)
     }
 
@@ -46,7 +107,23 @@ impl<'a> Fields<'a> {
         let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
         match size.filter(|size| (1..=max).contains(size)) {
             Some(size) => Ok(Some(size)),
-            None => Err(invalid(field, value, format!("a whole number from 1 to {max}"))),
+            None => Err(self.invalid(field, value, format!("a whole number from 1 to {max}"))),
+        }
+    }
+
+    /// A whole number from zero to `max`.
+    pub(super) fn optional_count(
+        &self,
+        field: &'static str,
+        max: usize,
+    ) -> Result<Option<usize>, ConfigError> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+        match count.filter(|&count| count <= max) {
+            Some(count) => Ok(Some(count)),
+            None => Err(self.invalid(field, value, format!("a whole number from 0 to {max}"))),
         }
     }
 
@@ -57,7 +134,7 @@ impl<'a> Fields<'a> {
         min: f64,
         max: f64,
     ) -> Result<f64, ConfigError> {
-        let missing = ConfigError::Missing { field, expected: "a number" };
+        let missing = ConfigError::Missing { field: self.name(field), expected: "a number" };
         self.optional_number(field, min, max)?.ok_or(missing)
     }
 
@@ -73,7 +150,7 @@ impl<'a> Fields<'a> {
         };
         match value.as_f64().filter(|number| (min..=max).contains(number)) {
             Some(number) => Ok(Some(number)),
-            None => Err(invalid(field, value, format!("a number from {min} to {max}"))),
+            None => Err(self.invalid(field, value, format!("a number from {min} to {max}"))),
         }
     }
 
@@ -82,7 +159,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.get(field) else {
             return Ok(default);
         };
-        value.as_bool().ok_or_else(|| invalid(field, value, "true or false".into()))
+        value.as_bool().ok_or_else(|| self.invalid(field, value, "true or false".into()))
     }
 
     /// A string.
@@ -90,7 +167,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
-        value.as_str().map(Some).ok_or_else(|| invalid(field, value, "a string".into()))
+        value.as_str().map(Some).ok_or_else(|| self.invalid(field, value, "a string".into()))
     }
 
     /// An object.
@@ -99,8 +176,42 @@ impl<'a> Fields<'a> {
             return Ok(None);
         };
         match value.as_object() {
-            Some(map) => Ok(Some(Self(map))),
-            None => Err(invalid(field, value, "an object or null".into())),
+            Some(map) => Ok(Some(Self { map, names: &[] })),
+            None => Err(self.invalid(field, value, "an object or null".into())),
+        }
+    }
+
+    /// A list of `len` numbers within bounds, which must be there.
+    pub(super) fn numbers(
+        &self,
+        field: &'static str,
+        len: usize,
+        min: f64,
+        max: f64,
+    ) -> Result<Vec<f64>, ConfigError> {
+        let expected = "a list of numbers";
+        let missing = ConfigError::Missing { field: self.name(field), expected };
+        let value = self.get(field).ok_or(missing)?;
+        let number = |item: &Value| item.as_f64().filter(|number| (min..=max).contains(number));
+        let numbers: Option<Vec<f64>> =
+            value.as_array().and_then(|items| items.iter().map(number).collect());
+        numbers
+            .filter(|numbers| numbers.len() == len)
+            .ok_or_else(|| self.invalid(field, value, format!("{len} numbers from {min} to {max}")))
+    }
+
+    /// A list, one item for each of `len` layers.
+    pub(super) fn by_layer(
+        &self,
+        field: &'static str,
+        len: usize,
+    ) -> Result<Option<&'a [Value]>, ConfigError> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        match value.as_array().filter(|items| items.len() == len) {
+            Some(items) => Ok(Some(items)),
+            None => Err(self.invalid(field, value, format!("a list of {len}, one for each layer"))),
         }
     }
 
@@ -117,7 +228,7 @@ impl<'a> Fields<'a> {
         let token = |item: &Value| {
             let token = item.as_u64().filter(|&token| token < vocab as u64);
             token.and_then(|token| u32::try_from(token).ok()).ok_or_else(|| {
-                invalid(field, value, format!("token ids below vocab_size = {vocab}"))
+                self.invalid(field, value, format!("token ids below vocab_size = {vocab}"))
             })
         };
         items.iter().map(token).collect()

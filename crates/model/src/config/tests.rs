@@ -1,6 +1,9 @@
 //! Configurations good and bad.
 
-use super::*;
+use super::{AttentionConfig, Biases, HeadsConfig, RopeScaling, TransformerConfig};
+use crate::error::ConfigError;
+use crate::families::FAMILIES;
+use serde_json::{Value, json};
 
 fn llama() -> Value {
     json!({
@@ -27,20 +30,28 @@ fn error(field: &str, value: Value) -> String {
     }
 }
 
+/// Heads of the first layer.
+fn heads(config: &TransformerConfig) -> HeadsConfig {
+    match config.layers[0].attention {
+        AttentionConfig::Heads(heads) => heads,
+        other => panic!("the first layer has {other:?}"),
+    }
+}
+
 #[test]
 fn absent_fields_take_the_defaults_of_the_family() {
     let config = TransformerConfig::from_json(&llama()).expect("a valid configuration");
-    assert_eq!((config.kv_heads, config.head_dim), (4, 16));
-    assert_eq!(config.rope, Rope { theta: 10_000.0, scaling: RopeScaling::None });
+    assert_eq!((heads(&config).kv_heads, config.head_dim), (4, 16));
+    assert_eq!((config.ropes[0].theta, &config.ropes[0].scaling), (1e4, &RopeScaling::None));
     assert_eq!(config.biases, Biases::default());
-    assert!(!config.tied_embeddings && config.sliding_window.is_none());
+    assert!(!config.tied_embeddings && heads(&config).window.is_none());
     let eight = with(llama(), "num_attention_heads", json!(8));
     let mistral = with(eight, "model_type", json!("mistral"));
     let config = TransformerConfig::from_json(&mistral).expect("a valid configuration");
-    assert_eq!((config.kv_heads, config.sliding_window), (8, Some(4096)));
+    assert_eq!((heads(&config).kv_heads, heads(&config).window), (8, Some(4096)));
     let unwindowed = with(mistral, "sliding_window", Value::Null);
     let config = TransformerConfig::from_json(&unwindowed).expect("a valid configuration");
-    assert_eq!(config.sliding_window, None);
+    assert_eq!(heads(&config).window, None);
 }
 
 #[test]
@@ -75,19 +86,19 @@ fn contradictions_are_named() {
 }
 
 #[test]
-fn what_the_decoder_does_not_have_is_refused_with_what_it_has() {
+fn what_the_transformer_does_not_have_is_refused_with_what_it_has() {
     assert!(
-        error("model_type", json!("gpt9")).contains("known families are llama, qwen2, mistral")
+        error("model_type", json!("gpt9")).contains("known families are llama, mistral, qwen2")
     );
     assert!(error("model_type", Value::Null).contains("no field model_type"));
-    assert!(error("hidden_act", json!("gelu")).contains("supported: \"silu\""));
-    let dynamic = json!({ "type": "dynamic", "factor": 2.0 });
-    assert!(error("rope_scaling", dynamic).contains("\"dynamic\""));
-    assert!(error("partial_rotary_factor", json!(0.5)).contains("all features"));
-    let windowed =
-        with(with(llama(), "model_type", json!("qwen2")), "use_sliding_window", json!(true));
-    let refused = TransformerConfig::from_json(&with(windowed, "num_key_value_heads", json!(4)));
-    assert!(matches!(refused, Err(ConfigError::Unsupported { field: "use_sliding_window", .. })));
+    assert!(error("hidden_act", json!("mish")).contains("supported: silu, swish, gelu"));
+    let other = json!({ "type": "spiral", "factor": 2.0 });
+    assert!(error("rope_scaling", other).contains("\"spiral\""));
+    assert!(error("partial_rotary_factor", json!(0.2)).contains("3 of a head's 16 features"));
+    let chunked = with(llama(), "layer_types", json!(["full_attention", "chunked_attention"]));
+    let chunked = with(chunked, "num_key_value_heads", json!(4));
+    let refused = TransformerConfig::from_json(&with(chunked, "model_type", json!("mistral")));
+    assert!(matches!(refused, Err(ConfigError::Unsupported { field: "layer_types", .. })));
     let list = TransformerConfig::from_json(&json!([1]));
     assert_eq!(list, Err(ConfigError::NotAnObject { found: "an array" }));
 }
@@ -118,4 +129,58 @@ fn parameters_are_counted_with_biases_and_norms() {
     let layer = (64 * 64 + 64) * 2 + (32 * 64 + 32) * 2 + (64 * 96 + 96) * 2 + 96 * 64 + 64 + 128;
     assert_eq!(config.parameters(), 2 * 100 * 64 + 64 + 2 * layer);
     assert_eq!(TransformerConfig::from_json(&config.to_json()), Ok(config));
+}
+
+#[test]
+fn fields_are_called_as_the_family_calls_them() {
+    let gpt2 = json!({
+        "model_type": "gpt2", "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 16,
+        "vocab_size": 9, "n_inner": null, "layer_norm_epsilon": 1e-5,
+    });
+    let config = TransformerConfig::from_json(&gpt2).expect("a valid configuration");
+    assert_eq!(config.layers[1].mlp, super::MlpConfig::Inner(96));
+    let error = TransformerConfig::from_json(&with(gpt2.clone(), "n_head", json!(0)));
+    assert!(error.is_err_and(|error| error.to_string().contains("n_head")));
+    let error = TransformerConfig::from_json(&with(gpt2, "n_embd", Value::Null));
+    assert!(error.is_err_and(|error| error.to_string().contains("no field n_embd")));
+}
+
+#[test]
+fn families_are_told_apart_and_none_asks_for_what_cannot_be() {
+    for (index, family) in FAMILIES.iter().enumerate() {
+        let names = || family.aliases.iter().chain([&family.model_type]);
+        for other in &FAMILIES[..index] {
+            let taken = |name| other.model_type == name || other.aliases.contains(&name);
+            assert!(!names().any(|name| taken(name)), "{} twice", family.model_type);
+        }
+        let fused = family.names.attention.len() == 1;
+        assert!(matches!(family.names.attention.len(), 1 | 3), "{}", family.model_type);
+        assert!(!fused || family.query_key_norm.is_none(), "{}", family.model_type);
+        assert!(matches!(family.names.mlp.len(), 1 | 2), "{}", family.model_type);
+    }
+}
+
+#[test]
+fn layers_of_deci_differ_or_are_missing() {
+    let block = |attention: Value, ffn: Value| json!({ "attention": attention, "ffn": ffn });
+    let blocks = json!([
+        block(json!({ "n_heads_in_group": 4 }), json!({ "ffn_mult": 3.0 })),
+        block(json!({ "no_op": true }), json!({ "replace_with_linear": true })),
+    ]);
+    let deci = with(with(llama(), "model_type", json!("nemotron-nas")), "block_configs", blocks);
+    let deci = with(with(deci, "intermediate_size", Value::Null), "num_key_value_heads", json!(9));
+    let config = TransformerConfig::from_json(&deci).expect("a valid configuration");
+    assert_eq!(heads(&config).kv_heads, 1);
+    // 2 * 3 * 64 / 3 = 128, rounded up.
+    assert_eq!(config.layers[0].mlp, super::MlpConfig::Inner(256));
+    assert_eq!(config.layers[1].attention, AttentionConfig::Absent);
+    let names: Vec<String> = config.tensor_shapes().into_iter().map(|(name, _)| name).collect();
+    let second: Vec<&str> =
+        names.iter().filter_map(|name| name.strip_prefix("model.layers.1.")).collect();
+    assert_eq!(second, ["post_attention_layernorm.weight", "mlp.linear_mlp.weight"]);
+    let few = with(deci, "block_configs", json!([{}]));
+    assert!(
+        TransformerConfig::from_json(&few)
+            .is_err_and(|error| error.to_string().contains("a list of 2"))
+    );
 }

@@ -1,12 +1,63 @@
 //! Llama 1 to 3 and models of their shape.
 
-use super::{BiasRule, Family, WindowRule};
+use super::{
+    BiasRule, Default, Family, Fused, Head, Names, NormKind, NormRule, Pairing, Parallel,
+    Placement, Positions, Role, Switch, WindowRule,
+};
+
+/// The names of most families.
+pub(super) const NAMES: Names = Names {
+    prefix: "model.",
+    embedding: "embed_tokens",
+    types: None,
+    embedding_norm: None,
+    layer: "layers",
+    attention: &[
+        ("self_attn.q_proj", Role::Query),
+        ("self_attn.k_proj", Role::Key),
+        ("self_attn.v_proj", Role::Value),
+    ],
+    output: "self_attn.o_proj",
+    mlp: &[("mlp.gate_proj", Role::Gate), ("mlp.up_proj", Role::Up)],
+    mlp_output: ("mlp.down_proj", Role::Down),
+    attention_norms: &["input_layernorm"],
+    mlp_norms: &["post_attention_layernorm"],
+    final_norm: Some("norm"),
+    head: Head::Linear("lm_head"),
+    pooler: None,
+    variants: &[],
+};
 
 /// Touvron et al. 2023 (arXiv:2302.13971, arXiv:2307.09288); Dubey et al. 2024 (arXiv:2407.21783).
+/// Fox-1 (arXiv:2411.05281) has the same layout.
 pub(super) const LLAMA: Family = Family {
     model_type: "llama",
+    aliases: &["fox"],
     architecture: "LlamaForCausalLM",
-    biases: BiasRule::Fields,
+    fields: &[],
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("attention_bias", Default::Flag(false)),
+        ("mlp_bias", Default::Flag(false)),
+    ],
+    activations: &[],
+    names: NAMES,
+    causal: true,
+    transposed: false,
+    fused: Fused::Whole,
+    norm: NormRule { kind: NormKind::Rms, weight: Switch::On, bias: Switch::Off, offset: 0.0 },
+    placement: Placement::Before,
+    parallel: Parallel { when: Switch::Off, one_norm: false },
+    query_key_norm: None,
+    biases: BiasRule {
+        query_key_value: Switch::Field("attention_bias"),
+        output: Switch::Field("attention_bias"),
+        mlp: Switch::Field("mlp_bias"),
+        head: Switch::Off,
+    },
     window: WindowRule::Never,
-    kv_heads: None,
+    positions: Positions::Rotary(Pairing::Halves),
+    local_rotary: false,
+    scaled_embedding: false,
 };

@@ -1,13 +1,19 @@
 //! Mistral: a sliding attention window.
 
-use super::{BiasRule, Family, WindowRule};
+use super::{BiasRule, Default, Family, WindowRule, llama::LLAMA};
 
-/// Jiang et al. 2023 (arXiv:2310.06825). The window of 4096 and the 8 key and value heads are the
-/// defaults of its configuration class.
+/// Jiang et al. 2023 (arXiv:2310.06825).
 pub(super) const MISTRAL: Family = Family {
     model_type: "mistral",
+    aliases: &[],
     architecture: "MistralForCausalLM",
-    biases: BiasRule::Never,
-    window: WindowRule::Field(4096),
-    kv_heads: Some(8),
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(8)),
+        ("sliding_window", Default::Size(4096)),
+    ],
+    biases: BiasRule::NONE,
+    window: WindowRule::Every,
+    ..LLAMA
 };

@@ -1,26 +1,22 @@
 //! The backward pass, for training.
 //!
-//! The forward pass keeps for each layer the residual stream before and between its halves, the
-//! rotated queries and keys, values, what attention gave, gate and up. Norms and the product of
-//! gate and up are cheap and are computed anew.
+//! The forward pass keeps for each layer the residual stream before each half, what leads into
+//! attention and MLP, queries, keys and values as they attend, and what attention gave; and what
+//! norms behind a half need. Norms before a half and the inside of the MLP are cheap and are
+//! computed anew.
 
-use super::forward::{Pass, attention_of, norm_of, rope_rows};
-use super::grads::{LayerGrads, SlotGrads};
-use super::layer::Layer;
-use super::memory::LayerTape;
+use super::forward::Pass;
+use super::grads::{BranchGrads, LayerGrads, NormGrads, SlotGrads};
+use super::memory::{BranchTape, LayerTape, Rotations};
+use super::weights::{Branch, Layer, NormWeights};
 use super::{TrainingMemory, Transformer, TransformerGrads};
 use crate::batch::Batch;
-use crate::config::TransformerConfig;
+use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
 use linwright_ops::{Backward, LinearSlot, NoProbe, Tape, Workspace};
-use linwright_tensor::kernels::activation::Activation;
-use linwright_tensor::kernels::attention::{Gradients, Inputs};
-use linwright_tensor::kernels::cross_entropy::{IGNORE, cross_entropy};
+use linwright_tensor::kernels::cross_entropy::IGNORE;
 use linwright_tensor::kernels::elementwise::add;
-use linwright_tensor::kernels::feed_forward::{gated, gated_backward};
-use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::kernels::norm::{norm, norm_backward};
-use linwright_tensor::kernels::rope::{RopeTable, Turn};
 use linwright_tensor::{Mat, MatMut};
 use std::ops::Range;
 
@@ -43,34 +39,39 @@ impl Transformer {
         memory: &mut TrainingMemory,
     ) -> Result<f64, ModelError> {
         let counted = self.check_targets(batch, targets)?;
-        let rope = self.rope_for(batch)?;
-        let TrainingMemory { layers, workspace, head, hidden, d_hidden, logits } = memory;
-        layers.resize_with(self.layers.len(), LayerTape::default);
-        self.embed_into(batch, hidden)?;
+        let rotations = self.memory.rotations(&self.config, batch);
+        let TrainingMemory { layers, workspace, embedded, head, hidden, d_hidden, logits } = memory;
+        layers.resize_with(self.weights.layers.len(), LayerTape::default);
+        self.embed_into(batch, hidden, workspace, Some(embedded))?;
         let mut pass = Pass {
             config: &self.config,
             spans: batch.spans(),
-            rope: &rope,
+            rotations: &rotations,
             probe: &mut NoProbe,
             workspace,
+            cache: None,
+            index: 0,
             keep: true,
         };
-        for (layer, tape) in self.layers.iter().zip(&mut *layers) {
+        for (index, (layer, tape)) in self.weights.layers.iter().zip(&mut *layers).enumerate() {
+            pass.index = index;
             pass.layer(layer, hidden, tape)?;
         }
-        let mut output = Output { logits, tape: head, workspace };
+        let mut output = super::head::Output { logits, tape: head, workspace };
         let loss = self.head_backward((hidden, targets, counted), grads, d_hidden, &mut output)?;
-        let mut back =
-            BackwardPass { config: &self.config, spans: batch.spans(), rope: &rope, workspace };
-        for ((layer, tape), grads) in self.layers.iter().zip(layers).zip(&mut grads.layers).rev() {
-            back.mlp(layer, tape, grads, d_hidden);
-            back.attention(layer, tape, grads, d_hidden);
+        let mut back = BackwardPass {
+            config: &self.config,
+            spans: batch.spans(),
+            rotations: &rotations,
+            workspace,
+            index: 0,
+        };
+        let all = self.weights.layers.iter().zip(layers).zip(&mut grads.parts.layers);
+        for (index, ((layer, tape), grads)) in all.enumerate().rev() {
+            back.index = index;
+            back.layer(layer, tape, grads, d_hidden);
         }
-        for (row, &token) in batch.tokens().iter().enumerate() {
-            let at = token as usize * self.config.hidden;
-            let grad = &mut grads.embedding[at..at + self.config.hidden];
-            grad.iter_mut().zip(d_hidden.row(row)).for_each(|(grad, d)| *grad += d);
-        }
+        self.embed_backward((batch, embedded), d_hidden, grads, workspace);
         Ok(loss)
     }
 
@@ -87,196 +88,169 @@ impl Transformer {
         }
         if counted == 0 { Err(ModelError::NoTargets) } else { Ok(counted) }
     }
-
-    /// Loss, gradients of head and final norm, and into `d_hidden` that of the rows that left the
-    /// last layer; a block of rows at a time.
-    fn head_backward(
-        &self,
-        (hidden, targets, counted): (&Mat<f32>, &[u32], usize),
-        grads: &mut TransformerGrads,
-        d_hidden: &mut Mat<f32>,
-        memory: &mut Output<'_>,
-    ) -> Result<f64, ModelError> {
-        let Output { logits, tape, workspace } = memory;
-        let (scale, block, width) =
-            (1.0 / counted as f32, self.rows_of_logits(), self.config.hidden);
-        d_hidden.resize(hidden.rows(), width);
-        d_hidden.data_mut().fill(0.0);
-        let mut total = 0.0;
-        for (index, targets) in targets.chunks(block).enumerate() {
-            let (start, count) = (index * block, targets.len());
-            let rows = hidden.view().rows_range(start, count);
-            let mut normed = workspace.take(count, width);
-            let mut d_normed = workspace.take(count, width);
-            tape.clear();
-            let target = logits.view_mut_of(count, self.config.vocab);
-            self.logits_into(rows, &mut normed, target, Some(tape), workspace);
-            total += cross_entropy(logits, targets, scale);
-            match (&self.head, &mut grads.head) {
-                (Some(head), Some(grads)) => {
-                    let target = (Some(d_normed.view_mut()), grads);
-                    slot_backward(head, (&normed, logits), tape, target, workspace);
-                }
-                _ => {
-                    let (embedding, d_logits) = (self.embedding.view(), logits.view());
-                    let grad = MatMut::new(&mut grads.embedding, self.config.vocab, width);
-                    let rows = Arg::Plain(normed.view());
-                    product(1.0, Arg::Transposed(d_logits), rows, grad, Write::Add);
-                    let target = d_normed.view_mut();
-                    product(1.0, Arg::Plain(d_logits), embedding.into(), target, Write::Set);
-                }
-            }
-            let d_rows = d_hidden.view_mut().rows_range(start, count);
-            let params = norm_of(&self.config, &self.norm);
-            norm_backward(rows, &params, d_normed.view(), d_rows, Some(&mut grads.norm), None);
-            workspace.give(normed);
-            workspace.give(d_normed);
-        }
-        let loss = total / counted as f64;
-        match loss.is_finite() {
-            true => Ok(loss),
-            false => Err(ModelError::NonFinite { site: self.head_site(), stage: "loss" }),
-        }
-    }
-}
-
-/// What the end of a training pass computes in.
-struct Output<'a> {
-    logits: &'a mut Mat<f32>,
-    tape: &'a mut Tape<f32>,
-    workspace: &'a mut Workspace<f32>,
 }
 
 /// A backward pass on its way through the layers.
-struct BackwardPass<'a> {
-    config: &'a TransformerConfig,
-    spans: &'a [Range<usize>],
-    rope: &'a RopeTable,
-    workspace: &'a mut Workspace<f32>,
+pub(super) struct BackwardPass<'a> {
+    pub(super) config: &'a TransformerConfig,
+    pub(super) spans: &'a [Range<usize>],
+    pub(super) rotations: &'a Rotations,
+    pub(super) workspace: &'a mut Workspace<f32>,
+    /// Index of the layer at hand.
+    pub(super) index: usize,
 }
 
 impl BackwardPass<'_> {
-    /// Turns `d_hidden`, the gradient behind the layer's MLP, into the one before it. Gate and up
-    /// on the tape are used up.
-    fn mlp(
+    /// Turns `d_hidden`, the gradient behind a layer, into the one before it.
+    fn layer(
         &mut self,
         layer: &Layer,
         tape: &mut LayerTape,
         grads: &mut LayerGrads,
         d_hidden: &mut Mat<f32>,
     ) {
-        let LayerTape { middle, gate, up, ops, .. } = tape;
-        let [.., gate_slot, up_slot, down_slot] = &layer.linears;
-        let [.., gate_tape, up_tape, down_tape] = ops;
-        let [.., gate_grads, up_grads, down_grads] = &mut grads.linears;
-        let (rows, width) = (d_hidden.rows(), self.config.hidden);
-
-        let mut inner = self.workspace.take(rows, gate.cols());
-        let mut d_inner = self.workspace.take(rows, gate.cols());
-        gated(Activation::Silu, gate.view(), up.view(), inner.view_mut());
-        let target = (Some(d_inner.view_mut()), down_grads);
-        slot_backward(down_slot, (&inner, d_hidden), down_tape, target, self.workspace);
-        gated_backward(Activation::Silu, gate.view_mut(), up.view_mut(), d_inner.view());
-        self.workspace.give(inner);
-        self.workspace.give(d_inner);
-
-        let (normed, mut d_normed) = self.normed(middle, &layer.norms[1]);
-        let target = (Some(d_normed.view_mut()), gate_grads);
-        slot_backward(gate_slot, (&normed, gate), gate_tape, target, self.workspace);
-        let mut part = self.workspace.take(rows, width);
-        let target = (Some(part.view_mut()), up_grads);
-        slot_backward(up_slot, (&normed, up), up_tape, target, self.workspace);
-        add(d_normed.data_mut(), part.data());
-        self.workspace.give(part);
-        self.norm_backward(
-            (middle, &layer.norms[1]),
-            [normed, d_normed],
-            d_hidden,
-            &mut grads.norms[1],
-        );
+        if let (Some(norms), Some(attention), Some(mlp)) =
+            (self.config.parallel, &layer.attention, &layer.mlp)
+        {
+            return self.side_by_side((attention, mlp, norms), tape, grads, d_hidden);
+        }
+        if let (Some(mlp), Some(grads)) = (&layer.mlp, &mut grads.mlp) {
+            self.branch(mlp, &mut tape.mlp, grads, d_hidden, Self::mlp);
+        }
+        if let (Some(attention), Some(grads)) = (&layer.attention, &mut grads.attention) {
+            self.branch(attention, &mut tape.attention, grads, d_hidden, Self::attention);
+        }
     }
 
-    /// Turns `d_hidden`, the gradient behind the layer's attention, into the one before it.
-    fn attention(
+    /// The same for attention or MLP with its norms.
+    fn branch(
         &mut self,
-        layer: &Layer,
-        tape: &LayerTape,
+        branch: &Branch,
+        tape: &mut BranchTape,
+        grads: &mut BranchGrads,
+        d_hidden: &mut Mat<f32>,
+        compute: Compute<Self>,
+    ) {
+        if let (Some(weights), Some(grads)) = (&branch.on_sum, &mut grads.on_sum) {
+            let before = self.before_norm((weights, &tape.sum), d_hidden, grads);
+            self.workspace.give(std::mem::replace(d_hidden, before));
+        }
+        let d_output = match (&branch.after, &mut grads.after) {
+            (Some(weights), Some(grads)) => {
+                Some(self.before_norm((weights, &tape.output), d_hidden, grads))
+            }
+            _ => None,
+        };
+        let input = self.input(branch.before.as_ref(), &tape.input);
+        let mut dx = self.workspace.take(d_hidden.rows(), d_hidden.cols());
+        let dy = d_output.as_ref().unwrap_or(d_hidden);
+        compute(self, branch, (&input, dy), tape, grads, dx.view_mut());
+        self.workspace.give(input);
+        d_output.into_iter().for_each(|mat| self.workspace.give(mat));
+        self.into_residual((branch, tape), dx, d_hidden, grads);
+    }
+
+    /// The same for attention and MLP of one residual stream.
+    fn side_by_side(
+        &mut self,
+        (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
+        tape: &mut LayerTape,
         grads: &mut LayerGrads,
         d_hidden: &mut Mat<f32>,
     ) {
-        let [q, k, v, o, ..] = &layer.linears;
-        let [q_tape, k_tape, v_tape, o_tape, ..] = &tape.ops;
-        let [q_grads, k_grads, v_grads, o_grads, ..] = &mut grads.linears;
-        let rows = d_hidden.rows();
-        let mut d_attended = self.workspace.take(rows, self.config.query_width());
-        let target = (Some(d_attended.view_mut()), o_grads);
-        slot_backward(o, (&tape.attended, d_hidden), o_tape, target, self.workspace);
-        let [d_query, d_key, d_value] = self.attend_backward(tape, &d_attended);
-        self.workspace.give(d_attended);
-
-        let (normed, mut d_normed) = self.normed(&tape.input, &layer.norms[0]);
-        let target = (Some(d_normed.view_mut()), q_grads);
-        slot_backward(q, (&normed, &d_query), q_tape, target, self.workspace);
-        let mut part = self.workspace.take(rows, self.config.hidden);
-        for (slot, dy, tape, grads) in
-            [(k, &d_key, k_tape, k_grads), (v, &d_value, v_tape, v_grads)]
-        {
-            let target = (Some(part.view_mut()), grads);
-            slot_backward(slot, (&normed, dy), tape, target, self.workspace);
-            add(d_normed.data_mut(), part.data());
+        let LayerGrads { attention: Some(attention_grads), mlp: Some(mlp_grads) } = grads else {
+            unreachable!("gradients of a model have its parts");
+        };
+        let input = self.input(attention.before.as_ref(), &tape.attention.input);
+        let own = (norms == ParallelNorms::Own)
+            .then(|| self.input(mlp.before.as_ref(), &tape.attention.input));
+        let [mut dx, mut dz] =
+            [(); 2].map(|()| self.workspace.take(d_hidden.rows(), d_hidden.cols()));
+        let x = own.as_ref().unwrap_or(&input);
+        self.mlp(mlp, (x, d_hidden), &mut tape.mlp, mlp_grads, dz.view_mut());
+        let passed = (&input, &*d_hidden);
+        self.attention(attention, passed, &mut tape.attention, attention_grads, dx.view_mut());
+        match own {
+            Some(own) => {
+                self.workspace.give(own);
+                self.into_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
+            }
+            None => {
+                add(dx.data_mut(), dz.data());
+                self.workspace.give(dz);
+            }
         }
-        [part, d_query, d_key, d_value].into_iter().for_each(|mat| self.workspace.give(mat));
-        let norm = (&tape.input, layer.norms[0].as_slice());
-        self.norm_backward(norm, [normed, d_normed], d_hidden, &mut grads.norms[0]);
+        self.workspace.give(input);
+        self.into_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
     }
 
-    /// Gradients of queries and keys before their rotation, and of values.
-    fn attend_backward(&mut self, tape: &LayerTape, d_attended: &Mat<f32>) -> [Mat<f32>; 3] {
-        let LayerTape { query, key, value, attended, log_sums, .. } = tape;
-        let mut grads = [query, key, value].map(|mat| self.workspace.take(mat.rows(), mat.cols()));
-        let [d_query, d_key, d_value] = &mut grads;
-        attention_of(self.config).backward(
-            self.spans,
-            Inputs { query: query.view(), key: key.view(), value: value.view() },
-            (attended.view(), log_sums.view()),
-            d_attended.view(),
-            Gradients {
-                query: d_query.view_mut(),
-                key: d_key.view_mut(),
-                value: d_value.view_mut(),
-            },
-        );
-        let (head_dim, rows) = (self.config.head_dim, rope_rows(self.spans));
-        self.rope.rotate(d_query.view_mut(), head_dim, &rows, Turn::Back);
-        self.rope.rotate(d_key.view_mut(), head_dim, &rows, Turn::Back);
-        grads
-    }
-
-    /// The normalised rows anew, and memory for their gradient.
-    fn normed(&mut self, rows: &Mat<f32>, weight: &[f32]) -> (Mat<f32>, Mat<f32>) {
-        let mut normed = self.workspace.take(rows.rows(), rows.cols());
-        norm(rows.view(), &norm_of(self.config, weight), normed.view_mut());
-        (normed, self.workspace.take(rows.rows(), rows.cols()))
-    }
-
-    /// Adds the gradient that went through a norm to that of the residual stream, and gives memory
-    /// back.
-    fn norm_backward(
+    /// Adds the gradient of a half's input to that of the residual stream, through its norm.
+    fn into_residual(
         &mut self,
-        (rows, weight): (&Mat<f32>, &[f32]),
-        [normed, d_normed]: [Mat<f32>; 2],
+        (branch, tape): (&Branch, &BranchTape),
+        dx: Mat<f32>,
         d_hidden: &mut Mat<f32>,
-        grad: &mut [f32],
+        grads: &mut BranchGrads,
     ) {
-        let (params, d_rows) = (norm_of(self.config, weight), d_hidden.view_mut());
-        norm_backward(rows.view(), &params, d_normed.view(), d_rows, Some(grad), None);
-        self.workspace.give(normed);
-        self.workspace.give(d_normed);
+        match (&branch.before, &mut grads.before) {
+            (Some(weights), Some(grads)) => {
+                through_norm(self.config, (weights, &tape.input), &dx, d_hidden, grads);
+            }
+            _ => add(d_hidden.data_mut(), dx.data()),
+        }
+        self.workspace.give(dx);
+    }
+
+    /// The gradient before a norm.
+    fn before_norm(
+        &mut self,
+        rows: (&NormWeights, &Mat<f32>),
+        d_normed: &Mat<f32>,
+        grads: &mut NormGrads,
+    ) -> Mat<f32> {
+        let mut before = self.workspace.take(d_normed.rows(), d_normed.cols());
+        before.data_mut().fill(0.0);
+        through_norm(self.config, rows, d_normed, &mut before, grads);
+        before
+    }
+
+    /// The input of attention or MLP anew.
+    fn input(&mut self, weights: Option<&NormWeights>, rows: &Mat<f32>) -> Mat<f32> {
+        let mut input = self.workspace.take(rows.rows(), rows.cols());
+        match weights {
+            Some(weights) => {
+                norm(rows.view(), &weights.of(&self.config.norm, rows.cols()), input.view_mut());
+            }
+            None => input.view_mut().copy_from(rows.view()),
+        }
+        input
     }
 }
 
+/// Computes gradients of attention or MLP.
+type Compute<P> =
+    fn(&mut P, &Branch, (&Mat<f32>, &Mat<f32>), &mut BranchTape, &mut BranchGrads, MatMut<'_, f32>);
+
+/// Adds the gradient before a norm, given that behind it, into `into`.
+pub(super) fn through_norm(
+    config: &TransformerConfig,
+    (weights, rows): (&NormWeights, &Mat<f32>),
+    d_normed: &Mat<f32>,
+    into: &mut Mat<f32>,
+    grads: &mut NormGrads,
+) {
+    norm_backward(
+        rows.view(),
+        &weights.of(&config.norm, rows.cols()),
+        d_normed.view(),
+        into.view_mut(),
+        grads.weight.as_deref_mut(),
+        grads.bias.as_deref_mut(),
+    );
+}
+
 /// Gradients of a slot, given its input and the gradient of its output.
-fn slot_backward(
+pub(super) fn slot_backward(
     slot: &LinearSlot,
     (x, dy): (&Mat<f32>, &Mat<f32>),
     tape: &Tape<f32>,
@@ -285,4 +259,24 @@ fn slot_backward(
 ) {
     let args = Backward { x: x.view(), dy: dy.view(), tape, dx, grads: &mut grads.op };
     slot.backward(args, grads.bias.as_deref_mut(), workspace);
+}
+
+/// Gradients of slots that read the same input, given the gradient of each one's output; into `dx`
+/// the sum of the gradients of the input.
+pub(super) fn slots_backward(
+    slots: &[LinearSlot],
+    (x, dy): (&Mat<f32>, &[Mat<f32>]),
+    (tapes, grads): (&[Tape<f32>], &mut [SlotGrads]),
+    mut dx: MatMut<'_, f32>,
+    workspace: &mut Workspace<f32>,
+) {
+    let mut part = workspace.take(dx.rows(), dx.cols());
+    for (i, ((slot, dy), grads)) in slots.iter().zip(dy).zip(grads).enumerate() {
+        let target = if i == 0 { dx.reborrow() } else { part.view_mut() };
+        slot_backward(slot, (x, dy), &tapes[i], (Some(target), grads), workspace);
+        if i > 0 {
+            linwright_tensor::kernels::elementwise::add_rows(dx.reborrow(), part.view());
+        }
+    }
+    workspace.give(part);
 }

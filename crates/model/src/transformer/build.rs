@@ -1,21 +1,54 @@
-//! Making a decoder: random, or from the tensors of a checkpoint.
+//! Making a transformer: random, or from the tensors of a checkpoint.
 
 use super::Transformer;
-use super::layer::Layer;
 use super::memory::Memory;
-use crate::config::{EMBEDDING, FINAL_NORM, HEAD, Linear, NORMS, TransformerConfig};
-use linwright_ops::{Dense, LinearSlot, Op, Role, Shape, SiteId};
+use super::weights::{NormWeights, TableWeights};
+use crate::config::{Linear, NormSite, Table, TransformerConfig};
+use crate::parts::Convert;
+use linwright_ops::{Dense, LinearSlot, Op, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Roles of the linears of a layer, in order.
-const ROLES: [Role; 7] =
-    [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
-/// Standard deviation of random weights, the customary one for models of this family.
+/// Standard deviation of random weights, the customary one for models of this kind.
 const SCALE: f64 = 0.02;
 
-/// Where the parts of a decoder come from: asked for one at a time, in the order of computation.
+/// How a weight is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Orientation {
+    /// (out, inp): a row for each output.
+    Outputs,
+    /// (inp, out): a row for each input.
+    Inputs,
+}
+
+impl Orientation {
+    /// The extents of a stored weight.
+    #[must_use]
+    pub fn stored(self, shape: Shape) -> [usize; 2] {
+        match self {
+            Self::Outputs => [shape.out, shape.inp],
+            Self::Inputs => [shape.inp, shape.out],
+        }
+    }
+
+    /// The dense operator of a stored weight.
+    ///
+    /// # Panics
+    /// If the number of values is not that of the shape.
+    #[must_use]
+    pub fn dense(self, shape: Shape, values: Vec<f32>) -> Op<f32> {
+        let [rows, cols] = self.stored(shape);
+        let stored = Mat::from_vec(rows, cols, values);
+        let weight = match self {
+            Self::Outputs => stored,
+            Self::Inputs => stored.transpose(),
+        };
+        Op::Linear(Box::new(Dense::new(weight)))
+    }
+}
+
+/// Where the parts of a transformer come from: asked for one at a time, in the order of computation.
 pub trait TensorSource {
     /// Why a part cannot be had.
     type Error;
@@ -30,10 +63,14 @@ pub trait TensorSource {
     ///
     /// # Errors
     /// If there is none of this shape.
-    fn operator(&mut self, site: &SiteId, shape: Shape) -> Result<Op<f32>, Self::Error> {
-        let Shape { out, inp } = shape;
-        let weight = self.tensor(&format!("{site}.weight"), &[out, inp])?;
-        Ok(Op::Linear(Box::new(Dense::new(Mat::from_vec(out, inp, weight)))))
+    fn operator(
+        &mut self,
+        site: &SiteId,
+        shape: Shape,
+        orientation: Orientation,
+    ) -> Result<Op<f32>, Self::Error> {
+        let weight = self.tensor(&format!("{site}.weight"), &orientation.stored(shape))?;
+        Ok(orientation.dense(shape, weight))
     }
 }
 
@@ -53,30 +90,46 @@ impl<E> TensorSource for DenseSource<'_, '_, E> {
 
 impl Transformer {
     /// Random weights: normal with deviation 0.02, those that write into the residual stream
-    /// (output and down) smaller by `1 / sqrt(2 layers)`; norms one, biases zero. Every tensor has
-    /// its own stream under `key`, named after it.
+    /// smaller by `1 / sqrt(2 layers)`; norms scale by one, biases are zero. Every tensor has its
+    /// own stream under `key`, named after it.
     #[must_use]
     pub fn random(config: TransformerConfig, key: RngKey) -> Self {
-        let residual = SCALE / (2.0 * config.layers as f64).sqrt();
+        let residual = SCALE / (2.0 * config.layers.len() as f64).sqrt();
+        let layout = config.layout();
+        let branches = layout.layers.iter().flat_map(|l| [&l.attention, &l.mlp]).flatten();
+        let writes: Vec<String> =
+            branches.map(|branch| format!("{}.weight", branch.output.site)).collect();
+        let norms: Vec<String> = layout
+            .each()
+            .into_iter()
+            .filter_map(|part| match part {
+                crate::parts::Part::Norm(norm) => {
+                    Some(norm.tensors("weight").map(|(name, _)| name))
+                }
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let one = 1.0 - config.norm.offset;
         let built = Self::from_tensors::<Infallible>(config, &mut |name, shape| {
             let count = shape.iter().product();
-            Ok(if name.ends_with("norm.weight") {
-                vec![1.0; count]
-            } else if name.ends_with(".bias") {
+            let is = |names: &[String]| names.iter().any(|other| other == name);
+            Ok(if is(&norms) {
+                vec![one; count]
+            } else if name.ends_with("bias") {
                 vec![0.0; count]
             } else {
-                let writes = name.contains("o_proj") || name.contains("down_proj");
-                let scale = if writes { residual } else { SCALE };
+                let scale = if is(&writes) { residual } else { SCALE };
                 key.fold(name).stream().normals(count, scale)
             })
         });
         match built {
-            Ok(decoder) => decoder,
+            Ok(model) => model,
             Err(never) => match never {},
         }
     }
 
-    /// A decoder with dense weights, which `fetch` gives by name in checkpoints (such as
+    /// A transformer with dense weights, which `fetch` gives by name in checkpoints (such as
     /// `model.layers.0.self_attn.q_proj.weight`) and shape, one at a time.
     ///
     /// # Errors
@@ -88,7 +141,7 @@ impl Transformer {
         Self::from_source(config, &mut DenseSource(fetch))
     }
 
-    /// A decoder whose slots may hold any operator.
+    /// A transformer whose slots may hold any operator.
     ///
     /// # Errors
     /// The first error of `source`.
@@ -99,66 +152,69 @@ impl Transformer {
         config: TransformerConfig,
         source: &mut S,
     ) -> Result<Self, S::Error> {
-        let TransformerConfig { vocab, hidden, .. } = config;
-        let embedding = source.tensor(EMBEDDING, &[vocab, hidden])?;
-        let embedding = Arc::new(Mat::from_vec(vocab, hidden, embedding));
-        let layers = (0..config.layers).map(|index| build_layer(&config, index, source));
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
-        let norm = fetch_vector(source, FINAL_NORM, hidden)?;
-        let head = if config.tied_embeddings {
-            None
-        } else {
-            let head = Linear { name: HEAD, out: vocab, inp: hidden, bias: false };
-            Some(build_slot(source, HEAD.to_owned(), (Role::Head, None), head)?)
-        };
-        Ok(Self { config, embedding, layers, norm, head, memory: Memory::default() })
+        let layout = config.layout();
+        let weights = layout.convert(&mut Builder { config: &config, source })?;
+        Ok(Self { config, weights, memory: Memory::default() })
     }
 }
 
-fn build_layer<S: TensorSource>(
-    config: &TransformerConfig,
-    index: usize,
-    source: &mut S,
-) -> Result<Layer, S::Error> {
-    let mut linears = config.linears().into_iter().zip(ROLES).map(|(linear, role)| {
-        let id = format!("model.layers.{index}.{}", linear.name);
-        (id, (role, Some(index)), linear)
-    });
-    let mut next = |source: &mut S| {
-        let (id, place, linear) = linears.next().expect("a layer has seven linears");
-        build_slot(source, id, place, linear)
-    };
-    let [input_norm, mlp_norm] = NORMS.map(|norm| format!("model.layers.{index}.{norm}"));
-    let input_norm = fetch_vector(source, &input_norm, config.hidden)?;
-    let [q, k, v, o] = [next(source)?, next(source)?, next(source)?, next(source)?];
-    let mlp_norm = fetch_vector(source, &mlp_norm, config.hidden)?;
-    let linears = [q, k, v, o, next(source)?, next(source)?, next(source)?];
-    Ok(Layer { index, norms: [input_norm, mlp_norm], linears })
+/// Fetches what a layout names.
+struct Builder<'a, S> {
+    config: &'a TransformerConfig,
+    source: &'a mut S,
 }
 
-fn build_slot<S: TensorSource>(
-    source: &mut S,
-    id: String,
-    (role, layer): (Role, Option<usize>),
-    linear: Linear,
-) -> Result<LinearSlot, S::Error> {
-    let id = SiteId(id);
-    let shape = Shape { out: linear.out, inp: linear.inp };
-    let op = source.operator(&id, shape)?;
-    assert_eq!(op.map().shape(), shape, "operator given for {id}");
-    let bias = match linear.bias {
-        true => Some(fetch_vector(source, &format!("{id}.bias"), linear.out)?),
-        false => None,
-    };
-    Ok(LinearSlot::new(id, role, layer, op, bias))
+impl<S: TensorSource> Builder<'_, S> {
+    fn values(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, S::Error> {
+        let values = self.source.tensor(name, shape)?;
+        assert_eq!(values.len(), shape.iter().product::<usize>(), "numbers given for {name}");
+        Ok(values)
+    }
 }
 
-fn fetch_vector<S: TensorSource>(
-    source: &mut S,
-    name: &str,
-    len: usize,
-) -> Result<Vec<f32>, S::Error> {
-    let values = source.tensor(name, &[len])?;
-    assert_eq!(values.len(), len, "numbers given for {name}");
-    Ok(values)
+impl<S: TensorSource> Convert<Table, NormSite, Linear> for Builder<'_, S> {
+    type Table = TableWeights;
+    type Norm = NormWeights;
+    type Slot = LinearSlot;
+    type Error = S::Error;
+
+    fn table(&mut self, table: Table) -> Result<TableWeights, S::Error> {
+        let values = self.values(&table.name, &table.shape)?;
+        let (rows, cols) = match table.shape.as_slice() {
+            [rows, cols] => (*rows, *cols),
+            other => (1, other.iter().product()),
+        };
+        Ok(TableWeights { table, values: Arc::new(Mat::from_vec(rows, cols, values)) })
+    }
+
+    fn norm(&mut self, site: NormSite) -> Result<NormWeights, S::Error> {
+        let mut all = |there: bool, kind| -> Result<_, S::Error> {
+            if !there {
+                return Ok(None);
+            }
+            let mut values = Vec::with_capacity(site.features);
+            for (name, range) in site.tensors(kind) {
+                values.extend(self.values(&name, &[range.len()])?);
+            }
+            Ok(Some(values))
+        };
+        let (weight, bias) = (all(site.weight, "weight")?, all(site.bias, "bias")?);
+        Ok(NormWeights { site, weight, bias })
+    }
+
+    fn slot(&mut self, linear: Linear, layer: Option<usize>) -> Result<LinearSlot, S::Error> {
+        let Linear { site, role, shape, bias } = linear;
+        let orientation = match self.config.is_transposed(role) {
+            true => Orientation::Inputs,
+            false => Orientation::Outputs,
+        };
+        let id = SiteId(site);
+        let op = self.source.operator(&id, shape, orientation)?;
+        assert_eq!(op.map().shape(), shape, "operator given for {id}");
+        let bias = match bias {
+            true => Some(self.values(&format!("{id}.bias"), &[shape.out])?),
+            false => None,
+        };
+        Ok(LinearSlot::new(id, role, layer, op, bias))
+    }
 }

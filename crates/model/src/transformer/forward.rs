@@ -1,44 +1,19 @@
 //! The forward pass.
 
 use super::Transformer;
-use super::layer::Layer;
-use super::memory::LayerTape;
+use super::cache::Cache;
+use super::memory::{BranchTape, LayerTape, Rotations};
+use super::weights::{Branch, Layer, NormWeights};
 use crate::batch::Batch;
-use crate::config::TransformerConfig;
+use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
 use linwright_ops::{LinearSlot, Probe, SiteId, Tape, Workspace};
-use linwright_tensor::kernels::activation::Activation;
-use linwright_tensor::kernels::attention::{Attention, Inputs, Mask};
 use linwright_tensor::kernels::elementwise::{add, all_finite};
-use linwright_tensor::kernels::feed_forward::gated;
-use linwright_tensor::kernels::norm::{Norm, NormKind, norm};
-use linwright_tensor::kernels::rope::{RopeRows, RopeTable, Turn};
+use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
 impl Transformer {
-    /// Embeddings (rows, hidden) of the tokens of a batch.
-    ///
-    /// # Errors
-    /// [`ModelError::TokenOutOfRange`] for a token that the vocabulary does not have.
-    pub fn embed(&self, batch: &Batch) -> Result<Mat<f32>, ModelError> {
-        let mut hidden = Mat::default();
-        self.embed_into(batch, &mut hidden)?;
-        Ok(hidden)
-    }
-
-    pub(super) fn embed_into(&self, batch: &Batch, into: &mut Mat<f32>) -> Result<(), ModelError> {
-        let TransformerConfig { vocab, hidden, .. } = self.config;
-        into.resize(batch.len(), hidden);
-        for (row, &token) in batch.tokens().iter().enumerate() {
-            if token as usize >= vocab {
-                return Err(ModelError::TokenOutOfRange { token, row, vocab });
-            }
-            into.row_mut(row).copy_from_slice(self.embedding.row(token as usize));
-        }
-        Ok(())
-    }
-
     /// Takes `hidden` (rows, hidden) through some layers, in place: to start or stop in the middle
     /// keep the rows and call again. Once the probe is satisfied the rest is left out, and the
     /// contents of `hidden` are unspecified.
@@ -48,7 +23,8 @@ impl Transformer {
     /// finite.
     ///
     /// # Panics
-    /// If `hidden` has not one row of the model's width for each token of `batch`.
+    /// If `hidden` has not one row of the model's width for each token of `batch`, or the batch
+    /// continues sequences.
     pub fn run_layers(
         &self,
         hidden: &mut Mat<f32>,
@@ -56,21 +32,58 @@ impl Transformer {
         layers: Range<usize>,
         probe: &mut dyn Probe,
     ) -> Result<(), ModelError> {
+        assert!(batch.first_positions().iter().all(|&first| first == 0), "whole sequences");
+        self.run(hidden, batch, layers, (probe, None))
+    }
+
+    /// Takes `hidden` through all layers, of sequences whose beginnings are in the cache, and adds
+    /// them to it.
+    ///
+    /// # Errors
+    /// As [`Self::run_layers`].
+    ///
+    /// # Panics
+    /// If the batch does not continue the sequences of the cache.
+    pub fn continue_layers(
+        &self,
+        hidden: &mut Mat<f32>,
+        batch: &Batch,
+        cache: &mut Cache,
+    ) -> Result<(), ModelError> {
+        assert_eq!(batch.first_positions(), cache.lengths(), "where the cached sequences end");
+        let layers = 0..self.config.layers.len();
+        self.run(hidden, batch, layers, (&mut linwright_ops::NoProbe, Some(cache)))?;
+        cache.grow(batch.spans().iter().map(Range::len));
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        hidden: &mut Mat<f32>,
+        batch: &Batch,
+        layers: Range<usize>,
+        (probe, cache): (&mut dyn Probe, Option<&mut Cache>),
+    ) -> Result<(), ModelError> {
         assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
-        let count = self.layers.len();
-        let chosen = self.layers.get(layers.clone());
-        let chosen = chosen.ok_or(ModelError::LayersOutOfRange { range: layers, layers: count })?;
-        let rope = self.rope_for(batch)?;
+        let count = self.weights.layers.len();
+        let chosen = self.weights.layers.get(layers.clone());
+        let chosen =
+            chosen.ok_or(ModelError::LayersOutOfRange { range: layers.clone(), layers: count })?;
+        self.check_lengths(batch)?;
+        let rotations = self.memory.rotations(&self.config, batch);
         self.memory.lend(|memory| {
             let mut pass = Pass {
                 config: &self.config,
                 spans: batch.spans(),
-                rope: &rope,
+                rotations: &rotations,
                 probe,
                 workspace: &mut memory.workspace,
+                cache,
+                index: 0,
                 keep: false,
             };
-            for layer in chosen {
+            for (index, layer) in layers.zip(chosen) {
+                pass.index = index;
                 pass.layer(layer, hidden, &mut memory.layer)?;
                 if pass.probe.satisfied() {
                     break;
@@ -80,15 +93,15 @@ impl Transformer {
         })
     }
 
-    /// The rotary table for a batch, whose sequences must not exceed the model's positions.
-    pub(super) fn rope_for(&self, batch: &Batch) -> Result<std::sync::Arc<RopeTable>, ModelError> {
+    /// Sequences must not exceed the model's positions.
+    pub(super) fn check_lengths(&self, batch: &Batch) -> Result<(), ModelError> {
         let max = self.config.max_positions;
-        for (sequence, span) in batch.spans().iter().enumerate() {
-            if span.len() > max {
-                return Err(ModelError::SequenceTooLong { sequence, length: span.len(), max });
+        for (sequence, length) in batch.ends().enumerate() {
+            if length > max {
+                return Err(ModelError::SequenceTooLong { sequence, length, max });
             }
         }
-        Ok(self.memory.rope_table(&self.config, batch.longest()))
+        Ok(())
     }
 }
 
@@ -96,9 +109,13 @@ impl Transformer {
 pub(super) struct Pass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) spans: &'a [Range<usize>],
-    pub(super) rope: &'a RopeTable,
+    pub(super) rotations: &'a Rotations,
     pub(super) probe: &'a mut dyn Probe,
     pub(super) workspace: &'a mut Workspace<f32>,
+    /// Keys and values that came before.
+    pub(super) cache: Option<&'a mut Cache>,
+    /// Index of the layer at hand.
+    pub(super) index: usize,
     /// Whether the tape must hold what a backward pass needs; otherwise it is scratch.
     pub(super) keep: bool,
 }
@@ -111,80 +128,113 @@ impl Pass<'_> {
         hidden: &mut Mat<f32>,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
-        if self.keep {
-            tape.input.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
+        if let (Some(norms), Some(attention), Some(mlp)) =
+            (self.config.parallel, &layer.attention, &layer.mlp)
+        {
+            return self.side_by_side((attention, mlp, norms), hidden, tape);
         }
-        self.attention(layer, hidden, tape)?;
-        if self.keep {
-            tape.middle.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
+        if let Some(attention) = &layer.attention {
+            self.branch(attention, hidden, &mut tape.attention, Self::attention)?;
         }
         if self.probe.satisfied() {
             return Ok(());
         }
-        self.mlp(layer, hidden, tape)
+        match &layer.mlp {
+            Some(mlp) => self.branch(mlp, hidden, &mut tape.mlp, Self::mlp),
+            None => Ok(()),
+        }
     }
 
-    fn attention(
+    /// Attention or MLP with its norms, in place.
+    fn branch(
         &mut self,
-        layer: &Layer,
+        branch: &Branch,
         hidden: &mut Mat<f32>,
-        tape: &mut LayerTape,
+        tape: &mut BranchTape,
+        compute: Compute<Self>,
     ) -> Result<(), ModelError> {
-        let LayerTape { query, key, value, attended, log_sums, ops, .. } = tape;
-        let [q, k, v, o, ..] = &layer.linears;
-        let [q_tape, k_tape, v_tape, o_tape, ..] = ops;
-        let normed = self.normed(hidden, &layer.norms[0]);
-        self.linear(q, normed.view(), query, q_tape);
-        self.linear(k, normed.view(), key, k_tape);
-        self.linear(v, normed.view(), value, v_tape);
-        let suspects = [(q, &*query), (k, &*key), (v, &*value)];
-        let outcome = suspects.into_iter().try_for_each(|(slot, y)| finite(slot.id(), y));
-        self.workspace.give(normed);
-        outcome?;
-        let (head_dim, rows) = (self.config.head_dim, rope_rows(self.spans));
-        self.rope.rotate(query.view_mut(), head_dim, &rows, Turn::Forward);
-        self.rope.rotate(key.view_mut(), head_dim, &rows, Turn::Forward);
-        attended.resize(query.rows(), query.cols());
-        let sums = self.keep.then(|| log_sums.view_mut_of(query.rows(), self.config.heads));
-        let inputs = Inputs { query: query.view(), key: key.view(), value: value.view() };
-        let target = attended.view_mut();
-        attention_of(self.config).forward_packed(self.spans, inputs, target, sums);
-        self.linear_into_residual(o, attended.view(), hidden, o_tape)
-    }
-
-    fn mlp(
-        &mut self,
-        layer: &Layer,
-        hidden: &mut Mat<f32>,
-        tape: &mut LayerTape,
-    ) -> Result<(), ModelError> {
-        let LayerTape { gate, up, ops, .. } = tape;
-        let [.., gate_slot, up_slot, down_slot] = &layer.linears;
-        let [.., gate_tape, up_tape, down_tape] = ops;
-        let normed = self.normed(hidden, &layer.norms[1]);
-        self.linear(gate_slot, normed.view(), gate, gate_tape);
-        self.linear(up_slot, normed.view(), up, up_tape);
-        self.workspace.give(normed);
-        let mut inner = self.workspace.take(gate.rows(), gate.cols());
-        gated(Activation::Silu, gate.view(), up.view(), inner.view_mut());
-        let outcome = self.linear_into_residual(down_slot, inner.view(), hidden, down_tape);
-        self.workspace.give(inner);
-        if outcome.is_err() {
-            // The product of gate and up overflows before they do; the first to blame is named.
-            finite(gate_slot.id(), gate)?;
-            finite(up_slot.id(), up)?;
+        self.keep_input(hidden, tape);
+        let input = self.normed_or_copied(branch.before.as_ref(), hidden);
+        let mut y = self.workspace.take(hidden.rows(), hidden.cols());
+        let outcome = compute(self, branch, input.view(), &mut y, tape);
+        self.workspace.give(input);
+        let y = self.normed(branch.after.as_ref(), y, self.keep.then_some(&mut tape.output));
+        add(hidden.data_mut(), y.data());
+        self.workspace.give(y);
+        if branch.on_sum.is_some() {
+            let sum = std::mem::take(hidden);
+            let kept = self.keep.then_some(&mut tape.sum);
+            *hidden = self.normed(branch.on_sum.as_ref(), sum, kept);
         }
         outcome
     }
 
-    fn normed(&mut self, hidden: &Mat<f32>, weight: &[f32]) -> Mat<f32> {
-        let mut normed = self.workspace.take(hidden.rows(), hidden.cols());
-        norm(hidden.view(), &norm_of(self.config, weight), normed.view_mut());
+    /// Attention and MLP of the same residual stream, in place.
+    fn side_by_side(
+        &mut self,
+        (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
+        hidden: &mut Mat<f32>,
+        tape: &mut LayerTape,
+    ) -> Result<(), ModelError> {
+        self.keep_input(hidden, &mut tape.attention);
+        let input = self.normed_or_copied(attention.before.as_ref(), hidden);
+        let mut y = self.workspace.take(hidden.rows(), hidden.cols());
+        let mut outcome = self.attention(attention, input.view(), &mut y, &mut tape.attention);
+        if outcome.is_ok() && !self.probe.satisfied() {
+            let own = (norms == ParallelNorms::Own)
+                .then(|| self.normed_or_copied(mlp.before.as_ref(), hidden));
+            let mut z = self.workspace.take(hidden.rows(), hidden.cols());
+            let x = own.as_ref().unwrap_or(&input);
+            outcome = self.mlp(mlp, x.view(), &mut z, &mut tape.mlp);
+            add(hidden.data_mut(), z.data());
+            self.workspace.give(z);
+            own.into_iter().for_each(|own| self.workspace.give(own));
+        }
+        add(hidden.data_mut(), y.data());
+        self.workspace.give(y);
+        self.workspace.give(input);
+        outcome
+    }
+
+    fn keep_input(&self, hidden: &Mat<f32>, tape: &mut BranchTape) {
+        if self.keep {
+            tape.input.view_mut_of(hidden.rows(), hidden.cols()).copy_from(hidden.view());
+        }
+    }
+
+    /// The input of attention or MLP.
+    fn normed_or_copied(&mut self, weights: Option<&NormWeights>, rows: &Mat<f32>) -> Mat<f32> {
+        let mut input = self.workspace.take(rows.rows(), rows.cols());
+        match weights {
+            Some(weights) => {
+                norm(rows.view(), &weights.of(&self.config.norm, rows.cols()), input.view_mut());
+            }
+            None => input.view_mut().copy_from(rows.view()),
+        }
+        input
+    }
+
+    /// Rows behind a norm, if there is one; then they are kept as they were before it.
+    fn normed(
+        &mut self,
+        weights: Option<&NormWeights>,
+        rows: Mat<f32>,
+        kept: Option<&mut Mat<f32>>,
+    ) -> Mat<f32> {
+        let Some(weights) = weights else {
+            return rows;
+        };
+        let mut normed = self.workspace.take(rows.rows(), rows.cols());
+        norm(rows.view(), &weights.of(&self.config.norm, rows.cols()), normed.view_mut());
+        match kept {
+            Some(kept) => self.workspace.give(std::mem::replace(kept, rows)),
+            None => self.workspace.give(rows),
+        }
         normed
     }
 
     /// A slot's output, shown to the probe.
-    fn linear(
+    pub(super) fn linear(
         &mut self,
         slot: &LinearSlot,
         x: MatRef<'_, f32>,
@@ -198,55 +248,14 @@ impl Pass<'_> {
             self.probe.on_forward(slot.id(), x, y.view());
         }
     }
-
-    /// Adds a slot's output to the residual stream.
-    fn linear_into_residual(
-        &mut self,
-        slot: &LinearSlot,
-        x: MatRef<'_, f32>,
-        hidden: &mut Mat<f32>,
-        tape: &mut Tape<f32>,
-    ) -> Result<(), ModelError> {
-        let mut y = self.workspace.take(x.rows(), slot.shape().out);
-        self.linear(slot, x, &mut y, tape);
-        let outcome = finite(slot.id(), &y);
-        add(hidden.data_mut(), y.data());
-        self.workspace.give(y);
-        outcome
-    }
 }
 
-/// The attention of a model's layers.
-pub(super) fn attention_of(config: &TransformerConfig) -> Attention {
-    Attention {
-        heads: config.heads,
-        kv_heads: config.kv_heads,
-        head_dim: config.head_dim,
-        scale: 1.0 / (config.head_dim as f32).sqrt(),
-        mask: Mask::Causal { window: config.sliding_window },
-        softcap: None,
-    }
-}
-
-/// The norm of a model's layers with this weight.
-pub(super) fn norm_of<'a>(config: &TransformerConfig, weight: &'a [f32]) -> Norm<'a> {
-    Norm {
-        kind: NormKind::Rms,
-        epsilon: config.norm_eps,
-        weight: Some(weight),
-        bias: None,
-        offset: 0.0,
-        group: config.hidden,
-    }
-}
-
-/// The positions of packed sequences, which count from zero in each.
-pub(super) fn rope_rows(spans: &[Range<usize>]) -> Vec<RopeRows> {
-    spans.iter().map(|rows| RopeRows { rows: rows.clone(), first_position: 0 }).collect()
-}
+/// Computes what attention or MLP adds to the residual stream.
+type Compute<P> =
+    fn(&mut P, &Branch, MatRef<'_, f32>, &mut Mat<f32>, &mut BranchTape) -> Result<(), ModelError>;
 
 /// Whether the output of a site is finite.
-fn finite(site: &SiteId, y: &Mat<f32>) -> Result<(), ModelError> {
+pub(super) fn finite(site: &SiteId, y: &Mat<f32>) -> Result<(), ModelError> {
     match all_finite(y.data()) {
         true => Ok(()),
         false => Err(ModelError::NonFinite { site: site.clone(), stage: "output" }),

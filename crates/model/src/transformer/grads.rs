@@ -1,23 +1,29 @@
-//! Gradients of all parameters of a decoder.
+//! Gradients of all parameters of a transformer.
 
 use super::Transformer;
-use crate::config::LINEARS_OF_ATTENTION;
+use super::weights::{NormWeights, TableWeights};
+use crate::parts::{BranchOf, Convert, LayerOf, Part, Parts};
 use linwright_ops::{Grads, LinearSlot};
+use std::convert::Infallible;
 
 /// Gradients in the order of [`Transformer::for_each_param`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerGrads {
-    pub(super) embedding: Vec<f32>,
-    pub(super) layers: Vec<LayerGrads>,
-    pub(super) norm: Vec<f32>,
-    pub(super) head: Option<SlotGrads>,
+    pub(super) parts: Parts<Vec<f32>, NormGrads, SlotGrads>,
 }
 
+/// Gradients of attention or MLP.
+pub(super) type BranchGrads = BranchOf<NormGrads, SlotGrads>;
 /// Gradients of a layer.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LayerGrads {
-    pub(super) norms: [Vec<f32>; 2],
-    pub(super) linears: [SlotGrads; 7],
+pub(super) type LayerGrads = LayerOf<NormGrads, SlotGrads>;
+
+/// Gradients of a norm.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct NormGrads {
+    pub(super) weight: Option<Vec<f32>>,
+    pub(super) bias: Option<Vec<f32>>,
+    /// Length of one stored tensor.
+    part: usize,
 }
 
 /// Gradients of a slot.
@@ -27,26 +33,38 @@ pub(super) struct SlotGrads {
     pub(super) bias: Option<Vec<f32>>,
 }
 
+/// Zeros for every parameter.
+struct Zeros;
+
+impl Convert<&TableWeights, &NormWeights, &LinearSlot> for Zeros {
+    type Table = Vec<f32>;
+    type Norm = NormGrads;
+    type Slot = SlotGrads;
+    type Error = Infallible;
+
+    fn table(&mut self, table: &TableWeights) -> Result<Vec<f32>, Infallible> {
+        Ok(vec![0.0; table.values.data().len()])
+    }
+
+    fn norm(&mut self, norm: &NormWeights) -> Result<NormGrads, Infallible> {
+        let zeros = |values: &Option<Vec<f32>>| values.as_ref().map(|v| vec![0.0; v.len()]);
+        let part = norm.site.features / norm.site.parts;
+        Ok(NormGrads { weight: zeros(&norm.weight), bias: zeros(&norm.bias), part })
+    }
+
+    fn slot(&mut self, slot: &LinearSlot, _: Option<usize>) -> Result<SlotGrads, Infallible> {
+        let bias = slot.bias().map(|bias| vec![0.0; bias.len()]);
+        Ok(SlotGrads { op: slot.zero_grads(), bias })
+    }
+}
+
 impl TransformerGrads {
-    /// Zeros for every parameter of a decoder.
+    /// Zeros for every parameter of a transformer.
     #[must_use]
-    pub fn zeros(decoder: &Transformer) -> Self {
-        let slot = |slot: &LinearSlot| SlotGrads {
-            op: slot.zero_grads(),
-            bias: slot.bias().map(|bias| vec![0.0; bias.len()]),
-        };
-        Self {
-            embedding: vec![0.0; decoder.embedding.data().len()],
-            layers: decoder
-                .layers
-                .iter()
-                .map(|layer| LayerGrads {
-                    norms: layer.norms.each_ref().map(|norm| vec![0.0; norm.len()]),
-                    linears: layer.linears.each_ref().map(slot),
-                })
-                .collect(),
-            norm: vec![0.0; decoder.norm.len()],
-            head: decoder.head.as_ref().map(slot),
+    pub fn zeros(model: &Transformer) -> Self {
+        match model.weights.as_refs().convert(&mut Zeros) {
+            Ok(parts) => Self { parts },
+            Err(never) => match never {},
         }
     }
 
@@ -58,43 +76,41 @@ impl TransformerGrads {
     /// One slice a parameter.
     #[must_use]
     pub fn slices(&self) -> Vec<&[f32]> {
-        let mut all: Vec<&[f32]> = vec![&self.embedding];
-        for layer in &self.layers {
-            let (attention, mlp) = layer.linears.split_at(LINEARS_OF_ATTENTION);
-            for (norm, linears) in layer.norms.iter().zip([attention, mlp]) {
-                all.push(norm);
-                linears.iter().for_each(|linear| linear.push(&mut all));
+        let mut all: Vec<&[f32]> = Vec::new();
+        for part in self.parts.each() {
+            match part {
+                Part::Table(table) => all.push(table),
+                Part::Norm(norm) => {
+                    for values in [&norm.weight, &norm.bias].into_iter().flatten() {
+                        all.extend(values.chunks(norm.part));
+                    }
+                }
+                Part::Slot(slot) => {
+                    all.extend(slot.op.iter());
+                    all.extend(slot.bias.as_deref());
+                }
             }
         }
-        all.push(&self.norm);
-        self.head.iter().for_each(|head| head.push(&mut all));
         all
     }
 
     /// One slice a parameter, mutable.
     pub fn slices_mut(&mut self) -> Vec<&mut [f32]> {
-        let mut all: Vec<&mut [f32]> = vec![&mut self.embedding];
-        for layer in &mut self.layers {
-            let (attention, mlp) = layer.linears.split_at_mut(LINEARS_OF_ATTENTION);
-            for (norm, linears) in layer.norms.iter_mut().zip([attention, mlp]) {
-                all.push(norm);
-                linears.iter_mut().for_each(|linear| linear.push_mut(&mut all));
+        let mut all: Vec<&mut [f32]> = Vec::new();
+        for part in self.parts.each_mut() {
+            match part {
+                Part::Table(table) => all.push(table),
+                Part::Norm(norm) => {
+                    for values in [&mut norm.weight, &mut norm.bias].into_iter().flatten() {
+                        all.extend(values.chunks_mut(norm.part));
+                    }
+                }
+                Part::Slot(slot) => {
+                    all.extend(slot.op.iter_mut());
+                    all.extend(slot.bias.as_deref_mut());
+                }
             }
         }
-        all.push(&mut self.norm);
-        self.head.iter_mut().for_each(|head| head.push_mut(&mut all));
         all
-    }
-}
-
-impl SlotGrads {
-    fn push<'a>(&'a self, all: &mut Vec<&'a [f32]>) {
-        all.extend(self.op.iter());
-        all.extend(self.bias.as_deref());
-    }
-
-    fn push_mut<'a>(&'a mut self, all: &mut Vec<&'a mut [f32]>) {
-        all.extend(self.op.iter_mut());
-        all.extend(self.bias.as_deref_mut());
     }
 }

@@ -1,9 +1,13 @@
-//! Memory that calls share, so that hot loops do not allocate, and the table of rotary angles.
+//! Memory that calls share, so that hot loops do not allocate, and tables of rotary angles.
 
-use crate::config::{Rope, RopeScaling, TransformerConfig};
+use super::embed::Embedded;
+use super::head::HeadTape;
+use crate::batch::Batch;
+use crate::config::TransformerConfig;
 use linwright_ops::{Tape, Workspace};
 use linwright_tensor::Mat;
-use linwright_tensor::kernels::rope::{Pairing, RopeTable};
+use linwright_tensor::kernels::rope::{RopeRows, RopeTable, Turn};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a forward pass computes in.
@@ -11,20 +15,42 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Scratch {
     pub(super) workspace: Workspace<f32>,
     pub(super) layer: LayerTape,
+    pub(super) head: HeadTape,
     pub(super) logits: Mat<f32>,
 }
 
-/// Spare scratch memory and the rotary table of a decoder. It is a cache: clones start empty, and
-/// nothing in it changes a result.
+/// Spare scratch memory and the rotary tables of a transformer. It is a cache: clones start empty,
+/// and nothing in it changes a result.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     spare: Mutex<Vec<Scratch>>,
-    table: Mutex<Arc<RopeTable>>,
+    /// By index of the rotary positions and their variant.
+    tables: Mutex<BTreeMap<(usize, usize), Arc<RopeTable>>>,
 }
 
 impl Clone for Memory {
     fn clone(&self) -> Self {
         Self::default()
+    }
+}
+
+/// Most tables that are kept: a model whose frequencies depend on the length of a sequence has one
+/// for each length.
+const TABLES: usize = 16;
+
+/// The rotary positions of a batch: for each kind, tables with the rows that they turn.
+#[derive(Debug)]
+pub(super) struct Rotations {
+    head_dim: usize,
+    kinds: Vec<Vec<(Arc<RopeTable>, Vec<RopeRows>)>>,
+}
+
+impl Rotations {
+    /// Turns queries or keys (rows, heads * head_dim) by the positions of one kind.
+    pub(super) fn rotate(&self, x: &mut Mat<f32>, kind: usize, turn: Turn) {
+        for (table, rows) in &self.kinds[kind] {
+            table.rotate(x.view_mut(), self.head_dim, rows, turn);
+        }
     }
 }
 
@@ -43,56 +69,49 @@ impl Memory {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// The rotary positions of a batch.
+    pub(super) fn rotations(&self, config: &TransformerConfig, batch: &Batch) -> Rotations {
+        let kind = |index: usize| {
+            let mut groups: BTreeMap<usize, (usize, Vec<RopeRows>)> = BTreeMap::new();
+            let firsts = batch.first_positions();
+            for ((span, &first_position), end) in batch.spans().iter().zip(firsts).zip(batch.ends())
+            {
+                let (longest, rows) = groups.entry(config.ropes[index].variant(end)).or_default();
+                *longest = end.max(*longest);
+                rows.push(RopeRows { rows: span.clone(), first_position });
+            }
+            let table =
+                |(variant, (longest, rows))| (self.table(config, (index, variant), longest), rows);
+            groups.into_iter().map(table).collect()
+        };
+        let kinds = (0..config.ropes.len()).map(kind).collect();
+        Rotations { head_dim: config.head_dim, kinds }
+    }
+
     /// Rotary angles for at least `positions` positions.
-    pub(super) fn rope_table(
+    fn table(
         &self,
         config: &TransformerConfig,
+        (index, variant): (usize, usize),
         positions: usize,
     ) -> Arc<RopeTable> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.positions() < positions {
-            // Grown to a power of two, so that sequences of growing length do not rebuild it often.
-            let positions = positions.next_power_of_two();
-            let frequencies = frequencies(config);
-            *table = Arc::new(RopeTable::new(&frequencies, Pairing::Halves, 1.0, positions));
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = tables.get(&(index, variant))
+            && table.positions() >= positions
+        {
+            return Arc::clone(table);
         }
-        Arc::clone(&table)
+        if tables.len() >= TABLES {
+            tables.clear();
+        }
+        // Grown to a power of two, so that sequences of growing length do not rebuild it often.
+        let positions = positions.next_power_of_two();
+        let rope = &config.ropes[index];
+        let (frequencies, scale) = (rope.frequencies(variant), rope.attention_factor());
+        let table = Arc::new(RopeTable::new(&frequencies, config.pairing(), scale, positions));
+        tables.insert((index, variant), Arc::clone(&table));
+        table
     }
-}
-
-/// Radians per position of each pair of features, (head_dim / 2), rounded as transformers rounds.
-///
-/// Scaling of Llama 3: Dubey et al. 2024, arXiv:2407.21783, section 3.2, in the form of
-/// `_compute_llama3_parameters` in transformers.
-fn frequencies(config: &TransformerConfig) -> Vec<f32> {
-    let Rope { theta, scaling } = config.rope;
-    let plain = |pair: usize| {
-        let exponent = (2 * pair) as f64 / config.head_dim as f64;
-        f64::from((1.0 / theta.powf(exponent)) as f32)
-    };
-    let scaled = |frequency: f64| match scaling {
-        RopeScaling::None => frequency,
-        RopeScaling::Linear { factor } => frequency / factor,
-        RopeScaling::Llama3 {
-            factor,
-            low_freq_factor,
-            high_freq_factor,
-            original_max_positions,
-        } => {
-            let original = original_max_positions as f64;
-            let wavelength = std::f64::consts::TAU / frequency;
-            if wavelength < original / high_freq_factor {
-                frequency
-            } else if wavelength > original / low_freq_factor {
-                frequency / factor
-            } else {
-                let span = high_freq_factor - low_freq_factor;
-                let keep = (original / wavelength - low_freq_factor) / span;
-                (1.0 - keep) * frequency / factor + keep * frequency
-            }
-        }
-    };
-    (0..config.head_dim / 2).map(|pair| scaled(plain(pair)) as f32).collect()
 }
 
 /// What a training step keeps between calls: intermediate results of every layer and scratch.
@@ -100,7 +119,8 @@ fn frequencies(config: &TransformerConfig) -> Vec<f32> {
 pub struct TrainingMemory {
     pub(super) layers: Vec<LayerTape>,
     pub(super) workspace: Workspace<f32>,
-    pub(super) head: Tape<f32>,
+    pub(super) embedded: Embedded,
+    pub(super) head: HeadTape,
     pub(super) hidden: Mat<f32>,
     pub(super) d_hidden: Mat<f32>,
     pub(super) logits: Mat<f32>,
@@ -109,14 +129,27 @@ pub struct TrainingMemory {
 /// What the forward pass of a layer leaves for the backward pass.
 #[derive(Debug, Default)]
 pub(super) struct LayerTape {
+    pub(super) attention: BranchTape,
+    pub(super) mlp: BranchTape,
+}
+
+/// What the forward pass of attention or MLP leaves.
+#[derive(Debug, Default)]
+pub(super) struct BranchTape {
+    /// The residual stream before it.
     pub(super) input: Mat<f32>,
-    pub(super) query: Mat<f32>,
-    pub(super) key: Mat<f32>,
-    pub(super) value: Mat<f32>,
-    pub(super) attended: Mat<f32>,
+    /// Results of the linears that lead into it.
+    pub(super) raw: Vec<Mat<f32>>,
+    /// Queries, keys and values as they attend, where they are not those results.
+    pub(super) ready: [Mat<f32>; 3],
+    /// What leads out of it: attended values, or what is inside the MLP.
+    pub(super) inner: Mat<f32>,
+    /// See [`Attention::forward`](linwright_tensor::kernels::attention::Attention::forward).
     pub(super) log_sums: Mat<f32>,
-    pub(super) middle: Mat<f32>,
-    pub(super) gate: Mat<f32>,
-    pub(super) up: Mat<f32>,
-    pub(super) ops: [Tape<f32>; 7],
+    /// Its output, where that is normalised.
+    pub(super) output: Mat<f32>,
+    /// The residual stream with its output, where that is normalised.
+    pub(super) sum: Mat<f32>,
+    /// Tapes of its linears, in their order.
+    pub(super) ops: Vec<Tape<f32>>,
 }

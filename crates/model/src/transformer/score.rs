@@ -1,15 +1,11 @@
-//! Logits, and how well a decoder predicts tokens.
+//! How well a transformer predicts tokens.
 
 use super::Transformer;
-use super::forward::norm_of;
 use crate::batch::Batch;
-use crate::config::{EMBEDDING, HEAD};
 use crate::error::ModelError;
-use linwright_ops::{SiteId, Tape, Workspace};
+use linwright_ops::SiteId;
+use linwright_tensor::Mat;
 use linwright_tensor::kernels::cross_entropy::{Prediction, score};
-use linwright_tensor::kernels::gemm::{Write, linear};
-use linwright_tensor::kernels::norm::norm;
-use linwright_tensor::{Mat, MatMut, MatRef};
 
 /// How well one token was predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,21 +22,6 @@ const LOGITS_AT_ONCE: usize = 1 << 23;
 const FEWEST_ROWS: usize = 64;
 
 impl Transformer {
-    /// Logits (rows, vocab) of rows (rows, hidden) that left the last layer: final norm and head.
-    ///
-    /// # Panics
-    /// If the rows have another width than the model.
-    #[must_use]
-    pub fn logits(&self, hidden: MatRef<'_, f32>) -> Mat<f32> {
-        let mut logits = Mat::zeros(hidden.rows(), self.config.vocab);
-        self.memory.lend(|memory| {
-            let mut normed = memory.workspace.take(hidden.rows(), hidden.cols());
-            self.logits_into(hidden, &mut normed, logits.view_mut(), None, &mut memory.workspace);
-            memory.workspace.give(normed);
-        });
-        logits
-    }
-
     /// Scores every token of every sequence from its `first_counted`-th on (both 0 and 1 start at
     /// the second token, since nothing predicts the first). `hidden` (rows, hidden) left the last
     /// layer.
@@ -85,10 +66,8 @@ impl Transformer {
                 for (i, &row) in rows.iter().enumerate() {
                     chosen.row_mut(i).copy_from_slice(hidden.row(row));
                 }
-                let mut normed = workspace.take(rows.len(), hidden.cols());
                 let logits = memory.logits.view_mut_of(rows.len(), self.config.vocab);
-                self.logits_into(chosen.view(), &mut normed, logits, None, workspace);
-                workspace.give(normed);
+                self.logits_into(chosen.view(), &mut memory.head, logits, false, workspace);
                 workspace.give(chosen);
                 let targets: Vec<u32> = rows.iter().map(|row| tokens[row + 1]).collect();
                 scores.extend(score(memory.logits.view(), &targets));
@@ -110,24 +89,12 @@ impl Transformer {
 
     /// The place of the output matrix, for messages.
     pub(super) fn head_site(&self) -> SiteId {
-        let name = if self.head.is_some() { HEAD } else { EMBEDDING.trim_end_matches(".weight") };
-        SiteId(name.to_owned())
-    }
-
-    /// Writes the input of the head to `normed` (rows, hidden), and the logits (rows, vocab).
-    pub(super) fn logits_into(
-        &self,
-        hidden: MatRef<'_, f32>,
-        normed: &mut Mat<f32>,
-        logits: MatMut<'_, f32>,
-        tape: Option<&mut Tape<f32>>,
-        workspace: &mut Workspace<f32>,
-    ) {
-        normed.resize(hidden.rows(), hidden.cols());
-        norm(hidden, &norm_of(&self.config, &self.norm), normed.view_mut());
-        match &self.head {
-            Some(head) => head.forward(normed.view(), logits, tape, workspace),
-            None => linear(normed.view(), self.embedding.view(), logits, Write::Set),
+        match &self.weights.head {
+            Some(head) => head.id().clone(),
+            None => {
+                let name = &self.weights.embedding.table.name;
+                SiteId(name.trim_end_matches(".weight").to_owned())
+            }
         }
     }
 }

@@ -10,20 +10,37 @@ use linwright::compress::methods::{
 use linwright::compress::pipeline::{Edit, INPUTS, Plan};
 use linwright::compress::recipe;
 use linwright::model::Transformer;
-use linwright::ops::{OpSpec, Role};
+use linwright::ops::{OpSpec, Role, Sites};
 
 /// Roles that `--targets` takes: those of a layer.
-pub(super) const ROLES: [Role; 7] =
-    [Role::Query, Role::Key, Role::Value, Role::Output, Role::Gate, Role::Up, Role::Down];
+pub(super) const ROLES: [Role; 11] = [
+    Role::Query,
+    Role::Key,
+    Role::Value,
+    Role::QueryKeyValue,
+    Role::Output,
+    Role::Gate,
+    Role::Up,
+    Role::GateUp,
+    Role::Down,
+    Role::FcIn,
+    Role::FcOut,
+];
 
 pub(super) fn plan(args: &CompressArgs, model: &Transformer) -> Result<Plan, Failure> {
     let layers = match &args.layers {
         Some(text) => parse_layers(text)?,
-        None => (0..model.config().layers).collect(),
+        None => (0..model.config().layers.len()).collect(),
     };
     let method = method(args)?;
-    let targets = if args.targets.is_empty() { INPUTS.concat() } else { args.targets.clone() };
-    let attention = INPUTS[0].iter().any(|role| targets.contains(role));
+    let targets = if args.targets.is_empty() {
+        let layer: Vec<Role> =
+            model.slots().iter().filter(|s| s.layer().is_some()).map(|s| s.role()).collect();
+        INPUTS.concat().into_iter().filter(|role| layer.contains(role)).collect()
+    } else {
+        args.targets.clone()
+    };
+    let attention = INPUTS[..2].concat().iter().any(|role| targets.contains(role));
     let mut edits = Vec::new();
     for group in INPUTS {
         let roles: Vec<Role> =

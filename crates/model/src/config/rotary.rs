@@ -1,0 +1,375 @@
+//! Rotary positions: their fields in a configuration, and the frequencies that follow.
+
+use super::fields::Fields;
+use super::limit;
+use crate::error::ConfigError;
+use crate::families::Family;
+use serde_json::{Map, Value, json};
+use std::f64::consts::TAU;
+
+/// Rotary position embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// Base of the geometric series of wavelengths.
+    pub theta: f64,
+    /// Features of a head that rotate: the first ones; even.
+    pub features: usize,
+    /// Positions that the model was first trained with.
+    pub original_positions: usize,
+    /// How the frequencies are changed for long contexts.
+    pub scaling: RopeScaling,
+}
+
+/// A change of the rotary frequencies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// None.
+    None,
+    /// All frequencies divided by a factor (Chen et al. 2023, arXiv:2306.15595).
+    Linear {
+        /// The factor.
+        factor: f64,
+    },
+    /// A larger base for sequences that are longer than those of training ("NTK-aware").
+    Dynamic {
+        /// The factor.
+        factor: f64,
+    },
+    /// Long wavelengths divided by a factor, short ones kept, blended between (Dubey et al. 2024,
+    /// arXiv:2407.21783, section 3.2, in the form of transformers).
+    Llama3 {
+        /// The factor.
+        factor: f64,
+        /// Wavelengths above `original_positions / low_freq_factor` are divided.
+        low_freq_factor: f64,
+        /// Wavelengths below `original_positions / high_freq_factor` are kept.
+        high_freq_factor: f64,
+    },
+    /// The same by the number of turns, with a temperature (Peng et al. 2023, arXiv:2309.00071).
+    Yarn {
+        /// The factor.
+        factor: f64,
+        /// Features that turn more often than this over the original positions are kept.
+        beta_fast: f64,
+        /// Features that turn less often are divided.
+        beta_slow: f64,
+        /// Whether the borders are whole features.
+        truncate: bool,
+        /// Cosines and sines are multiplied by this.
+        attention_factor: f64,
+    },
+    /// A factor for each frequency, of two sets: one for sequences within the original positions
+    /// and one for longer ones (Ding et al. 2024, arXiv:2402.13753).
+    Long {
+        /// Within the original positions.
+        short: Vec<f64>,
+        /// Beyond.
+        long: Vec<f64>,
+        /// Cosines and sines are multiplied by this.
+        attention_factor: f64,
+    },
+}
+
+impl Rope {
+    /// The longest sequence, where it is not what the configuration counts: a base that grows with
+    /// the length is made for longer ones.
+    pub(super) fn longest(&self) -> Option<usize> {
+        match self.scaling {
+            RopeScaling::Dynamic { factor } => {
+                Some((factor * self.original_positions as f64) as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// Which set of frequencies a sequence of this length needs: sequences of equal variants share
+    /// theirs.
+    #[must_use]
+    pub fn variant(&self, length: usize) -> usize {
+        match self.scaling {
+            RopeScaling::Dynamic { .. } => length.max(self.original_positions),
+            RopeScaling::Long { .. } => usize::from(length > self.original_positions),
+            _ => 0,
+        }
+    }
+
+    /// Radians per position of each pair of features, (features / 2), rounded as transformers
+    /// rounds, for a [variant](Self::variant).
+    #[must_use]
+    pub fn frequencies(&self, variant: usize) -> Vec<f32> {
+        let (features, original) = (self.features as f64, self.original_positions as f64);
+        let exponent = |pair: usize| (2 * pair) as f64 / features;
+        let plain = |theta: f64, pair: usize| f64::from((1.0 / theta.powf(exponent(pair))) as f32);
+        let of = |pair: usize| {
+            let frequency = plain(self.theta, pair);
+            match &self.scaling {
+                RopeScaling::None => frequency,
+                RopeScaling::Linear { factor } => frequency / factor,
+                RopeScaling::Dynamic { factor } => {
+                    let stretch = factor * variant as f64 / original - (factor - 1.0);
+                    plain(self.theta * stretch.powf(features / (features - 2.0)), pair)
+                }
+                RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor } => {
+                    let wavelength = TAU / frequency;
+                    if wavelength < original / high_freq_factor {
+                        frequency
+                    } else if wavelength > original / low_freq_factor {
+                        frequency / factor
+                    } else {
+                        let span = high_freq_factor - low_freq_factor;
+                        let keep = (original / wavelength - low_freq_factor) / span;
+                        (1.0 - keep) * frequency / factor + keep * frequency
+                    }
+                }
+                RopeScaling::Yarn { factor, beta_fast, beta_slow, truncate, .. } => {
+                    let [low, high] = self.borders([*beta_fast, *beta_slow], *truncate);
+                    let share = ((pair as f64 - low) / (high - low)).clamp(0.0, 1.0);
+                    frequency / factor * share + frequency * (1.0 - share)
+                }
+                RopeScaling::Long { short, long, .. } => {
+                    let factors = if variant == 0 { short } else { long };
+                    1.0 / (factors[pair] * self.theta.powf(exponent(pair)))
+                }
+            }
+        };
+        (0..self.features / 2).map(|pair| of(pair) as f32).collect()
+    }
+
+    /// What cosines and sines are multiplied by.
+    #[must_use]
+    pub fn attention_factor(&self) -> f32 {
+        match self.scaling {
+            RopeScaling::Yarn { attention_factor, .. }
+            | RopeScaling::Long { attention_factor, .. } => attention_factor as f32,
+            _ => 1.0,
+        }
+    }
+
+    /// The pairs that make `turns` over the original positions: those before the first are kept,
+    /// those behind the second divided.
+    fn borders(&self, turns: [f64; 2], truncate: bool) -> [f64; 2] {
+        let pair = |turns: f64| {
+            let ratio = self.original_positions as f64 / (turns * TAU);
+            self.features as f64 * ratio.ln() / (2.0 * self.theta.ln())
+        };
+        let [mut low, mut high] = turns.map(pair);
+        if truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        (low, high) = (low.max(0.0), high.min(self.features as f64 - 1.0));
+        // A border of no width would divide by zero.
+        if low == high { [low, high + 0.001] } else { [low, high] }
+    }
+
+    /// The object `rope_parameters` of a configuration.
+    pub(super) fn to_json(&self, head_dim: usize) -> Value {
+        let mut object = json!({
+            "rope_theta": self.theta,
+            "partial_rotary_factor": self.features as f64 / head_dim as f64,
+            "original_max_position_embeddings": self.original_positions,
+        });
+        let scaling = match &self.scaling {
+            RopeScaling::None => json!({ "rope_type": "default" }),
+            RopeScaling::Linear { factor } => json!({ "rope_type": "linear", "factor": factor }),
+            RopeScaling::Dynamic { factor } => json!({ "rope_type": "dynamic", "factor": factor }),
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor } => json!({
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": low_freq_factor,
+                "high_freq_factor": high_freq_factor,
+            }),
+            RopeScaling::Yarn { factor, beta_fast, beta_slow, truncate, attention_factor } => {
+                json!({
+                    "rope_type": "yarn",
+                    "factor": factor,
+                    "beta_fast": beta_fast,
+                    "beta_slow": beta_slow,
+                    "truncate": truncate,
+                    "attention_factor": attention_factor,
+                })
+            }
+            RopeScaling::Long { short, long, attention_factor } => json!({
+                "rope_type": "longrope",
+                "short_factor": short,
+                "long_factor": long,
+                "attention_factor": attention_factor,
+            }),
+        };
+        if let (Value::Object(object), Value::Object(scaling)) = (&mut object, scaling) {
+            object.extend(scaling);
+        }
+        object
+    }
+}
+
+/// Sizes that rotary positions depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) head_dim: usize,
+    pub(super) max_positions: usize,
+}
+
+/// Positions stand in `rope_theta` and `rope_scaling`, or, as newer versions of transformers write
+/// them, together in `rope_parameters`; there may be one object for each kind of layer.
+pub(super) fn read(
+    fields: &Fields<'_>,
+    family: &Family,
+    sizes: Sizes,
+) -> Result<Vec<Rope>, ConfigError> {
+    let empty = Map::new();
+    let written = match fields.object("rope_scaling")?.filter(|object| !object.is_empty()) {
+        Some(object) => object,
+        None => fields.object("rope_parameters")?.unwrap_or(fields.inner(&empty)),
+    };
+    let full = written.object("full_attention")?.unwrap_or(written);
+    let theta = match full.optional_number("rope_theta", 1.0, 1e30)? {
+        Some(theta) => theta,
+        None => fields.optional_number("rope_theta", 1.0, 1e30)?.unwrap_or(10_000.0),
+    };
+    let mut ropes = vec![read_one(fields, &full, theta, sizes)?];
+    if family.local_rotary {
+        let local = written.object("sliding_attention")?.unwrap_or(fields.inner(&empty));
+        let theta = match local.optional_number("rope_theta", 1.0, 1e30)? {
+            Some(theta) => theta,
+            None => fields.optional_number("rope_local_base_freq", 1.0, 1e30)?.unwrap_or(10_000.0),
+        };
+        ropes.push(read_one(fields, &local, theta, sizes)?);
+    }
+    Ok(ropes)
+}
+
+fn read_one(
+    fields: &Fields<'_>,
+    object: &Fields<'_>,
+    theta: f64,
+    sizes: Sizes,
+) -> Result<Rope, ConfigError> {
+    let original = "original_max_position_embeddings";
+    let original_positions = match fields.optional_size(original, limit::POSITIONS)? {
+        Some(positions) => positions,
+        None => object.optional_size(original, limit::POSITIONS)?.unwrap_or(sizes.max_positions),
+    };
+    let mut rope = Rope {
+        theta,
+        features: read_features(fields, object, sizes.head_dim)?,
+        original_positions,
+        scaling: RopeScaling::None,
+    };
+    rope.scaling = read_scaling(object, &rope, sizes)?;
+    Ok(rope)
+}
+
+/// How many features of a head rotate.
+fn read_features(
+    fields: &Fields<'_>,
+    object: &Fields<'_>,
+    head_dim: usize,
+) -> Result<usize, ConfigError> {
+    let features = match fields.optional_size("rotary_dim", limit::HEAD_DIM)? {
+        Some(features) => features,
+        None => {
+            let share = "partial_rotary_factor";
+            let share = match object.optional_number(share, 0.0, 1.0)? {
+                Some(share) => share,
+                None => fields.optional_number(share, 0.0, 1.0)?.unwrap_or(1.0),
+            };
+            (head_dim as f64 * share) as usize
+        }
+    };
+    if features > head_dim || features == 0 || !features.is_multiple_of(2) {
+        return Err(ConfigError::Inconsistent {
+            fields: "head_dim, partial_rotary_factor and rotary_dim",
+            reason: format!(
+                "{features} of a head's {head_dim} features would rotate; they rotate in pairs"
+            ),
+        });
+    }
+    Ok(features)
+}
+
+fn read_scaling(
+    object: &Fields<'_>,
+    rope: &Rope,
+    sizes: Sizes,
+) -> Result<RopeScaling, ConfigError> {
+    let kind = match object.text("rope_type")? {
+        Some(kind) => Some(kind),
+        None => object.text("type")?,
+    };
+    let factor = || object.number("factor", 1.0, 1e6);
+    match kind {
+        None | Some("default") => Ok(RopeScaling::None),
+        Some("linear") => Ok(RopeScaling::Linear { factor: factor()? }),
+        Some("dynamic") => Ok(RopeScaling::Dynamic { factor: factor()? }),
+        Some("llama3") => read_llama3(object, factor()?),
+        // Early files of Phi-3 write the name of another method for the same factors.
+        Some("longrope" | "su") => read_long(object, rope, sizes),
+        Some("yarn") if object.has("long_factor") => read_long(object, rope, sizes),
+        Some("yarn") => read_yarn(object, rope, sizes),
+        Some(other) => Err(ConfigError::Unsupported {
+            field: "rope_scaling",
+            found: format!("{other:?}"),
+            supported: "null, default, linear, dynamic, llama3, yarn, longrope",
+        }),
+    }
+}
+
+fn read_llama3(object: &Fields<'_>, factor: f64) -> Result<RopeScaling, ConfigError> {
+    let low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6)?;
+    let high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6)?;
+    if high_freq_factor <= low_freq_factor {
+        return Err(ConfigError::Inconsistent {
+            fields: "low_freq_factor and high_freq_factor",
+            reason: format!("{high_freq_factor} is not above {low_freq_factor}"),
+        });
+    }
+    Ok(RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor })
+}
+
+fn read_yarn(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScaling, ConfigError> {
+    let factor = match object.optional_number("factor", 1.0, 1e6)? {
+        Some(factor) => factor,
+        None => sizes.max_positions as f64 / rope.original_positions as f64,
+    };
+    let or = |field, default| {
+        let value = object.optional_number(field, 0.0, 1e6)?;
+        Ok::<f64, ConfigError>(value.filter(|&value| value > 0.0).unwrap_or(default))
+    };
+    let temperature = |scale: f64| {
+        if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 }
+    };
+    let scales = [or("mscale", 0.0)?, or("mscale_all_dim", 0.0)?];
+    let attention_factor = match object.optional_number("attention_factor", 1e-6, 1e6)? {
+        Some(factor) => factor,
+        None if scales.iter().all(|&scale| scale > 0.0) => {
+            temperature(scales[0]) / temperature(scales[1])
+        }
+        None => temperature(1.0),
+    };
+    Ok(RopeScaling::Yarn {
+        factor,
+        beta_fast: or("beta_fast", 32.0)?,
+        beta_slow: or("beta_slow", 1.0)?,
+        truncate: object.flag("truncate", true)?,
+        attention_factor,
+    })
+}
+
+fn read_long(object: &Fields<'_>, rope: &Rope, sizes: Sizes) -> Result<RopeScaling, ConfigError> {
+    let factors = |field| object.numbers(field, rope.features / 2, 1e-6, 1e6);
+    let original = rope.original_positions as f64;
+    let factor = match object.optional_number("factor", 1e-6, 1e6)? {
+        Some(factor) => factor,
+        None => sizes.max_positions as f64 / original,
+    };
+    let attention_factor = match object.optional_number("attention_factor", 1e-6, 1e6)? {
+        Some(factor) => factor,
+        None if factor <= 1.0 => 1.0,
+        None => (1.0 + factor.ln() / original.ln()).sqrt(),
+    };
+    Ok(RopeScaling::Long {
+        short: factors("short_factor")?,
+        long: factors("long_factor")?,
+        attention_factor,
+    })
+}

@@ -1,0 +1,11 @@
+//! DeciLM and Nemotron-NAS: Llama with widths that differ from layer to layer (`block_configs`).
+
+use super::{Family, llama::LLAMA};
+
+/// Bercovich et al. 2024 (arXiv:2411.19146).
+pub(super) const DECI: Family = Family {
+    model_type: "nemotron-nas",
+    aliases: &["deci"],
+    architecture: "DeciLMForCausalLM",
+    ..LLAMA
+};

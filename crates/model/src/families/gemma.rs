@@ -1,0 +1,92 @@
+//! Gemma 1 to 3 (text).
+
+use super::llama::{LLAMA, NAMES};
+use super::{
+    Activation, BiasRule, Default, Family, Names, NormKind, NormRule, Placement, QueryKeyNorm,
+    Scope, Switch, WindowRule,
+};
+
+const BIASES: BiasRule = BiasRule {
+    query_key_value: Switch::Field("attention_bias"),
+    output: Switch::Field("attention_bias"),
+    ..BiasRule::NONE
+};
+
+/// Gemma team 2024 (arXiv:2403.08295): scaled embeddings, norms whose weight starts at one.
+pub(super) const GEMMA: Family = Family {
+    model_type: "gemma",
+    aliases: &[],
+    architecture: "GemmaForCausalLM",
+    activations: &[("gelu", Activation::GeluTanh)],
+    defaults: &[
+        ("hidden_act", Default::Text("gelu_pytorch_tanh")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(16)),
+        ("head_dim", Default::Size(256)),
+        ("attention_bias", Default::Flag(false)),
+        ("tie_word_embeddings", Default::Flag(true)),
+    ],
+    norm: NormRule { kind: NormKind::Rms, weight: Switch::On, bias: Switch::Off, offset: 1.0 },
+    biases: BIASES,
+    scaled_embedding: true,
+    ..LLAMA
+};
+
+/// Gemma team 2024 (arXiv:2408.00118): norms before and after, every other layer windowed, soft caps.
+pub(super) const GEMMA2: Family = Family {
+    model_type: "gemma2",
+    architecture: "Gemma2ForCausalLM",
+    activations: &[],
+    fields: &[("hidden_act", "hidden_activation")],
+    defaults: &[
+        ("hidden_act", Default::Text("gelu_pytorch_tanh")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(4)),
+        ("head_dim", Default::Size(256)),
+        ("attention_bias", Default::Flag(false)),
+        ("tie_word_embeddings", Default::Flag(true)),
+        ("query_pre_attn_scalar", Default::Number(256.0)),
+        ("attn_logit_softcapping", Default::Number(50.0)),
+        ("final_logit_softcapping", Default::Number(30.0)),
+        ("sliding_window", Default::Size(4096)),
+        ("sliding_window_pattern", Default::Size(2)),
+    ],
+    names: Names {
+        attention_norms: &["input_layernorm", "post_attention_layernorm"],
+        mlp_norms: &["pre_feedforward_layernorm", "post_feedforward_layernorm"],
+        ..NAMES
+    },
+    placement: Placement::BeforeAndAfter,
+    window: WindowRule::AllButNth,
+    ..GEMMA
+};
+
+/// Gemma team 2025 (arXiv:2503.19786): five windowed layers to each full one, norms of queries and
+/// keys, rotary positions of their own in windowed layers.
+pub(super) const GEMMA3: Family = Family {
+    model_type: "gemma3_text",
+    architecture: "Gemma3ForCausalLM",
+    // Read, and not applied, by its code in transformers.
+    fields: &[("hidden_act", "hidden_activation"), ("attn_logit_softcapping", "")],
+    defaults: &[
+        ("hidden_act", Default::Text("gelu_pytorch_tanh")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(4)),
+        ("head_dim", Default::Size(256)),
+        ("attention_bias", Default::Flag(false)),
+        ("tie_word_embeddings", Default::Flag(true)),
+        ("query_pre_attn_scalar", Default::Number(256.0)),
+        ("sliding_window", Default::Size(4096)),
+        ("sliding_window_pattern", Default::Size(6)),
+        ("rope_theta", Default::Number(1e6)),
+        ("rope_local_base_freq", Default::Number(1e4)),
+    ],
+    query_key_norm: Some(QueryKeyNorm {
+        when: Switch::On,
+        scope: Scope::Head,
+        bias: false,
+        names: ["self_attn.q_norm", "self_attn.k_norm"],
+    }),
+    local_rotary: true,
+    ..GEMMA2
+};

@@ -1,0 +1,54 @@
+//! GPT-2: learned positions, and matrices stored with inputs in rows.
+
+use super::llama::{LLAMA, NAMES};
+use super::{
+    BiasRule, Default, Family, FirstRow, Head, Names, NormKind, NormRule, Positions, Role, Switch,
+};
+
+/// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+pub(super) const GPT2: Family = Family {
+    model_type: "gpt2",
+    aliases: &[],
+    architecture: "GPT2LMHeadModel",
+    fields: &[
+        ("hidden_size", "n_embd"),
+        ("intermediate_size", "n_inner"),
+        ("num_hidden_layers", "n_layer"),
+        ("num_attention_heads", "n_head"),
+        ("max_position_embeddings", "n_positions"),
+        ("rms_norm_eps", "layer_norm_epsilon"),
+        ("hidden_act", "activation_function"),
+    ],
+    defaults: &[
+        ("intermediate_size", Default::TimesHidden(4)),
+        ("hidden_act", Default::Text("gelu_new")),
+        ("rms_norm_eps", Default::Number(1e-5)),
+        ("tie_word_embeddings", Default::Flag(true)),
+        ("scale_attn_weights", Default::Flag(true)),
+        ("scale_attn_by_inverse_layer_idx", Default::Flag(false)),
+    ],
+    names: Names {
+        prefix: "transformer.",
+        embedding: "wte",
+        layer: "h",
+        attention: &[("attn.c_attn", Role::QueryKeyValue)],
+        output: "attn.c_proj",
+        mlp: &[("mlp.c_fc", Role::FcIn)],
+        mlp_output: ("mlp.c_proj", Role::FcOut),
+        attention_norms: &["ln_1"],
+        mlp_norms: &["ln_2"],
+        final_norm: Some("ln_f"),
+        head: Head::Linear("lm_head"),
+        ..NAMES
+    },
+    transposed: true,
+    norm: NormRule { kind: NormKind::Layer, weight: Switch::On, bias: Switch::On, offset: 0.0 },
+    biases: BiasRule {
+        query_key_value: Switch::On,
+        output: Switch::On,
+        mlp: Switch::On,
+        head: Switch::Off,
+    },
+    positions: Positions::Learned { name: "wpe", first: FirstRow::At(0) },
+    ..LLAMA
+};

@@ -1,0 +1,44 @@
+//! Phi-1.5 and Phi-2: attention and MLP side by side behind one layer norm.
+
+use super::llama::{LLAMA, NAMES};
+use super::{
+    BiasRule, Default, Family, Names, NormKind, NormRule, Parallel, QueryKeyNorm, Role, Scope,
+    Switch,
+};
+
+/// Li et al. 2023 (arXiv:2309.05463).
+pub(super) const PHI: Family = Family {
+    model_type: "phi",
+    aliases: &[],
+    architecture: "PhiForCausalLM",
+    fields: &[("rms_norm_eps", "layer_norm_eps")],
+    defaults: &[
+        ("hidden_act", Default::Text("gelu_new")),
+        ("rms_norm_eps", Default::Number(1e-5)),
+        ("partial_rotary_factor", Default::Number(0.5)),
+        ("qk_layernorm", Default::Flag(false)),
+    ],
+    names: Names {
+        output: "self_attn.dense",
+        mlp: &[("mlp.fc1", Role::FcIn)],
+        mlp_output: ("mlp.fc2", Role::FcOut),
+        mlp_norms: &[],
+        final_norm: Some("final_layernorm"),
+        ..NAMES
+    },
+    norm: NormRule { kind: NormKind::Layer, weight: Switch::On, bias: Switch::On, offset: 0.0 },
+    parallel: Parallel { when: Switch::On, one_norm: true },
+    query_key_norm: Some(QueryKeyNorm {
+        when: Switch::Field("qk_layernorm"),
+        scope: Scope::Head,
+        bias: true,
+        names: ["self_attn.q_layernorm", "self_attn.k_layernorm"],
+    }),
+    biases: BiasRule {
+        query_key_value: Switch::On,
+        output: Switch::On,
+        mlp: Switch::On,
+        head: Switch::On,
+    },
+    ..LLAMA
+};

@@ -1,0 +1,24 @@
+//! Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused projections and long rotary positions.
+
+use super::llama::{LLAMA, NAMES};
+use super::{BiasRule, Default, Family, Names, Role, WindowRule};
+
+/// Abdin et al. 2024 (arXiv:2404.14219).
+pub(super) const PHI3: Family = Family {
+    model_type: "phi3",
+    aliases: &[],
+    architecture: "Phi3ForCausalLM",
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-5)),
+        ("original_max_position_embeddings", Default::Size(4096)),
+    ],
+    names: Names {
+        attention: &[("self_attn.qkv_proj", Role::QueryKeyValue)],
+        mlp: &[("mlp.gate_up_proj", Role::GateUp)],
+        ..NAMES
+    },
+    biases: BiasRule::NONE,
+    window: WindowRule::Every,
+    ..LLAMA
+};

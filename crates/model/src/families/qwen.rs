@@ -1,0 +1,50 @@
+//! Qwen2, Qwen2.5 and Qwen3.
+
+use super::llama::LLAMA;
+use super::{BiasRule, Default, Family, QueryKeyNorm, Scope, Switch, WindowRule};
+
+/// Yang et al. 2024 (arXiv:2407.10671, arXiv:2412.15115): biases on query, key and value.
+pub(super) const QWEN2: Family = Family {
+    model_type: "qwen2",
+    aliases: &[],
+    architecture: "Qwen2ForCausalLM",
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(32)),
+        ("sliding_window", Default::Size(4096)),
+        ("use_sliding_window", Default::Flag(false)),
+        ("max_window_layers", Default::Size(28)),
+    ],
+    biases: BiasRule { query_key_value: Switch::On, ..BiasRule::NONE },
+    window: WindowRule::Upper,
+    ..LLAMA
+};
+
+/// Yang et al. 2025 (arXiv:2505.09388): norms of queries and keys in place of the biases.
+pub(super) const QWEN3: Family = Family {
+    model_type: "qwen3",
+    architecture: "Qwen3ForCausalLM",
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(32)),
+        ("head_dim", Default::Size(128)),
+        ("attention_bias", Default::Flag(false)),
+        ("sliding_window", Default::Size(4096)),
+        ("use_sliding_window", Default::Flag(false)),
+        ("max_window_layers", Default::Size(28)),
+    ],
+    query_key_norm: Some(QueryKeyNorm {
+        when: Switch::On,
+        scope: Scope::Head,
+        bias: false,
+        names: ["self_attn.q_norm", "self_attn.k_norm"],
+    }),
+    biases: BiasRule {
+        query_key_value: Switch::Field("attention_bias"),
+        output: Switch::Field("attention_bias"),
+        ..BiasRule::NONE
+    },
+    ..QWEN2
+};

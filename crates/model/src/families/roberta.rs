@@ -1,0 +1,33 @@
+//! RoBERTa and XLM-RoBERTa: BERT whose positions count from behind the padding token.
+
+use super::bert::BERT;
+use super::{Default, Family, FirstRow, Head, Names, Positions};
+
+/// Liu et al. 2019 (arXiv:1907.11692); Conneau et al. 2019 (arXiv:1911.02116).
+pub(super) const ROBERTA: Family = Family {
+    model_type: "roberta",
+    aliases: &["xlm-roberta"],
+    architecture: "RobertaForMaskedLM",
+    defaults: &[
+        ("hidden_act", Default::Text("gelu")),
+        ("rms_norm_eps", Default::Number(1e-12)),
+        ("type_vocab_size", Default::Size(2)),
+        ("pad_token_id", Default::Size(1)),
+        ("tie_word_embeddings", Default::Flag(true)),
+    ],
+    names: Names {
+        prefix: "roberta.",
+        head: Head::Masked {
+            dense: "lm_head.dense",
+            norm: "lm_head.layer_norm",
+            output: "lm_head.decoder",
+            bias: "lm_head.bias",
+        },
+        ..BERT.names
+    },
+    positions: Positions::Learned {
+        name: "embeddings.position_embeddings",
+        first: FirstRow::AfterPad,
+    },
+    ..BERT
+};

@@ -1,0 +1,23 @@
+//! SmolLM3: every fourth layer without positions. SmolLM and SmolLM2 are of the Llama family.
+
+use super::{Default, Family, WindowRule, llama::LLAMA};
+
+/// Bakouch et al. 2025, "SmolLM3".
+pub(super) const SMOLLM3: Family = Family {
+    model_type: "smollm3",
+    aliases: &[],
+    architecture: "SmolLM3ForCausalLM",
+    defaults: &[
+        ("hidden_act", Default::Text("silu")),
+        ("rms_norm_eps", Default::Number(1e-6)),
+        ("num_key_value_heads", Default::Size(4)),
+        ("rope_theta", Default::Number(2e6)),
+        ("attention_bias", Default::Flag(false)),
+        ("mlp_bias", Default::Flag(false)),
+        ("tie_word_embeddings", Default::Flag(true)),
+        ("use_sliding_window", Default::Flag(false)),
+        ("no_rope_layer_interval", Default::Size(4)),
+    ],
+    window: WindowRule::Unrotated,
+    ..LLAMA
+};

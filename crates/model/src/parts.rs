@@ -1,0 +1,227 @@
+//! What a transformer is made of, in the order of computation.
+//!
+//! Tables `T`, norms `N` and linear slots `S` stand for different things: in a layout for names and
+//! shapes, in a model for weights, in training for their gradients. Which parts there are and in
+//! which order is said once, here.
+
+/// All parts of a transformer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Parts<T, N, S> {
+    /// Embedding of tokens (vocab, embedding width).
+    pub(crate) embedding: T,
+    /// Learned positions (positions, hidden).
+    pub(crate) positions: Option<T>,
+    /// Embedding of token types (types, hidden).
+    pub(crate) types: Option<T>,
+    /// The norm of their sum.
+    pub(crate) embedding_norm: Option<N>,
+    /// From the embedding to a residual stream of another width.
+    pub(crate) project_in: Option<S>,
+    /// The layers.
+    pub(crate) layers: Vec<LayerOf<N, S>>,
+    /// The norm behind the last layer.
+    pub(crate) final_norm: Option<N>,
+    /// From the residual stream to a head of another width.
+    pub(crate) project_out: Option<S>,
+    /// The linear layer before the output of a masked language model, and its norm.
+    pub(crate) transform: Option<(S, N)>,
+    /// The output matrix, unless it is the embedding.
+    pub(crate) head: Option<S>,
+    /// The bias of an output matrix that is the embedding (vocab).
+    pub(crate) logit_bias: Option<T>,
+    /// The layer on top of the first token.
+    pub(crate) pooler: Option<S>,
+}
+
+/// A layer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LayerOf<N, S> {
+    /// Attention, if there is any.
+    pub(crate) attention: Option<BranchOf<N, S>>,
+    /// The MLP, if there is any.
+    pub(crate) mlp: Option<BranchOf<N, S>>,
+}
+
+/// Attention or MLP of a layer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BranchOf<N, S> {
+    /// The norm of its input.
+    pub(crate) before: Option<N>,
+    /// What leads into it; nothing where one linear layer stands in its place.
+    pub(crate) inputs: Vec<S>,
+    /// Norms of queries and keys.
+    pub(crate) inner: Vec<N>,
+    /// What leads out of it.
+    pub(crate) output: S,
+    /// The norm of its output.
+    pub(crate) after: Option<N>,
+    /// The norm of the residual stream with its output.
+    pub(crate) on_sum: Option<N>,
+}
+
+/// One part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<T, N, S> {
+    Table(T),
+    Norm(N),
+    Slot(S),
+}
+
+/// Makes parts of one kind out of another.
+pub(crate) trait Convert<T, N, S> {
+    type Table;
+    type Norm;
+    type Slot;
+    type Error;
+
+    fn table(&mut self, table: T) -> Result<Self::Table, Self::Error>;
+    fn norm(&mut self, norm: N) -> Result<Self::Norm, Self::Error>;
+    /// `layer` is the index of the layer, from zero, that the slot stands in.
+    fn slot(&mut self, slot: S, layer: Option<usize>) -> Result<Self::Slot, Self::Error>;
+}
+
+macro_rules! each {
+    ($each:ident, $branch:ident, $iter:ident $(, $mut:tt)?) => {
+        impl<T, N, S> Parts<T, N, S> {
+            /// All parts in the order of computation.
+            pub(crate) fn $each(&$($mut)? self) -> Vec<Part<&$($mut)? T, &$($mut)? N, &$($mut)? S>> {
+                let mut all = vec![Part::Table(&$($mut)? self.embedding)];
+                all.extend(self.positions.$iter().map(Part::Table));
+                all.extend(self.types.$iter().map(Part::Table));
+                all.extend(self.embedding_norm.$iter().map(Part::Norm));
+                all.extend(self.project_in.$iter().map(Part::Slot));
+                for layer in &$($mut)? self.layers {
+                    layer.attention.$iter().for_each(|branch| branch.$branch(&mut all));
+                    layer.mlp.$iter().for_each(|branch| branch.$branch(&mut all));
+                }
+                all.extend(self.final_norm.$iter().map(Part::Norm));
+                all.extend(self.project_out.$iter().map(Part::Slot));
+                for (slot, norm) in self.transform.$iter() {
+                    all.extend([Part::Slot(slot), Part::Norm(norm)]);
+                }
+                all.extend(self.head.$iter().map(Part::Slot));
+                all.extend(self.logit_bias.$iter().map(Part::Table));
+                all.extend(self.pooler.$iter().map(Part::Slot));
+                all
+            }
+        }
+
+        impl<N, S> BranchOf<N, S> {
+            fn $branch<'a, T>(
+                &'a $($mut)? self,
+                all: &mut Vec<Part<T, &'a $($mut)? N, &'a $($mut)? S>>,
+            ) {
+                all.extend(self.before.$iter().map(Part::Norm));
+                all.extend(self.inputs.$iter().map(Part::Slot));
+                all.extend(self.inner.$iter().map(Part::Norm));
+                all.push(Part::Slot(&$($mut)? self.output));
+                all.extend(self.after.$iter().map(Part::Norm));
+                all.extend(self.on_sum.$iter().map(Part::Norm));
+            }
+        }
+    };
+}
+
+each!(each, push, iter);
+each!(each_mut, push_mut, iter_mut, mut);
+
+impl<T, N, S> Parts<T, N, S> {
+    /// Converts every part, in the order of computation.
+    ///
+    /// # Errors
+    /// The first error of `convert`.
+    pub(crate) fn convert<C: Convert<T, N, S>>(
+        self,
+        convert: &mut C,
+    ) -> Result<Parts<C::Table, C::Norm, C::Slot>, C::Error> {
+        let embedding = convert.table(self.embedding)?;
+        let positions = self.positions.map(|table| convert.table(table)).transpose()?;
+        let types = self.types.map(|table| convert.table(table)).transpose()?;
+        let embedding_norm = self.embedding_norm.map(|norm| convert.norm(norm)).transpose()?;
+        let project_in = self.project_in.map(|slot| convert.slot(slot, None)).transpose()?;
+        let mut layers = Vec::with_capacity(self.layers.len());
+        for (index, layer) in self.layers.into_iter().enumerate() {
+            let attention = layer.attention.map(|b| b.convert(convert, index)).transpose()?;
+            let mlp = layer.mlp.map(|b| b.convert(convert, index)).transpose()?;
+            layers.push(LayerOf { attention, mlp });
+        }
+        let final_norm = self.final_norm.map(|norm| convert.norm(norm)).transpose()?;
+        let project_out = self.project_out.map(|slot| convert.slot(slot, None)).transpose()?;
+        let transform = match self.transform {
+            Some((slot, norm)) => Some((convert.slot(slot, None)?, convert.norm(norm)?)),
+            None => None,
+        };
+        Ok(Parts {
+            embedding,
+            positions,
+            types,
+            embedding_norm,
+            project_in,
+            layers,
+            final_norm,
+            project_out,
+            transform,
+            head: self.head.map(|slot| convert.slot(slot, None)).transpose()?,
+            logit_bias: self.logit_bias.map(|table| convert.table(table)).transpose()?,
+            pooler: self.pooler.map(|slot| convert.slot(slot, None)).transpose()?,
+        })
+    }
+}
+
+impl<T, N, S> Parts<T, N, S> {
+    /// References to all parts.
+    pub(crate) fn as_refs(&self) -> Parts<&T, &N, &S> {
+        Parts {
+            embedding: &self.embedding,
+            positions: self.positions.as_ref(),
+            types: self.types.as_ref(),
+            embedding_norm: self.embedding_norm.as_ref(),
+            project_in: self.project_in.as_ref(),
+            layers: self.layers.iter().map(LayerOf::as_refs).collect(),
+            final_norm: self.final_norm.as_ref(),
+            project_out: self.project_out.as_ref(),
+            transform: self.transform.as_ref().map(|(slot, norm)| (slot, norm)),
+            head: self.head.as_ref(),
+            logit_bias: self.logit_bias.as_ref(),
+            pooler: self.pooler.as_ref(),
+        }
+    }
+}
+
+impl<N, S> LayerOf<N, S> {
+    fn as_refs(&self) -> LayerOf<&N, &S> {
+        LayerOf {
+            attention: self.attention.as_ref().map(BranchOf::as_refs),
+            mlp: self.mlp.as_ref().map(BranchOf::as_refs),
+        }
+    }
+}
+
+impl<N, S> BranchOf<N, S> {
+    fn as_refs(&self) -> BranchOf<&N, &S> {
+        BranchOf {
+            before: self.before.as_ref(),
+            inputs: self.inputs.iter().collect(),
+            inner: self.inner.iter().collect(),
+            output: &self.output,
+            after: self.after.as_ref(),
+            on_sum: self.on_sum.as_ref(),
+        }
+    }
+
+    fn convert<T, C: Convert<T, N, S>>(
+        self,
+        convert: &mut C,
+        layer: usize,
+    ) -> Result<BranchOf<C::Norm, C::Slot>, C::Error> {
+        let before = self.before.map(|norm| convert.norm(norm)).transpose()?;
+        let slots = self.inputs.into_iter().map(|slot| convert.slot(slot, Some(layer)));
+        let inputs = slots.collect::<Result<_, _>>()?;
+        let norms = self.inner.into_iter().map(|norm| convert.norm(norm));
+        let inner = norms.collect::<Result<_, _>>()?;
+        let output = convert.slot(self.output, Some(layer))?;
+        let after = self.after.map(|norm| convert.norm(norm)).transpose()?;
+        let on_sum = self.on_sum.map(|norm| convert.norm(norm)).transpose()?;
+        Ok(BranchOf { before, inputs, inner, output, after, on_sum })
+    }
+}

@@ -1,0 +1,306 @@
+//! Attention: what leads into it, positions, scores, and what leads out.
+
+use super::backward::{BackwardPass, slot_backward, slots_backward};
+use super::forward::{Pass, finite};
+use super::grads::BranchGrads;
+use super::memory::BranchTape;
+use super::weights::Branch;
+use crate::config::{AttentionConfig, HeadsConfig, TransformerConfig};
+use crate::error::ModelError;
+use crate::families::Fused;
+use linwright_ops::Tape;
+use linwright_tensor::kernels::attention::{Attention, Gradients, Inputs, Mask, Sequence};
+use linwright_tensor::kernels::norm::{norm, norm_backward};
+use linwright_tensor::kernels::rope::Turn;
+use linwright_tensor::parallel::{self, ROW_BLOCK};
+use linwright_tensor::{Mat, MatMut, MatRef};
+use std::ops::Range;
+
+/// Where queries, keys and values stand on the tape when they attend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In the results of three linears.
+    Raw,
+    /// Queries and keys beside those results, which a backward pass needs as they were.
+    Beside,
+    /// Beside the one result that they were cut from.
+    Cut,
+}
+
+impl Place {
+    fn of(branch: &Branch, config: &TransformerConfig) -> Self {
+        match branch.inputs.len() {
+            1 => Self::Cut,
+            _ if branch.inner.is_empty() && config.clip.is_none() => Self::Raw,
+            _ => Self::Beside,
+        }
+    }
+}
+
+impl BranchTape {
+    fn attending(&self, place: Place) -> [&Mat<f32>; 3] {
+        let [query, key, value] = &self.ready;
+        match place {
+            Place::Raw => [&self.raw[0], &self.raw[1], &self.raw[2]],
+            Place::Beside => [query, key, &self.raw[2]],
+            Place::Cut => [query, key, value],
+        }
+    }
+
+    /// Queries and keys, to be turned.
+    fn turning(&mut self, place: Place) -> [&mut Mat<f32>; 2] {
+        let ([query, key, _], raw) = (&mut self.ready, self.raw.split_at_mut(1));
+        match place {
+            Place::Raw => [&mut raw.0[0], &mut raw.1[0]],
+            Place::Beside | Place::Cut => [query, key],
+        }
+    }
+}
+
+impl Pass<'_> {
+    /// What attention adds to the residual stream, of rows that were normalised.
+    pub(super) fn attention(
+        &mut self,
+        branch: &Branch,
+        x: MatRef<'_, f32>,
+        y: &mut Mat<f32>,
+        tape: &mut BranchTape,
+    ) -> Result<(), ModelError> {
+        tape.ops.resize_with(branch.inputs.len() + 1, Tape::default);
+        let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
+            self.linear(&branch.output, x, y, &mut tape.ops[0]);
+            return finite(branch.output.id(), y);
+        };
+        tape.raw.resize_with(branch.inputs.len(), Mat::default);
+        for (i, slot) in branch.inputs.iter().enumerate() {
+            self.linear(slot, x, &mut tape.raw[i], &mut tape.ops[i]);
+        }
+        for (slot, raw) in branch.inputs.iter().zip(&tape.raw) {
+            finite(slot.id(), raw)?;
+        }
+        let place = self.prepare(branch, heads, tape);
+        if let Some(kind) = heads.rope {
+            for x in tape.turning(place) {
+                self.rotations.rotate(x, kind, Turn::Forward);
+            }
+        }
+        self.attend(heads, place, tape);
+        let BranchTape { inner, ops, .. } = tape;
+        self.linear(&branch.output, inner.view(), y, &mut ops[branch.inputs.len()]);
+        finite(branch.output.id(), y)
+    }
+
+    /// Clips, normalises or cuts what the linears gave.
+    fn prepare(&mut self, branch: &Branch, heads: HeadsConfig, tape: &mut BranchTape) -> Place {
+        let config = self.config;
+        if let Some(clip) = config.clip {
+            for raw in &mut tape.raw {
+                raw.data_mut().iter_mut().for_each(|v| *v = v.clamp(-clip, clip));
+            }
+        }
+        let place = Place::of(branch, config);
+        let BranchTape { raw, ready, .. } = tape;
+        match place {
+            Place::Raw => {}
+            Place::Cut => cut(config, heads, &raw[0], ready),
+            Place::Beside => {
+                for (i, ready) in ready.iter_mut().enumerate().take(2) {
+                    ready.resize(raw[i].rows(), raw[i].cols());
+                    match branch.inner.get(i) {
+                        Some(weights) => {
+                            let group = config.query_key_group(raw[i].cols());
+                            let weights = weights.of(&config.norm, group);
+                            norm(raw[i].view(), &weights, ready.view_mut());
+                        }
+                        None => ready.view_mut().copy_from(raw[i].view()),
+                    }
+                }
+            }
+        }
+        place
+    }
+
+    fn attend(&mut self, heads: HeadsConfig, place: Place, tape: &mut BranchTape) {
+        let (mut inner, mut sums) =
+            (std::mem::take(&mut tape.inner), std::mem::take(&mut tape.log_sums));
+        let [query, key, value] = tape.attending(place).map(Mat::view);
+        inner.resize(query.rows(), query.cols());
+        let attention = attention_of(self.config, heads);
+        if let Some(cache) = self.cache.as_deref_mut() {
+            let cache = cache.layer(self.index);
+            for (i, span) in self.spans.iter().enumerate() {
+                let new = [key, value].map(|mat| mat.rows_range(span.start, span.len()));
+                cache.append(i, new);
+            }
+            let sequence = |(i, span): (usize, &Range<usize>)| {
+                let [key, value] = cache.of(i);
+                Sequence { queries: span.clone(), key, value }
+            };
+            let sequences: Vec<_> = self.spans.iter().enumerate().map(sequence).collect();
+            attention.forward(query, &sequences, inner.view_mut(), None);
+        } else {
+            let log_sums = self.keep.then(|| sums.view_mut_of(query.rows(), self.config.heads));
+            let inputs = Inputs { query, key, value };
+            attention.forward_packed(self.spans, inputs, inner.view_mut(), log_sums);
+        }
+        (tape.inner, tape.log_sums) = (inner, sums);
+    }
+}
+
+impl BackwardPass<'_> {
+    /// Gradients of attention, given its input and the gradient of what it added; into `dx` that of
+    /// the input.
+    pub(super) fn attention(
+        &mut self,
+        branch: &Branch,
+        (x, dy): (&Mat<f32>, &Mat<f32>),
+        tape: &mut BranchTape,
+        grads: &mut BranchGrads,
+        dx: MatMut<'_, f32>,
+    ) {
+        let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
+            let target = (Some(dx), &mut grads.output);
+            slot_backward(&branch.output, (x, dy), &tape.ops[0], target, self.workspace);
+            return;
+        };
+        let mut d_inner = self.workspace.take(dy.rows(), self.config.query_width());
+        let target = (Some(d_inner.view_mut()), &mut grads.output);
+        let op = &tape.ops[branch.inputs.len()];
+        slot_backward(&branch.output, (&tape.inner, dy), op, target, self.workspace);
+        let mut d_ready = self.attend_backward(branch, heads, tape, &d_inner);
+        self.workspace.give(d_inner);
+        self.prepare_backward(branch, (heads, tape), grads, &mut d_ready);
+        let ops = &tape.ops[..branch.inputs.len()];
+        slots_backward(&branch.inputs, (x, &d_ready), (ops, &mut grads.inputs), dx, self.workspace);
+        d_ready.into_iter().for_each(|mat| self.workspace.give(mat));
+    }
+
+    /// Gradients of queries and keys before they turn, and of values.
+    fn attend_backward(
+        &mut self,
+        branch: &Branch,
+        heads: HeadsConfig,
+        tape: &BranchTape,
+        d_inner: &Mat<f32>,
+    ) -> Vec<Mat<f32>> {
+        let attending = tape.attending(Place::of(branch, self.config));
+        let [query, key, value] = attending.map(Mat::view);
+        let mut grads = attending.map(|mat| self.workspace.take(mat.rows(), mat.cols()));
+        let [d_query, d_key, d_value] = grads.each_mut().map(Mat::view_mut);
+        attention_of(self.config, heads).backward(
+            self.spans,
+            Inputs { query, key, value },
+            (tape.inner.view(), tape.log_sums.view()),
+            d_inner.view(),
+            Gradients { query: d_query, key: d_key, value: d_value },
+        );
+        if let Some(kind) = heads.rope {
+            for grad in &mut grads[..2] {
+                self.rotations.rotate(grad, kind, Turn::Back);
+            }
+        }
+        grads.into()
+    }
+
+    /// Turns gradients of queries, keys and values into those of the results of the linears.
+    fn prepare_backward(
+        &mut self,
+        branch: &Branch,
+        (heads, tape): (HeadsConfig, &BranchTape),
+        grads: &mut BranchGrads,
+        d_ready: &mut Vec<Mat<f32>>,
+    ) {
+        let config = self.config;
+        if Place::of(branch, config) == Place::Cut {
+            let raw = &tape.raw[0];
+            let mut joined = self.workspace.take(raw.rows(), raw.cols());
+            join(config, heads, d_ready, &mut joined);
+            d_ready.drain(..).for_each(|mat| self.workspace.give(mat));
+            d_ready.push(joined);
+        }
+        for (i, weights) in branch.inner.iter().enumerate() {
+            let raw = &tape.raw[i];
+            let mut d_raw = self.workspace.take(raw.rows(), raw.cols());
+            d_raw.data_mut().fill(0.0);
+            let group = config.query_key_group(raw.cols());
+            let grads = &mut grads.inner[i];
+            norm_backward(
+                raw.view(),
+                &weights.of(&config.norm, group),
+                d_ready[i].view(),
+                d_raw.view_mut(),
+                grads.weight.as_deref_mut(),
+                grads.bias.as_deref_mut(),
+            );
+            self.workspace.give(std::mem::replace(&mut d_ready[i], d_raw));
+        }
+        if let Some(clip) = config.clip {
+            for (d_raw, raw) in d_ready.iter_mut().zip(&tape.raw) {
+                let clipped = raw.data().iter().map(|v| v.abs() >= clip);
+                d_raw
+                    .data_mut()
+                    .iter_mut()
+                    .zip(clipped)
+                    .filter(|(_, c)| *c)
+                    .for_each(|(d, _)| *d = 0.0);
+            }
+        }
+    }
+}
+
+/// The attention of a layer.
+fn attention_of(config: &TransformerConfig, heads: HeadsConfig) -> Attention {
+    let causal = Mask::Causal { window: heads.window };
+    Attention {
+        heads: config.heads,
+        kv_heads: heads.kv_heads,
+        head_dim: config.head_dim,
+        scale: heads.scale,
+        mask: if config.is_causal() { causal } else { Mask::None },
+        softcap: config.score_cap,
+    }
+}
+
+/// Where queries, keys and values stand in a fused result: for each the first columns of its runs,
+/// and how many columns a run has.
+fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize); 3] {
+    let (query, kv) = (config.query_width(), heads.kv_heads * config.head_dim);
+    match config.family.fused {
+        Fused::Whole => [(vec![0], query), (vec![query], kv), (vec![query + kv], kv)],
+        Fused::ByHead => [0, 1, 2].map(|nth| {
+            let first = |head| (3 * head + nth) * config.head_dim;
+            ((0..config.heads).map(first).collect(), config.head_dim)
+        }),
+    }
+}
+
+/// Cuts a fused result into queries, keys and values.
+fn cut(config: &TransformerConfig, heads: HeadsConfig, fused: &Mat<f32>, into: &mut [Mat<f32>; 3]) {
+    for ((starts, len), into) in runs(config, heads).into_iter().zip(into) {
+        into.resize(fused.rows(), starts.len() * len);
+        parallel::for_each(into.view_mut().row_blocks(ROW_BLOCK), |block, mut rows| {
+            for i in 0..rows.rows() {
+                let from = fused.row(block * ROW_BLOCK + i);
+                for (run, start) in rows.row_mut(i).chunks_exact_mut(len).zip(&starts) {
+                    run.copy_from_slice(&from[*start..start + len]);
+                }
+            }
+        });
+    }
+}
+
+/// The inverse of [`cut`].
+fn join(config: &TransformerConfig, heads: HeadsConfig, parts: &[Mat<f32>], into: &mut Mat<f32>) {
+    let runs = runs(config, heads);
+    parallel::for_each(into.view_mut().row_blocks(ROW_BLOCK), |block, mut rows| {
+        for i in 0..rows.rows() {
+            let into = rows.row_mut(i);
+            for ((starts, len), part) in runs.iter().zip(parts) {
+                let from = part.row(block * ROW_BLOCK + i);
+                for (run, start) in from.chunks_exact(*len).zip(starts) {
+                    into[*start..start + len].copy_from_slice(run);
+                }
+            }
+        }
+    });
+}

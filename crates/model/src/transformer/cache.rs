@@ -1,0 +1,97 @@
+//! Keys and values of what came before, so that a continuation computes only what is new.
+
+use super::Transformer;
+use crate::config::AttentionConfig;
+use linwright_tensor::MatRef;
+
+/// Keys and values of every layer for a number of sequences. Memory: two numbers a token for each
+/// feature of a layer's key heads.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    layers: Vec<LayerCache>,
+    lengths: Vec<usize>,
+}
+
+/// Of one layer: for each sequence keys and values (tokens, kv_heads * head_dim), row-major.
+#[derive(Clone, Debug)]
+pub(super) struct LayerCache {
+    width: usize,
+    sequences: Vec<[Vec<f32>; 2]>,
+}
+
+impl Cache {
+    /// Of sequences that have not begun.
+    #[must_use]
+    pub fn new(model: &Transformer, sequences: usize) -> Self {
+        let config = model.config();
+        let layer = |layer: &crate::config::LayerConfig| LayerCache {
+            width: match layer.attention {
+                AttentionConfig::Heads(heads) => heads.kv_heads * config.head_dim,
+                AttentionConfig::Linear | AttentionConfig::Absent => 0,
+            },
+            sequences: vec![Default::default(); sequences],
+        };
+        Self { layers: config.layers.iter().map(layer).collect(), lengths: vec![0; sequences] }
+    }
+
+    /// Tokens of each sequence.
+    #[must_use]
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// Keeps the sequences of these indices, in this order; one may stand more than once.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn select(&mut self, indices: &[usize]) {
+        self.lengths = indices.iter().map(|&index| self.lengths[index]).collect();
+        for layer in &mut self.layers {
+            let mut left: Vec<Option<[Vec<f32>; 2]>> =
+                layer.sequences.drain(..).map(Some).collect();
+            for (nth, &index) in indices.iter().enumerate() {
+                // The last to ask for a sequence takes it, the others copy.
+                let again = indices[nth + 1..].contains(&index);
+                let taken = if again { left[index].clone() } else { left[index].take() };
+                layer.sequences.push(taken.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Forgets what comes after the first `length` tokens of a sequence.
+    ///
+    /// # Panics
+    /// If the sequence is shorter.
+    pub fn truncate(&mut self, sequence: usize, length: usize) {
+        assert!(length <= self.lengths[sequence], "{length} of {} tokens", self.lengths[sequence]);
+        self.lengths[sequence] = length;
+        for layer in &mut self.layers {
+            let numbers = length * layer.width;
+            layer.sequences[sequence].iter_mut().for_each(|values| values.truncate(numbers));
+        }
+    }
+
+    pub(super) fn layer(&mut self, index: usize) -> &mut LayerCache {
+        &mut self.layers[index]
+    }
+
+    pub(super) fn grow(&mut self, by: impl Iterator<Item = usize>) {
+        self.lengths.iter_mut().zip(by).for_each(|(length, by)| *length += by);
+    }
+}
+
+impl LayerCache {
+    /// Adds keys and values (tokens, width) behind those of a sequence.
+    pub(super) fn append(&mut self, sequence: usize, new: [MatRef<'_, f32>; 2]) {
+        for (held, new) in self.sequences[sequence].iter_mut().zip(new) {
+            (0..new.rows()).for_each(|i| held.extend_from_slice(new.row(i)));
+        }
+    }
+
+    /// Keys and values of a sequence.
+    pub(super) fn of(&self, sequence: usize) -> [MatRef<'_, f32>; 2] {
+        let view = |values: &'_ Vec<f32>| values.len() / self.width.max(1);
+        let [keys, values] = &self.sequences[sequence];
+        [MatRef::new(keys, view(keys), self.width), MatRef::new(values, view(values), self.width)]
+    }
+}

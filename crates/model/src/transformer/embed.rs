@@ -1,0 +1,158 @@
+//! What enters the first layer.
+
+use super::Transformer;
+use super::backward::{slot_backward, through_norm};
+use super::grads::TransformerGrads;
+use crate::batch::Batch;
+use crate::config::TransformerConfig;
+use crate::error::ModelError;
+use linwright_ops::{Tape, Workspace};
+use linwright_tensor::Mat;
+use linwright_tensor::kernels::elementwise::{add, scale};
+use linwright_tensor::kernels::norm::norm;
+
+/// What an embedding leaves for its backward pass.
+#[derive(Debug, Default)]
+pub(super) struct Embedded {
+    /// The embedding before it is projected.
+    narrow: Mat<f32>,
+    project: Tape<f32>,
+    /// The sum of all tables before its norm.
+    sum: Mat<f32>,
+}
+
+impl Transformer {
+    /// Embeddings (rows, hidden) of the tokens of a batch: what enters the first layer.
+    ///
+    /// # Errors
+    /// [`ModelError`] for a token or a type that the model does not have, or a sequence that is too
+    /// long.
+    pub fn embed(&self, batch: &Batch) -> Result<Mat<f32>, ModelError> {
+        let mut hidden = Mat::default();
+        self.memory
+            .lend(|memory| self.embed_into(batch, &mut hidden, &mut memory.workspace, None))?;
+        Ok(hidden)
+    }
+
+    pub(super) fn embed_into(
+        &self,
+        batch: &Batch,
+        into: &mut Mat<f32>,
+        workspace: &mut Workspace<f32>,
+        mut keep: Option<&mut Embedded>,
+    ) -> Result<(), ModelError> {
+        let TransformerConfig { vocab, hidden, embedding_width, .. } = self.config;
+        self.check_lengths(batch)?;
+        into.resize(batch.len(), embedding_width);
+        for (row, &token) in batch.tokens().iter().enumerate() {
+            if token as usize >= vocab {
+                return Err(ModelError::TokenOutOfRange { token, row, vocab });
+            }
+            into.row_mut(row).copy_from_slice(self.weights.embedding.view().row(token as usize));
+        }
+        if self.config.embedding_scale != 1.0 {
+            scale(into.view_mut(), self.config.embedding_scale);
+        }
+        if let Some(project) = &self.weights.project_in {
+            let mut wide = workspace.take(batch.len(), hidden);
+            let tape = keep.as_mut().map(|keep| {
+                keep.project.clear();
+                &mut keep.project
+            });
+            project.forward(into.view(), wide.view_mut(), tape, workspace);
+            std::mem::swap(into, &mut wide);
+            match &mut keep {
+                Some(keep) => keep.narrow = wide,
+                None => workspace.give(wide),
+            }
+        }
+        self.add_tables(batch, into)?;
+        if let Some(weights) = &self.weights.embedding_norm {
+            let mut normed = workspace.take(batch.len(), hidden);
+            norm(into.view(), &weights.of(&self.config.norm, hidden), normed.view_mut());
+            std::mem::swap(into, &mut normed);
+            match &mut keep {
+                Some(keep) => keep.sum = normed,
+                None => workspace.give(normed),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds token types and learned positions.
+    fn add_tables(&self, batch: &Batch, into: &mut Mat<f32>) -> Result<(), ModelError> {
+        if let Some(types) = &self.weights.types {
+            let known = types.values.rows();
+            for row in 0..batch.len() {
+                let found = batch.types().map_or(0, |types| types[row]);
+                if found as usize >= known {
+                    return Err(ModelError::TypeOutOfRange { found, row, known });
+                }
+                add(into.row_mut(row), types.view().row(found as usize));
+            }
+        }
+        if let Some(table) = &self.weights.positions {
+            for (row, at) in self.position_rows(batch) {
+                add(into.row_mut(row), table.view().row(at));
+            }
+        }
+        Ok(())
+    }
+
+    /// For each row of a batch the row of the table of positions.
+    fn position_rows(&self, batch: &Batch) -> impl Iterator<Item = (usize, usize)> {
+        let start = self.config.learned_positions.map_or(0, |learned| learned.first);
+        let spans = batch.spans().iter().zip(batch.first_positions());
+        spans.flat_map(move |(span, first)| {
+            let first = start + first;
+            span.clone().enumerate().map(move |(nth, row)| (row, first + nth))
+        })
+    }
+
+    /// Adds the gradients of everything before the first layer, given that of what enters it.
+    pub(super) fn embed_backward(
+        &self,
+        (batch, embedded): (&Batch, &Embedded),
+        d_hidden: &mut Mat<f32>,
+        grads: &mut TransformerGrads,
+        workspace: &mut Workspace<f32>,
+    ) {
+        let parts = &mut grads.parts;
+        let add_row = |grad: &mut [f32], at: usize, d: &[f32]| {
+            add(&mut grad[at * d.len()..(at + 1) * d.len()], d);
+        };
+        if let (Some(weights), Some(grads)) =
+            (&self.weights.embedding_norm, &mut parts.embedding_norm)
+        {
+            let mut before = workspace.take(d_hidden.rows(), d_hidden.cols());
+            before.data_mut().fill(0.0);
+            through_norm(&self.config, (weights, &embedded.sum), d_hidden, &mut before, grads);
+            std::mem::swap(d_hidden, &mut before);
+            workspace.give(before);
+        }
+        if let Some(grad) = &mut parts.positions {
+            for (row, at) in self.position_rows(batch) {
+                add_row(grad, at, d_hidden.row(row));
+            }
+        }
+        if let Some(grad) = &mut parts.types {
+            for row in 0..batch.len() {
+                let kind = batch.types().map_or(0, |types| types[row]);
+                add_row(grad, kind as usize, d_hidden.row(row));
+            }
+        }
+        if let (Some(slot), Some(grads)) = (&self.weights.project_in, &mut parts.project_in) {
+            let mut narrow = workspace.take(d_hidden.rows(), self.config.embedding_width);
+            let target = (Some(narrow.view_mut()), grads);
+            slot_backward(slot, (&embedded.narrow, d_hidden), &embedded.project, target, workspace);
+            std::mem::swap(d_hidden, &mut narrow);
+            workspace.give(narrow);
+        }
+        if self.config.embedding_scale != 1.0 {
+            scale(d_hidden.view_mut(), self.config.embedding_scale);
+        }
+        for (row, &token) in batch.tokens().iter().enumerate() {
+            add_row(&mut parts.embedding, token as usize, d_hidden.row(row));
+        }
+    }
+}

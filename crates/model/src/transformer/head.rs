@@ -1,0 +1,219 @@
+//! From what leaves the last layer to logits, and back.
+
+use super::backward::{slot_backward, through_norm};
+use super::{Transformer, TransformerGrads};
+use crate::error::ModelError;
+use linwright_ops::{Tape, Workspace};
+use linwright_tensor::kernels::cross_entropy::cross_entropy;
+use linwright_tensor::kernels::elementwise::{add_rows, multiply, softcap};
+use linwright_tensor::kernels::feed_forward::{activate, activate_backward};
+use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::kernels::norm::norm;
+use linwright_tensor::{Mat, MatMut, MatRef};
+
+/// What the head computes in, and leaves for its backward pass.
+#[derive(Debug, Default)]
+pub(super) struct HeadTape {
+    /// Behind the final norm, where there is one.
+    normed: Mat<f32>,
+    /// Behind the linear layer of a masked language model.
+    dense: Mat<f32>,
+    /// Behind its activation.
+    acted: Mat<f32>,
+    /// Behind its norm.
+    transformed: Mat<f32>,
+    /// In the width of the embedding, where that is another.
+    projected: Mat<f32>,
+    /// Slopes of bounded logits.
+    slopes: Mat<f32>,
+    ops: [Tape<f32>; 3],
+}
+
+/// What the end of a training pass computes in.
+pub(super) struct Output<'a> {
+    pub(super) logits: &'a mut Mat<f32>,
+    pub(super) tape: &'a mut HeadTape,
+    pub(super) workspace: &'a mut Workspace<f32>,
+}
+
+impl Transformer {
+    /// Whether the model ends in logits; a sentence encoder may end in its last layer.
+    #[must_use]
+    pub fn has_head(&self) -> bool {
+        self.config.is_causal() || self.config.masked_head
+    }
+
+    /// Logits (rows, vocab) of rows (rows, hidden) that left the last layer.
+    ///
+    /// # Panics
+    /// If the rows have another width than the model, or it has no head.
+    #[must_use]
+    pub fn logits(&self, hidden: MatRef<'_, f32>) -> Mat<f32> {
+        let mut logits = Mat::zeros(hidden.rows(), self.config.vocab);
+        self.memory.lend(|memory| {
+            let target = logits.view_mut();
+            self.logits_into(hidden, &mut memory.head, target, false, &mut memory.workspace);
+        });
+        logits
+    }
+
+    /// Writes the logits (rows, vocab), and what a backward pass needs if it is to be kept.
+    pub(super) fn logits_into(
+        &self,
+        hidden: MatRef<'_, f32>,
+        tape: &mut HeadTape,
+        mut logits: MatMut<'_, f32>,
+        keep: bool,
+        workspace: &mut Workspace<f32>,
+    ) {
+        assert!(self.has_head(), "a model without a head has no logits");
+        let (config, rows) = (&self.config, hidden.rows());
+        let HeadTape { normed, dense, acted, transformed, projected, slopes, ops } = tape;
+        let [transform_tape, project_tape, head_tape] = ops;
+        ops_clear([&mut *transform_tape, &mut *project_tape, &mut *head_tape]);
+        let mut x = hidden;
+        if let Some(weights) = &self.weights.final_norm {
+            normed.resize(rows, config.hidden);
+            norm(x, &weights.of(&config.norm, config.hidden), normed.view_mut());
+            x = normed.view();
+        }
+        if let Some((slot, weights)) = &self.weights.transform {
+            for mat in [&mut *dense, &mut *acted, &mut *transformed] {
+                mat.resize(rows, config.hidden);
+            }
+            slot.forward(x, dense.view_mut(), keep.then_some(transform_tape), workspace);
+            activate(config.activation, dense.view(), acted.view_mut());
+            let weights = weights.of(&config.norm, config.hidden);
+            norm(acted.view(), &weights, transformed.view_mut());
+            x = transformed.view();
+        }
+        if let Some(slot) = &self.weights.project_out {
+            projected.resize(rows, config.embedding_width);
+            slot.forward(x, projected.view_mut(), keep.then_some(project_tape), workspace);
+            x = projected.view();
+        }
+        match &self.weights.head {
+            Some(head) => {
+                head.forward(x, logits.reborrow(), keep.then_some(head_tape), workspace);
+            }
+            None => linear(x, self.weights.embedding.view(), logits.reborrow(), Write::Set),
+        }
+        if let Some(bias) = &self.weights.logit_bias {
+            // Rows of one vector: a stride of nothing.
+            for i in 0..logits.rows() {
+                linwright_tensor::kernels::elementwise::add(logits.row_mut(i), bias.view().row(0));
+            }
+        }
+        if let Some(cap) = config.logit_cap {
+            let slopes = keep.then(|| slopes.view_mut_of(rows, config.vocab));
+            softcap(logits, cap, slopes);
+        }
+    }
+
+    /// Loss, gradients of everything behind the last layer, and into `d_hidden` that of the rows
+    /// that left it; a block of rows at a time.
+    pub(super) fn head_backward(
+        &self,
+        (hidden, targets, counted): (&Mat<f32>, &[u32], usize),
+        grads: &mut TransformerGrads,
+        d_hidden: &mut Mat<f32>,
+        memory: &mut Output<'_>,
+    ) -> Result<f64, ModelError> {
+        let Output { logits, tape, workspace } = memory;
+        let (scale, block) = (1.0 / counted as f32, self.rows_of_logits());
+        d_hidden.resize(hidden.rows(), self.config.hidden);
+        d_hidden.data_mut().fill(0.0);
+        let mut total = 0.0;
+        for (index, targets) in targets.chunks(block).enumerate() {
+            let (start, count) = (index * block, targets.len());
+            let rows = hidden.view().rows_range(start, count);
+            let target = logits.view_mut_of(count, self.config.vocab);
+            self.logits_into(rows, tape, target, true, workspace);
+            total += cross_entropy(logits, targets, scale);
+            if self.config.logit_cap.is_some() {
+                multiply(logits.view_mut(), tape.slopes.view());
+            }
+            let d_rows = d_hidden.view_mut().rows_range(start, count);
+            self.logits_backward((rows, logits), tape, grads, d_rows, workspace);
+        }
+        let loss = total / counted as f64;
+        match loss.is_finite() {
+            true => Ok(loss),
+            false => Err(ModelError::NonFinite { site: self.head_site(), stage: "loss" }),
+        }
+    }
+
+    /// Gradients of everything behind the last layer, given that of the logits; adds that of the
+    /// rows into `d_rows`.
+    fn logits_backward(
+        &self,
+        (rows, d_logits): (MatRef<'_, f32>, &Mat<f32>),
+        tape: &HeadTape,
+        grads: &mut TransformerGrads,
+        d_rows: MatMut<'_, f32>,
+        workspace: &mut Workspace<f32>,
+    ) {
+        let (config, parts) = (&self.config, &mut grads.parts);
+        let [transform_tape, project_tape, head_tape] = &tape.ops;
+        let count = rows.rows();
+        // What entered each stage, from the first to the last.
+        let rows = rows.to_mat();
+        let normed = if self.weights.final_norm.is_some() { &tape.normed } else { &rows };
+        let transformed = if self.weights.transform.is_some() { &tape.transformed } else { normed };
+        let projected =
+            if self.weights.project_out.is_some() { &tape.projected } else { transformed };
+        if let Some(grad) = &mut parts.logit_bias {
+            for i in 0..count {
+                linwright_tensor::kernels::elementwise::add(grad, d_logits.row(i));
+            }
+        }
+        let mut d = workspace.take(count, config.embedding_width);
+        match (&self.weights.head, &mut parts.head) {
+            (Some(head), Some(grads)) => {
+                let target = (Some(d.view_mut()), grads);
+                slot_backward(head, (projected, d_logits), head_tape, target, workspace);
+            }
+            _ => {
+                let embedding = self.weights.embedding.view();
+                let grad = MatMut::new(&mut parts.embedding, config.vocab, config.embedding_width);
+                let (rows, of) = (Arg::Plain(projected.view()), Arg::Transposed(d_logits.view()));
+                product(1.0, of, rows, grad, Write::Add);
+                let of = Arg::Plain(d_logits.view());
+                product(1.0, of, embedding.into(), d.view_mut(), Write::Set);
+            }
+        }
+        let mut next = workspace.take(count, config.hidden);
+        if let (Some(slot), Some(grads)) = (&self.weights.project_out, &mut parts.project_out) {
+            let target = (Some(next.view_mut()), grads);
+            slot_backward(slot, (transformed, &d), project_tape, target, workspace);
+            std::mem::swap(&mut d, &mut next);
+            next.resize(count, config.hidden);
+        }
+        if let (Some((slot, weights)), Some((slot_grads, norm_grads))) =
+            (&self.weights.transform, &mut parts.transform)
+        {
+            next.data_mut().fill(0.0);
+            through_norm(config, (weights, &tape.acted), &d, &mut next, norm_grads);
+            let mut dense = workspace.take(count, config.hidden);
+            dense.view_mut().copy_from(tape.dense.view());
+            activate_backward(config.activation, dense.view_mut(), next.view());
+            let target = (Some(d.view_mut()), slot_grads);
+            slot_backward(slot, (normed, &dense), transform_tape, target, workspace);
+            workspace.give(dense);
+        }
+        match (&self.weights.final_norm, &mut parts.final_norm) {
+            (Some(weights), Some(grads)) => {
+                next.data_mut().fill(0.0);
+                through_norm(config, (weights, &rows), &d, &mut next, grads);
+                add_rows(d_rows, next.view());
+            }
+            _ => add_rows(d_rows, d.view()),
+        }
+        workspace.give(d);
+        workspace.give(next);
+    }
+}
+
+fn ops_clear(tapes: [&mut Tape<f32>; 3]) {
+    tapes.into_iter().for_each(Tape::clear);
+}

@@ -1,0 +1,101 @@
+//! The MLP, gated or not.
+
+use super::backward::{BackwardPass, slot_backward, slots_backward};
+use super::forward::{Pass, finite};
+use super::grads::BranchGrads;
+use super::memory::BranchTape;
+use super::weights::Branch;
+use crate::config::TransformerConfig;
+use crate::error::ModelError;
+use linwright_ops::{Role, Tape};
+use linwright_tensor::kernels::feed_forward::{
+    activate, activate_backward, gated, gated_backward, gated_halves_backward,
+};
+use linwright_tensor::{Mat, MatMut, MatRef};
+
+impl Pass<'_> {
+    /// What the MLP adds to the residual stream, of rows that were normalised.
+    pub(super) fn mlp(
+        &mut self,
+        branch: &Branch,
+        x: MatRef<'_, f32>,
+        y: &mut Mat<f32>,
+        tape: &mut BranchTape,
+    ) -> Result<(), ModelError> {
+        let count = branch.inputs.len();
+        tape.ops.resize_with(count + 1, Tape::default);
+        if branch.inputs.is_empty() {
+            self.linear(&branch.output, x, y, &mut tape.ops[0]);
+            return finite(branch.output.id(), y);
+        }
+        tape.raw.resize_with(count, Mat::default);
+        for (i, slot) in branch.inputs.iter().enumerate() {
+            self.linear(slot, x, &mut tape.raw[i], &mut tape.ops[i]);
+        }
+        let mut inner = self.workspace.take(x.rows(), branch.output.shape().inp);
+        inside(self.config, branch, &tape.raw, inner.view_mut());
+        self.linear(&branch.output, inner.view(), y, &mut tape.ops[count]);
+        self.workspace.give(inner);
+        let outcome = finite(branch.output.id(), y);
+        if outcome.is_err() {
+            // A product inside overflows before its factors do; the first to blame is named.
+            for (slot, raw) in branch.inputs.iter().zip(&tape.raw) {
+                finite(slot.id(), raw)?;
+            }
+        }
+        outcome
+    }
+}
+
+impl BackwardPass<'_> {
+    /// Gradients of the MLP, given its input and the gradient of what it added; into `dx` that of
+    /// the input. What its first linears left on the tape is used up.
+    pub(super) fn mlp(
+        &mut self,
+        branch: &Branch,
+        (x, dy): (&Mat<f32>, &Mat<f32>),
+        tape: &mut BranchTape,
+        grads: &mut BranchGrads,
+        dx: MatMut<'_, f32>,
+    ) {
+        if branch.inputs.is_empty() {
+            let target = (Some(dx), &mut grads.output);
+            slot_backward(&branch.output, (x, dy), &tape.ops[0], target, self.workspace);
+            return;
+        }
+        let BranchTape { raw, ops, .. } = tape;
+        let (ops, output) = ops.split_at(branch.inputs.len());
+        let width = branch.output.shape().inp;
+        let mut inner = self.workspace.take(dy.rows(), width);
+        let mut d_inner = self.workspace.take(dy.rows(), width);
+        inside(self.config, branch, raw, inner.view_mut());
+        let target = (Some(d_inner.view_mut()), &mut grads.output);
+        slot_backward(&branch.output, (&inner, dy), &output[0], target, self.workspace);
+        self.workspace.give(inner);
+        let activation = self.config.activation;
+        match raw.as_mut_slice() {
+            [gate, up] => {
+                gated_backward(activation, gate.view_mut(), up.view_mut(), d_inner.view());
+            }
+            [both] if branch.inputs[0].role() == Role::GateUp => {
+                gated_halves_backward(activation, both.view_mut(), d_inner.view());
+            }
+            raw => activate_backward(activation, raw[0].view_mut(), d_inner.view()),
+        }
+        self.workspace.give(d_inner);
+        slots_backward(&branch.inputs, (x, raw), (ops, &mut grads.inputs), dx, self.workspace);
+    }
+}
+
+/// What leads out of the MLP, of what led into it.
+fn inside(config: &TransformerConfig, branch: &Branch, raw: &[Mat<f32>], inner: MatMut<'_, f32>) {
+    let width = inner.cols();
+    match raw {
+        [gate, up] => gated(config.activation, gate.view(), up.view(), inner),
+        [both] if branch.inputs[0].role() == Role::GateUp => {
+            let [gate, up] = [0, width].map(|first| both.view().columns(first, width));
+            gated(config.activation, gate, up, inner);
+        }
+        raw => activate(config.activation, raw[0].view(), inner),
+    }
+}
