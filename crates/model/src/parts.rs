@@ -28,7 +28,7 @@ pub(crate) struct Parts<T, N, S> {
     /// The output matrix, unless it is the embedding.
     pub(crate) head: Option<S>,
     /// The bias of an output matrix that is the embedding (vocab).
-    pub(crate) logit_bias: Option<T>,
+    pub(crate) tied_bias: Option<T>,
     /// The layer on top of the first token.
     pub(crate) pooler: Option<S>,
 }
@@ -100,7 +100,7 @@ macro_rules! each {
                     all.extend([Part::Slot(slot), Part::Norm(norm)]);
                 }
                 all.extend(self.head.$iter().map(Part::Slot));
-                all.extend(self.logit_bias.$iter().map(Part::Table));
+                all.extend(self.tied_bias.$iter().map(Part::Table));
                 all.extend(self.pooler.$iter().map(Part::Slot));
                 all
             }
@@ -162,7 +162,7 @@ impl<T, N, S> Parts<T, N, S> {
             project_out,
             transform,
             head: self.head.map(|slot| convert.slot(slot, None)).transpose()?,
-            logit_bias: self.logit_bias.map(|table| convert.table(table)).transpose()?,
+            tied_bias: self.tied_bias.map(|table| convert.table(table)).transpose()?,
             pooler: self.pooler.map(|slot| convert.slot(slot, None)).transpose()?,
         })
     }
@@ -182,7 +182,7 @@ impl<T, N, S> Parts<T, N, S> {
             project_out: self.project_out.as_ref(),
             transform: self.transform.as_ref().map(|(slot, norm)| (slot, norm)),
             head: self.head.as_ref(),
-            logit_bias: self.logit_bias.as_ref(),
+            tied_bias: self.tied_bias.as_ref(),
             pooler: self.pooler.as_ref(),
         }
     }

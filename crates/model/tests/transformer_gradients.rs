@@ -1,10 +1,15 @@
 //! Gradients of whole decoders against differences of their loss.
 
+use crate::reference::Set;
 use crate::tiny;
+use linwright_model::config::{AttentionConfig, LayerConfig};
 use linwright_model::{Batch, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{LowRankSpec, OpSpec, Sites};
 use linwright_tensor::RngKey;
+use linwright_tensor::kernels::activation::Activation;
 use serde_json::json;
+
+const KEY_BIASES: [&str; 3] = ["k_proj.bias", "self.key.bias", "k_lin.bias"];
 
 fn loss(decoder: &Transformer, batch: &Batch, targets: &[u32]) -> f64 {
     let mut grads = TransformerGrads::zeros(decoder);
@@ -15,9 +20,16 @@ fn loss(decoder: &Transformer, batch: &Batch, targets: &[u32]) -> f64 {
 /// Moves one tensor at a time along its own gradient and compares the change of the loss with the
 /// gradient's length: a wrong gradient would promise more than is there.
 fn check(decoder: &Transformer) {
+    check_with(decoder, [90, 1, 9], "");
+}
+
+fn check_with(decoder: &Transformer, lengths: [usize; 3], what: &str) {
     let vocab = decoder.config().vocab;
-    let sequences =
-        [tiny::tokens(90, vocab, 1), tiny::tokens(1, vocab, 2), tiny::tokens(9, vocab, 3)];
+    let mut seed = 0;
+    let sequences = lengths.map(|length| {
+        seed += 1;
+        tiny::tokens(length, vocab, seed)
+    });
     let batch = Batch::new(&sequences.each_ref().map(Vec::as_slice));
     let mut targets = batch.next_tokens();
     targets[4] = u32::MAX;
@@ -31,7 +43,16 @@ fn check(decoder: &Transformer) {
     for ((name, len), grad) in names.into_iter().zip(grads.slices()) {
         assert_eq!(grad.len(), len, "{name}");
         let length = grad.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
-        assert!(length > 1e-6, "{name} has no gradient");
+        // Without rotary positions a bias of the keys moves all scores of a query alike.
+        let turns = |layer: &LayerConfig| match layer.attention {
+            AttentionConfig::Heads(heads) => heads.rope.is_some(),
+            AttentionConfig::Linear | AttentionConfig::Absent => true,
+        };
+        let matters = decoder.config().layers.iter().all(turns)
+            || !KEY_BIASES.iter().any(|end| name.ends_with(end));
+        // The loss does not look at the pooler.
+        let matters = matters && !name.contains("pooler");
+        assert!(!matters || length > 1e-6, "{what}: {name} has no gradient");
         let moved = |by: f64| {
             let mut decoder = decoder.clone();
             decoder.for_each_param_mut(&mut |other, values| {
@@ -44,11 +65,15 @@ fn check(decoder: &Transformer) {
             loss(&decoder, &batch, &targets)
         };
         let difference = |step: f64| (moved(step) - moved(-step)) / (2.0 * step);
-        // Two steps and Richardson's extrapolation: steps large enough for the rounding of f32 not
-        // to matter bend the loss.
-        let slope = (4.0 * difference(0.02) - difference(0.04)) / 3.0;
-        let error = (slope - length).abs();
-        assert!(error < 2e-3 * length + 2e-4, "{name}: slope {slope}, gradient {length}");
+        // Richardson's extrapolation of two steps: large enough for the rounding of f32 not to
+        // matter, where the loss is not bent too much for that, else smaller.
+        let slopes = [0.02, 0.01, 0.005, 0.0025]
+            .map(|step| (4.0 * difference(step) - difference(2.0 * step)) / 3.0);
+        let error = slopes.iter().map(|slope| (slope - length).abs()).fold(f64::MAX, f64::min);
+        // A kink between the two ends of a step leaves a trace of its own.
+        let kinked = decoder.config().activation == Activation::Relu;
+        let near = error < if kinked { 2e-2 } else { 2e-3 } * length + 2e-4;
+        assert!(near, "{what}: {name}: slopes {slopes:?}, gradient {length}");
     }
 }
 
@@ -60,6 +85,18 @@ fn gradients_of_dense_decoders_equal_differences() {
     check(&tiny::decoder(tiny::config("llama", biased), 2));
     check(&tiny::decoder(tiny::config("mistral", json!({ "sliding_window": 5 })), 3));
     check(&tiny::decoder(tiny::config("qwen2", json!({})), 4));
+}
+
+/// Whatever parts a family has: those of the reference sets.
+#[test]
+fn gradients_of_every_family_equal_differences() {
+    for set in Set::all("decoder").into_iter().chain(Set::all("encoder")) {
+        let model = set.model();
+        if model.has_head() {
+            let longest = model.config().max_positions.min(20);
+            check_with(&model, [longest, 1, 5], &set.stem);
+        }
+    }
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         model: args.model.clone(),
         model_hash: loaded.hash,
         family: config.family.model_type.to_owned(),
-        layers: config.layers,
+        layers: config.layers.len(),
         hidden: config.hidden,
         vocab: config.vocab,
         parameters: config.parameters() + linear_parameters - dense_total,

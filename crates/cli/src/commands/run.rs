@@ -176,7 +176,7 @@ fn report(
             name: recipe.model.clone(),
             family: config.family.model_type.to_owned(),
             parameters: config.parameters(),
-            layers: config.layers,
+            layers: config.layers.len(),
             hidden: config.hidden,
         },
         provenance: provenance(name, recipe, inputs, &baseline)?,

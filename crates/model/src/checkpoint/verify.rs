@@ -175,6 +175,7 @@ struct Ends<'a, S> {
     config: &'a TransformerConfig,
     embedding: Vec<f32>,
     block: Range<usize>,
+    asked_bias: Option<String>,
 }
 
 impl<S: RowSource> TensorSource for Ends<'_, S> {
@@ -184,9 +185,11 @@ impl<S: RowSource> TensorSource for Ends<'_, S> {
         if name == embedding(self.config) {
             return Ok(std::mem::take(&mut self.embedding));
         }
-        if shape == [self.block.len()] && name.ends_with("bias") && is_head_bias(self.config, name)
+        // A block that is tied asks for a bias by the name that a tied head has.
+        if Some(name) == self.asked_bias.as_deref()
+            && let Some(bias) = bias_of_logits(self.config)
         {
-            let whole = self.source.tensor(name, &[self.config.vocab])?;
+            let whole = self.source.tensor(&bias, &[self.config.vocab])?;
             return Ok(whole[self.block.clone()].to_vec());
         }
         self.source.tensor(name, shape)
@@ -202,11 +205,11 @@ impl<S: RowSource> TensorSource for Ends<'_, S> {
     }
 }
 
-/// Whether a tensor is the bias of the logits.
-fn is_head_bias(config: &TransformerConfig, name: &str) -> bool {
+/// Name of the bias of the logits.
+fn bias_of_logits(config: &TransformerConfig) -> Option<String> {
     let layout = config.layout();
-    let tied = layout.logit_bias.is_some_and(|table| table.name == name);
-    tied || layout.head.is_some_and(|head| name == format!("{}.bias", head.site))
+    let own = layout.head.filter(|head| head.bias).map(|head| format!("{}.bias", head.site));
+    own.or(layout.tied_bias.map(|table| table.name))
 }
 
 /// A model without layers, for a block of the vocabulary.
@@ -224,7 +227,8 @@ fn ends<S: RowSource>(
         pooler: false,
         ..config.clone()
     };
-    Transformer::from_source(part, &mut Ends { source, config, embedding, block })
+    let asked_bias = bias_of_logits(&part);
+    Transformer::from_source(part, &mut Ends { source, config, embedding, block, asked_bias })
 }
 
 /// What the embedding makes of a batch, from the rows of its tokens alone.
@@ -260,7 +264,7 @@ fn head_in_parts<S: RowSource>(
         // Zeros that nobody reads, and that no memory is used for.
         let embedding = vec![0.0; config.vocab * config.embedding_width];
         let block = 0..config.vocab;
-        let mut source = Ends { source, config, embedding, block };
+        let mut source = Ends { source, config, embedding, block, asked_bias: None };
         return Ok(Transformer::from_source(part, &mut source)?.logits(hidden.view()));
     }
     let name = site.map_or_else(|| embedding(config), |site| format!("{site}.weight"));

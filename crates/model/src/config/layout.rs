@@ -136,7 +136,7 @@ impl TransformerConfig {
             project_out: self.projection(PROJECT_OUT, Role::ProjectOut, (narrow, wide)),
             transform: self.head_transform(),
             head: self.head(),
-            logit_bias: self.logit_bias(),
+            tied_bias: self.tied_bias(),
             pooler: names.pooler.filter(|_| self.pooler).map(|name| {
                 let shape = Shape { out: wide, inp: wide };
                 Linear { site: self.full(name), role: Role::Pooler, shape, bias: true }
@@ -174,7 +174,7 @@ impl TransformerConfig {
     }
 
     /// The bias of an output matrix that is the embedding.
-    fn logit_bias(&self) -> Option<Table> {
+    fn tied_bias(&self) -> Option<Table> {
         let name = match self.family.names.head {
             Head::Masked { bias, .. } if self.masked_head && self.tied_embeddings => bias.into(),
             Head::Linear(name) if self.tied_embeddings && self.biases.head => {

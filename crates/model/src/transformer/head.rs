@@ -98,7 +98,7 @@ impl Transformer {
             }
             None => linear(x, self.weights.embedding.view(), logits.reborrow(), Write::Set),
         }
-        if let Some(bias) = &self.weights.logit_bias {
+        if let Some(bias) = &self.weights.tied_bias {
             // Rows of one vector: a stride of nothing.
             for i in 0..logits.rows() {
                 linwright_tensor::kernels::elementwise::add(logits.row_mut(i), bias.view().row(0));
@@ -162,7 +162,7 @@ impl Transformer {
         let transformed = if self.weights.transform.is_some() { &tape.transformed } else { normed };
         let projected =
             if self.weights.project_out.is_some() { &tape.projected } else { transformed };
-        if let Some(grad) = &mut parts.logit_bias {
+        if let Some(grad) = &mut parts.tied_bias {
             for i in 0..count {
                 linwright_tensor::kernels::elementwise::add(grad, d_logits.row(i));
             }
