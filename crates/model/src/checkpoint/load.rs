@@ -3,6 +3,7 @@
 use super::error::CheckpointError;
 use super::header::StoredType;
 use super::native::{self, Headers};
+use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
 use crate::families::Family;
@@ -35,6 +36,8 @@ pub struct LoadedModel {
     pub decoder: Transformer,
     /// The tokenizer, if there is a `tokenizer.json`.
     pub tokenizer: Option<Tokenizer>,
+    /// How a text becomes one vector, of a sentence encoder.
+    pub sentence: Option<Sentence>,
     /// Configuration and companion files, for saving.
     pub source: Source,
     /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of names, every tensor that
@@ -67,7 +70,9 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
         notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
     }
     let hash = content_hash(&config_bytes, &source, &used);
-    Ok(LoadedModel { decoder, tokenizer, source, hash, notes })
+    let (sentence, note) = Sentence::read(dir)?;
+    notes.extend(note);
+    Ok(LoadedModel { decoder, tokenizer, sentence, source, hash, notes })
 }
 
 /// Type, shape and digest of a tensor that became part of the model.

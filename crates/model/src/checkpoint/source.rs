@@ -2,6 +2,7 @@
 
 use super::error::CheckpointError;
 use crate::config::TransformerConfig;
+use crate::generate::Settings;
 use crate::tokenizer::Tokenizer;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
@@ -11,13 +12,15 @@ use std::path::{Path, PathBuf};
 
 /// Name of the configuration.
 pub(super) const CONFIG: &str = "config.json";
+/// Name of the settings for continuing texts.
+const GENERATION_CONFIG: &str = "generation_config.json";
 /// Name of the tokenizer.
 const TOKENIZER: &str = "tokenizer.json";
 /// Name of the tokenizer's settings.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// Files that travel with a model unchanged: tokenizer, generation settings and licences.
 const COMPANIONS: [&str; 14] = [
-    "generation_config.json",
+    GENERATION_CONFIG,
     TOKENIZER,
     TOKENIZER_CONFIG,
     "special_tokens_map.json",
@@ -102,6 +105,20 @@ impl Source {
         Ok(Some(tokenizer.for_model(config.vocab, config.bos_token, eos)?))
     }
 
+    /// How the makers of the model want it to continue texts; greedily if they do not say.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Json`] or [`CheckpointError::Config`].
+    pub fn generation_settings(&self, vocab: usize) -> Result<Settings, CheckpointError> {
+        let path = self.dir.join(GENERATION_CONFIG);
+        let object = match self.companion(GENERATION_CONFIG) {
+            Some(bytes) => parse_object(&path, bytes)?,
+            None => Map::new(),
+        };
+        Settings::from_json(&Value::Object(object), vocab)
+            .map_err(|source| CheckpointError::Config { path, source })
+    }
+
     /// The content of a companion file.
     #[must_use]
     pub fn companion(&self, name: &str) -> Option<&[u8]> {
@@ -120,7 +137,10 @@ pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointE
     parse_object(path, &read_bounded(path, JSON_BYTES)?)
 }
 
-fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
+pub(super) fn parse_object(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Map<String, Value>, CheckpointError> {
     let wrong =
         |reason| CheckpointError::Json { path: path.into(), reason, expected: "a JSON object" };
     match serde_json::from_slice(bytes) {

@@ -4,6 +4,10 @@
 //! Every sequence has its own random stream, so that what it becomes depends neither on the others
 //! nor on their order.
 
+mod settings;
+
+pub use settings::Settings;
+
 use crate::batch::Batch;
 use crate::config::RopeScaling;
 use crate::error::ModelError;
@@ -279,3 +283,6 @@ fn kept(ranked: &[(u32, f64)], choice: &Choice) -> usize {
     }
     keep
 }
+
+#[cfg(test)]
+mod tests;

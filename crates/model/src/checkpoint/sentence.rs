@@ -1,0 +1,145 @@
+//! How a sentence encoder makes one vector of a text: the folder layout of sentence-transformers.
+//!
+//! `modules.json` lists what follows the transformer: a pooling with its own `config.json`, and
+//! perhaps a normalisation. Source: Reimers and Gurevych 2019, arXiv:1908.10084.
+
+use super::error::CheckpointError;
+use super::source::{parse_object, read_bounded};
+use crate::batch::Batch;
+use crate::transformer::{Pooling, normalise_rows};
+use linwright_tensor::{Mat, MatRef};
+use serde_json::Value;
+use std::path::{Component, Path};
+
+/// Name of the list of modules.
+const MODULES: &str = "modules.json";
+/// Largest file that is read, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How one vector is made of the vectors of all tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// Which vector stands for the text.
+    pub pooling: Pooling,
+    /// Whether it is scaled to length one.
+    pub normalise: bool,
+}
+
+impl Sentence {
+    /// Reads the modules of a folder, if it lists any. The second part says what keeps a text from
+    /// becoming a vector here.
+    pub(super) fn read(dir: &Path) -> Result<(Option<Self>, Option<String>), CheckpointError> {
+        let path = dir.join(MODULES);
+        if !path.is_file() {
+            return Ok((None, None));
+        }
+        let bytes = read_bounded(&path, MOST_BYTES)?;
+        let wrong = |reason: String| CheckpointError::Json {
+            path: path.clone(),
+            reason,
+            expected: "a list of modules with type and path",
+        };
+        let modules: Vec<Value> = serde_json::from_slice(&bytes)
+            .map_err(|error| wrong(format!("not a list in JSON ({error})")))?;
+        let (mut pooling, mut normalise) = (None, false);
+        for module in &modules {
+            let text = |field: &str| module.get(field).and_then(Value::as_str);
+            let (Some(kind), Some(place)) = (text("type"), text("path")) else {
+                return Err(wrong(format!("a module is {module}")));
+            };
+            match kind.rsplit('.').next() {
+                Some("Transformer") => {}
+                Some("Normalize") => normalise = true,
+                Some("Pooling") => {
+                    let plain = |part| matches!(part, Component::Normal(_));
+                    if !Path::new(place).components().all(plain) {
+                        return Err(wrong(format!("the path {place:?} leads out of the folder")));
+                    }
+                    match read_pooling(&dir.join(place).join("config.json"))? {
+                        Ok(found) => pooling = Some(found),
+                        Err(note) => return Ok((None, Some(note))),
+                    }
+                }
+                _ => {
+                    let note = format!("{MODULES} lists {kind}, which is not supported");
+                    return Ok((None, Some(note)));
+                }
+            }
+        }
+        Ok((pooling.map(|pooling| Self { pooling, normalise }), None))
+    }
+
+    /// One vector for each sequence of a batch (sequences, hidden), of what left the last layer
+    /// (rows, hidden).
+    ///
+    /// # Panics
+    /// If there is not one row for each token.
+    #[must_use]
+    pub fn vectors(self, hidden: MatRef<'_, f32>, batch: &Batch) -> Mat<f32> {
+        let mut vectors = self.pooling.pool(hidden, batch);
+        if self.normalise {
+            normalise_rows(&mut vectors);
+        }
+        vectors
+    }
+}
+
+/// The pooling of a configuration, or why there is none here.
+fn read_pooling(path: &Path) -> Result<Result<Pooling, String>, CheckpointError> {
+    const MODES: [(&str, Pooling); 4] = [
+        ("pooling_mode_cls_token", Pooling::First),
+        ("pooling_mode_mean_tokens", Pooling::Mean),
+        ("pooling_mode_max_tokens", Pooling::Max),
+        ("pooling_mode_lasttoken", Pooling::Last),
+    ];
+    let config = parse_object(path, &read_bounded(path, MOST_BYTES)?)?;
+    let on = config
+        .iter()
+        .filter(|(name, value)| name.starts_with("pooling_mode_") && value.as_bool() == Some(true));
+    let names: Vec<&str> = on.map(|(name, _)| name.as_str()).collect();
+    Ok(match names.as_slice() {
+        [one] => match MODES.iter().find(|(name, _)| name == one) {
+            Some((_, pooling)) => Ok(*pooling),
+            None => Err(format!("{} asks for {one}, which is not supported", path.display())),
+        },
+        others => {
+            Err(format!("{} asks for {} poolings; one is supported", path.display(), others.len()))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn read(modules: &str, pooling: &str) -> Result<(Option<Sentence>, Option<String>), String> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(MODULES), modules).unwrap();
+        fs::create_dir(dir.path().join("1_Pooling")).unwrap();
+        fs::write(dir.path().join("1_Pooling/config.json"), pooling).unwrap();
+        Sentence::read(dir.path()).map_err(|error| error.to_string())
+    }
+
+    const MINILM: &str = r#"[
+        {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {"idx": 2, "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
+    ]"#;
+
+    #[test]
+    fn modules_say_how_a_vector_is_made() {
+        let mean = r#"{"word_embedding_dimension": 4, "pooling_mode_mean_tokens": true,
+            "pooling_mode_cls_token": false}"#;
+        let sentence = Sentence { pooling: Pooling::Mean, normalise: true };
+        assert_eq!(read(MINILM, mean), Ok((Some(sentence), None)));
+        let (none, note) = read(MINILM, "{}").unwrap();
+        assert!(none.is_none() && note.is_some_and(|note| note.contains("0 poolings")));
+        let dense = MINILM.replace("Normalize", "Dense");
+        let (none, note) = read(&dense, mean).unwrap();
+        assert!(none.is_none() && note.is_some_and(|note| note.contains("Dense")));
+        let outside = MINILM.replace("1_Pooling", "../x");
+        assert!(read(&outside, mean).is_err_and(|error| error.contains("out of the folder")));
+        assert!(read("{}", mean).is_err_and(|error| error.contains("not a list")));
+    }
+}
