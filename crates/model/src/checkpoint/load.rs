@@ -54,7 +54,8 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let tied = config.tied_embeddings;
     let decoder = Decoder::from_source(config, &mut reader)?;
     let used = reader.finish()?;
-    let mut notes = unused_notes(&weights, &used, tied);
+    let mut notes: Vec<String> = weights.notes().collect();
+    notes.extend(unused_notes(&weights, &used, tied));
     if tokenizer.is_none() {
         notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
     }
@@ -91,7 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
-        let tensor = self.weights.file_of(name, shape)?.read(name, shape)?;
+        let tensor = self.weights.read(name, shape)?;
         let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
         self.used.insert(name.into(), entry);
         Ok(tensor.values)

@@ -14,22 +14,29 @@
 //! unpickled. Files must not be shortened while they are read, since they are mapped.
 
 mod error;
+mod fault;
+mod format;
+mod gather;
 mod header;
 pub mod llama2c;
 mod load;
 mod native;
-mod safetensors_file;
+mod safetensors;
 mod save;
 mod source;
+mod tensor_file;
 mod verify;
 mod weights;
 mod writer;
 
-pub use error::{CheckpointError, FileFault};
-pub use header::{StoredType, TensorInfo};
+pub use error::CheckpointError;
+pub use fault::FileFault;
+pub use format::Format;
+pub use header::{Header, StoredType, TensorInfo};
 pub use load::{LoadedModel, load};
 pub use native::SCHEMA;
-pub use safetensors_file::{SafetensorsFile, Tensor};
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedFile, SavedModel, save};
 pub use source::Source;
+pub use tensor_file::{Tensor, TensorFile};
 pub use verify::{fixed_prompts, verify};
+pub use weights::Weights;
