@@ -1,6 +1,8 @@
 //! What a weight file holds, whatever its format: names, types, shapes and places of tensors.
 
+use super::gather::gather;
 use linwright_tensor::dtype::DType;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -92,6 +94,24 @@ pub struct TensorInfo {
     /// Numbers from one index to the next in each extent, where the tensor does not lie row by row;
     /// no two indices share a number.
     pub strides: Option<Vec<usize>>,
+}
+
+impl TensorInfo {
+    /// The stored bytes of some of its numbers, counted in row-major order, side by side. `file` is
+    /// the whole file that the header was read from.
+    ///
+    /// # Panics
+    /// If it has no such numbers, or is not of this file.
+    #[must_use]
+    pub fn stored<'a>(&self, file: &'a [u8], numbers: Range<usize>) -> Cow<'a, [u8]> {
+        // Types of less than a byte stand in whole bytes, and are never read by number.
+        let size = (self.dtype.bits() / 8) as usize;
+        let bytes = &file[self.bytes.clone()];
+        match &self.strides {
+            None => Cow::Borrowed(&bytes[numbers.start * size..numbers.end * size]),
+            Some(strides) => Cow::Owned(gather(bytes, &self.shape, strides, size, numbers)),
+        }
+    }
 }
 
 /// What a parser of a format makes of a file. Every tensor is known to lie within the file and to

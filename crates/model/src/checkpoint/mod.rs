@@ -13,6 +13,7 @@
 //! and refused with a [`CheckpointError`] before they are used, and no file is ever executed or
 //! unpickled. Files must not be shortened while they are read, since they are mapped.
 
+mod digest;
 mod error;
 mod fault;
 mod format;

@@ -4,15 +4,13 @@
 //! that resident memory is the `f32` result and one piece. Each block of a piece is decoded, checked
 //! and hashed in one pass while it is in cache.
 
+use super::digest::{self, Digest};
 use super::error::CheckpointError;
 use super::fault::FileFault;
 use super::format::Format;
-use super::gather::gather;
 use super::header::{Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{MappedFile, parallel};
-use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -38,8 +36,8 @@ pub struct Tensor {
     pub values: Vec<f32>,
     /// How they were stored.
     pub dtype: DType,
-    /// SHA-256 over the SHA-256 of each block of 2^18 stored numbers: names the contents and can be
-    /// computed by many threads.
+    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however they
+    /// lie in the file, and can be computed by many threads.
     pub digest: [u8; 32],
 }
 
@@ -87,29 +85,29 @@ impl TensorFile {
         let info = self.find(name, shape)?;
         let dtype = self.float(name, info)?;
         let mut values = vec![0.0f32; shape.iter().product()];
-        let mut hash = Sha256::new();
+        let mut blocks_digest = Digest::default();
         let piece = BLOCK * BLOCKS_OF_PIECE;
         for (index, out) in values.chunks_mut(piece).enumerate() {
             let start = index * piece;
             let blocks = out.chunks_mut(BLOCK).collect();
             let done = parallel::map(blocks, |block, out: &mut [f32]| {
                 let first = start + block * BLOCK;
-                let stored = self.stored(info, dtype.size(), first..first + out.len());
+                let stored = info.stored(self.map.bytes(), first..first + out.len());
                 dtype.decode_into(&stored, out);
-                (Sha256::digest(&stored), has_non_finite(out))
+                (digest::of(&stored), has_non_finite(out))
             });
             let numbers = start..start + out.len();
             for (block, (digest, bad)) in done.into_iter().enumerate() {
                 if bad {
                     return Err(self.non_finite(name, &values, start + block * BLOCK));
                 }
-                hash.update(digest);
+                blocks_digest.add(&digest);
             }
             self.release(info, dtype.size(), numbers);
         }
         // The numbers of a tensor that lies across its rows come from all over its range.
         self.map.release(info.bytes.clone());
-        Ok(Tensor { values, dtype, digest: hash.finalize().into() })
+        Ok(Tensor { values, dtype, digest: blocks_digest.finish() })
     }
 
     /// Reads some rows of a matrix of floating-point numbers.
@@ -130,7 +128,7 @@ impl TensorFile {
         assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
         let numbers = rows.start * shape[1]..rows.end * shape[1];
         let mut values = vec![0.0f32; numbers.len()];
-        dtype.decode_into(&self.stored(info, dtype.size(), numbers.clone()), &mut values);
+        dtype.decode_into(&info.stored(self.map.bytes(), numbers.clone()), &mut values);
         self.release(info, dtype.size(), numbers.clone());
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
@@ -154,18 +152,9 @@ impl TensorFile {
         if info.dtype != StoredType::U32 {
             return Err(self.wrong_type(name, info, "U32"));
         }
-        let bytes = self.stored(info, size_of::<u32>(), 0..length);
+        let bytes = info.stored(self.map.bytes(), 0..length);
         let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
-        Ok((values, Sha256::digest(&bytes).into()))
-    }
-
-    /// Some stored numbers of a tensor, of `size` bytes each, in row-major order.
-    fn stored(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) -> Cow<'_, [u8]> {
-        let bytes = &self.map.bytes()[info.bytes.clone()];
-        match &info.strides {
-            None => Cow::Borrowed(&bytes[numbers.start * size..numbers.end * size]),
-            Some(strides) => Cow::Owned(gather(bytes, &info.shape, strides, size, numbers)),
-        }
+        Ok((values, digest::of(&bytes)))
     }
 
     /// Gives back the pages of some numbers, where they lie side by side.
