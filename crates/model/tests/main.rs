@@ -4,6 +4,7 @@ mod checkpoint_bad_input;
 mod checkpoint_common;
 mod checkpoint_io;
 mod checkpoint_llama2c;
+mod checkpoint_pickles;
 mod decoder_gradients;
 mod decoder_laws;
 mod decoder_reference;

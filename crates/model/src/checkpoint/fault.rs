@@ -1,8 +1,13 @@
 //! What can be wrong with the bytes of a weight file.
 
+use super::pickle::PickleFault;
+
 /// What can be wrong with the bytes of a weight file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileFault {
+    /// A file of `torch.save`.
+    #[error(transparent)]
+    Pickle(#[from] PickleFault),
     /// Fewer bytes than the length field needs.
     #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
     TooShort {
@@ -117,4 +122,18 @@ pub enum FileFault {
         /// Bytes in the file.
         found: u64,
     },
+}
+
+/// A name from a file for a message: on one line, and no longer than that.
+pub(super) fn shown(name: &[u8]) -> String {
+    const SHOWN: usize = 80;
+    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN)]);
+    let text = text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'");
+    if name.len() > SHOWN { format!("{text}...") } else { text }
+}
+
+/// A shape from a file for a message.
+pub(super) fn shown_shape(shape: &[u64]) -> Vec<u64> {
+    const SHOWN: usize = 8;
+    shape[..shape.len().min(SHOWN)].to_vec()
 }

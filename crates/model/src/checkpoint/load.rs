@@ -1,6 +1,7 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
+use super::fault::shown;
 use super::header::StoredType;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
@@ -171,7 +172,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
         if tied && name == "lm_head.weight" {
             notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
         } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
-            others.push(name);
+            others.push(shown(name.as_bytes()));
         }
     }
     if !others.is_empty() {

@@ -1,7 +1,9 @@
 //! Checkpoints in and out.
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
-//! `model.safetensors.index.json`, `tokenizer.json` and its companions. [`load`] reads one,
+//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files of
+//! `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is made
+//! of and can call nothing. [`load`] reads one,
 //! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
@@ -10,8 +12,8 @@
 //! `<site>.<parameter>` among the weights (low rank: `<site>.u` (out, r) and `<site>.v` (r, inp)).
 //!
 //! Nothing that a checkpoint says is trusted: sizes, offsets, names, types and numbers are checked
-//! and refused with a [`CheckpointError`] before they are used, and no file is ever executed or
-//! unpickled. Files must not be shortened while they are read, since they are mapped.
+//! and refused with a [`CheckpointError`] before they are used, and nothing in a file is ever
+//! executed. Files must not be shortened while they are read, since they are mapped.
 
 mod digest;
 mod error;
@@ -22,6 +24,7 @@ mod header;
 pub mod llama2c;
 mod load;
 mod native;
+mod pickle;
 mod safetensors;
 mod save;
 mod source;
@@ -29,6 +32,7 @@ mod tensor_file;
 mod verify;
 mod weights;
 mod writer;
+mod zip;
 
 pub use error::CheckpointError;
 pub use fault::FileFault;
@@ -36,8 +40,10 @@ pub use format::Format;
 pub use header::{Header, StoredType, TensorInfo};
 pub use load::{LoadedModel, load};
 pub use native::SCHEMA;
+pub use pickle::PickleFault;
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedFile, SavedModel, save};
 pub use source::Source;
 pub use tensor_file::{Tensor, TensorFile};
 pub use verify::{fixed_prompts, verify};
 pub use weights::Weights;
+pub use zip::ZipFault;

@@ -3,7 +3,7 @@
 //! Layout: the length `n` of the header (u64, little-endian), `n` bytes of JSON that maps names to
 //! `{dtype, shape, data_offsets}`, then the data, which the tensors tile without gap or overlap.
 
-use super::fault::FileFault;
+use super::fault::{FileFault, shown, shown_shape};
 use super::header::{Header, StoredType, TensorInfo};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -60,6 +60,14 @@ impl<'de> Deserialize<'de> for RawHeader {
     }
 }
 
+/// Whether a file begins with a length and an object.
+pub(super) fn looks_like(bytes: &[u8]) -> bool {
+    let start = bytes.split_first_chunk::<LENGTH_BYTES>();
+    start.is_some_and(|(length, rest)| {
+        u64::from_le_bytes(*length) <= MAX_HEADER_BYTES && rest.first() == Some(&b'{')
+    })
+}
+
 /// Reads and checks the header of a file of which `bytes` is the whole.
 pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
@@ -75,13 +83,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
     // `header <= left`, which is the length of a slice.
     let (json, data) = rest.split_at(header as usize);
     let raw: RawHeader = serde_json::from_slice(json)
-        .map_err(|error| FileFault::Header { reason: error.to_string() })?;
+        .map_err(|error| FileFault::Header { reason: shown(error.to_string().as_bytes()) })?;
     let base = LENGTH_BYTES + json.len();
     let mut tensors = BTreeMap::new();
     for (name, tensor) in raw.tensors {
         let info = check(&name, &tensor, base, data.len())?;
         if tensors.insert(name.clone(), info).is_some() {
-            return Err(FileFault::Duplicate { name });
+            return Err(FileFault::Duplicate { name: shown(name.as_bytes()) });
         }
     }
     check_tiling(&tensors, base, data.len())?;
@@ -90,23 +98,24 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
 
 /// Checks one entry by itself.
 fn check(name: &str, raw: &RawTensor, base: usize, data: usize) -> Result<TensorInfo, FileFault> {
+    let named = || shown(name.as_bytes());
     let dtype = StoredType::parse(&raw.dtype)
-        .ok_or_else(|| FileFault::UnknownType { name: name.into(), found: raw.dtype.clone() })?;
+        .ok_or_else(|| FileFault::UnknownType { name: named(), found: shown(raw.dtype.as_bytes()) })?;
     let (start, end) = raw.data_offsets;
     let found = end.checked_sub(start).ok_or_else(|| FileFault::Backwards {
-        name: name.into(),
+        name: named(),
         start,
         end,
     })?;
-    let overflow = || FileFault::ShapeOverflow { name: name.into(), shape: raw.shape.clone() };
+    let overflow = || FileFault::ShapeOverflow { name: named(), shape: shown_shape(&raw.shape) };
     let count = raw.shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
     let bits = count.and_then(|n| n.checked_mul(dtype.bits())).ok_or_else(overflow)?;
     let shape: Option<Vec<usize>> = raw.shape.iter().map(|&n| usize::try_from(n).ok()).collect();
     let shape = shape.ok_or_else(overflow)?;
     if !bits.is_multiple_of(8) || bits / 8 != found {
         return Err(FileFault::WrongSize {
-            name: name.into(),
-            shape: raw.shape.clone(),
+            name: named(),
+            shape: shown_shape(&raw.shape),
             dtype: dtype.name(),
             expected: bits.div_ceil(8),
             found,
@@ -134,13 +143,14 @@ fn check_tiling(
     for (name, bytes) in order {
         if bytes.start < covered {
             let at = (bytes.start - base) as u64;
-            return Err(FileFault::Overlap { first: last.into(), second: name.clone(), at });
+            let [first, second] = [last, name].map(|name| shown(name.as_bytes()));
+            return Err(FileFault::Overlap { first, second, at });
         }
         if bytes.start > covered {
             return Err(FileFault::Gap {
                 start: (covered - base) as u64,
                 end: (bytes.start - base) as u64,
-                before: name.clone(),
+                before: shown(name.as_bytes()),
             });
         }
         (covered, last) = (bytes.end, name);

@@ -1,6 +1,7 @@
 //! The weight files of a checkpoint as one set of tensors.
 
 use super::error::CheckpointError;
+use super::fault::shown;
 use super::header::TensorInfo;
 use super::source::read_object;
 use super::tensor_file::{Tensor, TensorFile};
@@ -80,7 +81,7 @@ impl Weights {
                 return Err(CheckpointError::MissingShard {
                     index: index.into(),
                     shard,
-                    tensor: names[0].clone(),
+                    tensor: shown(names[0].as_bytes()),
                     others: names.len() - 1,
                 });
             }
@@ -89,7 +90,7 @@ impl Weights {
                 return Err(CheckpointError::NotInShard {
                     index: index.into(),
                     shard,
-                    tensor: name.clone(),
+                    tensor: shown(name.as_bytes()),
                 });
             }
             place.extend(names.into_iter().map(|name| (name, files.len())));
@@ -191,6 +192,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
     let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, shard) in map {
         let Value::String(shard) = shard else {
+            let (shard, name) = (shard.to_string(), shown(name.as_bytes()));
+            let shard = shown(shard.as_bytes());
             return Err(wrong(format!("weight_map gives {shard} for tensor {name}")));
         };
         let mut parts = Path::new(shard).components();
@@ -198,8 +201,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
         if !plain || parts.next().is_some() || shard.contains(['\\', '\0']) {
             return Err(CheckpointError::ShardPath {
                 index: index.into(),
-                shard: shard.clone(),
-                tensor: name.clone(),
+                shard: shown(shard.as_bytes()),
+                tensor: shown(name.as_bytes()),
             });
         }
         shards.entry(shard.clone()).or_default().push(name.clone());
