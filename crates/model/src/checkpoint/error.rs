@@ -193,6 +193,14 @@ pub enum CheckpointError {
         /// What happened.
         source: ModelError,
     },
+    /// Tensors without a model that cannot be imported.
+    #[error("{} {reason}", path.display())]
+    Dump {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was expected and found.
+        reason: String,
+    },
     /// A llama2.c file that is none.
     #[error("{}: {reason}", path.display())]
     Llama2c {

@@ -4,7 +4,8 @@
 //! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files of
 //! `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is made
 //! of and can call nothing. [`load`] reads one,
-//! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file.
+//! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file. [`dump`] makes a folder of
+//! weights of files that hold one tensor each.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
 //! operator must be linear. The **native** form holds operators by their parameters: `config.json`
@@ -16,6 +17,7 @@
 //! executed. Files must not be shortened while they are read, since they are mapped.
 
 mod digest;
+pub mod dump;
 mod error;
 mod fault;
 mod format;
