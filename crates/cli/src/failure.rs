@@ -213,6 +213,7 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::NotADirectory { .. }
             | CheckpointError::NoWeights { .. }
             | CheckpointError::Malformed { .. }
+            | CheckpointError::Dump { .. }
             | CheckpointError::Json { .. }
             | CheckpointError::MissingShard { .. }
             | CheckpointError::NotInShard { .. }

@@ -2,8 +2,10 @@
 
 mod checkpoint_bad_input;
 mod checkpoint_common;
+mod checkpoint_dump;
 mod checkpoint_io;
 mod checkpoint_llama2c;
+mod checkpoint_pickles;
 mod reference;
 mod tiny;
 mod transformer_gradients;

@@ -1,6 +1,7 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
+use super::fault::shown;
 use super::header::StoredType;
 use super::native::{self, Headers};
 use super::sentence::Sentence;
@@ -65,7 +66,8 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
-    let mut notes = unused_notes(&weights, &used, tied);
+    let mut notes: Vec<String> = weights.notes().collect();
+    notes.extend(unused_notes(&weights, &used, tied));
     if tokenizer.is_none() {
         notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
     }
@@ -134,7 +136,7 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         let stored = self.stored(name);
-        let tensor = self.weights.file_of(&stored, shape)?.read(&stored, shape)?;
+        let tensor = self.weights.read(&stored, shape)?;
         let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
         self.used.insert(stored, entry);
         Ok(tensor.values)
@@ -219,7 +221,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
         if tied && name == "lm_head.weight" {
             notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
         } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
-            others.push(name);
+            others.push(shown(name.as_bytes()));
         }
     }
     if !others.is_empty() {

@@ -121,7 +121,7 @@ pub fn save(
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
     }
-    let mut writer = DirWriter { target, files: Vec::new() };
+    let mut writer = DirWriter::new(target);
     writer.text(CONFIG, pretty(&plan.config(source, &options.metadata)).as_bytes())?;
     for (name, bytes) in &source.companions {
         writer.text(name, bytes)?;
@@ -145,19 +145,28 @@ fn pretty(value: &Value) -> String {
 }
 
 /// A directory in the making and what is in it so far.
-struct DirWriter {
+pub(super) struct DirWriter {
     target: AtomicDir,
     files: Vec<SavedFile>,
 }
 
 impl DirWriter {
+    pub(super) fn new(target: AtomicDir) -> Self {
+        Self { target, files: Vec::new() }
+    }
+
+    /// Puts the directory into its place.
+    pub(super) fn commit(self) -> Result<(), CheckpointError> {
+        Ok(self.target.commit()?)
+    }
+
     /// Writes a file in one go.
     fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
         self.stream(name, |out| Ok(out.write_all(bytes)?))
     }
 
     /// Writes a file piece by piece.
-    fn stream(
+    pub(super) fn stream(
         &mut self,
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> Result<(), WriteError>,
@@ -183,7 +192,7 @@ impl DirWriter {
     }
 
     /// Writes the list of hashes, in the form that `sha256sum --check` reads.
-    fn checksums(&mut self) -> Result<(), CheckpointError> {
+    pub(super) fn checksums(&mut self) -> Result<(), CheckpointError> {
         let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
         let list: String = self.files.iter().map(line).collect();
         self.target.write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;

@@ -1,14 +1,16 @@
-//! Reading safetensors files through a memory map.
+//! Reading weight files of any format through a memory map.
 //!
 //! A tensor is decoded piece by piece, and the pages of a piece are given back when it is done, so
 //! that resident memory is the `f32` result and one piece. Each block of a piece is decoded, checked
 //! and hashed in one pass while it is in cache.
 
-use super::error::{CheckpointError, FileFault};
-use super::header::{self, Header, StoredType, TensorInfo};
+use super::digest::{self, Digest};
+use super::error::CheckpointError;
+use super::fault::FileFault;
+use super::format::Format;
+use super::header::{Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{MappedFile, parallel};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,9 +21,9 @@ const BLOCK: usize = 1 << 18;
 /// Blocks between two releases of pages.
 const BLOCKS_OF_PIECE: usize = 32;
 
-/// An open safetensors file with a checked header.
+/// An open weight file with a checked header.
 #[derive(Debug)]
-pub struct SafetensorsFile {
+pub struct TensorFile {
     path: PathBuf,
     map: MappedFile,
     header: Header,
@@ -34,20 +36,20 @@ pub struct Tensor {
     pub values: Vec<f32>,
     /// How they were stored.
     pub dtype: DType,
-    /// SHA-256 over the SHA-256 of each block of 2^18 stored numbers: names the contents and can be
-    /// computed by many threads.
+    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however they
+    /// lie in the file, and can be computed by many threads.
     pub digest: [u8; 32],
 }
 
-impl SafetensorsFile {
-    /// Opens a file and checks its whole header.
+impl TensorFile {
+    /// Opens a file of any format that is read, and checks its whole header.
     ///
     /// # Errors
     /// [`CheckpointError::Read`] or [`CheckpointError::Malformed`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
         let malformed = |fault: FileFault| CheckpointError::Malformed { path: path.into(), fault };
-        let header = header::parse(map.bytes()).map_err(malformed)?;
+        let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;
         Ok(Self { path: path.into(), map, header })
     }
 
@@ -69,32 +71,43 @@ impl SafetensorsFile {
         &self.header.metadata
     }
 
+    /// What a reader should know about how the file was read.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.header.notes
+    }
+
     /// Reads a tensor of floating-point numbers.
     ///
     /// # Errors
     /// [`CheckpointError`] if it is absent, of another shape, of another type or not finite.
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
         let info = self.find(name, shape)?;
-        let expected = "F32, F16, BF16 or F64";
-        let dtype = info.dtype.float().ok_or_else(|| self.wrong_type(name, info, expected))?;
-        let bytes = &self.map.bytes()[info.bytes.clone()];
-        let mut values = vec![0.0f32; bytes.len() / dtype.size()];
-        let mut hash = Sha256::new();
+        let dtype = self.float(name, info)?;
+        let mut values = vec![0.0f32; shape.iter().product()];
+        let mut blocks_digest = Digest::default();
         let piece = BLOCK * BLOCKS_OF_PIECE;
         for (index, out) in values.chunks_mut(piece).enumerate() {
-            let start = index * piece * dtype.size();
-            let stored = &bytes[start..start + out.len() * dtype.size()];
-            for (block, (digest, bad)) in decode_piece(dtype, stored, out).into_iter().enumerate() {
+            let start = index * piece;
+            let blocks = out.chunks_mut(BLOCK).collect();
+            let done = parallel::map(blocks, |block, out: &mut [f32]| {
+                let first = start + block * BLOCK;
+                let stored = info.stored(self.map.bytes(), first..first + out.len());
+                dtype.decode_into(&stored, out);
+                (digest::of(&stored), has_non_finite(out))
+            });
+            let numbers = start..start + out.len();
+            for (block, (digest, bad)) in done.into_iter().enumerate() {
                 if bad {
-                    let from = (index * BLOCKS_OF_PIECE + block) * BLOCK;
-                    return Err(self.non_finite(name, &values, from));
+                    return Err(self.non_finite(name, &values, start + block * BLOCK));
                 }
-                hash.update(digest);
+                blocks_digest.add(&digest);
             }
-            let from = info.bytes.start + start;
-            self.map.release(from..from + stored.len());
+            self.release(info, dtype.size(), numbers);
         }
-        Ok(Tensor { values, dtype, digest: hash.finalize().into() })
+        // The numbers of a tensor that lies across its rows come from all over its range.
+        self.map.release(info.bytes.clone());
+        Ok(Tensor { values, dtype, digest: blocks_digest.finish() })
     }
 
     /// Reads some rows of a matrix of floating-point numbers.
@@ -111,20 +124,18 @@ impl SafetensorsFile {
         rows: Range<usize>,
     ) -> Result<Vec<f32>, CheckpointError> {
         let info = self.find(name, &shape)?;
-        let expected = "F32, F16, BF16 or F64";
-        let dtype = info.dtype.float().ok_or_else(|| self.wrong_type(name, info, expected))?;
-        let size = shape[1] * dtype.size();
-        let range = info.bytes.start + rows.start * size..info.bytes.start + rows.end * size;
+        let dtype = self.float(name, info)?;
         assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
-        let mut values = vec![0.0f32; rows.len() * shape[1]];
-        dtype.decode_into(&self.map.bytes()[range.clone()], &mut values);
-        self.map.release(range);
+        let numbers = rows.start * shape[1]..rows.end * shape[1];
+        let mut values = vec![0.0f32; numbers.len()];
+        dtype.decode_into(&info.stored(self.map.bytes(), numbers.clone()), &mut values);
+        self.release(info, dtype.size(), numbers.clone());
         match values.iter().position(|value| !value.is_finite()) {
             None => Ok(values),
             Some(at) => Err(CheckpointError::NonFinite {
                 path: self.path.clone(),
                 name: name.into(),
-                index: rows.start * shape[1] + at,
+                index: numbers.start + at,
                 value: values[at],
             }),
         }
@@ -141,9 +152,17 @@ impl SafetensorsFile {
         if info.dtype != StoredType::U32 {
             return Err(self.wrong_type(name, info, "U32"));
         }
-        let bytes = &self.map.bytes()[info.bytes.clone()];
+        let bytes = info.stored(self.map.bytes(), 0..length);
         let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
-        Ok((values, Sha256::digest(bytes).into()))
+        Ok((values, digest::of(&bytes)))
+    }
+
+    /// Gives back the pages of some numbers, where they lie side by side.
+    fn release(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) {
+        if info.strides.is_none() {
+            let start = info.bytes.start;
+            self.map.release(start + numbers.start * size..start + numbers.end * size);
+        }
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, CheckpointError> {
@@ -164,6 +183,12 @@ impl SafetensorsFile {
         Ok(info)
     }
 
+    /// The type of a tensor that weights can have.
+    fn float(&self, name: &str, info: &TensorInfo) -> Result<DType, CheckpointError> {
+        let wrong = || self.wrong_type(name, info, "F32, F16, BF16 or F64");
+        info.dtype.float().ok_or_else(wrong)
+    }
+
     fn wrong_type(&self, name: &str, info: &TensorInfo, expected: &'static str) -> CheckpointError {
         CheckpointError::TensorType {
             path: self.path.clone(),
@@ -178,14 +203,4 @@ impl SafetensorsFile {
         let (index, &value) = found.unwrap_or((from, &f32::NAN));
         CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
     }
-}
-
-/// Decodes a piece in parallel; for each block its digest and whether it holds a number that is not
-/// finite.
-fn decode_piece(dtype: DType, stored: &[u8], out: &mut [f32]) -> Vec<([u8; 32], bool)> {
-    let blocks = out.chunks_mut(BLOCK).zip(stored.chunks(BLOCK * dtype.size())).collect();
-    parallel::map(blocks, |_, (out, stored): (&mut [f32], &[u8])| {
-        dtype.decode_into(stored, out);
-        (Sha256::digest(stored).into(), has_non_finite(out))
-    })
 }

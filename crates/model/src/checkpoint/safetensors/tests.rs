@@ -1,5 +1,6 @@
 use super::*;
 use linwright_tensor::RngKey;
+use linwright_tensor::dtype::DType;
 use safetensors::SafeTensors;
 
 fn file(header: &str, data: usize) -> Vec<u8> {
