@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let asks = !matches!(
         cli.command,
-        Some(Command::Inspect(_) | Command::Report(_) | Command::Import(_) | Command::Ls(_))
+        Some(Command::Report(_) | Command::Import(_) | Command::Ls(_))
     );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));

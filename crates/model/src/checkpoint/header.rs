@@ -33,7 +33,9 @@ macro_rules! stored_types {
                 match self { $(Self::$name => $text,)* }
             }
 
-            fn parse(text: &str) -> Option<Self> {
+            /// The type of this name.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
 

@@ -33,3 +33,4 @@ pub use safetensors_file::{SafetensorsFile, Tensor};
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedFile, SavedModel, save};
 pub use source::Source;
 pub use verify::{fixed_prompts, verify};
+pub use weights::weight_files;

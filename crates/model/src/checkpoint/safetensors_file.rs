@@ -9,6 +9,7 @@ use super::header::{self, Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{MappedFile, parallel};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -144,6 +145,21 @@ impl SafetensorsFile {
         let bytes = &self.map.bytes()[info.bytes.clone()];
         let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
         Ok((values, Sha256::digest(bytes).into()))
+    }
+
+    /// Stored bytes of a tensor of any type, as they are: a part of its bytes in row-major order.
+    ///
+    /// # Panics
+    /// If the tensor has no such bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn stored(&self, info: &TensorInfo, part: Range<usize>) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.map.bytes()[info.bytes.clone()][part])
+    }
+
+    /// Gives back the memory of bytes that [`Self::stored`] showed.
+    pub fn release(&self, info: &TensorInfo, part: Range<usize>) {
+        self.map.release(info.bytes.start + part.start..info.bytes.start + part.end);
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, CheckpointError> {
