@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 /// Columns of text.
 const WIDTH: usize = 100;
+/// Letters of a name among findings.
+const NAME: usize = 48;
 /// Lines of a list of findings at most; the rest are counted.
 const FINDINGS: usize = 12;
 
@@ -219,12 +221,14 @@ fn spectra(found: &Inspection, by: By) -> Option<Table> {
         ("95 %", true),
         ("99 %", true),
         ("even", true),
-        ("noise<", true),
+        (">noise", true),
         ("alpha", true),
         ("Vendi", true),
         ("cond.", true),
     ];
-    let rank = |value: f64| significant(value, 3);
+    let rank = |value: f64| {
+        if value.fract() == 0.0 { count(value) } else { significant(value, 3) }
+    };
     let maybe = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rank);
     let rows = lines.into_iter().map(|(name, f)| {
         let numbers = [
@@ -255,11 +259,12 @@ fn condition(value: f64) -> String {
 
 /// What a reader should look at: numbers that are none, rows that say nothing, copies.
 fn findings(found: &Inspection) -> Vec<String> {
+    let name = |name: &str| shortened(name, NAME);
     let mut lines = Vec::new();
     for tensor in &found.tensors {
         if let Some(values) = tensor.values.filter(|v| v.nan + v.infinite > 0) {
             let (nan, infinite) = (count(values.nan as f64), count(values.infinite as f64));
-            lines.push(format!("not finite: {} has {nan} NaN, {infinite} infinite", tensor.name));
+            lines.push(format!("not finite: {}: {nan} NaN, {infinite} infinite", name(&tensor.name)));
         }
     }
     let broken = lines.len();
@@ -267,13 +272,16 @@ fn findings(found: &Inspection) -> Vec<String> {
         if let Some(rows) = tensor.rows.filter(|rows| rows.zero + rows.constant > 0) {
             let (zero, constant) = (count(rows.zero as f64), count(rows.constant as f64));
             let all = count(tensor.shape[0] as f64);
-            let name = &tensor.name;
-            lines.push(format!("rows: of {all} in {name}, {zero} are zero, {constant} constant"));
+            let name = name(&tensor.name);
+            lines.push(format!("rows: {name}: of {all}, {zero} are zero, {constant} constant"));
         }
     }
     for same in &found.duplicates {
-        let others = same.names[1..].join(", ");
-        lines.push(format!("the same: {} = {others} ({} each)", same.names[0], bytes(same.bytes)));
+        let (first, size) = (name(&same.names[0]), bytes(same.bytes));
+        lines.push(match &same.names[1..] {
+            [one] => format!("the same: {first} = {} ({size})", shortened(one, NAME - 16)),
+            more => format!("the same: {first} and {} others ({size} each)", more.len()),
+        });
     }
     // Broken numbers are never left out.
     let most = FINDINGS.max(broken);
@@ -357,7 +365,7 @@ pub(super) mod tests {
             for said in [
                 "2 tensors, 2,400 parameters, 4.8 kB in 1 file",
                 "1 NaN",
-                "1 are zero",
+                "of 3, 1 are zero",
                 "a = b",
                 "note: a word",
                 "1.31",

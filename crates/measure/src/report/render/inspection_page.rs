@@ -310,7 +310,7 @@ mod tests {
         }
         assert!(!page.contains("<b>") && page.contains("model&lt;b&gt;"));
         let namespace = page.replace("http://www.w3.org/2000/svg", "");
-        assert!(!namespace.contains("http") && !page.contains("<script"));
+        assert!(!namespace.contains("://") && !page.contains("<script"));
         let rows = page.matches("<tr>").count();
         assert_eq!(rows, page.matches("</tr>").count());
         assert_eq!(cells(&example().tensors[0]).len(), COLUMNS.len());
