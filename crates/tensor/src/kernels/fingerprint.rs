@@ -4,7 +4,7 @@
 //! somebody who wants to can make two contents with one. It finds candidates, which are then compared
 //! byte by byte.
 //!
-//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then turn and multiply by
+//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then shift and multiply by
 //! an odd number. Each step is one to one in the lane, so that two contents that differ in one
 //! word end in different lanes. The lanes and the length are then mixed in order.
 
@@ -45,6 +45,14 @@ fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
+/// A lane after one more word. The shift comes first: of a product alone, a change in the highest bit
+/// would stay there, where the next word can undo it.
+#[inline(always)]
+fn step(lane: u64, word: u64) -> u64 {
+    let mixed = lane ^ word;
+    (mixed ^ (mixed >> 29)).wrapping_mul(GOLDEN)
+}
+
 vectorised! {
     fn lanes<const FUSED: bool>(bytes: &[u8]) -> [u64; LANES] {
         let mut lanes: [u64; LANES] = std::array::from_fn(|lane| ROOT.wrapping_mul(lane as u64 + 1));
@@ -52,14 +60,13 @@ vectorised! {
         for round in rounds {
             let words = round.as_chunks::<8>().0;
             for lane in 0..LANES {
-                let word = u64::from_le_bytes(words[lane]);
-                lanes[lane] = (lanes[lane] ^ word).rotate_left(27).wrapping_mul(GOLDEN);
+                lanes[lane] = step(lanes[lane], u64::from_le_bytes(words[lane]));
             }
         }
         let mut last = [0; ROUND];
         last[..rest.len()].copy_from_slice(rest);
         for (lane, word) in lanes.iter_mut().zip(last.as_chunks::<8>().0) {
-            *lane = (*lane ^ u64::from_le_bytes(*word)).rotate_left(27).wrapping_mul(GOLDEN);
+            *lane = step(*lane, u64::from_le_bytes(*word));
         }
         lanes
     }
