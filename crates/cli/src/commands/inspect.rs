@@ -78,7 +78,11 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         write_atomic(page, render::inspection_page(&found)?.as_bytes())?;
         console.note(&format!("wrote {}", page.display()));
     }
-    if shared.json { print_json(&found) } else { print(render::inspection(&found, args.by).trim_end()) }
+    if shared.json {
+        print_json(&found)
+    } else {
+        print(render::inspection(&found, args.by).trim_end())
+    }
 }
 
 fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspection, Failure> {
@@ -91,7 +95,9 @@ fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspect
 /// The type of a name in small letters or capitals.
 fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
     StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
-        Failure::usage(format!("--dtype {name:?}: expected a storage type such as f32, f16, bf16 or i8"))
+        Failure::usage(format!(
+            "--dtype {name:?}: expected a storage type such as f32, f16, bf16 or i8"
+        ))
     })
 }
 

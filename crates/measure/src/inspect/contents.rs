@@ -59,7 +59,8 @@ pub(super) fn look(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<
         let blocks: Vec<usize> = (0..bytes.len()).step_by(BLOCK).collect();
         let found = parallel::map(blocks, |_, from| {
             let block = from..bytes.len().min(from + BLOCK);
-            let values = float.map_or_else(Statistics::default, |t| values_of(t, &bytes[block.clone()]));
+            let values =
+                float.map_or_else(Statistics::default, |t| values_of(t, &bytes[block.clone()]));
             let print = fingerprint(&bytes[block.clone()]);
             (values, print, rows.map_or_else(RowCounts::default, |rows| rows.count(bytes, block)))
         });
@@ -89,7 +90,11 @@ impl Rows {
     fn of(tensor: &Stored<'_>) -> Option<Self> {
         let (count, bytes) = (tensor.count(), tensor.bytes());
         let rows = *tensor.shape().first()?;
-        if tensor.shape().len() < 2 || count == 0 || count / rows < 2 || !bytes.is_multiple_of(count) {
+        if tensor.shape().len() < 2
+            || count == 0
+            || count / rows < 2
+            || !bytes.is_multiple_of(count)
+        {
             return None;
         }
         let signed_zero = tensor.dtype().float().is_some();

@@ -2,7 +2,9 @@
 
 use super::contents::{Contents, look};
 use super::duplicates::first_alike;
-use super::record::{Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueFigures, WeightFile};
+use super::record::{
+    Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueFigures, WeightFile,
+};
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
 use crate::bench::Hooks;
@@ -71,8 +73,7 @@ pub fn run(
     }
     let contents = read_all(&tensors, hooks)?;
     let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
-    let first =
-        first_alike(&tensors, &prints, hooks.cancelled).ok_or(InspectError::Interrupted)?;
+    let first = first_alike(&tensors, &prints, hooks.cancelled).ok_or(InspectError::Interrupted)?;
     let mut notes = Vec::new();
     let mut spectra: Vec<Result<Figures, Option<String>>> = vec![Err(None); tensors.len()];
     if options.spectra {
@@ -113,10 +114,7 @@ pub fn run(
     })
 }
 
-fn read_all(
-    tensors: &[Stored<'_>],
-    hooks: &mut Hooks<'_>,
-) -> Result<Vec<Contents>, InspectError> {
+fn read_all(tensors: &[Stored<'_>], hooks: &mut Hooks<'_>) -> Result<Vec<Contents>, InspectError> {
     (hooks.stage)("reading");
     let total = tensors.iter().map(|tensor| tensor.bytes() as u64).sum();
     let mut done = 0;

@@ -177,9 +177,8 @@ fn the_cache_gives_the_same_figures_and_its_damage_is_told() {
     write(&path, &[random("w", [20, 30], 1), random("v", [30, 20], 2)]);
     let plain = inspect(&path, &with_spectra(None)).unwrap();
     let first = inspect(&path, &with_spectra(Some(&cache))).unwrap();
-    let entries = || -> Vec<_> {
-        fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
+    let entries =
+        || -> Vec<_> { fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect() };
     assert_eq!(entries().len(), 2);
     assert_eq!((&first, &inspect(&path, &with_spectra(Some(&cache))).unwrap()), (&plain, &plain));
     fs::write(&entries()[0], "damaged").unwrap();

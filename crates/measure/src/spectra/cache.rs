@@ -108,7 +108,11 @@ impl SpectrumCache {
     /// If the spectrum is of another shape than the key says.
     pub fn store(&self, key: &CacheKey, spectrum: &Spectrum) -> Result<(), OutputError> {
         let shape = (spectrum.rows, spectrum.cols, spectrum.singular_values.len());
-        assert_eq!(shape, (key.rows, key.cols, key.rows.min(key.cols)), "spectrum of another shape");
+        assert_eq!(
+            shape,
+            (key.rows, key.cols, key.rows.min(key.cols)),
+            "spectrum of another shape"
+        );
         write_atomic(&self.dir.join(key.file_name()), &encode(spectrum))
     }
 }

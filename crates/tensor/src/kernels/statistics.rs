@@ -158,8 +158,7 @@ vectorised! {
 
 /// The slow way, for the few blocks that hold numbers that are none.
 fn with_gaps(values: &[f32], pivot: f32) -> Statistics {
-    let mut parts =
-        Parts { count: 0, sum: 0.0, squares: 0.0, min: pivot, max: pivot, bad: true };
+    let mut parts = Parts { count: 0, sum: 0.0, squares: 0.0, min: pivot, max: pivot, bad: true };
     let (mut nan, mut infinite) = (0, 0);
     for value in values {
         if value.is_nan() {

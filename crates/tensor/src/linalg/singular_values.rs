@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn repeated_values_are_found_as_often_as_they_are_there() {
         // A block that is four times an orthogonal matrix, and one that is zero.
-        let reflection = |n: usize, i: usize, j: usize| {
-            4.0 * (if i == j { 1.0 } else { 0.0 } - 2.0 / n as f32)
-        };
-        let a = Mat::from_fn(80, 80, |i, j| if i < 64 && j < 64 { reflection(64, i, j) } else { 0.0 });
+        let reflection =
+            |n: usize, i: usize, j: usize| 4.0 * (if i == j { 1.0 } else { 0.0 } - 2.0 / n as f32);
+        let a =
+            Mat::from_fn(80, 80, |i, j| if i < 64 && j < 64 { reflection(64, i, j) } else { 0.0 });
         let found = singular_values(a.view()).unwrap();
         assert!(found[..64].iter().all(|value| (value - 4.0).abs() < 1e-6), "{found:?}");
         assert!(found[64..].iter().all(|&value| value < 4.0 * RESOLUTION), "{found:?}");

@@ -116,18 +116,14 @@ fn shape_text(shape: Option<&[usize]>) -> String {
     match shape {
         None => "various".to_owned(),
         Some([]) => "one number".to_owned(),
-        Some(extents) => {
-            extents.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ")
-        }
+        Some(extents) => extents.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x "),
     }
 }
 
 fn value_cells(values: Option<ValueFigures>) -> [String; 3] {
     match values {
         None => ["", "", ""].map(str::to_owned),
-        Some(values) => {
-            [values.mean, values.std, f64::from(values.abs_max)].map(scientific)
-        }
+        Some(values) => [values.mean, values.std, f64::from(values.abs_max)].map(scientific),
     }
 }
 
@@ -264,7 +260,10 @@ fn findings(found: &Inspection) -> Vec<String> {
     for tensor in &found.tensors {
         if let Some(values) = tensor.values.filter(|v| v.nan + v.infinite > 0) {
             let (nan, infinite) = (count(values.nan as f64), count(values.infinite as f64));
-            lines.push(format!("not finite: {}: {nan} NaN, {infinite} infinite", name(&tensor.name)));
+            lines.push(format!(
+                "not finite: {}: {nan} NaN, {infinite} infinite",
+                name(&tensor.name)
+            ));
         }
     }
     let broken = lines.len();
@@ -302,10 +301,11 @@ pub(super) mod tests {
     /// Two layers of a matrix with long names, one of them damaged.
     pub(in crate::report::render) fn example() -> Inspection {
         let values = vec![4.0, 2.0, 1.0];
-        let spectrum =
-            Spectrum { rows: 3, cols: 400, singular_values: values, vendi_score: 2.25 };
+        let spectrum = Spectrum { rows: 3, cols: 400, singular_values: values, vendi_score: 2.25 };
         let tensor = |layer: usize| TensorRecord {
-            name: format!("model<b>.language_model.layers.{layer}.self_attention.query_key_value.w"),
+            name: format!(
+                "model<b>.language_model.layers.{layer}.self_attention.query_key_value.w"
+            ),
             group: "model<b>.language_model.layers.*.self_attention.query_key_value.w".into(),
             layer: Some(layer),
             file: 0,

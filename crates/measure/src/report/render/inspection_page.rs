@@ -141,7 +141,8 @@ fn heat_map(page: &mut String, matrices: &Matrices<'_>, map: &HeatMap) {
         let cells = rows.iter().flat_map(|name| matrices.layers.iter().map(move |l| (*name, *l)));
         cells.filter_map(|(name, layer)| value(name, layer)).map(scaled)
     };
-    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let (low, high) =
+        (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
     if rows.is_empty() {
         return;
     }
