@@ -5,6 +5,7 @@ use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
 use linwright::measure::data::DataError;
 use linwright::measure::evaluate::EvaluationError;
+use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::tokenizer::TokenizerError;
@@ -244,6 +245,21 @@ impl From<OutputError> for Failure {
             OutputError::NoParent { .. } | OutputError::NoName { .. } | OutputError::Io { .. } => {
                 Self::general(message)
             }
+        }
+    }
+}
+
+impl From<InspectError> for Failure {
+    fn from(error: InspectError) -> Self {
+        let message = error.to_string();
+        match error {
+            InspectError::Checkpoint(error) => error.into(),
+            InspectError::Cache(error) => Self { message, ..Self::from(error) }
+                .hint("choose another directory with --cache, or none with --no-cache"),
+            InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
+                Self::usage(message)
+            }
+            InspectError::Interrupted => Self::new(Kind::Interrupted, message),
         }
     }
 }

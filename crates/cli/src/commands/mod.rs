@@ -10,6 +10,7 @@ pub(crate) mod main_job;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;
+mod slots;
 pub(crate) mod train_lm;
 
 use crate::failure::Failure;

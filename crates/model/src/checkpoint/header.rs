@@ -21,11 +21,15 @@ macro_rules! stored_types {
                 match self { $(Self::$name => $text,)* }
             }
 
-            pub(super) fn parse(text: &str) -> Option<Self> {
+            /// The type of this name.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
 
-            pub(super) fn bits(self) -> u64 {
+            /// Bits of one number.
+            #[must_use]
+            pub fn bits(self) -> u64 {
                 match self { $(Self::$name => $bits,)* }
             }
         }

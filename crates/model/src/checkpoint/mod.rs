@@ -50,4 +50,5 @@ pub use source::Source;
 pub use tensor_file::{Tensor, TensorFile};
 pub use verify::{fixed_prompts, verify};
 pub use weights::Weights;
+pub use weights::weight_files;
 pub use zip::ZipFault;

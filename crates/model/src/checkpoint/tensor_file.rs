@@ -11,6 +11,7 @@ use super::format::Format;
 use super::header::{Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{MappedFile, parallel};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -155,6 +156,33 @@ impl TensorFile {
         let bytes = info.stored(self.map.bytes(), 0..length);
         let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
         Ok((values, digest::of(&bytes)))
+    }
+
+    /// Stored bytes of some numbers of a tensor of any type, as they are, in row-major order.
+    ///
+    /// # Panics
+    /// If the tensor has no such numbers.
+    #[must_use]
+    #[track_caller]
+    pub fn stored(&self, info: &TensorInfo, numbers: Range<usize>) -> Cow<'_, [u8]> {
+        info.stored(self.map.bytes(), numbers)
+    }
+
+    /// Some bytes of a tensor as they lie in the file, counted from its first.
+    ///
+    /// # Panics
+    /// If the tensor has no such bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn raw(&self, info: &TensorInfo, part: Range<usize>) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.map.bytes()[info.bytes.clone()][part])
+    }
+
+    /// Gives back the memory of bytes of a tensor, counted from its first.
+    pub fn release_bytes(&self, info: &TensorInfo, part: Range<usize>) {
+        if info.strides.is_none() {
+            self.map.release(info.bytes.start + part.start..info.bytes.start + part.end);
+        }
     }
 
     /// Gives back the pages of some numbers, where they lie side by side.

@@ -181,6 +181,33 @@ impl Weights {
     }
 }
 
+/// The weight files of a path: a file, the files of a model, or else all safetensors files of a
+/// directory in the order of their names. No configuration is needed.
+///
+/// # Errors
+/// [`CheckpointError`] saying which file is wrong and how.
+pub fn weight_files(path: &Path) -> Result<Vec<TensorFile>, CheckpointError> {
+    if !path.metadata().map_err(CheckpointError::read(path))?.is_dir() {
+        return Ok(vec![TensorFile::open(path)?]);
+    }
+    let nothing = match Weights::open(path) {
+        Err(error @ CheckpointError::NoWeights { .. }) => error,
+        opened => return Ok(opened?.files),
+    };
+    let mut paths = Vec::new();
+    for entry in path.read_dir().map_err(CheckpointError::read(path))? {
+        let file = entry.map_err(CheckpointError::read(path))?.path();
+        if file.extension().is_some_and(|end| end == "safetensors") {
+            paths.push(file);
+        }
+    }
+    if paths.is_empty() {
+        return Err(nothing);
+    }
+    paths.sort();
+    paths.iter().map(|path| TensorFile::open(path)).collect()
+}
+
 /// The shards of an index with the tensors of each, checked to be plain file names.
 fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointError> {
     let object = read_object(index)?;
