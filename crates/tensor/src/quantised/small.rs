@@ -38,9 +38,9 @@ pub(super) fn q4_1(block: &[u8; 20], out: &mut [f32; SMALL]) {
 fn five_bits(fifth: [u8; 4], qs: &[u8; HALF]) -> [i32; SMALL] {
     let fifth = u32::from_le_bytes(fifth);
     let mut all = [0; SMALL];
-    for i in 0..SMALL {
-        let low = if i < HALF { qs[i % HALF] & 15 } else { qs[i % HALF] >> 4 };
-        all[i] = i32::from(low) | ((fifth >> i & 1) << 4).cast_signed();
+    for (i, &q) in qs.iter().enumerate() {
+        all[i] = i32::from(q & 15) | ((fifth >> i & 1) << 4).cast_signed();
+        all[i + HALF] = i32::from(q >> 4) | ((fifth >> (i + HALF) & 1) << 4).cast_signed();
     }
     all
 }
