@@ -1,6 +1,7 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
 use super::fault::FileFault;
+use super::gguf::GgufFault;
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
@@ -192,6 +193,14 @@ pub enum CheckpointError {
         path: PathBuf,
         /// What happened.
         source: ModelError,
+    },
+    /// A GGUF file that is none, or of a model that is not known.
+    #[error("{}: {fault}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: GgufFault,
     },
     /// A llama2.c file that is none.
     #[error("{}: {reason}", path.display())]

@@ -14,9 +14,13 @@
 //! unpickled. Files must not be shortened while they are read, since they are mapped.
 
 mod error;
+<<<<<<< HEAD
 mod fault;
 mod format;
 mod gather;
+=======
+pub mod gguf;
+>>>>>>> bc07d21 (model: models from GGUF files)
 mod header;
 pub mod llama2c;
 mod load;

@@ -35,19 +35,19 @@ macro_rules! types {
 
             /// The name in messages: that of the format.
             #[must_use]
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
             /// Numbers of a block.
             #[must_use]
-            pub fn block_numbers(self) -> usize {
+            pub const fn block_numbers(self) -> usize {
                 match self { $(Self::$name => $numbers,)* }
             }
 
             /// Bytes of a block.
             #[must_use]
-            pub fn block_bytes(self) -> usize {
+            pub const fn block_bytes(self) -> usize {
                 match self { $(Self::$name => $bytes,)* }
             }
 
