@@ -2,6 +2,7 @@
 
 mod checkpoint_bad_input;
 mod checkpoint_common;
+mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
 mod decoder_gradients;

@@ -1,6 +1,7 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
+use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
@@ -38,12 +39,15 @@ pub struct LoadedModel {
     pub notes: Vec<String>,
 }
 
-/// Loads the model of a directory in dense or native form. Memory: the weights in `f32`, and little
-/// else.
+/// Loads the model of a directory in dense or native form, or that of a GGUF file. Memory: the weights
+/// in `f32`, and little else.
 ///
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
 pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
+    if gguf::is_gguf(dir) {
+        return gguf::load(dir);
+    }
     let (mut source, config_bytes) = Source::read(dir)?;
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
@@ -63,8 +67,8 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     Ok(LoadedModel { decoder, tokenizer, source, hash, notes })
 }
 
-/// Type, shape and digest of a tensor that became part of the model.
-type Used = BTreeMap<String, (StoredType, Vec<usize>, [u8; 32])>;
+/// Name of the type, shape and digest of a tensor that became part of the model.
+pub(super) type Used = BTreeMap<String, (&'static str, Vec<usize>, [u8; 32])>;
 
 /// Gives the decoder its parts from the weight files.
 pub(super) struct Reader<'a> {
@@ -93,7 +97,7 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         let tensor = self.weights.read(name, shape)?;
-        let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
+        let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
         self.used.insert(name.into(), entry);
         Ok(tensor.values)
     }
@@ -118,7 +122,7 @@ impl<'a> Reader<'a> {
         let info = &file.tensors()[name];
         if info.dtype == StoredType::U32 {
             let (values, digest) = file.read_indices(name)?;
-            self.used.insert(name.into(), (info.dtype, info.shape.clone(), digest));
+            self.used.insert(name.into(), (info.dtype.name(), info.shape.clone(), digest));
             return Ok(Tensor::Indices(values));
         }
         let shape = info.shape.clone();
@@ -183,7 +187,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     notes
 }
 
-fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
+pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
     let tokenizer = source.companions.iter().filter(|(name, _)| name.starts_with("tokenizer"));
     for bytes in [config].into_iter().chain(tokenizer.map(|(_, bytes)| bytes.as_slice())) {
@@ -191,7 +195,7 @@ fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
         hash.update(bytes);
     }
     for (name, (dtype, shape, digest)) in used {
-        hash.update(format!("{name}\0{}\0{shape:?}\0", dtype.name()));
+        hash.update(format!("{name}\0{dtype}\0{shape:?}\0"));
         hash.update(digest);
     }
     hex(&hash.finalize())

@@ -2,7 +2,8 @@
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
 //! `model.safetensors.index.json`, `tokenizer.json` and its companions. [`load`] reads one,
-//! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file.
+//! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file. [`load`] also reads the one
+//! file that llama.cpp makes of such a directory, see [`gguf`].
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
 //! operator must be linear. The **native** form holds operators by their parameters: `config.json`
@@ -14,13 +15,10 @@
 //! unpickled. Files must not be shortened while they are read, since they are mapped.
 
 mod error;
-<<<<<<< HEAD
 mod fault;
 mod format;
 mod gather;
-=======
 pub mod gguf;
->>>>>>> bc07d21 (model: models from GGUF files)
 mod header;
 pub mod llama2c;
 mod load;

@@ -53,9 +53,20 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
+    /// Refuses more layers than there are tensors, so that what is made for each layer is bounded by
+    /// the file.
+    fn check_layers(&self) -> Result<(), GgufFault> {
+        if self.size("block_count")? > self.header.tensors.len() as u64 {
+            let found = "the file names more layers than tensors".into();
+            return Err(GgufFault::NotAModel { found, advice: "it holds no whole model" });
+        }
+        Ok(())
+    }
+
     /// Refuses parts of models, adapters and mixtures of experts.
     fn check_whole(&self) -> Result<(), GgufFault> {
-        let refused = |found: &str, advice| Err(GgufFault::NotAModel { found: found.into(), advice });
+        let refused =
+            |found: &str, advice| Err(GgufFault::NotAModel { found: found.into(), advice });
         match self.get("general.type") {
             None => {}
             Some(MetaValue::Text(kind)) if kind == "model" => {}
@@ -191,6 +202,7 @@ impl<'a> File<'a> {
     /// The configuration.
     pub(super) fn config(&self) -> Result<Map<String, Value>, GgufFault> {
         let architecture = self.architecture;
+        self.check_layers()?;
         let mut config = Map::new();
         let mut set = |field: &str, value: Value| drop(config.insert(field.to_owned(), value));
         set("architectures", json!([architecture.class]));
@@ -220,7 +232,8 @@ impl<'a> File<'a> {
         for (key, field) in
             [("bos", "bos_token_id"), ("eos", "eos_token_id"), ("padding", "pad_token_id")]
         {
-            let id = self.get(&format!("tokenizer.ggml.{key}_token_id")).and_then(MetaValue::as_u64);
+            let id =
+                self.get(&format!("tokenizer.ggml.{key}_token_id")).and_then(MetaValue::as_u64);
             set(field, json!(id));
         }
         self.set_rotary(&mut config, heads)?;

@@ -70,10 +70,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn array<const N: usize>(
-        &mut self,
-        place: Place<'_>,
-    ) -> Result<[u8; N], GgufFault> {
+    pub(super) fn array<const N: usize>(&mut self, place: Place<'_>) -> Result<[u8; N], GgufFault> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N as u64, place)?);
         Ok(array)
@@ -92,7 +89,6 @@ impl<'a> Cursor<'a> {
         let length = self.u64(place)?;
         let at = self.at as u64;
         let bytes = self.take(length, place)?;
-        std::str::from_utf8(bytes)
-            .map_err(|_| GgufFault::NotText { place: place.to_string(), at })
+        std::str::from_utf8(bytes).map_err(|_| GgufFault::NotText { place: place.to_string(), at })
     }
 }

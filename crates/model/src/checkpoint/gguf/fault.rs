@@ -64,7 +64,9 @@ pub enum GgufFault {
         found: u8,
     },
     /// Arrays in arrays in arrays.
-    #[error("key {key} at byte {at} nests arrays deeper than {limit}; no writer of the format does")]
+    #[error(
+        "key {key} at byte {at} nests arrays deeper than {limit}; no writer of the format does"
+    )]
     TooDeep {
         /// The key.
         key: String,
@@ -253,4 +255,22 @@ pub enum GgufFault {
         /// Why not.
         reason: String,
     },
+}
+
+impl GgufFault {
+    /// The name of the variant, and of the key where there is one.
+    pub(super) fn kind(&self) -> String {
+        let debug = format!("{self:?}");
+        let variant = debug.split(' ').next().unwrap_or_default();
+        match self {
+            Self::MissingKey { key, .. } | Self::Key { key, .. } => format!("{variant} {key}"),
+            Self::Tokenizer { reason } => {
+                let plain =
+                    |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || "._".contains(c));
+                let words = reason.split(' ').filter(plain);
+                format!("{variant} {}", words.take(6).collect::<Vec<_>>().join(" "))
+            }
+            _ => variant.to_owned(),
+        }
+    }
 }

@@ -40,7 +40,7 @@ pub struct MetaArray {
 
 /// A type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     U8,
     I8,
     U16,
@@ -131,11 +131,7 @@ fn read_value(
 }
 
 /// Checks an array to its end and remembers where it lies.
-fn read_array(
-    cursor: &mut Cursor<'_>,
-    key: &str,
-    depth: usize,
-) -> Result<MetaArray, GgufFault> {
+fn read_array(cursor: &mut Cursor<'_>, key: &str, depth: usize) -> Result<MetaArray, GgufFault> {
     let at = cursor.at() as u64;
     if depth > MAX_DEPTH {
         return Err(GgufFault::TooDeep { key: key.into(), at, limit: MAX_DEPTH });

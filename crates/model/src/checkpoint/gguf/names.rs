@@ -143,7 +143,9 @@ fn layouts(
         Change::ByHead if rows.is_multiple_of(3 * heads.queries) => {
             one(Layout::ByHead(heads.queries))
         }
-        Change::ByHead => return Err(wrong(format!("three times {} heads of rows", heads.queries))),
+        Change::ByHead => {
+            return Err(wrong(format!("three times {} heads of rows", heads.queries)));
+        }
         Change::Queries => one(fused(0..queries)?),
         Change::Keys => one(fused(queries..queries + keys)?),
         Change::Values => one(fused(queries + keys..queries + 2 * keys)?),

@@ -14,11 +14,7 @@ const SHORT: &str = "rope_factors_short.weight";
 const TOLERANCE: f64 = 1e-4;
 
 /// The field `rope_scaling`, for `rotating` features of a head.
-pub(super) fn scaling(
-    file: &File<'_>,
-    theta: f64,
-    rotating: usize,
-) -> Result<Value, GgufFault> {
+pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Value, GgufFault> {
     let factor = || -> Result<f64, GgufFault> {
         let key = "rope.scaling.factor";
         let missing = || GgufFault::MissingKey { key: file.key(key), expected: "a number" };

@@ -6,8 +6,7 @@ use super::rope;
 use serde_json::{Map, Value, json};
 
 /// Fills in what is special.
-pub(super) type Special =
-    fn(&File<'_>, Heads, &mut Map<String, Value>) -> Result<(), GgufFault>;
+pub(super) type Special = fn(&File<'_>, Heads, &mut Map<String, Value>) -> Result<(), GgufFault>;
 
 type Done = Result<(), GgufFault>;
 
@@ -53,7 +52,19 @@ pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
     set(config, "attn_logit_softcapping", cap("attn_logit_softcapping")?);
     set(config, "final_logit_softcapping", cap("final_logit_softcapping")?);
     set(config, "sliding_window", json!(file.size("attention.sliding_window")?));
+    set_layer_types(file, 2, config)?;
     query_scale(file, heads, LAYERS_OF_LARGEST, config)
+}
+
+/// Says of each layer whether its attention has a window; each `pattern`-th has none.
+fn set_layer_types(file: &File<'_>, pattern: u64, config: &mut Map<String, Value>) -> Done {
+    let kind = |layer: u64| match (layer + 1) % pattern {
+        0 => "full_attention",
+        _ => "sliding_attention",
+    };
+    let kinds: Vec<&str> = (0..file.size("block_count")?).map(kind).collect();
+    set(config, "layer_types", json!(kinds));
+    Ok(())
 }
 
 fn query_scale(
@@ -83,6 +94,7 @@ pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
     set(config, "sliding_window", json!(file.size("attention.sliding_window")?));
     set(config, "sliding_window_pattern", json!(pattern));
     set(config, "rope_local_base_freq", json!(local));
+    set_layer_types(file, pattern, config)?;
     set(config, "attn_logit_softcapping", Value::Null);
     set(config, "final_logit_softcapping", json!(cap));
     query_scale(file, heads, LAYERS_OF_LARGEST, config)

@@ -68,12 +68,7 @@ const fn blocks(id: u32, kind: Quantised) -> GgufType {
     GgufType { name: kind.name(), block_numbers, block_bytes, numbers, id }
 }
 
-const fn unread(
-    id: u32,
-    name: &'static str,
-    block_numbers: usize,
-    block_bytes: usize,
-) -> GgufType {
+const fn unread(id: u32, name: &'static str, block_numbers: usize, block_bytes: usize) -> GgufType {
     GgufType { name, block_numbers, block_bytes, numbers: None, id }
 }
 
@@ -120,17 +115,6 @@ impl GgufType {
     /// The type of a number in a file.
     pub(super) fn of(id: u32) -> Option<Self> {
         TYPES.into_iter().find(|kind| kind.id == id)
-    }
-
-    /// The type of plain numbers.
-    pub(super) fn plain(dtype: DType) -> Self {
-        let same = |kind: &Self| kind.numbers == Some(Numbers::Plain(dtype));
-        TYPES.into_iter().find(same).unwrap_or(TYPES[0])
-    }
-
-    /// Its number in files.
-    pub(super) fn id(self) -> u32 {
-        self.id
     }
 
     /// Names of all types that are read.

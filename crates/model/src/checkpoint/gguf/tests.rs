@@ -27,10 +27,12 @@ fn goldens() -> Vec<(String, PathBuf, Value)> {
 }
 
 fn fnv1a(values: &[f32]) -> String {
-    let state = values.iter().flat_map(|v| v.to_le_bytes()).fold(
-        0xcbf2_9ce4_8422_2325u64,
-        |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3),
-    );
+    let state = values
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325u64, |state, byte| {
+            (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     format!("{state:016x}")
 }
 
@@ -110,7 +112,10 @@ fn tokenizers_give_the_ids_of_their_own_libraries() {
         let files = match &gguf.contents().tokenizer {
             Ok(files) => files,
             Err(fault) => {
-                assert!(cases.is_empty() && fault.to_string().contains("no_vocab"), "{stem}: {fault}");
+                assert!(
+                    cases.is_empty() && fault.to_string().contains("no_vocab"),
+                    "{stem}: {fault}"
+                );
                 continue;
             }
         };
@@ -266,7 +271,10 @@ fn what_is_wrong_with_the_bytes_is_said() {
         (Made::new().number("general.alignment", 24).fault(), "general.alignment is 24"),
         (Made::new().number("general.alignment", 0).fault(), "general.alignment is 0"),
         (tensors(f32s("t", &[1; 5], 0)), "tensor t at byte 33 has 5 dimensions"),
-        (tensors(Made::new().tensor("t", &[4], 4, 0)), "tensor t at byte 45 has the unknown type 4"),
+        (
+            tensors(Made::new().tensor("t", &[4], 4, 0)),
+            "tensor t at byte 45 has the unknown type 4",
+        ),
         (tensors(f32s("t", &[1 << 40, 1 << 40], 0)), "impossible shape"),
         (tensors(f32s("t", &[1 << 62], 0)), "impossible shape"),
         (tensors(Made::new().tensor("t", &[33], 2, 0)), "rows of 33 numbers, Q4_0 stores blocks"),
@@ -304,10 +312,14 @@ fn what_is_wrong_with_the_model_is_said() {
         (model().number("qwen2.rope.dimension_count", 2), "dimension_count is 2"),
         (model().number("qwen2.attention.sliding_window", 4), "sliding_window is 4"),
         (model().number("qwen2.expert_count", 8), "mixture of experts"),
+        (model().replace("qwen2.block_count", U32, &[2, 0, 0, 0]), "more layers than tensors"),
         (model().number("split.count", 3), "llama-gguf-split --merge"),
         (model().key("general.type", TEXT, &text("adapter")), "general.type is \"adapter\""),
         (model().key("qwen2.rope.scaling.type", TEXT, &text("odd")), "\"odd\", expected none"),
-        (model().key("qwen2.rope.scaling.type", TEXT, &text("linear")), "scaling.factor is missing"),
+        (
+            model().key("qwen2.rope.scaling.type", TEXT, &text("linear")),
+            "scaling.factor is missing",
+        ),
         (model().key("qwen2.rope.freq_base", 6, &f32::NAN.to_le_bytes()), "freq_base is NaN"),
         (model().tensor("blk.0.odd.weight", &[4], 0, 128), "blk.0.odd.weight has no place"),
         (model().tensor("blk.1.attn_q.weight", &[4], 0, 128), "beyond block_count"),
@@ -396,6 +408,42 @@ fn random_damage_never_panics() {
         }
     }
     assert!(refused > 300 && read > 100, "{refused} refused, {read} read");
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/fuzz/gguf");
+    let mut paths: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+#[test]
+fn seeds_are_read_and_each_byte_of_them_may_take_any_extreme() {
+    let seeds = seeds();
+    let mut signatures: Vec<String> = seeds.iter().map(|seed| signature(seed)).collect();
+    signatures.sort();
+    assert_eq!(
+        signatures,
+        [
+            "\"bert\" of 2 tensors, finite true, tokenizer WordPiece",
+            "\"gpt2\" of 4 tensors, finite true, tokenizer BPE",
+            "\"gpt_neox\" of 3 tensors, finite true, tokenizer Tokenizer tokenizer.ggml.model is known are and",
+            "\"llama\" of 4 tensors, finite true, tokenizer BPE",
+        ]
+    );
+    for seed in seeds {
+        for at in 0..seed.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut bytes = seed.clone();
+                bytes[at] = value;
+                signatures.push(signature(&bytes));
+            }
+        }
+    }
+    signatures.sort();
+    signatures.dedup();
+    assert!(signatures.len() > 60, "{signatures:#?}");
 }
 
 #[test]

@@ -66,8 +66,8 @@ pub(super) fn tokenizer(
         Some(MetaValue::Text(name)) => name.as_str(),
         _ => return Err(wrong(format!("the file has no text {PRE}; convert the model anew"))),
     };
-    let known = pre(name)
-        .ok_or_else(|| wrong(format!("{PRE} is {name:?}, which is not known here")))?;
+    let known =
+        pre(name).ok_or_else(|| wrong(format!("{PRE} is {name:?}, which is not known here")))?;
     let merges = read_merges(bytes, metadata, vocabulary)?;
     let byte_level = |pattern: bool| {
         json!({

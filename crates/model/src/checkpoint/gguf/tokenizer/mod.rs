@@ -170,9 +170,8 @@ impl<'a> Vocabulary<'a> {
         let special = |id: Option<usize>, type_id: u32| {
             id.map(|id| json!({"SpecialToken": {"id": self.tokens[id], "type_id": type_id}}))
         };
-        let text = |name: &str, type_id: u32| {
-            Some(json!({"Sequence": {"id": name, "type_id": type_id}}))
-        };
+        let text =
+            |name: &str, type_id: u32| Some(json!({"Sequence": {"id": name, "type_id": type_id}}));
         let of = |name: &str, type_id: u32| {
             [special(first, type_id), text(name, type_id), special(last, type_id)]
         };

@@ -1,0 +1,89 @@
+//! Models loaded from GGUF files: their outputs against transformers on the same stored numbers; see
+//! `tools/golden/gguf_models.py`.
+
+use linwright_model::Batch;
+use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, load, save};
+use linwright_ops::NoProbe;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Largest difference of a logit, relative to the largest one.
+const TOLERANCE: f64 = 1e-4;
+/// The golden models whose families the decoder knows.
+const KNOWN: [&str; 4] = ["llama", "llama-rope-tied", "mistral", "qwen2"];
+
+fn file(stem: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/gguf/models/{stem}.gguf"))
+}
+
+/// Largest relative error over the positions and tokens that the record holds: the last positions.
+fn worst_error(path: &Path, record: &Value) -> f64 {
+    let loaded = load(path).unwrap_or_else(|e| panic!("{e}"));
+    let sequences: Vec<Vec<u32>> = serde_json::from_value(record["sequences"].clone()).unwrap();
+    let outputs: Vec<Vec<Vec<f64>>> = serde_json::from_value(record["outputs"].clone()).unwrap();
+    let views: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+    let batch = Batch::new(&views);
+    let mut hidden = loaded.decoder.embed(&batch).unwrap();
+    let layers = loaded.decoder.config().layers;
+    loaded.decoder.run_layers(&mut hidden, &batch, 0..layers, &mut NoProbe).unwrap();
+    let logits = loaded.decoder.logits(hidden.view());
+    let (mut worst, mut largest) = (0.0f64, 0.0f64);
+    for (span, expected) in batch.spans().iter().zip(outputs) {
+        let first = span.start + span.len() - expected.len();
+        for (place, expected) in expected.iter().enumerate() {
+            for (found, expected) in logits.view().row(first + place).iter().zip(expected) {
+                assert!(found.is_finite());
+                worst = worst.max((f64::from(*found) - expected).abs());
+                largest = largest.max(expected.abs());
+            }
+        }
+    }
+    worst / largest
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    for stem in KNOWN {
+        let path = file(stem);
+        let record: Value =
+            serde_json::from_slice(&fs::read(path.with_extension("json")).unwrap()).unwrap();
+        let error = worst_error(&path, &record);
+        assert!(error < TOLERANCE, "{stem}: off by {error:e}");
+        // As a directory it is the same model.
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("model");
+        let loaded = load(&path).unwrap();
+        save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &out).unwrap();
+        let error = worst_error(&out, &record);
+        assert!(error < TOLERANCE, "{stem}, saved: off by {error:e}");
+        let again = load(&out).unwrap();
+        assert_eq!(again.tokenizer.is_some(), loaded.tokenizer.is_some(), "{stem}");
+    }
+}
+
+#[test]
+fn a_reader_is_told_what_the_file_was() {
+    let loaded = load(&file("llama")).unwrap();
+    let tokenizer = loaded.tokenizer.as_ref().unwrap();
+    assert_eq!((tokenizer.bos(), tokenizer.eos()), (Some(1), Some(2)));
+    assert!(loaded.notes.iter().any(|note| note.contains("Q8_0")), "{:?}", loaded.notes);
+    assert_eq!(load(&file("llama")).unwrap().hash, loaded.hash);
+    let mistral = load(&file("mistral")).unwrap();
+    assert!(mistral.tokenizer.is_none());
+    assert!(mistral.notes.iter().any(|note| note.contains("no_vocab")), "{:?}", mistral.notes);
+    assert_eq!(mistral.decoder.config().sliding_window, Some(7));
+    assert_ne!(mistral.hash, loaded.hash);
+}
+
+#[test]
+fn a_damaged_file_is_refused_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cut.gguf");
+    let whole = fs::read(file("qwen2")).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let error = load(&path).unwrap_err();
+    assert!(matches!(error, CheckpointError::Gguf { .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("cut.gguf") && said.contains("truncated"), "{said}");
+}
