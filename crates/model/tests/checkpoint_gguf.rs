@@ -2,14 +2,18 @@
 //! `tools/golden/gguf_models.py`.
 
 use linwright_model::Batch;
+use linwright_model::checkpoint::gguf::save_gguf;
 use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, load, save};
 use linwright_ops::NoProbe;
+use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Largest difference of a logit, relative to the largest one.
 const TOLERANCE: f64 = 1e-4;
+/// The same, of weights that were rounded to f16.
+const HALF_TOLERANCE: f64 = 1e-2;
 /// The golden models whose families the decoder knows.
 const KNOWN: [&str; 4] = ["llama", "llama-rope-tied", "mistral", "qwen2"];
 
@@ -58,6 +62,15 @@ fn logits_are_those_of_transformers() {
         let error = worst_error(&out, &record);
         assert!(error < TOLERANCE, "{stem}, saved: off by {error:e}");
         let again = load(&out).unwrap();
+        // As another such file too, in the type of most of its numbers or exactly.
+        let written = dir.path().join("written");
+        let (decoder, source) = (&loaded.decoder, &loaded.source);
+        let copy = save_gguf(decoder, source, Some(DType::F32), false, &written).unwrap();
+        let error = worst_error(&copy, &record);
+        assert!(error < TOLERANCE, "{stem}, written: off by {error:e}");
+        assert!(save_gguf(decoder, source, None, false, &written).is_err(), "{stem}");
+        let half = save_gguf(decoder, source, Some(DType::F16), true, &written).unwrap();
+        assert!(worst_error(&half, &record) < HALF_TOLERANCE, "{stem}, as f16");
         assert_eq!(again.tokenizer.is_some(), loaded.tokenizer.is_some(), "{stem}");
     }
 }

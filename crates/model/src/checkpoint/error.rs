@@ -1,7 +1,7 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
 use super::fault::FileFault;
-use super::gguf::GgufFault;
+use super::gguf::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
@@ -202,6 +202,9 @@ pub enum CheckpointError {
         /// What is wrong.
         fault: GgufFault,
     },
+    /// A model that a GGUF file cannot hold.
+    #[error("no GGUF file can be made: {0}")]
+    NoGguf(NoGguf),
     /// A llama2.c file that is none.
     #[error("{}: {reason}", path.display())]
     Llama2c {

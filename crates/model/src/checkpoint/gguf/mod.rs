@@ -22,6 +22,7 @@ mod rope;
 mod special;
 mod stored;
 mod tokenizer;
+mod write;
 
 pub use fault::GgufFault;
 pub use header::{Header, StoredTensor};
@@ -30,6 +31,7 @@ pub use metadata::{MetaArray, MetaValue, Metadata};
 pub use names::{GgufTensor, Layout};
 pub use stored::{GgufType, Numbers};
 pub use tokenizer::TokenizerFiles;
+pub use write::{GgufWriter, Model, NoGguf, save_gguf};
 
 use super::error::CheckpointError;
 use linwright_tensor::MappedFile;

@@ -117,6 +117,17 @@ impl GgufType {
         TYPES.into_iter().find(|kind| kind.id == id)
     }
 
+    /// The type of plain numbers.
+    pub(super) fn plain(dtype: DType) -> Self {
+        let same = |kind: &Self| kind.numbers == Some(Numbers::Plain(dtype));
+        TYPES.into_iter().find(same).unwrap_or(TYPES[0])
+    }
+
+    /// Its number in files.
+    pub(super) fn id(self) -> u32 {
+        self.id
+    }
+
     /// Names of all types that are read.
     pub(super) fn read() -> String {
         let read = TYPES.iter().filter(|kind| kind.numbers.is_some());

@@ -56,6 +56,67 @@ fn pre(name: &str) -> Option<Pre> {
     })
 }
 
+/// The name of how a `tokenizer.json` cuts texts, if there is one.
+pub(in crate::checkpoint::gguf) fn cut_name(tokenizer: &Value) -> Option<&'static str> {
+    const NAMES: [&str; 6] = ["gpt-2", "gpt-neox", "smollm", "llama-bpe", "dbrx", "qwen2"];
+    let prefix = tokenizer["pre_tokenizer"].to_string().contains("\"add_prefix_space\":true");
+    let composes = tokenizer["normalizer"]["type"] == "NFC";
+    let whole_tokens = tokenizer["model"]["ignore_merges"] == true;
+    let fits = |name: &&str| {
+        let known = pre(name)?;
+        let same = (known.composes, known.whole_tokens) == (composes, whole_tokens);
+        (same && cuts_alike(&known.pre_tokenizer(prefix), &tokenizer["pre_tokenizer"]))
+            .then_some(())
+    };
+    NAMES.into_iter().find(|name| fits(name).is_some())
+}
+
+/// Whether two pre-tokenizers cut alike: how offsets are trimmed and fields at their defaults do not
+/// matter.
+fn cuts_alike(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().filter(|(field, _)| *field != "trim_offsets").all(|(field, ours)| {
+                b.get(field).map_or(ours == &json!(true), |b| cuts_alike(ours, b))
+            })
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| cuts_alike(a, b))
+        }
+        _ => ours == theirs,
+    }
+}
+
+fn byte_level(prefix: bool, pattern: bool) -> Value {
+    json!({
+        "type": "ByteLevel",
+        "add_prefix_space": prefix,
+        "trim_offsets": true,
+        "use_regex": pattern,
+    })
+}
+
+impl Pre {
+    fn pre_tokenizer(&self, prefix: bool) -> Value {
+        match self.cut {
+            Cut::Plain => byte_level(prefix, true),
+            Cut::Digits => json!({"type": "Sequence", "pretokenizers": [
+                {"type": "Digits", "individual_digits": true},
+                byte_level(prefix, true),
+            ]}),
+            Cut::Pattern(pattern) => json!({"type": "Sequence", "pretokenizers": [
+                {
+                    "type": "Split",
+                    "pattern": {"Regex": pattern},
+                    "behavior": "Isolated",
+                    "invert": false,
+                },
+                byte_level(prefix, false),
+            ]}),
+        }
+    }
+}
+
 /// The tokenizer.
 pub(super) fn tokenizer(
     bytes: &[u8],
@@ -69,25 +130,7 @@ pub(super) fn tokenizer(
     let known =
         pre(name).ok_or_else(|| wrong(format!("{PRE} is {name:?}, which is not known here")))?;
     let merges = read_merges(bytes, metadata, vocabulary)?;
-    let byte_level = |pattern: bool| {
-        json!({
-            "type": "ByteLevel",
-            "add_prefix_space": vocabulary.space_prefix.unwrap_or(false),
-            "trim_offsets": true,
-            "use_regex": pattern,
-        })
-    };
-    let pre_tokenizer = match known.cut {
-        Cut::Plain => byte_level(true),
-        Cut::Digits => json!({"type": "Sequence", "pretokenizers": [
-            {"type": "Digits", "individual_digits": true},
-            byte_level(true),
-        ]}),
-        Cut::Pattern(pattern) => json!({"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
-            byte_level(false),
-        ]}),
-    };
+    let prefix = vocabulary.space_prefix.unwrap_or(false);
     let bos = vocabulary.bos.filter(|_| vocabulary.adds_bos.unwrap_or(known.adds_bos));
     let eos = vocabulary.eos.filter(|_| vocabulary.adds_eos.unwrap_or(false));
     Ok(json!({
@@ -96,9 +139,9 @@ pub(super) fn tokenizer(
         "padding": null,
         "added_tokens": vocabulary.added(),
         "normalizer": known.composes.then(|| json!({"type": "NFC"})),
-        "pre_tokenizer": pre_tokenizer,
-        "post_processor": vocabulary.template(bos, eos).unwrap_or_else(|| byte_level(true)),
-        "decoder": byte_level(true),
+        "pre_tokenizer": known.pre_tokenizer(prefix),
+        "post_processor": vocabulary.template(bos, eos).unwrap_or_else(|| byte_level(prefix, true)),
+        "decoder": byte_level(prefix, true),
         "model": {
             "type": "BPE",
             "dropout": null,

@@ -4,6 +4,8 @@ mod bytelevel;
 mod pieces;
 mod words;
 
+pub(super) use bytelevel::cut_name;
+
 use super::fault::GgufFault;
 use super::metadata::{MetaValue, Metadata};
 use serde_json::{Map, Value, json};
@@ -29,10 +31,12 @@ const WHOLE: &str = "tokenizer.huggingface.json";
 const MAX_TOKEN_BYTES: usize = 1 << 12;
 
 /// Kinds of tokens, by their numbers in files.
-const UNKNOWN: u8 = 2;
-const CONTROL: u8 = 3;
-const USER_DEFINED: u8 = 4;
-const NORMAL: u8 = 1;
+pub(super) const NORMAL: u8 = 1;
+pub(super) const UNKNOWN: u8 = 2;
+pub(super) const CONTROL: u8 = 3;
+pub(super) const USER_DEFINED: u8 = 4;
+pub(super) const UNUSED: u8 = 5;
+pub(super) const BYTE: u8 = 6;
 
 /// Tokens with their kinds and the ids that mean something.
 struct Vocabulary<'a> {
