@@ -203,8 +203,7 @@ impl GgufTensor {
 
     /// Rows of the stored tensor.
     pub(super) fn stored_rows(&self) -> usize {
-        let row = self.row_bytes();
-        if row == 0 { 0 } else { self.bytes.len() / row }
+        self.bytes.len().checked_div(self.row_bytes()).unwrap_or(0)
     }
 
     /// Bytes of a stored row.
