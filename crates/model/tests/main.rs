@@ -3,6 +3,7 @@
 mod checkpoint_bad_input;
 mod checkpoint_common;
 mod checkpoint_dump;
+mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
 mod checkpoint_pickles;

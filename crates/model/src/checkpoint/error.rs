@@ -1,6 +1,7 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
 use super::fault::FileFault;
+use super::gguf::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
@@ -201,6 +202,17 @@ pub enum CheckpointError {
         /// What was expected and found.
         reason: String,
     },
+    /// A GGUF file that is none, or of a model that is not known.
+    #[error("{}: {fault}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: GgufFault,
+    },
+    /// A model that a GGUF file cannot hold.
+    #[error("no GGUF file can be made: {0}")]
+    NoGguf(NoGguf),
     /// A llama2.c file that is none.
     #[error("{}: {reason}", path.display())]
     Llama2c {

@@ -9,7 +9,6 @@ use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
-use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
@@ -111,10 +110,7 @@ pub fn save(
     options: &SaveOptions,
     out: &Path,
 ) -> Result<SavedModel, CheckpointError> {
-    let config = decoder.config();
-    let TransformerConfig { masked_head, pooler, .. } = *config;
-    let described = TransformerConfig { masked_head, pooler, ..source.decoder_config()? };
-    assert_eq!(&described, config, "the source of another model");
+    assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let dtype = options.dtype.unwrap_or(source.dtype);
     let plan = Plan::new(decoder, options.form, dtype)?;
     let mut target = AtomicDir::create(out, options.force)?;

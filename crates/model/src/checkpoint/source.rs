@@ -4,6 +4,7 @@ use super::error::CheckpointError;
 use crate::config::TransformerConfig;
 use crate::generate::Settings;
 use crate::tokenizer::Tokenizer;
+use crate::transformer::Transformer;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -125,7 +126,17 @@ impl Source {
         self.companions.iter().find(|(n, _)| n == name).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The decoder that the configuration describes.
+    /// The model that the configuration describes, with the ends that `model` has: what an encoder
+    /// ends in is said by its tensors.
+    pub(super) fn config_of(
+        &self,
+        model: &Transformer,
+    ) -> Result<TransformerConfig, CheckpointError> {
+        let TransformerConfig { masked_head, pooler, .. } = *model.config();
+        Ok(TransformerConfig { masked_head, pooler, ..self.decoder_config()? })
+    }
+
+    /// The model that the configuration describes.
     pub(super) fn decoder_config(&self) -> Result<TransformerConfig, CheckpointError> {
         TransformerConfig::from_json(&Value::Object(self.config.clone()))
             .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
