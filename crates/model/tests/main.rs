@@ -8,3 +8,4 @@ mod decoder_gradients;
 mod decoder_laws;
 mod decoder_reference;
 mod tiny;
+mod tokenizers;

@@ -6,7 +6,7 @@ use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
 use crate::decoder::{Decoder, TensorSource};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Dense, Op, OpSpec, Shape, SiteId};
 use linwright_tensor::Mat;
@@ -26,7 +26,7 @@ const HARMLESS: [&str; 3] = [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked
 pub struct LoadedModel {
     /// The model.
     pub decoder: Decoder,
-    /// The tokenizer, if there is a `tokenizer.json`.
+    /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
     /// Configuration and companion files, for saving.
     pub source: Source,
@@ -56,7 +56,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let used = reader.finish()?;
     let mut notes = unused_notes(&weights, &used, tied);
     if tokenizer.is_none() {
-        notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
+        notes.push("no tokenizer: text can be neither encoded nor decoded".into());
     }
     let hash = content_hash(&config_bytes, &source, &used);
     Ok(LoadedModel { decoder, tokenizer, source, hash, notes })
@@ -184,7 +184,11 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
 
 fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
-    let tokenizer = source.companions.iter().filter(|(name, _)| name.starts_with("tokenizer"));
+    // A raw vocabulary names the content where no tokenizer.json does.
+    let raw = source.companion("tokenizer.json").is_none();
+    let names =
+        |name: &str| name.starts_with("tokenizer") || (raw && TOKENIZER_FILES.contains(&name));
+    let tokenizer = source.companions.iter().filter(|(name, _)| names(name));
     for bytes in [config].into_iter().chain(tokenizer.map(|(_, bytes)| bytes.as_slice())) {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);

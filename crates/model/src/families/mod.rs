@@ -4,6 +4,7 @@
 mod llama;
 mod mistral;
 mod qwen2;
+pub(crate) mod tokenizers;
 
 /// Where a family takes the biases of its linear layers from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
