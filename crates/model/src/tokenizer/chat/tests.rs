@@ -112,8 +112,8 @@ fn templates_without_end_are_stopped() {
         (steps, "steps"),
         (output, "bytes"),
         (macros, "recursion"),
-        (nested, "nesting"),
-        (brackets, "nesting"),
+        (nested, "recursion"),
+        (brackets, "recursion"),
         ("{{ 'x' * 2000000000 }}".to_owned(), "too large"),
         ("{{ range(1000000000) | list }}".to_owned(), "too many"),
     ] {

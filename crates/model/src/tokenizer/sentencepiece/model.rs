@@ -4,7 +4,7 @@ use super::protobuf::{Fault, Message};
 
 /// Longest piece in bytes. Real ones have some dozens; tries of the library are as deep as pieces are
 /// long and are dropped recursively.
-pub(in crate::tokenizer) const LONGEST_PIECE: usize = 4096;
+pub(in crate::tokenizer) const LONGEST_PIECE: usize = 1024;
 
 /// What a piece is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
