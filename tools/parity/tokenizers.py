@@ -3,7 +3,7 @@
     python tools/parity/tokenizers.py --gpt2 DIR --minilm DIR --text FILE [--llama2c FOLDER]
 
 DIR of `--gpt2` holds `encoder.json` and `vocab.bpe` as OpenAI published them, that of `--minilm` a
-`tokenizer.json` and a `vocab.txt`; FOLDER is what `linwright convert` made of a llama2.c model. FILE is
+`tokenizer.json` and a `vocab.txt`; FOLDER is what `linwright import` made of a llama2.c model. FILE is
 any text, which is cut in documents; with it go the texts of `testdata/tokenizers`. Every id must
 agree, or the script ends with 1. Times are medians of five runs on ten megabytes of text, with
 two threads in both programs; that of Python is of the library that transformers calls. Build first:
@@ -39,10 +39,10 @@ def ours(program, folder, texts):
 
 
 def documents(path):
-    """Paragraphs of a file, and one document of many lines."""
+    """Lines of a file, and one document of many lines."""
     text = pathlib.Path(path).read_text(encoding="utf-8")
-    parts = [part for part in text.split("\n\n") if part.strip()]
-    return parts[:3000] + [text[:200_000]]
+    parts = [part for part in text.split("\n") if part.strip()]
+    return parts[:4000] + [text[:200_000]]
 
 
 def nasty():
@@ -78,6 +78,7 @@ def speed(name, program, folder, reference, texts):
         rust.append(times["encode_seconds"])
         load.append(times["load_seconds"])
         start = time.perf_counter()
+        # The ids as they are wanted: lists.
         [one.ids for one in backend.encode_batch_fast(many)]
         python.append(time.perf_counter() - start)
     rust, python = statistics.median(rust), statistics.median(python)

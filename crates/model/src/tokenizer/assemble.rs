@@ -76,47 +76,52 @@ pub(super) fn assemble(
     Ok(Assembled { inner, bos, eos, appended, roles })
 }
 
-/// Makes tokens findable in a text: declared ones by id, then those of the roles, then the rest.
-/// Returns the ids of those that the vocabulary lacked and nothing declared.
-fn add_tokens(
+/// Makes tokens findable in a text: declared ones by id, then those of the roles, then the rest, as
+/// far as they are not already. `path` is the file of the vocabulary. Returns the ids of those that
+/// were not known at all and nothing declared.
+pub(super) fn add_tokens(
     path: &Path,
     inner: &mut Library,
     settings: &Settings,
     roles: &[Option<AddedToken>; 7],
     further: Vec<AddedToken>,
 ) -> Result<BTreeSet<u32>, TokenizerError> {
+    let known: Vec<AddedToken> = inner.get_added_tokens_decoder().into_values().collect();
     let named = |content: &str| roles.iter().flatten().any(|role| role.content == content);
     let mut tokens: Vec<AddedToken> = Vec::new();
     for (_, token) in settings.declared() {
         let special = token.special || named(&token.content);
         tokens.push(AddedToken { special, ..token.clone() });
     }
+    tokens.retain(|token| !known.contains(token));
     let declared = tokens.len();
+    let taken = |tokens: &[AddedToken], content: &str| {
+        tokens.iter().chain(&known).any(|token| token.content == content)
+    };
     let extra = settings.extra()?;
     for token in roles.iter().flatten().cloned().chain(further).chain(extra) {
-        if tokens.iter().all(|known| known.content != token.content) {
+        if !taken(&tokens, &token.content) {
             tokens.push(token);
         }
     }
-    let vocab = inner.get_vocab_size(false);
-    check_added(path, &tokens)?;
+    let unknown: Vec<String> = tokens[declared..]
+        .iter()
+        .map(|token| token.content.clone())
+        .filter(|content| inner.token_to_id(content).is_none())
+        .collect();
+    check_added(path, &[known, tokens.clone()].concat())?;
     inner
-        .add_tokens(tokens.clone())
+        .add_tokens(tokens)
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })?;
     for (id, token) in settings.declared() {
         check_id(inner, settings.path(), *id, &token.content)?;
     }
-    let ids = tokens[declared..].iter().filter_map(|token| inner.token_to_id(&token.content));
-    Ok(ids.filter(|&id| id as usize >= vocab).collect())
+    inner.set_encode_special_tokens(settings.flag("split_special_tokens")?.unwrap_or(false));
+    Ok(unknown.iter().filter_map(|content| inner.token_to_id(content)).collect())
 }
 
 /// An error if a declared token did not get its id.
-pub(super) fn check_id(
-    inner: &Library,
-    path: &Path,
-    id: u32,
-    token: &str,
-) -> Result<(), TokenizerError> {
+fn check_id(inner: &Library, path: &Path, id: u32, token: &str) -> Result<(), TokenizerError> {
     match inner.token_to_id(token) {
         Some(found) if found == id => Ok(()),
         found => Err(malformed(

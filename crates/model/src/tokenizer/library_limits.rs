@@ -107,8 +107,9 @@ fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), To
             let number = |name: &str| fields.get(name).and_then(Value::as_u64);
             let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
             // Any object of this shape is one for the library, with a type or without.
-            if let Some(table) = fields.get("precompiled_charsmap") {
-                let checked = match table.as_str().map(base64) {
+            let table = fields.get("precompiled_charsmap");
+            if table.is_some() || kind == "Precompiled" {
+                let checked = match table.and_then(Value::as_str).map(base64) {
                     Some(Some(bytes)) => charsmap::check(&bytes),
                     _ => Err("what is not base64".into()),
                 };

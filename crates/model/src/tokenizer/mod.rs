@@ -113,12 +113,13 @@ impl Tokenizer {
             let mut made = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
             // A class without rules here still has its tokenizer.json.
             let class = Class::of(settings.class()?, model_type, &path).unwrap_or_default();
-            made.declare(&settings)?;
             if class.is_some_and(|class| class.stands_above_json(model_type)) {
                 made.take_class_rules(&settings)?;
             }
             let defaults = class.map(Class::defaults).unwrap_or_default();
             let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
+            made.appended =
+                assemble::add_tokens(&path, &mut made.inner, &settings, &roles, Vec::new())?;
             made.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
             return Ok(Some(made));
         }
@@ -337,29 +338,6 @@ impl Tokenizer {
     fn largest(&self, counts: impl Fn(u32) -> bool) -> (u32, String) {
         let vocab = self.inner.get_vocab(true).into_iter();
         vocab.map(|(token, id)| (id, token)).filter(|(id, _)| counts(*id)).max().unwrap_or_default()
-    }
-
-    /// Adds the tokens that the settings declare and the `tokenizer.json` lacks.
-    fn declare(&mut self, settings: &Settings) -> Result<(), TokenizerError> {
-        let known = self.inner.get_added_tokens_decoder();
-        let known: BTreeSet<&str> = known.values().map(|token| token.content.as_str()).collect();
-        let missing: Vec<_> = settings
-            .declared()
-            .iter()
-            .filter(|(_, token)| !known.contains(token.content.as_str()))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let tokens: Vec<_> = missing.iter().map(|(_, token)| token.clone()).collect();
-        assemble::check_added(settings.path(), &tokens)?;
-        self.inner.add_tokens(tokens).map_err(|e| TokenizerError::Invalid {
-            path: self.path.clone(),
-            reason: e.to_string(),
-        })?;
-        missing.iter().try_for_each(|(id, token)| {
-            assemble::check_id(&self.inner, settings.path(), *id, &token.content)
-        })
     }
 
     /// Puts the rules of Llama in place of those of a `tokenizer.json` with pieces of sentencepiece,

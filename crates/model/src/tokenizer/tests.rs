@@ -225,6 +225,7 @@ fn what_the_library_panics_on_is_refused() {
         (vec![("/model", bpe(json!(["a b", "ab ab"])))], "model.merges[1]", true),
         (vec![("/model", bpe(json!([["a", "x"]])))], "the token \"x\"", false),
         (vec![("/normalizer", cut)], "normalizer: found a trie of 8 bytes", true),
+        (vec![("/normalizer", json!({"type": "Precompiled"}))], "not base64", true),
         (vec![("/decoder", sequence)], "stop = 0", true),
         (vec![("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}))], "length 0", true),
         (vec![("/post_processor/single", single)], "B in the template", true),
@@ -261,4 +262,63 @@ fn long_pieces_that_are_taken_do_not_overflow_a_small_stack() {
     };
     let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(work).unwrap();
     assert!(thread.join().unwrap() > 1);
+}
+
+/// Numbers without any claim to be random, but the same ones every time.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// Changes the value at a place, counted from the root through the first parts of everything.
+fn change(value: &mut Value, place: &mut usize, draw: &mut Draw) -> bool {
+    if *place == 0 {
+        let texts = ["", " ", "a", "(?=", "\\s*", "Strip", "Precompiled", "Split", "CTC", "always"];
+        *value = match draw.below(6) {
+            0 => Value::Null,
+            1 => json!(draw.below(4)),
+            2 | 3 => json!(texts[draw.below(texts.len())]),
+            4 => json!(draw.below(2) == 0),
+            _ => json!([]),
+        };
+        return true;
+    }
+    *place -= 1;
+    match value {
+        Value::Array(parts) => parts.iter_mut().take(6).any(|part| change(part, place, draw)),
+        Value::Object(parts) => parts.values_mut().take(10).any(|part| change(part, place, draw)),
+        _ => false,
+    }
+}
+
+#[test]
+fn changed_files_are_refused_or_work() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tokenizers");
+    let mut taken = 0;
+    for stem in ["llama", "albert", "roberta", "bert-cased", "gemma"] {
+        let whole = Tokenizer::from_folder(&root.join(stem)).unwrap().inner.to_string(false);
+        let whole: Value = serde_json::from_str(&whole.unwrap()).unwrap();
+        let mut draw = Draw(7);
+        for _ in 0..120 {
+            let mut json = whole.clone();
+            let parts =
+                ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens"];
+            let part = &mut json[parts[draw.below(parts.len())]];
+            change(part, &mut draw.below(12), &mut draw);
+            let Ok(tokenizer) = load(&json, None) else { continue };
+            taken += 1;
+            for text in ["", "Hello  <mask> é😀\n", " <s>12  x"] {
+                if let Ok(ids) = tokenizer.encode(text, true) {
+                    let _ = tokenizer.decode(&ids, true);
+                }
+                let _ = tokenizer.encode_pair(text, "b");
+            }
+        }
+    }
+    assert!(taken > 100, "{taken}: most changes should leave a tokenizer");
 }
