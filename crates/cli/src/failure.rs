@@ -8,6 +8,7 @@ use linwright::measure::evaluate::EvaluationError;
 use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
+use linwright::model::generate::GenerateError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
@@ -229,6 +230,8 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Tokenizer(_)
             | CheckpointError::Differs { .. }
             | CheckpointError::Check { .. }
+            | CheckpointError::Gguf { .. }
+            | CheckpointError::NoGguf(_)
             | CheckpointError::Llama2c { .. } => Self::general(message),
         }
     }
@@ -288,4 +291,4 @@ macro_rules! general {
     };
 }
 
-general!(DataError, ReportError, TokenizerError);
+general!(DataError, GenerateError, ReportError, TokenizerError);

@@ -9,6 +9,7 @@ mod checkpoint_llama2c;
 mod checkpoint_pickles;
 mod reference;
 mod tiny;
+mod tokenizers;
 mod transformer_gradients;
 mod transformer_laws;
 mod transformer_reference;

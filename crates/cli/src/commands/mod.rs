@@ -1,8 +1,10 @@
 //! One file a verb.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod compress;
 pub(crate) mod eval;
+pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod ls;

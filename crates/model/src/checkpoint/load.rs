@@ -9,7 +9,7 @@ use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
 use crate::families::Family;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
@@ -36,7 +36,7 @@ const HARMLESS: [&str; 6] = [
 pub struct LoadedModel {
     /// The model.
     pub decoder: Transformer,
-    /// The tokenizer, if there is a `tokenizer.json`.
+    /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
     /// How a text becomes one vector, of a sentence encoder.
     pub sentence: Option<Sentence>,
@@ -73,7 +73,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let mut notes: Vec<String> = weights.notes().collect();
     notes.extend(unused_notes(&weights, &used, tied));
     if tokenizer.is_none() {
-        notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
+        notes.push("no tokenizer: text can be neither encoded nor decoded".into());
     }
     let hash = content_hash(&config_bytes, &source, &used);
     let (sentence, note) = Sentence::read(dir)?;
@@ -242,7 +242,11 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
 
 pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
-    let tokenizer = source.companions.iter().filter(|(name, _)| name.starts_with("tokenizer"));
+    // A raw vocabulary names the content where no tokenizer.json does.
+    let raw = source.companion("tokenizer.json").is_none();
+    let names =
+        |name: &str| name.starts_with("tokenizer") || (raw && TOKENIZER_FILES.contains(&name));
+    let tokenizer = source.companions.iter().filter(|(name, _)| names(name));
     for bytes in [config].into_iter().chain(tokenizer.map(|(_, bytes)| bytes.as_slice())) {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);

@@ -3,7 +3,7 @@
 use super::error::CheckpointError;
 use crate::config::TransformerConfig;
 use crate::generate::Settings;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::Transformer;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
@@ -15,27 +15,8 @@ use std::path::{Path, PathBuf};
 pub(super) const CONFIG: &str = "config.json";
 /// Name of the settings for continuing texts.
 const GENERATION_CONFIG: &str = "generation_config.json";
-/// Name of the tokenizer.
-const TOKENIZER: &str = "tokenizer.json";
-/// Name of the tokenizer's settings.
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// Files that travel with a model unchanged: tokenizer, generation settings and licences.
-const COMPANIONS: [&str; 14] = [
-    GENERATION_CONFIG,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "tokenizer.model",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    "chat_template.json",
-    "LICENSE",
-    "LICENSE.txt",
-    "NOTICE",
-    "NOTICE.txt",
-];
+/// Files that travel with a model unchanged, beside those of the tokenizer and of generation.
+const LICENCES: [&str; 4] = ["LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt"];
 /// Largest companion that is read, in bytes.
 const COMPANION_BYTES: u64 = crate::tokenizer::MAX_BYTES as u64;
 /// Largest file of settings that is read, in bytes.
@@ -74,7 +55,7 @@ impl Source {
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let config = parse_object(&path, &bytes)?;
         let mut companions = Vec::new();
-        for name in COMPANIONS {
+        for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
             if path.is_file() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
@@ -83,27 +64,20 @@ impl Source {
         Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }
 
-    /// The tokenizer, checked against the model's vocabulary, if there is a `tokenizer.json`.
+    /// The tokenizer, checked against the model's vocabulary, if there is one; see
+    /// [`Tokenizer::from_files`].
     ///
     /// # Errors
-    /// [`CheckpointError::Tokenizer`] or [`CheckpointError::Json`].
+    /// [`CheckpointError::Tokenizer`].
     pub fn tokenizer(
         &self,
         config: &TransformerConfig,
     ) -> Result<Option<Tokenizer>, CheckpointError> {
-        let Some(bytes) = self.companion(TOKENIZER) else {
-            return Ok(None);
-        };
-        let settings = match self.companion(TOKENIZER_CONFIG) {
-            None => None,
-            Some(bytes) => {
-                Some(Value::Object(parse_object(&self.dir.join(TOKENIZER_CONFIG), bytes)?))
-            }
-        };
-        let path = self.dir.join(TOKENIZER);
-        let tokenizer = Tokenizer::from_bytes(&path, bytes, settings.as_ref())?;
+        let model_type = self.config.get("model_type").and_then(Value::as_str);
+        let tokenizer = Tokenizer::from_files(&self.dir, &self.companions, model_type)?;
         let eos = config.eos_tokens.first().copied();
-        Ok(Some(tokenizer.for_model(config.vocab, config.bos_token, eos)?))
+        let fits = tokenizer.map(|t| t.for_model(config.vocab, config.bos_token, eos));
+        Ok(fits.transpose()?)
     }
 
     /// How the makers of the model want it to continue texts; greedily if they do not say.

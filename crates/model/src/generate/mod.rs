@@ -5,8 +5,10 @@
 //! nor on their order.
 
 mod settings;
+mod text;
 
 pub use settings::Settings;
+pub use text::{GenerateError, Generated, Stopping, TextEnd, generate_text};
 
 use crate::batch::Batch;
 use crate::config::RopeScaling;
