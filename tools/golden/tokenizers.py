@@ -100,14 +100,16 @@ def byte_level(specials, size=420):
 
 
 def word_piece(cased):
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=not cased)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=400, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
-    tokenizer.train_from_iterator(corpus(), trainer)
-    vocab = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    return "".join(token + "\n" for token, _ in vocab)
+    """Letters, words and their beginnings and ends; the trainer's choice changes from run to run."""
+    normalizer = normalizers.BertNormalizer(lowercase=not cased)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    words = [word for text in WORDS for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
+    pieces = set()
+    for word in words:
+        pieces |= {word, word[:3], "##" + word[-2:], "##" + word[1:]}
+        pieces |= set(word) | {"##" + letter for letter in word}
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted(pieces - {"##"})]
+    return "".join(token + "\n" for token in tokens)
 
 
 def token(content, **flags):
@@ -201,7 +203,8 @@ def kinds(scratch):
         "tokenizer_config.json": dict(
             tokenizer_class="Qwen2Tokenizer", add_prefix_space=False, bos_token=None,
             eos_token="<|im_end|>", pad_token="<|endoftext|>",
-            added_tokens_decoder={str(size + i): token(name) for i, name in enumerate(named)},
+            added_tokens_decoder={
+                str(size + i): token(name, special=name != "<|endoftext|>") for i, name in enumerate(named)},
             additional_special_tokens=named[1:])}
     yield "bert-uncased", {"vocab.txt": word_piece(False), "config.json": typed("bert")}
     yield "bert-cased", {
@@ -494,6 +497,19 @@ CHAT = {
   ({{ message['role'] | upper }}: {{ message.content }})
 {% endif %}
 {% endfor %}
+""",
+    "indented": """  {% for message in messages %}
+    {% if message.role == 'user' %}
+        {# who asks #}
+      {{ message.content }}
+    {% elif message.tool_calls %}
+  	{% set name = message.tool_calls[0].function.name %}  calls {{ name }}
+    {% else %}
+    other: {{ message.content }}
+    {% endif %}
+  {% endfor %}
+
+end
 """,
     "python": """{#- what Python prints -#}
 {{ true }} {{ none }} {{ 1.0 }} {{ 10 // 3 }} {{ 10 / 4 }} {{ 2 ** 5 }} {{ [1, 'a', none, true] }} {{ {'k': 1.5} }}

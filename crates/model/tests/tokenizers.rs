@@ -1,5 +1,7 @@
 //! Ids, pairs and decodings of every kind of tokenizer against those of transformers.
 
+use crate::checkpoint_common::save_small;
+use linwright_model::checkpoint::load;
 use linwright_model::tokenizer::chat::{ChatOptions, Date, Message};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use serde_json::Value;
@@ -103,6 +105,28 @@ fn every_kind_gives_the_ids_of_transformers() {
         }
     }
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_checkpoint_with_a_raw_vocabulary_has_a_tokenizer_and_a_content_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    save_small(&model);
+    let with_json = load(&model).unwrap().hash;
+    fs::remove_file(model.join("tokenizer.json")).unwrap();
+    let none = load(&model).unwrap();
+    assert!(none.tokenizer.is_none());
+    assert!(none.notes.iter().any(|note| note.contains("no tokenizer")), "{:?}", none.notes);
+    let vocab = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\n##b\nc\nd\ne\nf\n";
+    fs::write(model.join("vocab.txt"), vocab).unwrap();
+    let raw = load(&model).unwrap();
+    let tokenizer = raw.tokenizer.unwrap();
+    assert_eq!(tokenizer.encode("ab C x", true).unwrap(), [1, 5, 6, 7, 0, 2]);
+    assert!(raw.source.companion("vocab.txt").is_some(), "it travels with the model");
+    assert!(raw.hash != with_json && raw.hash != none.hash);
+    fs::write(model.join("vocab.txt"), format!("{vocab}g\n")).unwrap();
+    let error = load(&model).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("\"g\" has id 11") && error.contains("below 11"), "{error}");
 }
 
 #[test]

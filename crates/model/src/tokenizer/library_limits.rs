@@ -127,13 +127,14 @@ fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), To
             if kind == "FixedLength" && number("length") == Some(0) {
                 return wrong("length 0".into(), "at least 1");
             }
-            if fields.contains_key("single") && fields.contains_key("special_tokens") {
-                if let Err(found) = check_template(component) {
-                    return wrong(
-                        found,
-                        "a template of known special tokens, and of A alone for one text",
-                    );
-                }
+            if fields.contains_key("single")
+                && fields.contains_key("special_tokens")
+                && let Err(found) = check_template(component)
+            {
+                return wrong(
+                    found,
+                    "a template of known special tokens, and of A alone for one text",
+                );
             }
             for part in fields.values() {
                 check_component(path, place, part)?;

@@ -210,6 +210,10 @@ impl Tokenizer {
         if id as usize >= vocab {
             return Err(TokenizerError::Vocabulary { path: self.path, token, id, vocab });
         }
+        // An end that only a default named and that the model has no row for is none.
+        for end in [&mut self.bos, &mut self.eos] {
+            *end = end.filter(|&id| (id as usize) < vocab);
+        }
         if self.bos.is_none() {
             self.bos = bos;
             self.adds_bos = self.post_processor_adds_bos()?;

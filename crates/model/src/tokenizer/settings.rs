@@ -57,7 +57,7 @@ impl Settings {
             }
         }
         let mut settings = Self { path, fields, declared };
-        if !settings.fields.get("added_tokens_decoder").is_some_and(|field| !field.is_null()) {
+        if settings.fields.get("added_tokens_decoder").is_none_or(Value::is_null) {
             settings.read_added(files)?;
         }
         settings.declared.sort_by_key(|(id, _)| *id);

@@ -167,7 +167,9 @@ fn tokens_that_only_a_role_asks_for_need_no_row_in_the_model() {
     let vocab = VOCAB.replace("<|endoftext|>", "z");
     let made = from_files(&[("vocab.json", &vocab), ("merges.txt", MERGES)]).unwrap().unwrap();
     assert_eq!(made.encode("a<|endoftext|>", false).unwrap(), [1, 6]);
-    assert_eq!(made.for_model(6, None, None).unwrap().vocab(), 7);
+    assert_eq!((made.eos(), made.vocab()), (Some(6), 7));
+    let fitted = made.for_model(6, None, Some(3)).unwrap();
+    assert_eq!((fitted.bos(), fitted.eos()), (None, Some(3)));
     let declared = r#"{"added_tokens_decoder": {"6": {"content": "<x>"}}}"#;
     let rows = [("vocab.json", VOCAB), ("merges.txt", MERGES), ("tokenizer_config.json", declared)];
     let made = from_files(&rows).unwrap().unwrap();

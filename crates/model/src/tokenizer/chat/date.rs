@@ -39,7 +39,8 @@ impl Date {
     }
 
     fn leaps(self) -> bool {
-        self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0)
+        self.year.is_multiple_of(4)
+            && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400))
     }
 
     fn days_of_month(self) -> u8 {

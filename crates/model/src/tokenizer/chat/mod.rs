@@ -114,11 +114,11 @@ impl Templates {
         settings.path().clone_into(&mut found.path);
         let null = Value::Null;
         found.add_field(settings.get("chat_template").unwrap_or(&null))?;
-        if found.named.is_empty() {
-            if let Some(object) = files.object(CHAT_JSON)? {
-                found.path = files.path(CHAT_JSON);
-                found.add_field(object.get("chat_template").unwrap_or(&null))?;
-            }
+        if found.named.is_empty()
+            && let Some(object) = files.object(CHAT_JSON)?
+        {
+            found.path = files.path(CHAT_JSON);
+            found.add_field(object.get("chat_template").unwrap_or(&null))?;
         }
         Ok(found)
     }

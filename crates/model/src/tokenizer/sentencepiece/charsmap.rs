@@ -8,7 +8,7 @@
 pub(in crate::tokenizer) fn check(bytes: &[u8]) -> Result<(), String> {
     let (size, rest) = bytes.split_at_checked(4).ok_or("fewer than 4 bytes")?;
     let size = u32::from_le_bytes([size[0], size[1], size[2], size[3]]) as usize;
-    if size < 4 || size % 4 != 0 {
+    if size < 4 || !size.is_multiple_of(4) {
         return Err(format!("a trie of {size} bytes, expected a multiple of 4"));
     }
     let (trie, texts) = rest

@@ -83,7 +83,7 @@ fn check(path: &Path, proto: &Proto, class: Option<Class>) -> Result<(), Tokeniz
              save the tokenizer with transformers, which writes a tokenizer.json",
         );
     }
-    if !proto.escape_whitespaces || proto.whitespace_as_suffix {
+    if !proto.normalizer.escape_whitespaces || proto.whitespace_as_suffix {
         let found = "spaces that are not marked before words".into();
         return wrong("the settings".into(), found, "spaces as U+2581 before words");
     }
@@ -108,8 +108,8 @@ fn check(path: &Path, proto: &Proto, class: Option<Class>) -> Result<(), Tokeniz
         let found = format!("{} among {} pieces", proto.unk_id, proto.pieces.len());
         return wrong("unk_id".into(), found, "the id of the piece for the unknown");
     }
-    if !proto.charsmap.is_empty() {
-        charsmap::check(&proto.charsmap).map_err(|found| {
+    if !proto.normalizer.charsmap.is_empty() {
+        charsmap::check(&proto.normalizer.charsmap).map_err(|found| {
             malformed(path, "precompiled_charsmap".into(), found, "a table of replacements")
         })?;
     }
@@ -130,7 +130,8 @@ fn bpe(
         .map_err(|found| malformed(path, "the pieces".into(), found, "pieces of a few letters"))?;
     let vocab: Vocab =
         proto.pieces.iter().zip(0_u32..).map(|(piece, id)| (piece.text.clone(), id)).collect();
-    let with_prefix = class == Some(Class::Prefixed) || (class.is_none() && proto.add_dummy_prefix);
+    let with_prefix =
+        class == Some(Class::Prefixed) || (class.is_none() && proto.normalizer.add_dummy_prefix);
     let mut builder = BPE::builder().vocab_and_merges(vocab, merges).fuse_unk(true);
     // The named classes always fall back to bytes; Llama knows no unknown token.
     builder = builder.byte_fallback(class.is_some() || proto.byte_fallback);
@@ -169,8 +170,8 @@ fn with_charsmap(
     then: Option<NormalizerWrapper>,
 ) -> Result<Option<NormalizerWrapper>, String> {
     let mut steps = Vec::new();
-    if class.is_none() && !proto.charsmap.is_empty() {
-        let map = Precompiled::from(&proto.charsmap).map_err(|e| e.to_string())?;
+    if class.is_none() && !proto.normalizer.charsmap.is_empty() {
+        let map = Precompiled::from(&proto.normalizer.charsmap).map_err(|e| e.to_string())?;
         steps.push(NormalizerWrapper::Precompiled(map));
     }
     steps.extend(then);
@@ -246,7 +247,7 @@ fn unigram(
             unk = fixed_unknown(path, proto, 1)?;
             prefix = settings.flag("add_prefix_space")?.unwrap_or(true);
         }
-        _ => prefix = proto.add_dummy_prefix,
+        _ => prefix = proto.normalizer.add_dummy_prefix,
     }
     let fallback = class.is_none() && proto.byte_fallback;
     let model = Unigram::from(pieces, Some(unk), fallback).map_err(|e| invalid(e.to_string()))?;
@@ -254,7 +255,7 @@ fn unigram(
     let spaces =
         json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": true});
     let words = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, spaces]});
-    let collapses = class.is_some() || proto.remove_extra_whitespaces;
+    let collapses = class.is_some() || proto.normalizer.remove_extra_whitespaces;
     let ends = match class {
         Some(Class::T5) => Ends::T5,
         Some(Class::XlmRoberta) => Ends::XlmRoberta,
@@ -300,8 +301,9 @@ fn unigram_normalizer(
             steps.push(NormalizerWrapper::Lowercase(Lowercase));
         }
     }
-    if !proto.charsmap.is_empty() {
-        let map = Precompiled::from(&proto.charsmap).map_err(|e| invalid(e.to_string()))?;
+    if !proto.normalizer.charsmap.is_empty() {
+        let map =
+            Precompiled::from(&proto.normalizer.charsmap).map_err(|e| invalid(e.to_string()))?;
         steps.push(normalizers::NormalizerWrapper::Precompiled(map));
     }
     Ok(sequence(steps))

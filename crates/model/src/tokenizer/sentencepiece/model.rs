@@ -45,6 +45,12 @@ pub(super) struct Proto {
     pub(super) bos_piece: String,
     pub(super) eos_piece: String,
     pub(super) whitespace_as_suffix: bool,
+    pub(super) normalizer: Normalizer,
+}
+
+/// What is done to a text before it is cut.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Normalizer {
     pub(super) charsmap: Vec<u8>,
     pub(super) add_dummy_prefix: bool,
     pub(super) remove_extra_whitespaces: bool,
@@ -64,17 +70,19 @@ impl Proto {
             bos_piece: "<s>".into(),
             eos_piece: "</s>".into(),
             whitespace_as_suffix: false,
-            charsmap: Vec::new(),
-            add_dummy_prefix: true,
-            remove_extra_whitespaces: true,
-            escape_whitespaces: true,
+            normalizer: Normalizer {
+                charsmap: Vec::new(),
+                add_dummy_prefix: true,
+                remove_extra_whitespaces: true,
+                escape_whitespaces: true,
+            },
         };
         let mut message = Message::new(bytes);
         while let Some(field) = message.next()? {
             match field.number {
                 1 => proto.pieces.push(piece(field.message()?)?),
                 2 => proto.read_trainer(field.message()?)?,
-                3 => proto.read_normalizer(field.message()?)?,
+                3 => proto.normalizer.read(field.message()?)?,
                 _ => {}
             }
         }
@@ -108,8 +116,10 @@ impl Proto {
         }
         Ok(())
     }
+}
 
-    fn read_normalizer(&mut self, mut message: Message<'_>) -> Result<(), Fault> {
+impl Normalizer {
+    fn read(&mut self, mut message: Message<'_>) -> Result<(), Fault> {
         while let Some(field) = message.next()? {
             match field.number {
                 2 => self.charsmap = field.message()?.bytes().to_vec(),

@@ -90,10 +90,10 @@ fn every_changed_byte_is_an_error_or_a_model_that_encodes() {
         for change in [1, 8, 64, 128, 255] {
             let mut bytes = whole.clone();
             bytes[at] ^= change;
-            if let Ok(tokenizer) = load("tokenizer.model", bytes, json!({})) {
-                if let Ok(ids) = tokenizer.encode("a b<s>\u{0}x", true) {
-                    let _ = tokenizer.decode(&ids, true);
-                }
+            if let Ok(tokenizer) = load("tokenizer.model", bytes, json!({}))
+                && let Ok(ids) = tokenizer.encode("a b<s>\u{0}x", true)
+            {
+                let _ = tokenizer.decode(&ids, true);
             }
         }
     }
