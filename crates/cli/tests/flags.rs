@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 12] = [
     "inspect",
     "compress",
     "eval",
+    "generate",
+    "chat",
     "run",
     "report",
     "import",

@@ -39,7 +39,7 @@ fn ls_lists_all_there_is() {
         ("operators", &["dense", "low_rank", "monarch", "rotor_network", "product"][..]),
         ("methods", &["dense", "low_rank", "block_hadamard", "rotor", "structured"]),
         ("tasks", &["text", "multiple_choice", "completion"]),
-        ("families", &["llama", "qwen2", "mistral"]),
+        ("families", &["llama", "qwen2", "mistral", "gpt2", "gemma3_text", "bert"]),
         ("presets", &["main-job", "rotor-paper-pocket"]),
     ] {
         let listed = w.ok_json(&format!("ls {what}"));
