@@ -170,9 +170,7 @@ impl Quiet {
 
     /// The last panic, without the numbers that differ from input to input.
     fn message() -> String {
-        CAUGHT.with_borrow(|(_, message)| {
-            message.lines().next().unwrap_or_default().to_owned()
-        })
+        CAUGHT.with_borrow(|(_, message)| message.lines().next().unwrap_or_default().to_owned())
     }
 }
 

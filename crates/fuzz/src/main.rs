@@ -1,7 +1,9 @@
 //! `cargo xtask fuzz TARGET`: drives one target and writes down what it finds.
 #![allow(clippy::print_stdout, reason = "a command-line tool prints its findings")]
 
-use linwright_fuzz::{Bounds, Finding, Kind, Outcome, Seeds, TARGETS, Target, fuzz, repository_root};
+use linwright_fuzz::{
+    Bounds, Finding, Kind, Outcome, Seeds, TARGETS, Target, fuzz, repository_root,
+};
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,15 +37,18 @@ fn run(args: &[String]) -> Result<bool, String> {
         let wrong = |_| format!("{option} {value}: expected a number\n{usage}");
         match option.as_str() {
             "--runs" => {
-                bounds.runs = value.parse().map_err(|e: std::num::ParseIntError| wrong(e.to_string()))?;
+                bounds.runs =
+                    value.parse().map_err(|e: std::num::ParseIntError| wrong(e.to_string()))?;
                 bounds.seconds = f64::INFINITY;
             }
             "--seconds" => {
                 let parsed = value.parse();
-                bounds.seconds = parsed.map_err(|e: std::num::ParseFloatError| wrong(e.to_string()))?;
+                bounds.seconds =
+                    parsed.map_err(|e: std::num::ParseFloatError| wrong(e.to_string()))?;
             }
             "--seed" => {
-                bounds.seed = value.parse().map_err(|e: std::num::ParseIntError| wrong(e.to_string()))?;
+                bounds.seed =
+                    value.parse().map_err(|e: std::num::ParseIntError| wrong(e.to_string()))?;
             }
             _ => return Err(usage),
         }

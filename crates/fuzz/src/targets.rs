@@ -32,8 +32,11 @@ impl Target {
 pub const TARGETS: &[Target] = &[
     Target::new("safetensors", |bytes| weights(Format::Safetensors, bytes))
         .seeds(&["pickles/model/safetensors"]),
-    Target::new("torch_zip", |bytes| weights(Format::TorchZip, bytes))
-        .seeds(&["pickles/good", "pickles/bad", "pickles/model/pickle"]),
+    Target::new("torch_zip", |bytes| weights(Format::TorchZip, bytes)).seeds(&[
+        "pickles/good",
+        "pickles/bad",
+        "pickles/model/pickle",
+    ]),
     Target::new("torch_pickle", |bytes| weights(Format::TorchZip, &archive(bytes))),
     Target::new("torch_legacy", |bytes| weights(Format::TorchLegacy, bytes))
         .seeds(&["pickles/good", "pickles/bad"]),

@@ -63,7 +63,8 @@ fn known_folders_need_no_list() {
     let dir = tempfile::tempdir().unwrap();
     let pairs = dir.path().join("pairs");
     fs::create_dir(&pairs).unwrap();
-    for (name, values) in [("att.w", &DUMPED[..]), ("att.b", &BIAS), ("norm.w", &BIAS), ("norm.b", &BIAS)]
+    for (name, values) in
+        [("att.w", &DUMPED[..]), ("att.b", &BIAS), ("norm.w", &BIAS), ("norm.b", &BIAS)]
     {
         fs::write(pairs.join(format!("{name}.dat")), big(values)).unwrap();
     }
@@ -135,7 +136,10 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
         json!({"tensors": [one, one]}).to_string()
     };
     for (list, said) in [
-        (tensor(json!({"shape": [2, 4]})), "has 24 bytes, tensor a of shape [2, 4] ends at byte 32"),
+        (
+            tensor(json!({"shape": [2, 4]})),
+            "has 24 bytes, tensor a of shape [2, 4] ends at byte 32",
+        ),
         (tensor(json!({"shape": [2, 2]})), "ends at byte 16"),
         (tensor(json!({"shape": [6], "transpose": true})), "only a matrix"),
         (tensor(json!({"shape": [1_u64 << 40, 1_u64 << 40]})), "impossible shape"),

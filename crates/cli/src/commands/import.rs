@@ -44,20 +44,15 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
             "parameters": parameters,
         }));
     }
-    print(&format!(
-        "wrote {} ({} parameters)",
-        args.output.display(),
-        super::grouped(parameters)
-    ))
+    print(&format!("wrote {} ({} parameters)", args.output.display(), super::grouped(parameters)))
 }
 
 /// Imports tensors without a model.
 fn tensors(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
     let imported = import_tensors(&args.model, &args.output, args.force);
     let imported = imported.map_err(|error| match error {
-        CheckpointError::Malformed { .. } => {
-            Failure::from(error).hint("a llama2.c model needs --tokenizer, raw files a tensors.json")
-        }
+        CheckpointError::Malformed { .. } => Failure::from(error)
+            .hint("a llama2.c model needs --tokenizer, raw files a tensors.json"),
         other => Failure::from(other),
     })?;
     if shared.json {

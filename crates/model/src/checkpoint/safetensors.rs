@@ -99,14 +99,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
 /// Checks one entry by itself.
 fn check(name: &str, raw: &RawTensor, base: usize, data: usize) -> Result<TensorInfo, FileFault> {
     let named = || shown(name.as_bytes());
-    let dtype = StoredType::parse(&raw.dtype)
-        .ok_or_else(|| FileFault::UnknownType { name: named(), found: shown(raw.dtype.as_bytes()) })?;
-    let (start, end) = raw.data_offsets;
-    let found = end.checked_sub(start).ok_or_else(|| FileFault::Backwards {
+    let dtype = StoredType::parse(&raw.dtype).ok_or_else(|| FileFault::UnknownType {
         name: named(),
-        start,
-        end,
+        found: shown(raw.dtype.as_bytes()),
     })?;
+    let (start, end) = raw.data_offsets;
+    let found =
+        end.checked_sub(start).ok_or_else(|| FileFault::Backwards { name: named(), start, end })?;
     let overflow = || FileFault::ShapeOverflow { name: named(), shape: shown_shape(&raw.shape) };
     let count = raw.shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
     let bits = count.and_then(|n| n.checked_mul(dtype.bits())).ok_or_else(overflow)?;

@@ -122,7 +122,8 @@ fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
         return Err(CheckpointError::Dump { path: path.into(), reason });
     }
     let planned = |tensor: RawTensor| {
-        let planned = Planned::values(tensor.name.clone(), stored(tensor.dtype), tensor.out_shape());
+        let planned =
+            Planned::values(tensor.name.clone(), stored(tensor.dtype), tensor.out_shape());
         (planned, Origin::Raw(tensor))
     };
     Ok((Plan { tensors: tensors.into_iter().map(planned).collect(), notes }, None))

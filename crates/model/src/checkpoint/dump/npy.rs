@@ -143,7 +143,7 @@ mod tests {
         let header = parse(&array(good, 48)).unwrap();
         assert_eq!((header.dtype, header.big_endian, header.by_columns), (DType::F32, true, true));
         assert_eq!((header.shape, header.start), (vec![3, 4], 10 + good.len()));
-        assert_eq!(parse(&array(&good.replace("(3, 4)", "()"), 4)).unwrap().shape, []);
+        assert!(parse(&array(&good.replace("(3, 4)", "()"), 4)).unwrap().shape.is_empty());
         for (bytes, said) in [
             (b"hello".to_vec(), "no numpy file"),
             (MAGIC.to_vec(), "truncated"),

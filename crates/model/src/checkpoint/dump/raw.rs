@@ -53,8 +53,9 @@ impl RawTensor {
             )));
         }
         let place = self.place().filter(|_| shape.len() <= EXTENTS);
-        let (_, end) =
-            place.ok_or_else(|| self.wrong(format!("tensor {name} has the impossible shape {shape:?}")))?;
+        let (_, end) = place.ok_or_else(|| {
+            self.wrong(format!("tensor {name} has the impossible shape {shape:?}"))
+        })?;
         let metadata = self.path.metadata().map_err(CheckpointError::read(&self.path))?;
         let found = metadata.len();
         if found < end || (whole && found != end) {

@@ -52,7 +52,8 @@ fn of_manifest(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), Checkpoin
         reason: format!("entry {name:?} has no filename and shape"),
         expected: "names with {filename, shape}; otherwise write a tensors.json",
     };
-    let mut notes = vec!["manifest.json: read as f32, little-endian, matrices as (inp, out)".into()];
+    let mut notes =
+        vec!["manifest.json: read as f32, little-endian, matrices as (inp, out)".into()];
     let mut tensors = Vec::new();
     for (name, entry) in read_object(&path)? {
         let (Some(Value::String(file)), Some(Value::Array(shape))) =
@@ -122,7 +123,8 @@ fn of_pairs(
         if !bias.exists() {
             return Err(CheckpointError::Dump {
                 path: (*weight).clone(),
-                reason: "has no bias beside it that would tell its shape; write a tensors.json".into(),
+                reason: "has no bias beside it that would tell its shape; write a tensors.json"
+                    .into(),
             });
         }
         let (count, out) = (numbers(weight)?, numbers(&bias)?);
@@ -132,7 +134,9 @@ fn of_pairs(
             _ => {
                 return Err(CheckpointError::Dump {
                     path: (*weight).clone(),
-                    reason: format!("has {count} numbers, which are no rows of {out} as its bias has"),
+                    reason: format!(
+                        "has {count} numbers, which are no rows of {out} as its bias has"
+                    ),
                 });
             }
         };

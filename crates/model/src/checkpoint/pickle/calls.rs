@@ -4,8 +4,8 @@ use super::fault::PickleFault as Fault;
 use super::globals::Global;
 use super::machine::{Machine, Node, Rebuilt, Storage, Value};
 use super::opcode as op;
-use crate::checkpoint::header::StoredType;
 use crate::checkpoint::fault::shown;
+use crate::checkpoint::header::StoredType;
 
 impl<'a> Machine<'a> {
     /// Looks a name up in the list; nothing is imported.

@@ -15,7 +15,9 @@ pub enum PickleFault {
         what: String,
     },
     /// The pickle ends in the middle.
-    #[error("the pickle is truncated at byte {at}, in the middle of {within}; fetch the file again")]
+    #[error(
+        "the pickle is truncated at byte {at}, in the middle of {within}; fetch the file again"
+    )]
     Truncated {
         /// Where more bytes were expected.
         at: usize,

@@ -371,7 +371,11 @@ impl<'a> Machine<'a> {
     }
 
     /// The last values above the last mark.
-    pub(super) fn pop_some(&mut self, count: usize, opcode: &'static str) -> Result<Vec<Value>, Fault> {
+    pub(super) fn pop_some(
+        &mut self,
+        count: usize,
+        opcode: &'static str,
+    ) -> Result<Vec<Value>, Fault> {
         let floor = self.marks.last().copied().unwrap_or(0);
         match self.stack.len().checked_sub(count).filter(|start| *start >= floor) {
             Some(start) => Ok(self.stack.split_off(start)),

@@ -46,7 +46,8 @@ pub(super) fn parse_legacy(bytes: &[u8]) -> Result<Header, FileFault> {
 fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     let entries = zip::entries(bytes)?;
     let layout = |what: String| PickleFault::Layout { what };
-    let mut objects = entries.iter().filter_map(|entry| object_prefix(entry.name).map(|p| (p, entry)));
+    let mut objects =
+        entries.iter().filter_map(|entry| object_prefix(entry.name).map(|p| (p, entry)));
     let (prefix, object) = match (objects.next(), objects.next()) {
         (Some(only), None) => only,
         (None, _) => return Err(layout("the archive holds no data.pkl".into())),
@@ -61,7 +62,9 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
         && &bytes[order.bytes.clone()] != b"little"
     {
         let found = shown(&bytes[order.bytes.clone()]);
-        return Err(layout(format!("the numbers are in byte order {found:?}, only little is read")));
+        return Err(layout(format!(
+            "the numbers are in byte order {found:?}, only little is read"
+        )));
     }
     let pickled = machine::run(&bytes[..object.bytes.end], object.bytes.start)?;
     if pickled.end() != object.bytes.end {
@@ -71,7 +74,8 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
         let key = pickled.text(storage.key);
         let wrong = |what: String| PickleFault::Storage { at: storage.at, what };
         let entry = parts.get(format!("data/{key}").as_str());
-        let missing = || wrong(format!("leads to data/{}, which is missing", shown(key.as_bytes())));
+        let missing =
+            || wrong(format!("leads to data/{}, which is missing", shown(key.as_bytes())));
         Place::new(storage, entry.ok_or_else(missing)?.bytes.clone())
     };
     let places = pickled.storages.iter().map(place).collect::<Result<Vec<_>, _>>()?;

@@ -2,8 +2,8 @@
 
 use super::PickleFault as Fault;
 use super::machine::{Node, Pickled, Rebuilt, Storage, Value};
-use crate::checkpoint::header::{Header, StoredType, TensorInfo};
 use crate::checkpoint::fault::shown;
+use crate::checkpoint::header::{Header, StoredType, TensorInfo};
 use std::ops::Range;
 
 /// Where a state dict stands in a larger object, if it is not the object itself.
@@ -66,7 +66,9 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
     if left_out > 0 {
         let more = if left_out > others.len() { ", ..." } else { "" };
         let list = others.join(", ");
-        header.notes.push(format!("{left_out} entries that are no tensors were left out: {list}{more}"));
+        header
+            .notes
+            .push(format!("{left_out} entries that are no tensors were left out: {list}{more}"));
     }
     Ok(header)
 }
@@ -92,7 +94,9 @@ fn find<'a>(
             && entries.iter().any(is_tensor)
         {
             let others = root.len() - 1;
-            notes.push(format!("the weights are its entry {name:?}; {others} other entries were left out"));
+            notes.push(format!(
+                "the weights are its entry {name:?}; {others} other entries were left out"
+            ));
             return Ok(entries);
         }
     }
@@ -100,11 +104,7 @@ fn find<'a>(
 }
 
 /// Checks a tensor against its storage. Says in words what is wrong.
-fn check(
-    pickled: &Pickled<'_>,
-    tensor: &Rebuilt,
-    places: &[Place],
-) -> Result<TensorInfo, String> {
+fn check(pickled: &Pickled<'_>, tensor: &Rebuilt, places: &[Place]) -> Result<TensorInfo, String> {
     let place = &places[tensor.storage as usize];
     let dtype = match (place.dtype, tensor.dtype) {
         (Some(dtype), None) | (None, Some(Some(dtype))) => dtype,
