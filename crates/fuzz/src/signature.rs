@@ -56,10 +56,12 @@ fn quoted(text: &str) -> (&str, &str) {
 /// A message without the numbers and quoted words that belong to one input: its words of small
 /// letters, up to the first that is quoted.
 fn plain(message: &str) -> String {
+    let is_ours = |word: &&str| !word.contains(['"', '`', '\'', '\\']);
     let is_word = |word: &&str| {
-        word.chars().all(|c| c.is_ascii_lowercase() || matches!(c, ',' | ';' | '(' | ')'))
+        word.chars().all(|c| c.is_ascii_lowercase() || matches!(c, ',' | ';' | ':' | '(' | ')'))
     };
-    let words: Vec<&str> = message.split(' ').filter(is_word).take(12).collect();
+    let words: Vec<&str> =
+        message.split(' ').take_while(is_ours).filter(is_word).take(12).collect();
     words.join(" ")
 }
 
@@ -74,6 +76,7 @@ mod tests {
         };
         assert_eq!(shape("has 3 of it", "a\"b", 7), shape("has 4 of it", "c", 12345));
         assert_ne!(shape("has 3 of it", "a", 7), shape("has none", "a", 7));
+        assert_eq!(shape("unknown field `a b`", "", 1), shape("unknown field `c`", "", 1));
         assert_eq!(signature("[1, 2, 3]"), signature("[1]"));
         assert_eq!(signature("\"open"), "");
     }
