@@ -1,7 +1,18 @@
 //! What is alike in two results.
 
 /// Fields whose text is written in the source, and so says where an error arose.
-const TELLING: [&str; 7] = ["what", "within", "why", "opcode", "reason", "expected", "how"];
+const TELLING: [&str; 10] = [
+    "what",
+    "within",
+    "why",
+    "opcode",
+    "reason",
+    "expected",
+    "how",
+    "field",
+    "fields",
+    "supported",
+];
 
 /// The shape of a result as `Debug` prints it: names of types, variants and fields, texts of the
 /// fields that tell, with numbers and quoted words taken out.

@@ -92,7 +92,7 @@ pub fn signature(bytes: &[u8]) -> String {
         Err(fault) => fault.kind(),
     };
     let (model, tensors) = (&contents.config["model_type"], contents.tensors.len());
-    format!("{model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
+    format!("read {model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
 }
 
 /// The numbers of a tensor, row-major, and what names its contents: SHA-256 over the SHA-256 of
