@@ -45,7 +45,7 @@ impl Transformer {
         self.embed_into(batch, hidden, workspace, Some(embedded))?;
         let mut pass = Pass {
             config: &self.config,
-            spans: batch.spans(),
+            batch,
             rotations: &rotations,
             probe: &mut NoProbe,
             workspace,
