@@ -3,7 +3,7 @@
 //! summation is the same on every machine; only fused multiply-adds make their bits differ.
 
 /// Numbers handled side by side: one AVX-512 register, two of AVX2, four of SSE.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Registers of sums that go on side by side: while one addition is on its way, others begin.
 const CHAINS: usize = 4;
