@@ -47,7 +47,7 @@ pub(crate) struct SamplingArgs {
     #[arg(short = 'n', long, alias = "max_new_tokens")]
     max_new_tokens: Option<usize>,
     /// Logits are divided by this; 0 takes the likeliest token [default: that of the model, or 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     temperature: Option<f32>,
     /// Only this many of the likeliest tokens are drawn from.
     #[arg(long, alias = "top_k", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]

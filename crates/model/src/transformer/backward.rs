@@ -147,7 +147,7 @@ impl BackwardPass<'_> {
         compute(self, branch, (&input, dy), tape, grads, dx.view_mut());
         self.workspace.give(input);
         d_output.into_iter().for_each(|mat| self.workspace.give(mat));
-        self.into_residual((branch, tape), dx, d_hidden, grads);
+        self.add_to_residual((branch, tape), dx, d_hidden, grads);
     }
 
     /// The same for attention and MLP of one residual stream.
@@ -173,7 +173,7 @@ impl BackwardPass<'_> {
         match own {
             Some(own) => {
                 self.workspace.give(own);
-                self.into_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
+                self.add_to_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
             }
             None => {
                 add(dx.data_mut(), dz.data());
@@ -181,11 +181,11 @@ impl BackwardPass<'_> {
             }
         }
         self.workspace.give(input);
-        self.into_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
+        self.add_to_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
     }
 
     /// Adds the gradient of a half's input to that of the residual stream, through its norm.
-    fn into_residual(
+    fn add_to_residual(
         &mut self,
         (branch, tape): (&Branch, &BranchTape),
         dx: Mat<f32>,

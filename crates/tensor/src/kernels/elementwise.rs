@@ -2,7 +2,7 @@
 
 use super::functions::tanh;
 use super::instructions::vectorised;
-use super::lanes::{LANES, each_group};
+use super::lanes::{each, map};
 use crate::parallel::rows_of_piece;
 use crate::{MatMut, MatRef, Scalar, parallel};
 
@@ -123,19 +123,16 @@ vectorised! {
 vectorised! {
     fn softcap_slice<const FUSED: bool>(x: &mut [f32], cap: f32) {
         let share = 1.0 / cap;
-        super::lanes::map(x, |x| cap * tanh::<FUSED>(x * share).0);
+        map(x, |x| cap * tanh::<FUSED>(x * share).0);
     }
 }
 
 vectorised! {
     fn softcap_slice_with_slope<const FUSED: bool>(x: &mut [f32], slope: &mut [f32], cap: f32) {
         let share = 1.0 / cap;
-        each_group([x, slope], [], |[x, slope], []| {
-            for lane in 0..LANES {
-                let (value, of_value) = tanh::<FUSED>(x[lane] * share);
-                x[lane] = cap * value;
-                slope[lane] = of_value;
-            }
+        each([x, slope], [], |[x, _], []| {
+            let (value, slope) = tanh::<FUSED>(x * share);
+            [cap * value, slope]
         });
     }
 }

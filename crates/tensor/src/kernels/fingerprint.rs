@@ -93,7 +93,7 @@ mod tests {
         let mut turned = bytes.clone();
         turned.rotate_left(128);
         fresh(&turned);
-        for zeros in 1..300 {
+        for zeros in 2..300 {
             fresh(&vec![0; zeros]);
         }
         assert_eq!(fingerprint(&bytes), fingerprint(&bytes.clone()));

@@ -4,15 +4,13 @@
 //! Each is built on the exponential of a number that is not positive, which cannot overflow, and
 //! keeps its relative precision in the tails, where `1 + erf` or `1 - sigmoid` would have lost it.
 
-use super::lanes::{
-    LEAST_EXPONENT, exp, exp_less_one_near_zero, multiply_add, power_of_two, reduced,
-};
+use super::lanes::{LEAST_EXPONENT, exp_less_one_near_zero, multiply_add, power_of_two, reduced};
 
 /// `1 / (1 + e^-x)` and one minus it, each to three units in the last place.
 #[inline(always)]
 pub(super) fn sigmoid<const FUSED: bool>(x: f32) -> (f32, f32) {
-    let small = exp::<FUSED>(-x.abs());
-    let above = 1.0 / (1.0 + small);
+    let small = exp_of_sum::<FUSED>(-x.abs(), 0.0);
+    let above = reciprocal_from_one_to_two::<FUSED>(1.0 + small);
     let below = small * above;
     if x < 0.0 { (below, above) } else { (above, below) }
 }
@@ -33,7 +31,7 @@ pub(super) fn exp_less_one<const FUSED: bool>(x: f32) -> (f32, f32) {
 #[inline(always)]
 pub(super) fn tanh<const FUSED: bool>(x: f32) -> (f32, f32) {
     let (less_one, power) = exp_less_one::<FUSED>(-2.0 * x.abs());
-    let share = 1.0 / (2.0 + less_one);
+    let share = reciprocal_from_one_to_two::<FUSED>(2.0 + less_one);
     ((-less_one * share).copysign(x), 4.0 * power * share * share)
 }
 
@@ -58,8 +56,24 @@ pub(super) fn normal<const FUSED: bool>(x: f32) -> (f32, f32) {
     let above = polynomial::<FUSED, 5>(ABOVE, t);
     let below = polynomial::<FUSED, 6>(BELOW, t);
     let tail = power * (above / below);
-    let density = power * 0.398_942_28;
+    let density = power * 0.398_942_3;
     (if x < 0.0 { tail } else { 1.0 - tail }, density)
+}
+
+/// `1 / d` for 1 <= d <= 2, to two units in the last place, in a third of the time of a division of
+/// registers.
+///
+/// The quadratic polynomial of smallest relative error, 1 / 99 (it is `(1 - T_3(3 - 2d) / 99) / d`
+/// with the Chebyshev polynomial T_3), then two steps of Newton's method, which square the error
+/// each: 1e-8.
+#[inline(always)]
+fn reciprocal_from_one_to_two<const FUSED: bool>(d: f32) -> f32 {
+    let r = multiply_add::<FUSED>(32.0 / 99.0, d, -144.0 / 99.0);
+    let r = multiply_add::<FUSED>(r, d, 210.0 / 99.0);
+    let error = multiply_add::<FUSED>(-d, r, 1.0);
+    let r = multiply_add::<FUSED>(r, error, r);
+    let error = multiply_add::<FUSED>(-d, r, 1.0);
+    multiply_add::<FUSED>(r, error, r)
 }
 
 /// `t²`, rounded, and what the rounding took away.
@@ -115,6 +129,16 @@ mod tests {
             $check::<false>();
             $check::<true>();
         };
+    }
+
+    #[test]
+    fn reciprocals_equal_divisions() {
+        fn check<const FUSED: bool>() {
+            let error = worst((1.0, 2.0), reciprocal_from_one_to_two::<FUSED>, |d| 1.0 / d);
+            assert!(error < 3.0, "off by {error}");
+            assert_eq!([1.0, 2.0].map(reciprocal_from_one_to_two::<FUSED>), [1.0, 0.5]);
+        }
+        both!(check);
     }
 
     #[test]

@@ -5,6 +5,9 @@
 /// Numbers handled side by side: one AVX-512 register, two of AVX2, four of SSE.
 pub(super) const LANES: usize = 16;
 
+/// Registers of sums that go on side by side: while one addition is on its way, others begin.
+const CHAINS: usize = 4;
+
 /// Folds `step` over the numbers, lane by lane, then `merge` over the lanes.
 #[inline(always)]
 fn reduce<const N: usize>(
@@ -16,12 +19,24 @@ fn reduce<const N: usize>(
     let (count, rest) = (inputs[0].len() / LANES, inputs[0].len() % LANES);
     let groups = inputs.map(|input| &input.as_chunks::<LANES>().0[..count]);
     let ends = inputs.map(|input| &input[count * LANES..][..rest]);
-    let mut lanes = [start; LANES];
-    for at in 0..count {
-        // Of arrays the compiler knows the length, and keeps them in whole registers.
+    // Of arrays the compiler knows the length, and keeps them in whole registers.
+    let next = |lanes: [f32; LANES], at: usize| {
         let group = groups.map(|groups| groups[at]);
-        lanes = std::array::from_fn(|lane| step(lanes[lane], group.map(|group| group[lane])));
+        std::array::from_fn(|lane| step(lanes[lane], group.map(|group| group[lane])))
+    };
+    let mut chains = [[start; LANES]; CHAINS];
+    for at in 0..count / CHAINS {
+        for (chain, lanes) in chains.iter_mut().enumerate() {
+            *lanes = next(*lanes, CHAINS * at + chain);
+        }
     }
+    for at in count / CHAINS * CHAINS..count {
+        chains[0] = next(chains[0], at);
+    }
+    let mut lanes: [f32; LANES] = std::array::from_fn(|lane| {
+        let [a, b, c, d] = chains.map(|chain: [f32; LANES]| chain[lane]);
+        merge(merge(a, b), merge(c, d))
+    });
     for (lane, total) in lanes.iter_mut().enumerate().take(rest) {
         *total = step(*total, ends.map(|end| end[lane]));
     }
@@ -35,52 +50,68 @@ fn reduce<const N: usize>(
     lanes[0]
 }
 
-/// Replaces every number by `function` of it. The end, too, goes through whole registers: number by
-/// number, it would take as long as a hundred numbers before it.
+/// Replaces every number by `function` of it.
 #[inline(always)]
 pub(super) fn map(numbers: &mut [f32], function: impl Fn(f32) -> f32) {
-    each_group([numbers], [], |[group], []| {
-        for number in group {
-            *number = function(*number);
-        }
-    });
+    each([numbers], [], |[number], []| [function(number)]);
 }
 
-/// Runs `step` on [`LANES`] numbers of every slice at a time; slices are as long as the first. The
-/// ends are copied into groups of their own, whose other lanes are zeros.
+/// Numbers of the pieces that [`each`] makes of an end: as many as the compiler makes of one turn of
+/// a loop, so that no number goes by itself, where it would take as long as a register of them.
+const TURN: usize = 4 * LANES;
+
+/// Replaces the numbers of `changed`, one of each slice at a time, by what `function` makes of them
+/// and of those of `read`. All slices are as long as the first.
 #[inline(always)]
-pub(super) fn each_group<const M: usize, const N: usize>(
+pub(super) fn each<const M: usize, const N: usize>(
     mut changed: [&mut [f32]; M],
     read: [&[f32]; N],
-    step: impl Fn([&mut [f32; LANES]; M], [&[f32; LANES]; N]),
+    function: impl Fn([f32; M], [f32; N]) -> [f32; M],
 ) {
-    let (count, rest) = (changed[0].len() / LANES, changed[0].len() % LANES);
-    let mut groups =
-        changed.each_mut().map(|numbers| &mut numbers.as_chunks_mut::<LANES>().0[..count]);
-    let read_groups = read.map(|numbers| &numbers.as_chunks::<LANES>().0[..count]);
-    for at in 0..count {
-        step(
-            groups.each_mut().map(|groups| &mut groups[at]),
-            read_groups.map(|groups| &groups[at]),
-        );
-    }
+    let rest = changed[0].len() % TURN;
+    let whole = changed[0].len() - rest;
+    each_of_turns(
+        changed.each_mut().map(|numbers| &mut numbers[..whole]),
+        read.map(|numbers| &numbers[..whole]),
+        &function,
+    );
     if rest > 0 {
-        let start = count * LANES;
-        let mut ends = changed.each_ref().map(|numbers| padded(&numbers[start..][..rest]));
-        let read_ends = read.map(|numbers| padded(&numbers[start..][..rest]));
-        step(ends.each_mut(), read_ends.each_ref());
+        let mut ends = changed.each_ref().map(|numbers| padded(&numbers[whole..][..rest]));
+        let read_ends = read.map(|numbers| padded(&numbers[whole..][..rest]));
+        each_of_turns(
+            ends.each_mut().map(|numbers| &mut numbers[..]),
+            read_ends.each_ref().map(|numbers| &numbers[..]),
+            &function,
+        );
         for (numbers, end) in changed.into_iter().zip(ends) {
-            numbers[start..][..rest].copy_from_slice(&end[..rest]);
+            numbers[whole..][..rest].copy_from_slice(&end[..rest]);
         }
     }
 }
 
-/// A group that begins with these numbers.
 #[inline(always)]
-fn padded(numbers: &[f32]) -> [f32; LANES] {
-    let mut group = [0.0; LANES];
-    group[..numbers.len()].copy_from_slice(numbers);
-    group
+fn each_of_turns<const M: usize, const N: usize>(
+    mut changed: [&mut [f32]; M],
+    read: [&[f32]; N],
+    function: &impl Fn([f32; M], [f32; N]) -> [f32; M],
+) {
+    let len = changed[0].len();
+    let mut changed = changed.each_mut().map(|numbers| &mut numbers[..len]);
+    let read = read.map(|numbers| &numbers[..len]);
+    for at in 0..len {
+        let results = function(changed.each_ref().map(|n| n[at]), read.map(|n| n[at]));
+        for (numbers, result) in changed.iter_mut().zip(results) {
+            numbers[at] = result;
+        }
+    }
+}
+
+/// A turn that begins with these numbers.
+#[inline(always)]
+fn padded(numbers: &[f32]) -> [f32; TURN] {
+    let mut turn = [0.0; TURN];
+    turn[..numbers.len()].copy_from_slice(numbers);
+    turn
 }
 
 /// `a b + c`, in one rounding if `FUSED`.
@@ -181,7 +212,7 @@ mod tests {
 
     #[test]
     fn reductions_equal_their_naive_twins_at_every_length() {
-        for len in 0..70 {
+        for len in 0..200 {
             let mut stream = RngKey::new(len as u64).stream();
             let (a, b): (Vec<f32>, Vec<f32>) = (stream.normals(len, 1.0), stream.normals(len, 1.0));
             let wide = |v: &f32| f64::from(*v);
@@ -224,7 +255,7 @@ mod tests {
 
     #[test]
     fn maps_reach_every_number() {
-        for len in 0..40 {
+        for len in 0..200 {
             let mut numbers: Vec<f32> = (0..len).map(|k| k as f32).collect();
             map(&mut numbers, |number| 2.0 * number + 1.0);
             assert!(numbers.iter().enumerate().all(|(k, &n)| n == 2.0 * k as f32 + 1.0));

@@ -18,8 +18,8 @@ use crate::{MatRef, Scalar, Scratch};
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-/// Most queries, of all heads that share a key, that are few.
-const FEW: usize = 8;
+/// Most queries, of all heads that share a key, that are few: more pay for packing keys and values.
+const FEW: usize = 32;
 /// Fewest keys of a piece of work, and fewest numbers of them.
 const KEYS: usize = 128;
 const NUMBERS: usize = 1 << 16;

@@ -5,7 +5,7 @@
 //! stand, and keys and values, the left factors, are packed once for all queries of a piece of work.
 //! A column holds the queries of all heads that share a key, one after another.
 
-use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers, scaled};
+use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers};
 use super::{Attention, Results, Sequence};
 use crate::kernels::gemm::panels::{Columns, PanelsRef};
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
@@ -17,7 +17,9 @@ use std::ops::Range;
 
 /// Keys of a block: eight panels of the highest tile. Their scores stay in the first-level cache.
 const KEYS: usize = 112;
-/// Columns that pass by a block of keys while it is in the second-level cache.
+/// Numbers of the blocks of keys and values that a column passes by while it is in the first-level
+/// cache, and columns that pass by while those are in the second-level one.
+const STRETCH: usize = 1 << 17;
 const ROUND: usize = 8;
 /// Columns of a piece of work, which packs keys and values for itself.
 const PIECE: usize = 32;
@@ -59,8 +61,10 @@ struct Column<'a> {
     from: [i32; WIDTH],
     to: [i32; WIDTH],
     seen: Seen,
-    /// Queries (head_dim, WIDTH), times the scale.
+    /// Queries (head_dim, WIDTH).
     query: &'a [f32],
+    /// Whether it comes to its first block, before which sums hold anything.
+    fresh: bool,
     /// Sums of values (head_dim, WIDTH), times the powers.
     sums: &'a mut [f32],
 }
@@ -86,12 +90,17 @@ impl<'a> Factor<'a> {
         PanelsRef::pack(matrix, memory).map_or(Self::Plain(matrix), Self::Packed)
     }
 
-    /// The product of the first rows, and of those the first numbers, with columns.
-    fn times(self, (rows, depth): (usize, usize), x: &[f32], y: &mut [f32], write: Write) {
+    /// The product of the first rows, and of those the first numbers, with columns, times a factor.
+    fn times(
+        self,
+        (rows, depth): (usize, usize),
+        x: &[f32],
+        (y, alpha, write): (&mut [f32], f32, Write),
+    ) {
         match self {
             Self::Packed(panels) => {
                 let columns = Columns { groups: 1, run: WIDTH, group: 0, row: WIDTH };
-                panels.corner(rows, depth).apply(columns, x, (y, 1.0, write));
+                panels.corner(rows, depth).apply(columns, x, (y, alpha, write));
             }
             Self::Plain(matrix) => {
                 let corner = match matrix {
@@ -100,7 +109,7 @@ impl<'a> Factor<'a> {
                 };
                 let x = MatRef::new(&x[..depth * WIDTH], depth, WIDTH);
                 let y = MatMut::new(&mut y[..rows * WIDTH], rows, WIDTH);
-                product(1.0, corner, x.into(), y, write);
+                product(alpha, corner, x.into(), y, write);
             }
         }
     }
@@ -143,9 +152,11 @@ impl<'a> Heads<'a> {
                 .zip(memory.chunks_exact_mut(2 * dim * WIDTH))
                 .map(|(column, memory)| self.column(column, &mut rows, memory))
                 .collect();
-            for block in &blocks {
+            for stretch in blocks.chunks((STRETCH / (2 * KEYS * dim)).max(1)) {
                 for column in &mut round {
-                    self.pass(block, column, &mut scores);
+                    for block in stretch {
+                        self.pass(block, column, &mut scores);
+                    }
                 }
             }
             for (index, column) in indices.zip(round) {
@@ -173,14 +184,13 @@ impl<'a> Heads<'a> {
 
     /// A column at its start; `rows` is working memory.
     fn column<'m>(self, column: usize, rows: &mut [f32], memory: &'m mut [f32]) -> Column<'m> {
-        let Attention { head_dim: dim, scale, softcap, .. } = *self.attention;
-        let factor = softcap.map_or(scale * LOG2_E, |cap| scale / cap);
+        let dim = self.attention.head_dim;
         let (queries, keys) = (self.sequence.queries.len(), self.sequence.key.rows());
         let (mut from, mut to) = ([0; WIDTH], [0; WIDTH]);
         let mut count = 0;
         for ((row, head), target) in self.members(column).zip(rows.chunks_exact_mut(dim)) {
-            let query = &self.query.row(self.sequence.queries.start + row)[head * dim..][..dim];
-            scaled(query, factor, target);
+            let query = self.query.row(self.sequence.queries.start + row);
+            target.copy_from_slice(&query[head * dim..][..dim]);
             let seen = self.attention.seen(row, queries, keys);
             from[count..].fill(seen.start as i32);
             to[count..].fill(seen.end as i32);
@@ -189,13 +199,12 @@ impl<'a> Heads<'a> {
         rows[count * dim..].fill(0.0);
         let (query, sums) = memory.split_at_mut(dim * WIDTH);
         to_columns(MatRef::new(rows, WIDTH, dim), WIDTH, query);
-        sums.fill(0.0);
-        Column { from, to, seen: Seen::nothing(), query, sums }
+        Column { from, to, seen: Seen::nothing(), query, fresh: true, sums }
     }
 
     /// Takes a column over a block of keys.
     fn pass(self, block: &Block<'_>, column: &mut Column<'_>, scores: &mut [f32]) {
-        let dim = self.attention.head_dim;
+        let Attention { head_dim: dim, scale, softcap, .. } = *self.attention;
         let Range { start, end } = block.positions;
         let (from, to) = (column.from.map(|k| k as usize), column.to.map(|k| k as usize));
         let last = end.min(to[WIDTH - 1]);
@@ -203,25 +212,31 @@ impl<'a> Heads<'a> {
             return;
         }
         let count = last - start;
+        let factor = softcap.map_or(scale * LOG2_E, |cap| scale / cap);
         let scores = &mut scores[..count * WIDTH];
-        block.keys.times((count, dim), column.query, scores, Write::Set);
-        if let Some(most) = self.attention.softcap {
+        block.keys.times((count, dim), column.query, (scores, factor, Write::Set));
+        if let Some(most) = softcap {
             cap(scores, most);
         }
         if from[WIDTH - 1] > start || to[0] < last {
             hide(scores, start, &column.from, &column.to);
         }
         let changes = powers(scores, &mut column.seen);
-        if changes != [1.0; WIDTH] {
+        let write = if column.fresh { Write::Set } else { Write::Add };
+        if write == Write::Add && changes != [1.0; WIDTH] {
             multiply(column.sums, &changes);
         }
-        block.values.times((dim, count), scores, column.sums, Write::Add);
+        block.values.times((dim, count), scores, (column.sums, 1.0, write));
+        column.fresh = false;
     }
 
     /// Writes what the queries of a column get; `rows` is working memory.
     #[allow(unsafe_code, reason = "pieces of work write disjoint parts of one matrix")]
     fn finish(self, index: usize, column: Column<'_>, rows: &mut [f32], results: &Results<'_>) {
         let dim = self.attention.head_dim;
+        if column.fresh {
+            column.sums.fill(0.0);
+        }
         multiply(column.sums, &column.seen.shares());
         from_columns(column.sums, WIDTH, &mut MatMut::new(rows, WIDTH, dim));
         for (k, ((row, head), from)) in self.members(index).zip(rows.chunks_exact(dim)).enumerate()

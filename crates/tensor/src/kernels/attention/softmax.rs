@@ -13,12 +13,16 @@ const PARTS: usize = WIDTH / LANES;
 /// itself is zero.
 const NO_SCORE: f32 = -1e30;
 
+/// The largest score is followed in steps: powers of two of the distance to an earlier one may be so
+/// large, and sums over earlier keys need rarely be brought to a new one.
+const STEP: f32 = 8.0;
+
 /// What a column of queries remembers of the keys that it has seen.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// Binary logarithm of the largest exponential.
+    /// Binary logarithm of about the largest exponential.
     max: [f32; WIDTH],
-    /// Sum of the exponentials, divided by the largest.
+    /// Sum of the exponentials, divided by that.
     sum: [f32; WIDTH],
 }
 
@@ -43,11 +47,12 @@ pub(super) fn log_sum(max: f32, sum: f32) -> f32 {
     if sum > 0.0 { max * LN_2 + sum.ln() } else { f32::NEG_INFINITY }
 }
 
-/// `2^x` for `x <= 0` to 1.5 units in the last place; below -126, where numbers are no longer normal,
+/// `2^x` for `x <= 100` to 1.5 units in the last place; below -126, where numbers are no longer normal,
 /// zero, and NaN stays NaN.
 ///
 /// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r` at
 /// zero and whose largest relative error for |r| <= 1/2 is the least.
+#[allow(clippy::approx_constant, reason = "a fitted coefficient lies near ln 2")]
 #[inline(always)]
 pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
     /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
@@ -68,10 +73,10 @@ pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     let square = x * x;
-    let p = multiply_add::<FUSED>(-5.704_988_7e-3, square, 2.063_908_9e-2);
+    let p = multiply_add::<FUSED>(-5.704_988_7e-3, square, 2.063_909e-2);
     let p = multiply_add::<FUSED>(p, square, -5.373_971_6e-2);
     let p = multiply_add::<FUSED>(p, square, 1.333_144_2e-1);
-    let p = multiply_add::<FUSED>(p, square, -3.333_328_2e-1);
+    let p = multiply_add::<FUSED>(p, square, -3.333_328e-1);
     let near = multiply_add::<FUSED>(p * square, x, x);
     let power = power::<FUSED>(-2.0 * LOG2_E * x.abs());
     let far = ((1.0 - power) / (1.0 + power)).copysign(x);
@@ -106,8 +111,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Replaces scores (keys, WIDTH) by powers of two of their distance to the largest yet, which is
-    /// remembered with their sum; returns what earlier sums over keys are to be multiplied by.
+    /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest yet, which
+    /// is remembered with their sum; returns what earlier sums over keys are to be multiplied by.
     pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut Seen) -> [f32; WIDTH] {
         let rows = scores.as_chunks_mut::<LANES>().0;
         let mut changes = [1.0; WIDTH];
@@ -125,8 +130,12 @@ vectorised! {
             }
             let [a, b, c, d] = maxima;
             let max = larger(larger(a, b), larger(c, d));
+            let before = &seen.max[lanes.clone()];
+            let max: [f32; LANES] = std::array::from_fn(|lane| {
+                if max[lane] > before[lane] + STEP { max[lane] } else { before[lane] }
+            });
             let mut change = [0.0; LANES];
-            for ((change, before), max) in change.iter_mut().zip(&seen.max[lanes.clone()]).zip(max) {
+            for ((change, before), max) in change.iter_mut().zip(before).zip(max) {
                 *change = power::<FUSED>(before - max);
             }
             let mut sum = [0.0; LANES];

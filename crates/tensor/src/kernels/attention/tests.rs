@@ -67,12 +67,12 @@ fn naive(
             let cap = case.softcap.map(f64::from);
             cap.map_or(dot * scale, |cap| cap * (dot * scale / cap).tanh()).exp()
         };
-        let total: f64 = keys.iter().map(score).sum();
+        let powers: Vec<f64> = keys.iter().map(score).collect();
+        let total: f64 = powers.iter().sum();
         *sums.at_mut(i, head) = total.ln();
-        for j in keys {
-            let share = score(&j) / total;
+        for (j, power) in keys.into_iter().zip(powers) {
             for d in 0..dim {
-                *output.at_mut(i, at + d) += share * value.at(j, kv_at + d);
+                *output.at_mut(i, at + d) += power / total * value.at(j, kv_at + d);
             }
         }
     }

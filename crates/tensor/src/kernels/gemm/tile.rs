@@ -17,13 +17,6 @@ impl Lines<'_> {
         let (far, near) = if self.along { (lines, numbers) } else { (numbers, lines) };
         Self { data: &self.data[far * self.stride + near..], ..self }
     }
-
-    /// One number of one line.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn at(&self, line: usize, number: usize) -> f32 {
-        let (far, near) = if self.along { (line, number) } else { (number, line) };
-        self.data[far * self.stride + near]
-    }
 }
 
 /// Writes lines as a panel: number `q` of line `i` becomes `panel[q * width + i]`, where the width

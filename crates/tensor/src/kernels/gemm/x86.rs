@@ -134,17 +134,20 @@ multiply!(
 #[target_feature(enable = "avx")]
 fn pack<const WIDTH: usize>(lines: Lines<'_>, count: usize, depth: usize, panel: &mut [f32]) {
     let panel = &mut panel[..depth * WIDTH];
-    if count < WIDTH {
-        for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
-            for (line, number) in group.iter_mut().enumerate() {
-                *number = if line < count { lines.at(line, q) } else { 0.0 };
-            }
+    if lines.along {
+        if count < WIDTH {
+            panel.fill(0.0);
         }
-    } else if lines.along {
-        transpose((lines.data, lines.stride), (panel, WIDTH), WIDTH, depth);
-    } else {
+        transpose((lines.data, lines.stride), (panel, WIDTH), count, depth);
+    } else if count == WIDTH {
         for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
             group.copy_from_slice(&lines.data[q * lines.stride..][..WIDTH]);
+        }
+    } else {
+        for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
+            let (there, lacking) = group.split_at_mut(count);
+            there.copy_from_slice(&lines.data[q * lines.stride..][..count]);
+            lacking.fill(0.0);
         }
     }
 }
