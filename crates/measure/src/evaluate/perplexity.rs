@@ -15,6 +15,7 @@
 //! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
 //! counted, since they would be too good otherwise.
 
+use super::request::Cut;
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
 use super::{Task, TaskEntry, TaskOptions, TaskResult};
 use crate::data::{Corpus, Document};
@@ -187,8 +188,8 @@ impl Task for TextPerplexity {
         ENTRY.name.to_owned()
     }
 
-    fn version(&self) -> u32 {
-        1
+    fn version(&self) -> f64 {
+        1.0
     }
 
     fn bos(&self) -> Bos {
@@ -202,7 +203,7 @@ impl Task for TextPerplexity {
                 place: format!("{}, document at line {}", self.file, document.line),
                 requests: vec![Request::Rolling {
                     text: Cow::Borrowed(&document.text),
-                    protocol: self.protocol,
+                    cut: Cut::Protocol(self.protocol),
                 }],
             })
             .collect()
@@ -240,18 +241,19 @@ impl Task for TextPerplexity {
             data_sha256: self.sha256.clone(),
             bos_used,
             metrics,
-            groups: Vec::new(),
             counts: Counts {
                 items: self.documents.len(),
                 tokens_counted: counted,
                 ..Counts::default()
             },
+            original: self.documents.len(),
+            ..TaskResult::default()
         })
     }
 }
 
 fn lower(name: &str, value: f64) -> Metric {
-    Metric { name: name.to_owned(), value, stderr: None, higher_is_better: false }
+    Metric::new(name, value, None, false)
 }
 
 #[cfg(test)]

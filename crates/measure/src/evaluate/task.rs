@@ -10,7 +10,7 @@ pub trait Task {
     fn id(&self) -> String;
 
     /// Version of the way of asking and scoring.
-    fn version(&self) -> u32;
+    fn version(&self) -> f64;
 
     /// Whether documents start with the beginning-of-sequence token.
     fn bos(&self) -> Bos;
