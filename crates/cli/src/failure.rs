@@ -185,6 +185,7 @@ impl From<EvaluationError> for Failure {
         let message = error.to_string();
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
+            EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
@@ -194,6 +195,10 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Model { .. }
             | EvaluationError::NonFinite { .. }
             | EvaluationError::Continuation { .. }
+            | EvaluationError::TaskFile { .. }
+            | EvaluationError::Document { .. }
+            | EvaluationError::Journal { .. }
+            | EvaluationError::NoRoom { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! A new task is one file and one line of [`TASKS`].
 
+mod compare;
 mod completion;
 mod decoder;
 mod error;
@@ -25,6 +26,7 @@ mod throughput;
 #[cfg(test)]
 mod tests;
 
+pub use compare::{Comparison, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
 pub use error::EvaluationError;

@@ -342,6 +342,7 @@ fn an_evaluation_has_the_shape_of_the_harness() {
     let value = result_json(&EvaluationRecord {
         model: "pocket",
         results: &report.baseline,
+        comparisons: &[],
         baseline: Some(&dense),
         parameters: report.rows[0].parameters,
         provenance: &report.provenance,
