@@ -1,6 +1,6 @@
 """Compares `linwright eval --tasks` with lm-evaluation-harness on the same model and documents.
 
-    python tools/parity/lm_eval.py MODEL --work DIR [--shots 0 2] [--tasks arc_easy ...]
+    python tools/parity/harness_tasks.py MODEL --work DIR [--shots 0 2] [--tasks arc_easy ...]
 
 Ten documents are made up for each standard task, in the columns of its data set. Both programs get the
 same files. Every log-likelihood must agree to 1e-5 max(1, |ll|), every figure of an
