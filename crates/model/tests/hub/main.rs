@@ -1,0 +1,1 @@
+//! Downloads, against a server on this machine that answers as the hub does.
