@@ -98,7 +98,7 @@ impl Blob {
                 told = true;
             }
             if (hooks.cancelled)() {
-                return Err(HubError::Interrupted { id: client.id.clone() });
+                return Err(HubError::Interrupted { id: client.id.to_string() });
             }
             thread::sleep(LOCK_PAUSE);
         }
@@ -153,10 +153,9 @@ impl Blob {
         let mut piece = vec![0; PIECE];
         loop {
             if (hooks.cancelled)() {
-                return Err(HubError::Interrupted { id: client.id.clone() }.into());
+                return Err(HubError::Interrupted { id: client.id.to_string() }.into());
             }
-            let broken =
-                |reason: String| Fault::Passing { host: host.clone(), reason };
+            let broken = |reason: String| Fault::Passing { host: host.clone(), reason };
             match body.read(&mut piece) {
                 Ok(0) if part.bytes == self.size => return Ok(()),
                 Ok(0) => {
@@ -182,7 +181,7 @@ impl Blob {
         if found == self.size {
             return Ok(());
         }
-        let (id, file) = (client.id.clone(), self.name.clone());
+        let (id, file) = (client.id.to_string(), self.name.clone());
         Err(HubError::Size { id, file, expected: self.size, found })
     }
 }
@@ -210,7 +209,8 @@ impl<'a> Part<'a> {
     /// Opens what an earlier attempt left, or begins.
     fn open(blob: &'a Blob, whole: &Path) -> Result<Self, OutputError> {
         let path = whole.with_file_name(format!("{}.incomplete", blob.etag));
-        let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let opened =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = opened.map_err(|error| OutputError::io("create", &path, error))?;
         let mut part = Self { blob, path, file, bytes: 0, hash: Sha256::new() };
         match part.read_back() {
@@ -262,7 +262,7 @@ impl<'a> Part<'a> {
             let found = hex(&self.hash.clone().finalize());
             if found != expected {
                 self.discard()?;
-                let (id, file) = (client.id.clone(), self.blob.name.clone());
+                let (id, file) = (client.id.to_string(), self.blob.name.clone());
                 return Err(HubError::Damaged { id, file, expected: expected.into(), found });
             }
         }

@@ -56,9 +56,11 @@ impl Repository {
         if !dir.is_dir() {
             return Ok(Cached::Absent);
         }
-        Ok(match lacking_weights(&dir)? {
-            Some(lacking) => Cached::Partial(format!("lacks {lacking}")),
-            None => Cached::Whole { dir, commit },
+        Ok(match lacking_weights(&dir) {
+            Ok(None) => Cached::Whole { dir, commit },
+            Ok(Some(lacking)) => Cached::Partial(format!("lacks {lacking}")),
+            // A download may put it right.
+            Err(error) => Cached::Partial(format!("is damaged ({error})")),
         })
     }
 

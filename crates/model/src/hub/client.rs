@@ -102,7 +102,9 @@ impl<'a> Client<'a> {
             let location = text(response.headers(), "location").unwrap_or_default();
             let next = self.address(&origin.resolve(&location), what)?;
             if origin.secure && !Origin::of(&next).secure {
-                return Err(self.answer(&host, what, "leads to an address without encryption").into());
+                return Err(self
+                    .answer(&host, what, "leads to an address without encryption")
+                    .into());
             }
             at = next;
         }
@@ -130,9 +132,8 @@ impl<'a> Client<'a> {
 
     fn address(&self, url: &str, what: &str) -> Result<Uri, Fault> {
         let uri = url.parse::<Uri>().ok();
-        let known = |uri: &Uri| {
-            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()
-        };
+        let known =
+            |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         uri.filter(known).ok_or_else(|| {
             let host = self.settings.endpoint.clone();
             self.answer(&host, what, "leads to what is no address").into()
@@ -149,7 +150,7 @@ impl<'a> Client<'a> {
         let code = text(reply.response.headers(), "x-error-code").unwrap_or_default();
         match status.as_u16() {
             status @ (401 | 403) if home => Err(Fault::from(HubError::Refused {
-                id: self.id.clone(),
+                id: self.id.to_string(),
                 host,
                 what: what.into(),
                 status,
@@ -157,7 +158,7 @@ impl<'a> Client<'a> {
             })),
             404 if home => {
                 let (what, advice) = self.nothing(what, &code);
-                Err(Fault::from(HubError::NotFound { id: self.id.clone(), host, what, advice }))
+                Err(Fault::from(HubError::NotFound { id: self.id.to_string(), host, what, advice }))
             }
             // A server of contents refuses an address that is too old: the next try gets a new one.
             status @ (401 | 403 | 408 | 429 | 500..) => {
@@ -204,7 +205,7 @@ impl<'a> Client<'a> {
     /// An answer that cannot be used.
     pub(super) fn answer(&self, host: &str, what: &str, reason: &str) -> HubError {
         HubError::Answer {
-            id: self.id.clone(),
+            id: self.id.to_string(),
             host: host.into(),
             what: what.into(),
             reason: reason.into(),
@@ -242,7 +243,7 @@ impl<'a> Patience<'a> {
 
     /// Waits before the next attempt, or gives the fault as an error.
     pub(super) fn wait(&mut self, fault: Fault, hooks: &Hooks<'_>) -> Result<(), HubError> {
-        let id = self.client.id.clone();
+        let id = self.client.id.to_string();
         let (host, reason) = match fault {
             Fault::Final(error) => return Err(*error),
             Fault::Passing { host, reason } => (host, reason),

@@ -59,7 +59,7 @@ impl Work<'_> {
         let mut blobs = Vec::new();
         for name in names.iter().filter(|name| !snapshot.join(name).is_file()) {
             if (hooks.cancelled)() {
-                return Err(HubError::Interrupted { id: self.client.id.clone() });
+                return Err(HubError::Interrupted { id: self.client.id.to_string() });
             }
             blobs.push(self.client.patiently(hooks, || self.head(name))?);
         }
@@ -103,7 +103,7 @@ impl Work<'_> {
             .ok_or_else(|| wrong("does not say how large it is"))?;
         let limit = most_bytes(name);
         if size > limit {
-            let (id, file) = (client.id.clone(), name.to_owned());
+            let (id, file) = (client.id.to_string(), name.to_owned());
             return Err(HubError::TooLarge { id, file, announced: size, limit }.into());
         }
         Ok(Blob { name: name.into(), url, etag, size })

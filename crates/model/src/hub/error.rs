@@ -1,6 +1,5 @@
 //! What can keep a model of the hub from being found.
 
-use super::id::HubId;
 use crate::checkpoint::CheckpointError;
 use linwright_tensor::atomic::OutputError;
 use std::path::PathBuf;
@@ -36,7 +35,7 @@ pub enum HubError {
     #[error("{id} is no path here and {found} in the cache {}; HF_HUB_OFFLINE forbids to download it: unset it, or give a directory", cache.display())]
     Offline {
         /// The model.
-        id: HubId,
+        id: String,
         /// The cache.
         cache: PathBuf,
         /// What the cache has instead.
@@ -46,7 +45,7 @@ pub enum HubError {
     #[error("{id} is no path here, looks like a model of the hub, and {found} in the cache {}; this program was built without downloads: build it with `--features hub`, or give a directory", cache.display())]
     NotBuilt {
         /// The model.
-        id: HubId,
+        id: String,
         /// The cache.
         cache: PathBuf,
         /// What the cache has instead.
@@ -59,7 +58,7 @@ pub enum HubError {
     #[error("{id}: {host} cannot be reached: {reason}; try again later, or give a directory")]
     Unreachable {
         /// The model.
-        id: HubId,
+        id: String,
         /// Who was asked.
         host: String,
         /// What happened.
@@ -69,7 +68,7 @@ pub enum HubError {
     #[error("{id}: {host} refuses {what} (status {status}); {advice}")]
     Refused {
         /// The model.
-        id: HubId,
+        id: String,
         /// Who was asked.
         host: String,
         /// The file, or the model.
@@ -83,7 +82,7 @@ pub enum HubError {
     #[error("{id}: {host} has no {what}; {advice}")]
     NotFound {
         /// The model.
-        id: HubId,
+        id: String,
         /// Who was asked.
         host: String,
         /// Repository, revision or file.
@@ -95,7 +94,7 @@ pub enum HubError {
     #[error("{id}: the answer of {host} about {what} {reason}")]
     Answer {
         /// The model.
-        id: HubId,
+        id: String,
         /// Who was asked.
         host: String,
         /// The file, or the list of files.
@@ -104,26 +103,32 @@ pub enum HubError {
         reason: String,
     },
     /// A file name that leads out of the model's folder.
-    #[error("{id}: the list of files holds {name:?}, which leads out of its folder; the repository or the endpoint is hostile, nothing was downloaded")]
+    #[error(
+        "{id}: the list of files holds {name:?}, which leads out of its folder; the repository or the endpoint is hostile, nothing was downloaded"
+    )]
     FileName {
         /// The model.
-        id: HubId,
+        id: String,
         /// The name.
         name: String,
     },
     /// A repository without weights that are read.
-    #[error("{id}: no weights that are read: expected model.safetensors, its shards or pytorch_model.bin, found {found}")]
+    #[error(
+        "{id}: no weights that are read: expected model.safetensors, its shards or pytorch_model.bin, found {found}"
+    )]
     NoWeights {
         /// The model.
-        id: HubId,
+        id: String,
         /// What there is instead.
         found: String,
     },
     /// A file of another size than announced.
-    #[error("{id}: {file} should have {expected} bytes, the download has {found}; it was not kept, try again")]
+    #[error(
+        "{id}: {file} should have {expected} bytes, the download has {found}; it was not kept, try again"
+    )]
     Size {
         /// The model.
-        id: HubId,
+        id: String,
         /// The file.
         file: String,
         /// As announced.
@@ -132,10 +137,12 @@ pub enum HubError {
         found: u64,
     },
     /// A file that is announced with a size that no file of its kind has.
-    #[error("{id}: {file} is announced with {announced} bytes, at most {limit} are taken for such a file; nothing of it was downloaded")]
+    #[error(
+        "{id}: {file} is announced with {announced} bytes, at most {limit} are taken for such a file; nothing of it was downloaded"
+    )]
     TooLarge {
         /// The model.
-        id: HubId,
+        id: String,
         /// The file.
         file: String,
         /// Bytes by the server.
@@ -144,10 +151,12 @@ pub enum HubError {
         limit: u64,
     },
     /// A file whose content is not what its name in the cache says.
-    #[error("{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged on its way and not kept, try again")]
+    #[error(
+        "{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged on its way and not kept, try again"
+    )]
     Damaged {
         /// The model.
-        id: HubId,
+        id: String,
         /// The file.
         file: String,
         /// As announced.
@@ -162,6 +171,6 @@ pub enum HubError {
     #[error("interrupted while downloading {id}")]
     Interrupted {
         /// The model.
-        id: HubId,
+        id: String,
     },
 }

@@ -113,9 +113,9 @@ fn is_revision(revision: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte);
     revision.len() <= MOST_REVISION_BYTES
         && revision.bytes().all(fine)
-        && revision.split('/').all(|part| {
-            !part.is_empty() && !part.starts_with('.') && !part.ends_with('.')
-        })
+        && revision
+            .split('/')
+            .all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with('.'))
         && !revision.contains("..")
 }
 
@@ -136,8 +136,25 @@ mod tests {
         }
         let long = format!("owner/{}", "n".repeat(97));
         for path in [
-            "model", "./model", "../a/b", "/a", "a/b/c", "a/", "/b", "~/b", "a/.b", "-a/b", "a/b..c",
-            "a--b/c", "models/x.gguf", "a/model.safetensors", "a b/c", "a\\b/c", "", "@main", &long,
+            "model",
+            "./model",
+            "../a/b",
+            "/a",
+            "a/b/c",
+            "a/",
+            "/b",
+            "~/b",
+            "a/.b",
+            "-a/b",
+            "a/b..c",
+            "a--b/c",
+            "models/x.gguf",
+            "a/model.safetensors",
+            "a b/c",
+            "a\\b/c",
+            "",
+            "@main",
+            &long,
         ] {
             assert_eq!(HubId::parse(path).unwrap(), None, "{path}");
         }
@@ -145,7 +162,9 @@ mod tests {
 
     #[test]
     fn revisions_cannot_leave_their_folder() {
-        for revision in ["", "../x", "a/../b", "/etc", "a//b", ".git", "a\\b", "a b", "a\n", "x/", "a."] {
+        for revision in
+            ["", "../x", "a/../b", "/etc", "a//b", ".git", "a\\b", "a b", "a\n", "x/", "a."]
+        {
             let error = HubId::parse(&format!("o/n@{revision}")).unwrap_err().to_string();
             assert!(error.starts_with("o/n: "), "{error}");
         }
@@ -156,7 +175,13 @@ mod tests {
     fn a_commit_is_forty_digits() {
         let digits = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(Commit::parse(digits).unwrap().as_str(), digits);
-        for text in ["", "main", &digits[1..], &digits.to_uppercase(), "../../../../../../../../../../../../etc/x"] {
+        for text in [
+            "",
+            "main",
+            &digits[1..],
+            &digits.to_uppercase(),
+            "../../../../../../../../../../../../etc/x",
+        ] {
             assert_eq!(Commit::parse(text), None, "{text}");
         }
         let id = HubId::parse("o/n").unwrap().unwrap();

@@ -64,7 +64,9 @@ impl Listing {
         })?;
         let names: BTreeSet<String> = answer.siblings.into_iter().map(|s| s.rfilename).collect();
         if let Some(name) = names.iter().find(|name| !stays_inside(name)) {
-            return Err(HubError::FileName { id: id.clone(), name: shown(name.as_bytes()) }.into());
+            return Err(
+                HubError::FileName { id: id.to_string(), name: shown(name.as_bytes()) }.into()
+            );
         }
         Ok(Self { commit, names })
     }
@@ -95,7 +97,7 @@ impl Listing {
                 (false, 0) => some.join(", "),
                 (false, more) => format!("{} and {more} more", some.join(", ")),
             };
-            HubError::NoWeights { id: client.id.clone(), found }
+            HubError::NoWeights { id: client.id.to_string(), found }
         })
     }
 }
@@ -121,7 +123,8 @@ mod tests {
         for name in ["config.json", "1_Pooling/config.json", ".gitattributes", "a..b"] {
             assert!(stays_inside(name), "{name}");
         }
-        for name in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "C:x", "a\\b", "a\0"] {
+        for name in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "C:x", "a\\b", "a\0"]
+        {
             assert!(!stays_inside(name), "{name}");
         }
     }
@@ -129,8 +132,15 @@ mod tests {
     #[test]
     fn what_is_read_is_wanted_and_nothing_else() {
         let names = [
-            "1_Pooling/config.json", "config.json", "modules.json", "onnx/model.onnx", "README.md",
-            "tokenizer.json", "pytorch_model.bin", "model.safetensors", "a/b_Pooling/config.json",
+            "1_Pooling/config.json",
+            "config.json",
+            "modules.json",
+            "onnx/model.onnx",
+            "README.md",
+            "tokenizer.json",
+            "pytorch_model.bin",
+            "model.safetensors",
+            "a/b_Pooling/config.json",
             "onnx/config.json",
         ];
         let commit = Commit::parse(&"0".repeat(40)).unwrap();

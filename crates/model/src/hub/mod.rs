@@ -64,18 +64,14 @@ pub struct Found {
 ///
 /// # Errors
 /// [`HubError`].
-pub fn find(
-    id: &HubId,
-    settings: &Settings,
-    hooks: &mut Hooks<'_>,
-) -> Result<Found, HubError> {
+pub fn find(id: &HubId, settings: &Settings, hooks: &mut Hooks<'_>) -> Result<Found, HubError> {
     let repository = Repository::new(id, &settings.cache);
     let cached = repository.look(id)?;
     if !settings.offline {
         return ask(id, settings, cached, hooks);
     }
     cached.whole(id).map_err(|found| HubError::Offline {
-        id: id.clone(),
+        id: id.to_string(),
         cache: settings.cache.clone(),
         found,
     })
@@ -108,7 +104,7 @@ fn ask(
     _: &mut Hooks<'_>,
 ) -> Result<Found, HubError> {
     cached.whole(id).map_err(|found| HubError::NotBuilt {
-        id: id.clone(),
+        id: id.to_string(),
         cache: settings.cache.clone(),
         found,
     })

@@ -58,9 +58,7 @@ impl Settings {
     /// # Errors
     /// [`HubError::NoCache`] if nothing says where the cache is, [`HubError::Endpoint`] or
     /// [`HubError::Token`] for a value that cannot be meant.
-    pub fn from_environment(
-        variable: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, HubError> {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, HubError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let user = set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from);
         let path = |name: &str| Some(expand(&PathBuf::from(set(name)?), user.as_deref()));
@@ -108,12 +106,13 @@ impl Token {
     fn read(path: &Path) -> Result<Option<Self>, HubError> {
         let place = path.display().to_string();
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| {
-            file.take(TOKEN_BYTES + 1).read_to_string(&mut text)
-        });
+        let read =
+            File::open(path).and_then(|file| file.take(TOKEN_BYTES + 1).read_to_string(&mut text));
         match read {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(HubError::Token { place, reason: format!("cannot be read: {error}") }),
+            Err(error) => {
+                Err(HubError::Token { place, reason: format!("cannot be read: {error}") })
+            }
             Ok(bytes) if bytes as u64 > TOKEN_BYTES => {
                 let reason = format!("is larger than {TOKEN_BYTES} bytes, so it is no token");
                 Err(HubError::Token { place, reason })
