@@ -113,6 +113,10 @@ impl Blob {
         hooks: &mut Hooks<'_>,
     ) -> Result<(), HubError> {
         let mut part = Part::open(self, path)?;
+        if self.sha256().is_none() {
+            // Nothing could tell whether two pieces belong together.
+            part.restart()?;
+        }
         let mut patience = Patience::new(client);
         while part.bytes < self.size {
             let had = part.bytes;
@@ -136,7 +140,6 @@ impl Blob {
         progress: &dyn Fn(&mut Hooks<'_>, u64),
     ) -> Result<(), Fault> {
         if self.sha256().is_none() {
-            // Nothing could tell whether two pieces belong together.
             part.restart()?;
         }
         let Reply { response, host } = client.ask(Ask::From(part.bytes), &self.url, &self.name)?;

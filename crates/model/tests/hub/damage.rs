@@ -54,6 +54,29 @@ fn a_run_that_gave_up_is_continued_by_the_next() {
 }
 
 #[test]
+fn a_small_file_begins_anew_since_nothing_checks_its_pieces() {
+    let scene = Scene::new();
+    let mut cuts = 1;
+    scene.hub.mood(move |request, mut answer| {
+        if request.line.ends_with("/tokenizer.json") && request.line.starts_with("GET") && cuts > 0
+        {
+            cuts -= 1;
+            answer.cut = Some(100);
+        }
+        answer
+    });
+    let whole = &small_model(u64::MAX)["tokenizer.json"];
+    // Another program left something of the right length.
+    let blobs = scene.settings.cache.join("models--owner--small/blobs");
+    fs::create_dir_all(&blobs).unwrap();
+    let etag = &crate::server::sha256(whole)[..40];
+    fs::write(blobs.join(format!("{etag}.incomplete")), vec![b'x'; whole.len()]).unwrap();
+    let dir = scene.find(MODEL).unwrap().dir;
+    assert_eq!(&fs::read(dir.join("tokenizer.json")).unwrap(), whole);
+    assert!(scene.hub.asked().iter().all(|one| one.contents || one.start.is_none()));
+}
+
+#[test]
 fn a_server_that_cannot_go_on_begins_anew() {
     let scene = Scene::new();
     let whole = weights();
