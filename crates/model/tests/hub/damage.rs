@@ -104,7 +104,8 @@ fn a_piece_from_elsewhere_is_refused() {
 fn another_size_than_announced_is_refused() {
     let longer = [weights(), vec![0; 9]].concat();
     let shorter = weights()[..100].to_vec();
-    let bodies: [(fn(Answer) -> Answer, &[u8]); 3] = [
+    type Change = fn(Answer) -> Answer;
+    let bodies: [(Change, &[u8]); 3] = [
         (|answer| answer, &longer),
         (|answer| answer, &shorter),
         (|answer| answer.without("Content-Length"), &longer),
