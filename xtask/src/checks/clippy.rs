@@ -43,7 +43,8 @@ mod tests {
             let source = format!("fn main() {{ {body} }}\n");
             std::fs::write(dir.path().join("src/main.rs"), source).unwrap();
             let target = dir.path().join("target");
-            let complaint = complaint(clippy(dir.path(), WORKSPACE).env("CARGO_TARGET_DIR", target));
+            let complaint =
+                complaint(clippy(dir.path(), WORKSPACE).env("CARGO_TARGET_DIR", target));
             assert_eq!(complaint.unwrap().is_none(), clean, "{body}");
         }
     }
