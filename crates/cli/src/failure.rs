@@ -9,6 +9,7 @@ use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::generate::GenerateError;
+use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
@@ -233,6 +234,31 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Gguf { .. }
             | CheckpointError::NoGguf(_)
             | CheckpointError::Llama2c { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<HubError> for Failure {
+    fn from(error: HubError) -> Self {
+        let message = error.to_string();
+        match error {
+            HubError::Interrupted { .. } => Self::interrupted(message),
+            HubError::Output(error) => Self { message, ..Self::from(error) },
+            HubError::Cache(error) => Self { message, ..Self::from(error) },
+            HubError::Revision { .. } | HubError::Endpoint => Self::usage(message),
+            HubError::NoCache
+            | HubError::Token { .. }
+            | HubError::Offline { .. }
+            | HubError::NotBuilt { .. }
+            | HubError::Unreachable { .. }
+            | HubError::Refused { .. }
+            | HubError::NotFound { .. }
+            | HubError::Answer { .. }
+            | HubError::FileName { .. }
+            | HubError::NoWeights { .. }
+            | HubError::Size { .. }
+            | HubError::TooLarge { .. }
+            | HubError::Damaged { .. } => Self::general(message),
         }
     }
 }

@@ -7,6 +7,7 @@ mod compress;
 mod eval;
 mod flags;
 mod generate;
+mod hub;
 mod inspect;
 mod interruption;
 mod rotor;

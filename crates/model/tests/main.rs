@@ -7,6 +7,7 @@ mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
 mod checkpoint_pickles;
+mod hub_cache;
 mod reference;
 mod tiny;
 mod tokenizers;

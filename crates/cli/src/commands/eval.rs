@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// Measure perplexity on text and accuracy on questions.
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
     /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
     #[arg(long)]
@@ -47,7 +47,7 @@ pub(crate) struct EvalArgs {
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
-    /// Measure this model too, as the dense baseline.
+    /// Measure this model too, as the dense baseline; named as MODEL is.
     #[arg(long)]
     baseline: Option<String>,
     /// Fail with exit code 4 if the perplexity is above this.
@@ -74,21 +74,21 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         check_target(path, true)?;
     }
     let tasks = open_tasks(args)?;
-    let loaded = open_model(&args.model, &mut console)?;
+    let (loaded, place) = open_model(&args.model, &mut console)?;
     let began = console.seconds();
-    let results = measure(&loaded, &args.model, &tasks, &mut console)?;
+    let results = measure(&loaded, &place.name, &tasks, &mut console)?;
     let seconds = console.seconds() - began;
     let baseline = match &args.baseline {
         None => None,
         Some(model) => {
-            let dense = open_model(model, &mut console)?;
-            Some(measure(&dense, model, &tasks, &mut console)?)
+            let (dense, place) = open_model(model, &mut console)?;
+            Some(measure(&dense, &place.name, &tasks, &mut console)?)
         }
     };
     console.finish();
     let provenance = provenance::of_evaluation(&loaded, &results);
     let record = EvaluationRecord {
-        model: &args.model,
+        model: &place.name,
         results: &results,
         baseline: baseline.as_deref(),
         parameters: parameters(&loaded),

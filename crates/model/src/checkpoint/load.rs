@@ -259,6 +259,6 @@ pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> Strin
 }
 
 /// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -38,6 +38,16 @@ mod weights;
 mod writer;
 mod zip;
 
+#[cfg(feature = "hub")]
+pub(crate) use fault::shown;
+#[cfg(feature = "hub")]
+pub(crate) use load::hex;
+#[cfg(feature = "hub")]
+pub(crate) use source::companion_names;
+pub(crate) use weights::lacking_weights;
+#[cfg(feature = "hub")]
+pub(crate) use weights::{shards_of, weights_among};
+
 pub use error::CheckpointError;
 pub use fault::FileFault;
 pub use format::Format;

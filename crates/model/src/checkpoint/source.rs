@@ -117,6 +117,12 @@ impl Source {
     }
 }
 
+/// Names of the files beside weights that [`load`](super::load) reads or keeps.
+#[cfg(feature = "hub")]
+pub(crate) fn companion_names() -> impl Iterator<Item = &'static str> {
+    [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES)
+}
+
 /// Reads a JSON object.
 pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
     parse_object(path, &read_bounded(path, JSON_BYTES)?)
