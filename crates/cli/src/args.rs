@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::{bench, compress, eval, import, inspect, ls, report, rotor, run, train_lm};
+use crate::commands::{bench, compress, eval, export, import, inspect, ls, report, rotor, run, train_lm};
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     Run(run::RunArgs),
     Report(report::ReportArgs),
+    Export(export::ExportArgs),
     Import(import::ImportArgs),
     TrainLm(train_lm::TrainLmArgs),
     Ls(ls::LsArgs),

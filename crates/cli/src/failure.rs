@@ -7,6 +7,7 @@ use linwright::measure::data::DataError;
 use linwright::measure::evaluate::EvaluationError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
+use linwright::model::checkpoint::export::ExportError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
@@ -228,6 +229,22 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Differs { .. }
             | CheckpointError::Check { .. }
             | CheckpointError::Llama2c { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let message = error.to_string();
+        match error {
+            ExportError::Checkpoint(error) => error.into(),
+            ExportError::Form { .. } | ExportError::Option { .. } => Self::usage(message),
+            ExportError::FullRank { .. } => {
+                Self::general(message).hint("give --rank R or --energy SHARE")
+            }
+            ExportError::Base { .. }
+            | ExportError::Decomposition { .. }
+            | ExportError::Differs { .. } => Self::general(message),
         }
     }
 }

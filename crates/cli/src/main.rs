@@ -20,7 +20,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let asks = !matches!(
         cli.command,
-        Some(Command::Inspect(_) | Command::Report(_) | Command::Import(_) | Command::Ls(_))
+        Some(Command::Inspect(_)
+                | Command::Report(_)
+                | Command::Export(_)
+                | Command::Import(_)
+                | Command::Ls(_))
     );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
@@ -39,6 +43,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
         Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
         Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
+        Some(Command::Export(args)) => commands::export::run(&args, &cli.shared),
         Some(Command::Import(args)) => commands::import::run(&args, &cli.shared),
         Some(Command::TrainLm(args)) => commands::train_lm::run(&args, &cli.shared),
         Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),

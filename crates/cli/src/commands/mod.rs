@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod compress;
 pub(crate) mod eval;
+pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod ls;

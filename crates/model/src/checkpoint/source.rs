@@ -1,6 +1,8 @@
 //! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
 
 use super::error::CheckpointError;
+use super::export::factored;
+use super::sentence;
 use crate::config::TransformerConfig;
 use crate::tokenizer::Tokenizer;
 use linwright_tensor::dtype::DType;
@@ -16,17 +18,22 @@ const TOKENIZER: &str = "tokenizer.json";
 /// Name of the tokenizer's settings.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 /// Files that travel with a model unchanged: tokenizer, generation settings and licences.
-const COMPANIONS: [&str; 14] = [
+const COMPANIONS: [&str; 19] = [
     "generation_config.json",
     TOKENIZER,
     TOKENIZER_CONFIG,
     "special_tokens_map.json",
     "added_tokens.json",
     "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "vocab.txt",
     "vocab.json",
     "merges.txt",
     "chat_template.jinja",
     "chat_template.json",
+    "preprocessor_config.json",
+    "sentence_bert_config.json",
     "LICENSE",
     "LICENSE.txt",
     "NOTICE",
@@ -68,13 +75,18 @@ impl Source {
         }
         let path = dir.join(CONFIG);
         let bytes = read_bounded(&path, JSON_BYTES)?;
-        let config = parse_object(&path, &bytes)?;
+        let mut config = parse_object(&path, &bytes)?;
+        factored::undo(dir, &mut config)?;
         let mut companions = Vec::new();
         for name in COMPANIONS {
             let path = dir.join(name);
             if path.is_file() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
+        }
+        for name in sentence::files(dir)? {
+            let bytes = read_bounded(&dir.join(&name), COMPANION_BYTES)?;
+            companions.push((name, bytes));
         }
         Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }

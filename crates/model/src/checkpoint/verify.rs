@@ -80,7 +80,7 @@ pub fn verify(
     };
     let (difference, off, allowed) = match (dtype, form) {
         (DType::F32 | DType::F64, Form::Dense) => (difference, difference, REORDERED * largest),
-        (DType::F32 | DType::F64, Form::Native) => {
+        (DType::F32 | DType::F64, Form::Native | Form::Factored) => {
             let off = again()?;
             (off, off, 0.0)
         }
@@ -426,7 +426,7 @@ impl RowSource for Rounded<'_> {
 
     fn is_structured(&self, site: &SiteId) -> bool {
         let slot = self.decoder.slot(site);
-        self.form == Form::Native && slot.is_some_and(|slot| !is_dense(slot))
+        self.form != Form::Dense && slot.is_some_and(|slot| !is_dense(slot))
     }
 }
 
