@@ -43,10 +43,25 @@ fn run(args: &[String]) -> Result<bool> {
         return Ok(true);
     }
     let repository = Repository::open()?;
+    if let Some((command, rest)) = args.split_first()
+        && command == "fuzz"
+    {
+        return fuzz(&repository, rest);
+    }
     if args == ["fmt"] {
         return checks::format::write(&repository).map(|()| true);
     }
     run_checks(&repository, &chosen(args)?)
+}
+
+/// Drives a reader of outside files with damaged input. The program is one of its own, since it needs
+/// the readers and this one imports nothing of ours.
+fn fuzz(repository: &Repository, args: &[String]) -> Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(cargo);
+    command.current_dir(&repository.root);
+    command.args(["run", "--quiet", "--package", "linwright-fuzz", "--"]).args(args);
+    Ok(command.status()?.success())
 }
 
 /// The checks that the arguments name; `check` is all of them.
@@ -84,7 +99,9 @@ fn help() -> String {
     let mut text = String::from(
         "usage: cargo xtask check        run every check\n\
         \x20      cargo xtask NAME...      run the named checks\n\
-        \x20      cargo xtask fmt          format every Rust file in place\n\nchecks:",
+        \x20      cargo xtask fmt          format every Rust file in place\n\
+        \x20      cargo xtask fuzz TARGET  drive a reader with damaged input:\n\
+        \x20                               [--runs N] [--seconds S] [--seed K]\n\nchecks:",
     );
     for check in CHECKS {
         text.push_str(&format!("\n  {:<10} {}", check.name, check.about));

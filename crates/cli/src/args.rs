@@ -1,6 +1,9 @@
 //! The command line.
 
-use crate::commands::{bench, compress, eval, export, import, inspect, ls, report, rotor, run, train_lm};
+use crate::commands::{
+    bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
+    train_lm,
+};
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -25,6 +28,8 @@ pub(crate) enum Command {
     Inspect(inspect::InspectArgs),
     Compress(compress::CompressArgs),
     Eval(eval::EvalArgs),
+    Generate(generate::GenerateArgs),
+    Chat(chat::ChatArgs),
     Run(run::RunArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),

@@ -5,9 +5,11 @@ use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
 use linwright::measure::data::DataError;
 use linwright::measure::evaluate::EvaluationError;
+use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::checkpoint::export::ExportError;
+use linwright::model::generate::GenerateError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
@@ -214,6 +216,7 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::NotADirectory { .. }
             | CheckpointError::NoWeights { .. }
             | CheckpointError::Malformed { .. }
+            | CheckpointError::Dump { .. }
             | CheckpointError::Json { .. }
             | CheckpointError::MissingShard { .. }
             | CheckpointError::NotInShard { .. }
@@ -228,6 +231,8 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Tokenizer(_)
             | CheckpointError::Differs { .. }
             | CheckpointError::Check { .. }
+            | CheckpointError::Gguf { .. }
+            | CheckpointError::NoGguf(_)
             | CheckpointError::Llama2c { .. } => Self::general(message),
         }
     }
@@ -264,6 +269,21 @@ impl From<OutputError> for Failure {
     }
 }
 
+impl From<InspectError> for Failure {
+    fn from(error: InspectError) -> Self {
+        let message = error.to_string();
+        match error {
+            InspectError::Checkpoint(error) => error.into(),
+            InspectError::Cache(error) => Self { message, ..Self::from(error) }
+                .hint("choose another directory with --cache, or none with --no-cache"),
+            InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {
+                Self::usage(message)
+            }
+            InspectError::Interrupted => Self::new(Kind::Interrupted, message),
+        }
+    }
+}
+
 impl From<PocketError> for Failure {
     fn from(error: PocketError) -> Self {
         let message = error.to_string();
@@ -288,4 +308,4 @@ macro_rules! general {
     };
 }
 
-general!(DataError, ReportError, TokenizerError);
+general!(DataError, GenerateError, ReportError, TokenizerError);

@@ -18,14 +18,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let asks = !matches!(
-        cli.command,
-        Some(Command::Inspect(_)
-                | Command::Report(_)
-                | Command::Export(_)
-                | Command::Import(_)
-                | Command::Ls(_))
-    );
+    let asks =
+        !matches!(cli.command, Some(Command::Report(_) | Command::Import(_) | Command::Ls(_)));
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     match installed.and_then(|()| run(cli)) {
@@ -41,6 +35,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
         Some(Command::Compress(args)) => commands::compress::run(&args, &cli.shared),
         Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
+        Some(Command::Generate(args)) => commands::generate::run(&args, &cli.shared),
+        Some(Command::Chat(args)) => commands::chat::run(&args, &cli.shared),
         Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
         Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
         Some(Command::Export(args)) => commands::export::run(&args, &cli.shared),

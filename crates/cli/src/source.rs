@@ -38,3 +38,12 @@ pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> 
     }
     Ok(PathBuf::from(name))
 }
+
+/// Where programs keep what they can make again, by the XDG base directory specification; none if
+/// the environment names no absolute directory.
+#[allow(clippy::disallowed_methods, reason = "the command line reads the environment")]
+pub(crate) fn cache_home() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
+}

@@ -82,7 +82,8 @@ fn recipe(w: &Workshop, from: &str, to: &str) {
 fn files() -> Vec<Case> {
     vec![
         case("no model", |_| {}, "inspect nowhere", 1, &["nowhere", "No such file"]),
-        case("a file for a model", |_| {}, "inspect text.jsonl", 1, &["not a directory"]),
+        case("a file for a model", |_| {}, "inspect text.jsonl --slots", 1, &["not a directory"]),
+        case("no weight file", |_| {}, "inspect text.jsonl", 1, &["text.jsonl", "safetensors"]),
         case(
             "no weights",
             |w| fs::remove_file(w.path(WEIGHTS)).unwrap(),

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 const DATA: &str = "--dataset calibration.jsonl --num-tokens 1500 --seq-len 64";
 
-/// Operators of the sites of a model, by `inspect`.
+/// Operators of the sites of a model, by `inspect --slots`.
 fn operators(w: &Workshop, model: &str) -> Vec<(String, String, u64)> {
-    let json = w.ok_json(&format!("inspect {model}"));
+    let json = w.ok_json(&format!("inspect {model} --slots"));
     let sites = json["sites"].as_array().unwrap().iter();
     sites
         .map(|site| {

@@ -6,6 +6,7 @@ mod bits;
 mod compress;
 mod eval;
 mod flags;
+mod inspect;
 mod interruption;
 mod rotor;
 mod small_verbs;

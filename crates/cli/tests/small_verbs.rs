@@ -1,16 +1,16 @@
-//! `inspect`, `import`, `ls`, `train-lm`, and what all commands share.
+//! `inspect --slots`, `import`, `ls`, `train-lm`, and what all commands share.
 
 use crate::workshop::{VOCAB, Workshop};
 use linwright::tensor::RngKey;
 
 #[test]
-fn inspect_lists_every_linear_layer() {
+fn slots_are_the_linear_layers() {
     let w = Workshop::new();
-    let shown = w.ok("inspect model");
+    let shown = w.ok("inspect model --slots");
     for said in ["2 layers, hidden 32", "model.layers.1.self_attn.k_proj", "16 x 32", "dense"] {
         assert!(shown.contains(said), "{said:?} in {shown}");
     }
-    let json = w.ok_json("inspect model --quiet");
+    let json = w.ok_json("inspect model --slots --quiet");
     let sites = json["sites"].as_array().unwrap();
     assert_eq!(sites.len(), 15, "seven in each of two layers, and the output matrix");
     let linear = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32);
@@ -18,14 +18,15 @@ fn inspect_lists_every_linear_layer() {
     assert_eq!(json["parameters"], linear + 2 * VOCAB * 32 + 5 * 32);
     assert_eq!(sites[1]["site"], "model.layers.0.self_attn.k_proj");
     assert_eq!((&sites[1]["out"], &sites[1]["inp"]), (&16.into(), &32.into()));
-    w.fails("inspect nowhere", 1, &["nowhere"]);
+    w.fails("inspect nowhere --slots", 1, &["nowhere"]);
+    w.fails("inspect model --slots --spectra", 2, &["--slots", "--spectra"]);
 }
 
 #[test]
 fn notes_go_to_stderr_unless_quiet() {
     let w = Workshop::new();
     let shown = w.run("inspect model --no-progress");
-    assert!(shown.stderr.contains("loading model"), "{}", shown.stderr);
+    assert!(shown.stderr.contains("reading"), "{}", shown.stderr);
     for quiet in ["inspect model --quiet", "inspect model -q --json"] {
         assert_eq!(w.run(quiet).stderr, "", "{quiet}");
     }
@@ -95,7 +96,7 @@ fn import_makes_a_directory_that_evaluates() {
     w.write("tok.bin", llama2c_tokenizer());
     let json = w.ok_json("import tiny.bin --tokenizer tok.bin --output imported");
     assert_eq!(json["parameters"], 270 * 16 + 2 * (768 + 960 + 32) + 16);
-    let inspected = w.ok_json("inspect imported");
+    let inspected = w.ok_json("inspect imported --slots");
     assert_eq!((&inspected["layers"], &inspected["hidden"]), (&2.into(), &16.into()));
     let text = "--text text.jsonl --window 24 --limit 1 --quiet";
     let result = w.ok_json(&format!("eval imported {text}"));

@@ -96,10 +96,10 @@ fn weight_files() -> Vec<Case> {
         },
         Case {
             damage: |dir| {
-                fs::rename(dir.join(WEIGHTS), dir.join("pytorch_model.bin")).unwrap();
+                fs::rename(dir.join(WEIGHTS), dir.join("tf_model.h5")).unwrap();
             },
             expected: |e| matches!(e, Error::NoWeights { .. }),
-            said: &["pytorch_model.bin", "pickled files are not read"],
+            said: &["tf_model.h5", "TensorFlow files are not read"],
         },
         Case {
             damage: |dir| truncate(dir, |_| 5),

@@ -3,7 +3,7 @@
 use crate::checkpoint_common::{config_json, logits, names, save_small, small_model};
 use crate::reference::Set;
 use linwright_model::checkpoint::{
-    CheckpointError, Form, SafetensorsFile, SaveOptions, Source, StoredType, load, save, verify,
+    CheckpointError, Form, SaveOptions, Source, StoredType, TensorFile, load, save, verify,
 };
 use linwright_ops::{
     Backward, Dense, LinearOp, LowRank, Map, Op, OpSpec, Param, ParamMut, Shape, SiteId, Sites,
@@ -26,7 +26,7 @@ fn every_family_is_saved_and_comes_back() {
         let saved =
             save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &dense).unwrap();
         assert_eq!(saved.max_difference, 0.0, "{}", set.stem);
-        let shapes = SafetensorsFile::open(&dense.join("model.safetensors")).unwrap();
+        let shapes = TensorFile::open(&dense.join("model.safetensors")).unwrap();
         let stored: Vec<_> = shapes
             .tensors()
             .iter()

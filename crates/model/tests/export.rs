@@ -144,7 +144,11 @@ fn the_choice_follows_the_model() {
         (r#"{"kind":"low_rank","rank":2}"#, ExportForm::Factored, "1 of 15"),
         (r#"{"kind":"low_rank","rank":4}"#, ExportForm::Dense, "no gain"),
         (r#"{"kind":"butterfly"}"#, ExportForm::Dense, "butterfly"),
-        (r#"{"kind":"rotor_network","hidden_width":4,"hidden_layers":1}"#, ExportForm::Native, "not linear"),
+        (
+            r#"{"kind":"rotor_network","hidden_width":4,"hidden_layers":1}"#,
+            ExportForm::Native,
+            "not linear",
+        ),
     ] {
         let (mut model, source) = small_model();
         put(&mut model, 0, json);
@@ -246,7 +250,10 @@ fn widths_of_layers_are_blocks_where_the_model_has_their_shape() {
     let plain = dir.path().join("plain");
     export(&alike, &back.source, &asked(ExportForm::Width), &plain).unwrap();
     let written = json_of(&plain.join("config.json"));
-    assert_eq!((&written["model_type"], &written["intermediate_size"]), (&json!("llama"), &json!(3)));
+    assert_eq!(
+        (&written["model_type"], &written["intermediate_size"]),
+        (&json!("llama"), &json!(3))
+    );
     assert!(written.get("block_configs").is_none() && written.get("auto_map").is_none());
 
     let error = export(&mixed, &source, &asked(ExportForm::Width), &dir.path().join("no"));
@@ -294,9 +301,9 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
         "linwright": {"protocols": {"text": "a_protocol"}},
     }));
     let outs = ["a", "b"].map(|name| dir.path().join(name));
-    let done = outs.each_ref().map(|out| {
-        export(&loaded.decoder, &loaded.source, &options, out).unwrap().saved.files
-    });
+    let done = outs
+        .each_ref()
+        .map(|out| export(&loaded.decoder, &loaded.source, &options, out).unwrap().saved.files);
     assert_eq!(done[0], done[1]);
     let card = fs::read_to_string(outs[0].join("README.md")).unwrap();
     for said in [
@@ -315,7 +322,9 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
     assert_eq!((&record["form"], &record["seed"]), (&json!("factored"), &json!(7)));
     assert_eq!(record["command"], json!(["linwright", "export"]));
     let sums = fs::read_to_string(outs[0].join("SHA256SUMS")).unwrap();
-    assert!(["README.md", "reproduce.json", "modeling_linwright.py"].iter().all(|f| sums.contains(f)));
+    assert!(
+        ["README.md", "reproduce.json", "modeling_linwright.py"].iter().all(|f| sums.contains(f))
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::checkpoint_common::{names, save_small, small_model};
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::lora::{LoraOptions, export_lora};
-use linwright_model::checkpoint::{Form, SafetensorsFile, SaveOptions, save};
+use linwright_model::checkpoint::{Form, SaveOptions, TensorFile, save};
 use linwright_ops::{Dense, LowRank, Op, SiteId, Sites};
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
@@ -51,19 +51,21 @@ fn a_difference_of_low_rank_is_stored_with_its_rank() {
     assert_eq!((&settings["r"], &settings["lora_alpha"]), (&json!(2), &json!(2)));
     assert_eq!(settings["rank_pattern"], json!({Q: 1}));
     assert_eq!(settings["alpha_pattern"], json!({Q: 1}));
-    assert_eq!((&settings["task_type"], &settings["fan_in_fan_out"]), (&json!("CAUSAL_LM"), &json!(false)));
+    assert_eq!(
+        (&settings["task_type"], &settings["fan_in_fan_out"]),
+        (&json!("CAUSAL_LM"), &json!(false))
+    );
     for name in ["README.md", "SHA256SUMS", "reproduce.json", "tokenizer.json"] {
         assert!(out.join(name).exists(), "{name}");
     }
-    let file = SafetensorsFile::open(&out.join("adapter_model.safetensors")).unwrap();
+    let file = TensorFile::open(&out.join("adapter_model.safetensors")).unwrap();
     assert_eq!(file.tensors().len(), 6);
     let name = |factor: &str| format!("base_model.model.{DOWN}.{factor}.weight");
     let b = Mat::from_vec(8, 2, file.read(&name("lora_B"), &[8, 2]).unwrap().values);
     let a = Mat::from_vec(2, 12, file.read(&name("lora_A"), &[2, 12]).unwrap().values);
     let product = Op::Linear(Box::new(LowRank::new(b, a))).to_dense().unwrap();
-    let weight = |model: &Transformer| {
-        model.slot(&SiteId(DOWN.into())).unwrap().op().to_dense().unwrap()
-    };
+    let weight =
+        |model: &Transformer| model.slot(&SiteId(DOWN.into())).unwrap().op().to_dense().unwrap();
     let (own, old) = (weight(&model), weight(&original));
     for ((own, old), added) in own.data().iter().zip(old.data()).zip(product.data()) {
         assert!((own - old - added).abs() < 1e-5);
@@ -143,7 +145,12 @@ fn another_base_is_told_apart_and_nothing_is_left() {
     refused(&model, &dir.path().join("absent"), &options, "cannot read");
     let kept = linwright_model::transformer::KeptWidths { mlp: Some(vec![1]), heads: None };
     let narrow = model.keep_widths(&[kept.clone(), kept]).unwrap();
-    refused(&narrow, &base, &options, "gate_proj.weight has shape [12, 8], that of the model [1, 8]");
+    refused(
+        &narrow,
+        &base,
+        &options,
+        "gate_proj.weight has shape [12, 8], that of the model [1, 8]",
+    );
     add(&mut model, Q, 1);
     let full = LoraOptions { max_bytes: Some(100), ..LoraOptions::default() };
     refused(&model, &base, &full, "no space left");

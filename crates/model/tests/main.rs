@@ -2,12 +2,16 @@
 
 mod checkpoint_bad_input;
 mod checkpoint_common;
+mod checkpoint_dump;
+mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
+mod checkpoint_pickles;
 mod export;
 mod export_lora;
 mod reference;
 mod tiny;
+mod tokenizers;
 mod transformer_gradients;
 mod transformer_laws;
 mod transformer_reference;

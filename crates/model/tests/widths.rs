@@ -167,7 +167,8 @@ fn low_rank_stays_low_rank_and_other_kinds_are_refused() {
     let tokens = [1, 5, 3];
     let (a, b) = (logits(&small, &tokens), logits(&dense, &tokens));
     assert!(gap(a.data(), b.data()) < TOLERANCE);
-    let kinds = small.slots().into_iter().filter(|slot| slot.op().map().spec().kind() == "low_rank");
+    let kinds =
+        small.slots().into_iter().filter(|slot| slot.op().map().spec().kind() == "low_rank");
     assert_eq!(kinds.count(), 4);
 
     put(&mut model, r#"{"kind":"monarch","blocks":4}"#);

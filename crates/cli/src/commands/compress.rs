@@ -1,6 +1,6 @@
 //! `linwright compress`: replace linear layers and save the model.
 
-mod plan;
+pub(super) mod plan;
 mod state;
 mod summary;
 

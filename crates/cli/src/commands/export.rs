@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::source::{model_dir, open_model};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
+use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
-use linwright::model::checkpoint::LoadedModel;
 use linwright::tensor::atomic::check_target;
 use linwright::tensor::dtype::DType;
 use serde_json::{Map, Value, json};
@@ -111,7 +111,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
         "kib" => 1 << 10,
         "mib" => 1 << 20,
         "gib" => 1 << 30,
-        other => return Err(format!("unknown unit {other}; expected B, KB, MB, GB, KiB, MiB, GiB")),
+        other => {
+            return Err(format!("unknown unit {other}; expected B, KB, MB, GB, KiB, MiB, GiB"));
+        }
     };
     let count: u64 = digits.parse().map_err(|_| "expected a whole number and a unit".to_owned())?;
     match count.checked_mul(unit) {

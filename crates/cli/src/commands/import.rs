@@ -4,17 +4,25 @@ use super::{print, print_json};
 use crate::args::Shared;
 use crate::failure::Failure;
 use clap::Args;
+use linwright::model::checkpoint::CheckpointError;
+use linwright::model::checkpoint::dump::import_tensors;
 use linwright::model::checkpoint::llama2c::import_llama2c;
 use std::path::PathBuf;
 
-/// Turn a llama2.c checkpoint and its tokenizer into a Hugging Face directory.
+/// Turn a llama2.c checkpoint and its tokenizer into a Hugging Face directory, or tensors of other
+/// programs into a directory of weights.
+///
+/// With --tokenizer, MODEL is a llama2.c `.bin`. Without, it is a folder of raw files with
+/// `tensors.json` ({"tensors": [{name, file, shape, dtype, byte_order, transpose, offset}]}), a folder
+/// whose layout is known, a numpy `.npy` or `.npz` file, or a weight file; the result is
+/// `model.safetensors`, without configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The weights, `.bin`.
+    /// The weights.
     model: PathBuf,
-    /// The tokenizer, `.bin`.
+    /// The tokenizer of a llama2.c model, `.bin`.
     #[arg(long)]
-    tokenizer: PathBuf,
+    tokenizer: Option<PathBuf>,
     /// Directory to write.
     #[arg(short, long)]
     output: PathBuf,
@@ -24,16 +32,44 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
-    let saved = import_llama2c(&args.model, &args.tokenizer, &args.output, args.force)?;
+    let parameters = match &args.tokenizer {
+        Some(tokenizer) => {
+            import_llama2c(&args.model, tokenizer, &args.output, args.force)?.parameters
+        }
+        None => return tensors(args, shared),
+    };
     if shared.json {
         return print_json(&serde_json::json!({
             "output": args.output,
-            "parameters": saved.parameters,
+            "parameters": parameters,
         }));
     }
+    print(&format!("wrote {} ({} parameters)", args.output.display(), super::grouped(parameters)))
+}
+
+/// Imports tensors without a model.
+fn tensors(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
+    let imported = import_tensors(&args.model, &args.output, args.force);
+    let imported = imported.map_err(|error| match error {
+        CheckpointError::Malformed { .. } => Failure::from(error)
+            .hint("a llama2.c model needs --tokenizer, raw files a tensors.json"),
+        other => Failure::from(other),
+    })?;
+    if shared.json {
+        return print_json(&serde_json::json!({
+            "output": args.output,
+            "parameters": imported.parameters(),
+            "tensors": imported.tensors.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "notes": imported.notes,
+        }));
+    }
+    for note in &imported.notes {
+        print(&format!("note: {note}"))?;
+    }
     print(&format!(
-        "wrote {} ({} parameters)",
+        "wrote {} ({} tensors, {} parameters)",
         args.output.display(),
-        super::grouped(saved.parameters)
+        imported.tensors.len(),
+        super::grouped(imported.parameters())
     ))
 }

@@ -1,114 +1,123 @@
-//! `linwright inspect`: the linear layers of a model.
+//! `linwright inspect`: every tensor of a checkpoint, and the spectra of its matrices.
 
-use super::{grouped, print, print_json, table};
-use crate::args::Shared;
+use super::compress::plan::parse_layers;
+use super::{print, print_json, slots};
+use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::open_model;
+use crate::interrupt;
+use crate::source::{cache_home, model_dir};
 use clap::Args;
-use linwright::ops::{Sites, parameter_count};
-use serde::Serialize;
+use linwright::compress::Monitor;
+use linwright::measure::bench::Hooks;
+use linwright::measure::inspect::{Inspection, NameFilter, Options, run as inspect};
+use linwright::measure::report::render::{self, By};
+use linwright::measure::spectra::SpectrumCache;
+use linwright::model::checkpoint::StoredType;
+use linwright::tensor::atomic::{OutputError, write_atomic};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
-/// Show the linear layers of a model: shapes, operators, parameters, multiply-adds.
+/// Look at every tensor of a checkpoint of any architecture and size, one at a time: shapes, types,
+/// values, broken numbers, empty rows, copies; with --spectra also singular values and ranks.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A weight file, a directory of them, or `pocket` for the built-in model.
     model: String,
-}
-
-#[derive(Serialize)]
-struct Inspection {
-    model: String,
-    model_hash: String,
-    family: String,
-    layers: usize,
-    hidden: usize,
-    vocab: usize,
-    parameters: u64,
-    linear_parameters: u64,
-    sites: Vec<Site>,
-    notes: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Site {
-    site: String,
-    role: String,
-    out: usize,
-    inp: usize,
-    operator: String,
-    parameters: u64,
-    dense_parameters: u64,
-    macs_per_row: u64,
-    bias: bool,
+    /// Singular values of every matrix, and what they say.
+    #[arg(long)]
+    spectra: bool,
+    /// Only tensors of such names: a glob such as *q_proj*, or a regular expression after re:.
+    #[arg(long, value_name = "PATTERN")]
+    filter: Option<String>,
+    /// Only these layers, such as 3,5 or 0-7.
+    #[arg(long)]
+    layers: Option<String>,
+    /// Only tensors that are stored so, such as f32 or bf16.
+    #[arg(long)]
+    dtype: Option<String>,
+    /// What a line of the tables stands for.
+    #[arg(long, value_parser = one_of(&By::ALL, By::name), default_value = By::Name.name())]
+    by: By,
+    /// Write one HTML page with heat maps and plots.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Overwrite the page.
+    #[arg(long, requires = "html")]
+    force: bool,
+    /// Where spectra are kept [default: linwright/spectra in $XDG_CACHE_HOME or ~/.cache].
+    #[arg(long, value_name = "DIR", requires = "spectra")]
+    cache: Option<PathBuf>,
+    /// Keep no spectra, and use none that are kept.
+    #[arg(long, requires = "spectra", conflicts_with = "cache", alias = "no_cache")]
+    no_cache: bool,
+    /// Show the linear layers that this program can replace instead, which loads the model.
+    #[arg(long, conflicts_with_all = ["spectra", "filter", "layers", "dtype", "by", "html"])]
+    slots: bool,
 }
 
 pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
+    if args.slots {
+        return slots::run(&args.model, shared);
+    }
     let mut console = Console::new(shared);
-    let loaded = open_model(&args.model, &mut console)?;
-    console.finish();
-    let decoder = &loaded.decoder;
-    let sites: Vec<Site> = decoder
-        .slots()
-        .into_iter()
-        .map(|slot| {
-            let map = slot.op().map();
-            Site {
-                site: slot.id().to_string(),
-                role: slot.role().to_string(),
-                out: slot.shape().out,
-                inp: slot.shape().inp,
-                operator: map.spec().kind().to_owned(),
-                parameters: parameter_count(&map.params()) as u64,
-                dense_parameters: slot.shape().dense_parameters() as u64,
-                macs_per_row: map.macs_per_row(),
-                bias: slot.bias().is_some(),
-            }
-        })
-        .collect();
-    let config = decoder.config();
-    let linear_parameters = sites.iter().map(|site| site.parameters).sum();
-    let dense_total: u64 = sites.iter().map(|site| site.dense_parameters).sum();
-    let inspection = Inspection {
-        model: args.model.clone(),
-        model_hash: loaded.hash,
-        family: config.family.model_type.to_owned(),
-        layers: config.layers.len(),
-        hidden: config.hidden,
-        vocab: config.vocab,
-        parameters: config.parameters() + linear_parameters - dense_total,
-        linear_parameters,
-        sites,
-        notes: loaded.notes,
+    if let Some(page) = args.html.as_deref().filter(|page| !args.force && page.exists()) {
+        return Err(OutputError::Exists { path: page.to_path_buf() }.into());
+    }
+    let options = Options {
+        filter: args.filter.as_deref().map(NameFilter::parse).transpose()?,
+        layers: args.layers.as_deref().map(parse_layers).transpose()?,
+        dtype: args.dtype.as_deref().map(parse_dtype).transpose()?,
+        spectra: args.spectra,
+        cache: if args.spectra { cache(args, &console)? } else { None },
     };
-    if shared.json { print_json(&inspection) } else { print(&render(&inspection)) }
+    let mut found = look(&model_dir(&args.model)?, &options, &mut console)?;
+    console.finish();
+    found.model.clone_from(&args.model);
+    if let Some(page) = &args.html {
+        write_atomic(page, render::inspection_page(&found)?.as_bytes())?;
+        console.note(&format!("wrote {}", page.display()));
+    }
+    if shared.json {
+        print_json(&found)
+    } else {
+        print(render::inspection(&found, args.by).trim_end())
+    }
 }
 
-fn render(inspection: &Inspection) -> String {
-    let rows: Vec<Vec<String>> = inspection
-        .sites
-        .iter()
-        .map(|site| {
-            vec![
-                site.site.clone(),
-                site.role.clone(),
-                format!("{} x {}", site.out, site.inp),
-                site.operator.clone(),
-                grouped(site.parameters),
-                grouped(site.macs_per_row),
-            ]
-        })
-        .collect();
-    let header = ["site", "role", "out x inp", "operator", "parameters", "MACs per token"];
-    format!(
-        "{}: {}, {} layers, hidden {}, vocabulary {}\n{} parameters, {} in linear layers\n\n{}",
-        inspection.model,
-        inspection.family,
-        inspection.layers,
-        inspection.hidden,
-        inspection.vocab,
-        grouped(inspection.parameters),
-        grouped(inspection.linear_parameters),
-        table(&header, &rows)
-    )
+fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspection, Failure> {
+    let console = RefCell::new(console);
+    let stage = &mut |name: &str| console.borrow_mut().stage(name);
+    let progress = &mut |done, total| console.borrow_mut().progress(done, total);
+    Ok(inspect(path, options, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+}
+
+/// The type of a name in small letters or capitals.
+fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
+    StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
+        Failure::usage(format!(
+            "--dtype {name:?}: expected a storage type such as f32, f16, bf16 or i8"
+        ))
+    })
+}
+
+/// The cache that was asked for, or the usual one; that one may be out of reach.
+fn cache(args: &InspectArgs, console: &Console) -> Result<Option<SpectrumCache>, Failure> {
+    if args.no_cache {
+        return Ok(None);
+    }
+    if let Some(dir) = &args.cache {
+        return Ok(Some(SpectrumCache::open(dir)?));
+    }
+    let Some(dir) = cache_home().map(|home| home.join("linwright/spectra")) else {
+        console.note("note: neither XDG_CACHE_HOME nor HOME is set, so no spectra are kept");
+        return Ok(None);
+    };
+    match SpectrumCache::open(&dir) {
+        Ok(cache) => Ok(Some(cache)),
+        Err(error) => {
+            console.note(&format!("note: no spectra are kept: {error}"));
+            Ok(None)
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! One file a verb.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod compress;
 pub(crate) mod eval;
 pub(crate) mod export;
+pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod ls;
@@ -11,6 +13,7 @@ pub(crate) mod main_job;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;
+mod slots;
 pub(crate) mod train_lm;
 
 use crate::failure::Failure;

@@ -1,5 +1,7 @@
 //! What can be wrong with a checkpoint, coming in or going out.
 
+use super::fault::FileFault;
+use super::gguf::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
@@ -19,13 +21,13 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// The path of a model is no directory.
-    #[error("{} is not a directory; expected one with config.json and model.safetensors", path.display())]
+    #[error("{} is not a directory; expected one with config.json and weights such as model.safetensors", path.display())]
     NotADirectory {
         /// The path.
         path: PathBuf,
     },
     /// A directory without weights that we read.
-    #[error("{} holds no weights: expected model.safetensors or model.safetensors.index.json, found {found}", path.display())]
+    #[error("{} holds no weights: expected model.safetensors, model.safetensors.index.json or pytorch_model.bin, found {found}", path.display())]
     NoWeights {
         /// The directory.
         path: PathBuf,
@@ -192,6 +194,25 @@ pub enum CheckpointError {
         /// What happened.
         source: ModelError,
     },
+    /// Tensors without a model that cannot be imported.
+    #[error("{} {reason}", path.display())]
+    Dump {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was expected and found.
+        reason: String,
+    },
+    /// A GGUF file that is none, or of a model that is not known.
+    #[error("{}: {fault}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: GgufFault,
+    },
+    /// A model that a GGUF file cannot hold.
+    #[error("no GGUF file can be made: {0}")]
+    NoGguf(NoGguf),
     /// A llama2.c file that is none.
     #[error("{}: {reason}", path.display())]
     Llama2c {
@@ -208,123 +229,4 @@ impl CheckpointError {
         let path = path.to_path_buf();
         move |source| Self::Read { path, source }
     }
-}
-
-/// What can be wrong with the bytes of a safetensors file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FileFault {
-    /// Fewer bytes than the length field needs.
-    #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
-    TooShort {
-        /// Bytes of the file.
-        size: usize,
-    },
-    /// The length field of the header is larger than what is allowed.
-    #[error(
-        "the header claims {header} bytes, at most {limit} are allowed; this is no safetensors file"
-    )]
-    HeaderTooLarge {
-        /// Length by the length field.
-        header: u64,
-        /// The bound.
-        limit: u64,
-    },
-    /// The header ends beyond the file.
-    #[error(
-        "the header claims {header} bytes, the file has {left} after the length field; it is truncated or no safetensors file"
-    )]
-    HeaderBeyondFile {
-        /// Length by the length field.
-        header: u64,
-        /// Bytes after the length field.
-        left: u64,
-    },
-    /// The header is not JSON of the right form.
-    #[error("the header is not valid: {reason}; this is no safetensors file, or it is damaged")]
-    Header {
-        /// What the parser said.
-        reason: String,
-    },
-    /// Two tensors of one name.
-    #[error("tensor {name} stands twice in the header; the file is damaged")]
-    Duplicate {
-        /// The name.
-        name: String,
-    },
-    /// A storage type that the format does not have.
-    #[error(
-        "tensor {name} has the unknown type {found:?}; the file is damaged or of a newer version"
-    )]
-    UnknownType {
-        /// The tensor.
-        name: String,
-        /// The type.
-        found: String,
-    },
-    /// Offsets that run backwards.
-    #[error(
-        "tensor {name} lies from byte {start} to {end} of the data; the end is before the start"
-    )]
-    Backwards {
-        /// The tensor.
-        name: String,
-        /// First byte.
-        start: u64,
-        /// Byte after the last.
-        end: u64,
-    },
-    /// A product of sizes beyond all memory.
-    #[error("tensor {name} has the impossible shape {shape:?}")]
-    ShapeOverflow {
-        /// The tensor.
-        name: String,
-        /// The shape.
-        shape: Vec<u64>,
-    },
-    /// A tensor with another number of bytes than its shape and type ask for.
-    #[error(
-        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}"
-    )]
-    WrongSize {
-        /// The tensor.
-        name: String,
-        /// The shape.
-        shape: Vec<u64>,
-        /// The type.
-        dtype: &'static str,
-        /// Bytes by shape and type.
-        expected: u64,
-        /// Bytes by the offsets.
-        found: u64,
-    },
-    /// Two tensors that share bytes.
-    #[error("tensors {first} and {second} overlap at byte {at} of the data")]
-    Overlap {
-        /// The tensor that starts first.
-        first: String,
-        /// The other.
-        second: String,
-        /// Where the second starts.
-        at: u64,
-    },
-    /// Bytes that belong to no tensor.
-    #[error("bytes {start} to {end} of the data before tensor {before} belong to no tensor")]
-    Gap {
-        /// First byte.
-        start: u64,
-        /// Byte after the last.
-        end: u64,
-        /// The next tensor.
-        before: String,
-    },
-    /// The tensors take another number of bytes than the file has.
-    #[error(
-        "the header describes {expected} bytes of data, the file has {found}; it is truncated or damaged, fetch it again"
-    )]
-    DataSize {
-        /// Bytes by the header.
-        expected: u64,
-        /// Bytes in the file.
-        found: u64,
-    },
 }

@@ -1,12 +1,15 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
+use super::fault::shown;
+use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
+use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
 use crate::families::Family;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
@@ -33,8 +36,10 @@ const HARMLESS: [&str; 6] = [
 pub struct LoadedModel {
     /// The model.
     pub decoder: Transformer,
-    /// The tokenizer, if there is a `tokenizer.json`.
+    /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
+    /// How a text becomes one vector, of a sentence encoder.
+    pub sentence: Option<Sentence>,
     /// Configuration and companion files, for saving.
     pub source: Source,
     /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of names, every tensor that
@@ -45,12 +50,15 @@ pub struct LoadedModel {
     pub notes: Vec<String>,
 }
 
-/// Loads the model of a directory in dense or native form. Memory: the weights in `f32`, and little
-/// else.
+/// Loads the model of a directory in dense or native form, or that of a GGUF file. Memory: the weights
+/// in `f32`, and little else.
 ///
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
 pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
+    if gguf::is_gguf(dir) {
+        return gguf::load(dir);
+    }
     let (mut source, config_bytes) = Source::read(dir)?;
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
@@ -62,16 +70,19 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
-    let mut notes = unused_notes(&weights, &used, tied);
+    let mut notes: Vec<String> = weights.notes().collect();
+    notes.extend(unused_notes(&weights, &used, tied));
     if tokenizer.is_none() {
-        notes.push("no tokenizer.json: text can be neither encoded nor decoded".into());
+        notes.push("no tokenizer: text can be neither encoded nor decoded".into());
     }
     let hash = content_hash(&config_bytes, &source, &used);
-    Ok(LoadedModel { decoder, tokenizer, source, hash, notes })
+    let (sentence, note) = Sentence::read(dir)?;
+    notes.extend(note);
+    Ok(LoadedModel { decoder, tokenizer, sentence, source, hash, notes })
 }
 
-/// Type, shape and digest of a tensor that became part of the model.
-type Used = BTreeMap<String, (StoredType, Vec<usize>, [u8; 32])>;
+/// Name of the type, shape and digest of a tensor that became part of the model.
+pub(super) type Used = BTreeMap<String, (&'static str, Vec<usize>, [u8; 32])>;
 
 /// Gives the decoder its parts from the weight files.
 pub(super) struct Reader<'a> {
@@ -96,23 +107,8 @@ impl<'a> Reader<'a> {
         self.weights.has(&self.stored(name))
     }
 
-    /// The name under which a tensor is stored: files of the bare model leave its prefix out, and
-    /// some write parts of names otherwise.
     fn stored(&self, name: &str) -> String {
-        let names = &self.family.names;
-        let bare = name.strip_prefix(names.prefix);
-        for name in [Some(name), bare].into_iter().flatten() {
-            if self.weights.has(name) {
-                return name.into();
-            }
-            for (found, meant) in names.variants {
-                let variant = name.replace(meant, found);
-                if self.weights.has(&variant) {
-                    return variant;
-                }
-            }
-        }
-        name.into()
+        stored_name(self.family, name, |name| self.weights.has(name))
     }
 
     /// What was used, once every header has found its site.
@@ -129,8 +125,8 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         let stored = self.stored(name);
-        let tensor = self.weights.file_of(&stored, shape)?.read(&stored, shape)?;
-        let entry = (tensor.dtype.into(), shape.to_vec(), tensor.digest);
+        let tensor = self.weights.read(&stored, shape)?;
+        let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
         self.used.insert(stored, entry);
         Ok(tensor.values)
     }
@@ -156,7 +152,7 @@ impl<'a> Reader<'a> {
         let info = &file.tensors()[name];
         if info.dtype == StoredType::U32 {
             let (values, digest) = file.read_indices(name)?;
-            self.used.insert(name.into(), (info.dtype, info.shape.clone(), digest));
+            self.used.insert(name.into(), (info.dtype.name(), info.shape.clone(), digest));
             return Ok(Tensor::Indices(values));
         }
         let shape = info.shape.clone();
@@ -205,6 +201,24 @@ impl TensorSource for Reader<'_> {
     }
 }
 
+/// The name under which a tensor is stored: files of the bare model leave its prefix out, and some
+/// write parts of names otherwise.
+pub(super) fn stored_name(family: &Family, name: &str, has: impl Fn(&str) -> bool) -> String {
+    let bare = name.strip_prefix(family.names.prefix);
+    for name in [Some(name), bare].into_iter().flatten() {
+        if has(name) {
+            return name.into();
+        }
+        for (found, meant) in family.names.variants {
+            let variant = name.replace(meant, found);
+            if has(&variant) {
+                return variant;
+            }
+        }
+    }
+    name.into()
+}
+
 /// Speaks of the tensors that are in the files and not in the model.
 fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     const SHOWN: usize = 8;
@@ -214,7 +228,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
         if tied && name == "lm_head.weight" {
             notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
         } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
-            others.push(name);
+            others.push(shown(name.as_bytes()));
         }
     }
     if !others.is_empty() {
@@ -226,15 +240,19 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     notes
 }
 
-fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
+pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
-    let tokenizer = source.companions.iter().filter(|(name, _)| name.starts_with("tokenizer"));
+    // A raw vocabulary names the content where no tokenizer.json does.
+    let raw = source.companion("tokenizer.json").is_none();
+    let names =
+        |name: &str| name.starts_with("tokenizer") || (raw && TOKENIZER_FILES.contains(&name));
+    let tokenizer = source.companions.iter().filter(|(name, _)| names(name));
     for bytes in [config].into_iter().chain(tokenizer.map(|(_, bytes)| bytes.as_slice())) {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     }
     for (name, (dtype, shape, digest)) in used {
-        hash.update(format!("{name}\0{}\0{shape:?}\0", dtype.name()));
+        hash.update(format!("{name}\0{dtype}\0{shape:?}\0"));
         hash.update(digest);
     }
     hex(&hash.finalize())

@@ -1,8 +1,11 @@
 //! Checkpoints in and out.
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
-//! `model.safetensors.index.json`, `tokenizer.json` and its companions. [`load`] reads one,
-//! [`save()`] writes one, and [`llama2c`] makes one of a llama2.c file.
+//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files of
+//! `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is made
+//! of and can call nothing. [`load`] reads one, [`save()`] writes one, and [`llama2c`] makes one of a
+//! llama2.c file. [`load`] also reads the one file that llama.cpp makes of such a directory, see
+//! [`gguf`]. [`dump`] makes a folder of weights of files that hold one tensor each.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
 //! operator must be linear. The **native** form holds operators by their parameters: `config.json`
@@ -12,29 +15,45 @@
 //! [`export()`] writes what other runtimes load, with a card and a record of how it was made.
 //!
 //! Nothing that a checkpoint says is trusted: sizes, offsets, names, types and numbers are checked
-//! and refused with a [`CheckpointError`] before they are used, and no file is ever executed or
-//! unpickled. Files must not be shortened while they are read, since they are mapped.
+//! and refused with a [`CheckpointError`] before they are used, and nothing in a file is ever
+//! executed. Files must not be shortened while they are read, since they are mapped.
 
+mod digest;
+pub mod dump;
 mod error;
 pub mod export;
+mod fault;
+mod format;
+mod gather;
+pub mod gguf;
 mod header;
 pub mod llama2c;
 mod load;
 mod native;
-mod safetensors_file;
+mod pickle;
+mod safetensors;
 mod save;
 mod sentence;
 mod source;
+mod tensor_file;
 mod verify;
 mod weights;
 mod writer;
+mod zip;
 
-pub use error::{CheckpointError, FileFault};
+pub use error::CheckpointError;
 pub use export::export;
-pub use header::{StoredType, TensorInfo};
+pub use fault::FileFault;
+pub use format::Format;
+pub use header::{Header, StoredType, TensorInfo};
 pub use load::{LoadedModel, load};
 pub use native::SCHEMA;
-pub use safetensors_file::{SafetensorsFile, Tensor};
+pub use pickle::PickleFault;
 pub use save::{Form, SHARD_BYTES, SaveOptions, SavedFile, SavedModel, save};
+pub use sentence::Sentence;
 pub use source::Source;
+pub use tensor_file::{Tensor, TensorFile};
 pub use verify::{fixed_prompts, verify};
+pub use weights::Weights;
+pub use weights::weight_files;
+pub use zip::ZipFault;

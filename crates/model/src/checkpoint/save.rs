@@ -10,7 +10,6 @@ use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
-use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
@@ -117,10 +116,7 @@ pub fn save(
     options: &SaveOptions,
     out: &Path,
 ) -> Result<SavedModel, CheckpointError> {
-    let config = decoder.config();
-    let TransformerConfig { masked_head, pooler, .. } = *config;
-    let described = TransformerConfig { masked_head, pooler, ..source.decoder_config()? };
-    assert_eq!(&described, config, "the source of another model");
+    assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let dtype = options.dtype.unwrap_or(source.dtype);
     if options.form == Form::Factored {
         factored::check(decoder, source)?;
@@ -130,7 +126,7 @@ pub fn save(
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
     }
-    let mut writer = DirWriter { target, files: Vec::new() };
+    let mut writer = DirWriter::new(target);
     writer.text(CONFIG, pretty(&plan.config(source, &options.metadata)).as_bytes())?;
     for (name, bytes) in source.companions.iter().chain(&options.files) {
         writer.text(name, bytes)?;
@@ -163,6 +159,15 @@ pub(super) struct DirWriter {
 }
 
 impl DirWriter {
+    pub(super) fn new(target: AtomicDir) -> Self {
+        Self { target, files: Vec::new() }
+    }
+
+    /// Puts the directory into its place.
+    pub(super) fn commit(self) -> Result<(), CheckpointError> {
+        Ok(self.target.commit()?)
+    }
+
     /// Writes a file in one go.
     pub(super) fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
         self.stream(name, |out| Ok(out.write_all(bytes)?))

@@ -4,7 +4,9 @@ use super::error::CheckpointError;
 use super::export::factored;
 use super::sentence;
 use crate::config::TransformerConfig;
-use crate::tokenizer::Tokenizer;
+use crate::generate::Settings;
+use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
+use crate::transformer::Transformer;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -13,32 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// Name of the configuration.
 pub(super) const CONFIG: &str = "config.json";
-/// Name of the tokenizer.
-const TOKENIZER: &str = "tokenizer.json";
-/// Name of the tokenizer's settings.
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// Files that travel with a model unchanged: tokenizer, generation settings and licences.
-const COMPANIONS: [&str; 19] = [
-    "generation_config.json",
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    "chat_template.json",
-    "preprocessor_config.json",
-    "sentence_bert_config.json",
-    "LICENSE",
-    "LICENSE.txt",
-    "NOTICE",
-    "NOTICE.txt",
-];
+/// Name of the settings for continuing texts.
+const GENERATION_CONFIG: &str = "generation_config.json";
+/// Files that travel with a model unchanged, beside those of the tokenizer and of generation.
+const LICENCES: [&str; 4] = ["LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt"];
 /// Largest companion that is read, in bytes.
 const COMPANION_BYTES: u64 = crate::tokenizer::MAX_BYTES as u64;
 /// Largest file of settings that is read, in bytes.
@@ -78,7 +58,7 @@ impl Source {
         let mut config = parse_object(&path, &bytes)?;
         factored::undo(dir, &mut config)?;
         let mut companions = Vec::new();
-        for name in COMPANIONS {
+        for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
             if path.is_file() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
@@ -91,27 +71,34 @@ impl Source {
         Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }
 
-    /// The tokenizer, checked against the model's vocabulary, if there is a `tokenizer.json`.
+    /// The tokenizer, checked against the model's vocabulary, if there is one; see
+    /// [`Tokenizer::from_files`].
     ///
     /// # Errors
-    /// [`CheckpointError::Tokenizer`] or [`CheckpointError::Json`].
+    /// [`CheckpointError::Tokenizer`].
     pub fn tokenizer(
         &self,
         config: &TransformerConfig,
     ) -> Result<Option<Tokenizer>, CheckpointError> {
-        let Some(bytes) = self.companion(TOKENIZER) else {
-            return Ok(None);
-        };
-        let settings = match self.companion(TOKENIZER_CONFIG) {
-            None => None,
-            Some(bytes) => {
-                Some(Value::Object(parse_object(&self.dir.join(TOKENIZER_CONFIG), bytes)?))
-            }
-        };
-        let path = self.dir.join(TOKENIZER);
-        let tokenizer = Tokenizer::from_bytes(&path, bytes, settings.as_ref())?;
+        let model_type = self.config.get("model_type").and_then(Value::as_str);
+        let tokenizer = Tokenizer::from_files(&self.dir, &self.companions, model_type)?;
         let eos = config.eos_tokens.first().copied();
-        Ok(Some(tokenizer.for_model(config.vocab, config.bos_token, eos)?))
+        let fits = tokenizer.map(|t| t.for_model(config.vocab, config.bos_token, eos));
+        Ok(fits.transpose()?)
+    }
+
+    /// How the makers of the model want it to continue texts; greedily if they do not say.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Json`] or [`CheckpointError::Config`].
+    pub fn generation_settings(&self, vocab: usize) -> Result<Settings, CheckpointError> {
+        let path = self.dir.join(GENERATION_CONFIG);
+        let object = match self.companion(GENERATION_CONFIG) {
+            Some(bytes) => parse_object(&path, bytes)?,
+            None => Map::new(),
+        };
+        Settings::from_json(&Value::Object(object), vocab)
+            .map_err(|source| CheckpointError::Config { path, source })
     }
 
     /// The content of a companion file.
@@ -120,7 +107,17 @@ impl Source {
         self.companions.iter().find(|(n, _)| n == name).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The decoder that the configuration describes.
+    /// The model that the configuration describes, with the ends that `model` has: what an encoder
+    /// ends in is said by its tensors.
+    pub(super) fn config_of(
+        &self,
+        model: &Transformer,
+    ) -> Result<TransformerConfig, CheckpointError> {
+        let TransformerConfig { masked_head, pooler, .. } = *model.config();
+        Ok(TransformerConfig { masked_head, pooler, ..self.decoder_config()? })
+    }
+
+    /// The model that the configuration describes.
     pub(super) fn decoder_config(&self) -> Result<TransformerConfig, CheckpointError> {
         TransformerConfig::from_json(&Value::Object(self.config.clone()))
             .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
@@ -132,7 +129,10 @@ pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointE
     parse_object(path, &read_bounded(path, JSON_BYTES)?)
 }
 
-fn parse_object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, CheckpointError> {
+pub(super) fn parse_object(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Map<String, Value>, CheckpointError> {
     let wrong =
         |reason| CheckpointError::Json { path: path.into(), reason, expected: "a JSON object" };
     match serde_json::from_slice(bytes) {

@@ -1,8 +1,10 @@
 //! The weight files of a checkpoint as one set of tensors.
 
 use super::error::CheckpointError;
-use super::safetensors_file::SafetensorsFile;
+use super::fault::shown;
+use super::header::TensorInfo;
 use super::source::read_object;
+use super::tensor_file::{Tensor, TensorFile};
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,44 +14,66 @@ use std::path::{Component, Path, PathBuf};
 pub(super) const SINGLE: &str = "model.safetensors";
 /// Name of the list of shards.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
+/// Names of single weight files, the first that exists is taken; each with its list of shards.
+const KNOWN: [(&str, &str); 2] =
+    [(SINGLE, INDEX), ("pytorch_model.bin", "pytorch_model.bin.index.json")];
+/// The file of the first part of a model of which each part holds a slice of every tensor, and
+/// that of the second.
+const PARTS: [&str; 2] = ["consolidated.00.pth", "consolidated.01.pth"];
 /// Weight files that are recognised, in order to say what to do with them.
-const UNREAD: [(&str, &str); 4] = [
-    ("pytorch_model.bin", "pickled files are not read: convert it to safetensors"),
-    ("pytorch_model.bin.index.json", "pickled files are not read: convert them to safetensors"),
-    ("consolidated.00.pth", "pickled files are not read: convert it to safetensors"),
-    ("tf_model.h5", "TensorFlow files are not read: convert it to safetensors"),
-];
+const UNREAD: [(&str, &str); 1] =
+    [("tf_model.h5", "TensorFlow files are not read: convert it to safetensors")];
 
-/// All weight files, and in which of them each tensor lies.
+/// All weight files of a model, and in which of them each tensor lies.
 #[derive(Debug)]
-pub(super) struct Weights {
+pub struct Weights {
     dir: PathBuf,
-    files: Vec<SafetensorsFile>,
+    files: Vec<TensorFile>,
     place: BTreeMap<String, usize>,
 }
 
 impl Weights {
-    /// Opens the weight files of a directory; a single file goes before an index.
-    pub(super) fn open(dir: &Path) -> Result<Self, CheckpointError> {
-        let (single, index) = (dir.join(SINGLE), dir.join(INDEX));
-        if single.exists() {
-            let file = SafetensorsFile::open(&single)?;
-            let place = file.tensors().keys().map(|name| (name.clone(), 0)).collect();
-            return Ok(Self { dir: dir.into(), files: vec![file], place });
+    /// Opens one weight file, or those of a directory: `model.safetensors`, shards with
+    /// `model.safetensors.index.json`, `pytorch_model.bin`, shards with
+    /// `pytorch_model.bin.index.json` or `consolidated.00.pth`, the first that exists.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if there are none, or one of them is not what it should be.
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        if path.metadata().map_err(CheckpointError::read(path))?.is_file() {
+            return Self::open_single(path, path);
         }
-        if index.exists() {
-            return Self::open_shards(dir, &index);
+        for (single, index) in KNOWN {
+            let (single, index) = (path.join(single), path.join(index));
+            if single.exists() {
+                return Self::open_single(path, &single);
+            }
+            if index.exists() {
+                return Self::open_shards(path, &index);
+            }
         }
-        let known = UNREAD.iter().find(|(name, _)| dir.join(name).exists());
-        let found = match known {
-            Some((name, advice)) => format!("{name} ({advice})"),
-            None => "neither".to_owned(),
+        let [first, second] = PARTS.map(|part| path.join(part));
+        let found = if second.exists() {
+            format!("{} and further parts (a model cut for several devices: merge it)", PARTS[0])
+        } else if first.exists() {
+            return Self::open_single(path, &first);
+        } else {
+            match UNREAD.iter().find(|(name, _)| path.join(name).exists()) {
+                Some((name, advice)) => format!("{name} ({advice})"),
+                None => "neither".to_owned(),
+            }
         };
-        Err(CheckpointError::NoWeights { path: dir.into(), found })
+        Err(CheckpointError::NoWeights { path: path.into(), found })
+    }
+
+    fn open_single(dir: &Path, path: &Path) -> Result<Self, CheckpointError> {
+        let file = TensorFile::open(path)?;
+        let place = file.tensors().keys().map(|name| (name.clone(), 0)).collect();
+        Ok(Self { dir: dir.into(), files: vec![file], place })
     }
 
     fn open_shards(dir: &Path, index: &Path) -> Result<Self, CheckpointError> {
-        let mut files: Vec<SafetensorsFile> = Vec::new();
+        let mut files: Vec<TensorFile> = Vec::new();
         let mut place = BTreeMap::new();
         for (shard, names) in read_index(index)? {
             let path = dir.join(&shard);
@@ -57,16 +81,16 @@ impl Weights {
                 return Err(CheckpointError::MissingShard {
                     index: index.into(),
                     shard,
-                    tensor: names[0].clone(),
+                    tensor: shown(names[0].as_bytes()),
                     others: names.len() - 1,
                 });
             }
-            let file = SafetensorsFile::open(&path)?;
+            let file = TensorFile::open(&path)?;
             if let Some(name) = names.iter().find(|name| !file.tensors().contains_key(*name)) {
                 return Err(CheckpointError::NotInShard {
                     index: index.into(),
                     shard,
-                    tensor: name.clone(),
+                    tensor: shown(name.as_bytes()),
                 });
             }
             place.extend(names.into_iter().map(|name| (name, files.len())));
@@ -84,8 +108,31 @@ impl Weights {
         self.place.contains_key(name)
     }
 
-    /// Names of all tensors.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    /// What a reader should know about how the files were read.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        let of_file = |file: &TensorFile| {
+            let name = file.path().file_name().unwrap_or_default().display().to_string();
+            file.notes().iter().map(|note| format!("{name}: {note}")).collect::<Vec<_>>()
+        };
+        self.files.iter().flat_map(of_file)
+    }
+
+    /// Type, shape and place of a tensor.
+    #[must_use]
+    pub fn info(&self, name: &str) -> Option<&TensorInfo> {
+        self.place.get(name).and_then(|&file| self.files[file].tensors().get(name))
+    }
+
+    /// Reads a tensor of floating-point numbers.
+    ///
+    /// # Errors
+    /// As [`TensorFile::read`].
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
+        self.file_of(name, shape)?.read(name, shape)
+    }
+
+    /// Names of all tensors, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.place.keys().map(String::as_str)
     }
 
@@ -104,7 +151,7 @@ impl Weights {
         &self,
         name: &str,
         shape: &[usize],
-    ) -> Result<&SafetensorsFile, CheckpointError> {
+    ) -> Result<&TensorFile, CheckpointError> {
         let missing = || CheckpointError::MissingTensor {
             path: match self.files.as_slice() {
                 [file] => file.path().into(),
@@ -117,7 +164,8 @@ impl Weights {
     }
 
     /// The type of most stored numbers; `f32` if there are none.
-    pub(super) fn main_dtype(&self) -> DType {
+    #[must_use]
+    pub fn main_dtype(&self) -> DType {
         let mut counts = [(DType::F32, 0), (DType::Bf16, 0), (DType::F16, 0), (DType::F64, 0)];
         let tensors = self.files.iter().flat_map(|file| file.tensors().values());
         for info in tensors {
@@ -131,6 +179,33 @@ impl Weights {
             .find(|(_, count)| Some(*count) == most)
             .map_or(DType::F32, |(dtype, _)| *dtype)
     }
+}
+
+/// The weight files of a path: a file, the files of a model, or else all safetensors files of a
+/// directory in the order of their names. No configuration is needed.
+///
+/// # Errors
+/// [`CheckpointError`] saying which file is wrong and how.
+pub fn weight_files(path: &Path) -> Result<Vec<TensorFile>, CheckpointError> {
+    if !path.metadata().map_err(CheckpointError::read(path))?.is_dir() {
+        return Ok(vec![TensorFile::open(path)?]);
+    }
+    let nothing = match Weights::open(path) {
+        Err(error @ CheckpointError::NoWeights { .. }) => error,
+        opened => return Ok(opened?.files),
+    };
+    let mut paths = Vec::new();
+    for entry in path.read_dir().map_err(CheckpointError::read(path))? {
+        let file = entry.map_err(CheckpointError::read(path))?.path();
+        if file.extension().is_some_and(|end| end == "safetensors") {
+            paths.push(file);
+        }
+    }
+    if paths.is_empty() {
+        return Err(nothing);
+    }
+    paths.sort();
+    paths.iter().map(|path| TensorFile::open(path)).collect()
 }
 
 /// The shards of an index with the tensors of each, checked to be plain file names.
@@ -149,6 +224,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
     let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, shard) in map {
         let Value::String(shard) = shard else {
+            let (shard, name) = (shard.to_string(), shown(name.as_bytes()));
+            let shard = shown(shard.as_bytes());
             return Err(wrong(format!("weight_map gives {shard} for tensor {name}")));
         };
         let mut parts = Path::new(shard).components();
@@ -156,8 +233,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
         if !plain || parts.next().is_some() || shard.contains(['\\', '\0']) {
             return Err(CheckpointError::ShardPath {
                 index: index.into(),
-                shard: shard.clone(),
-                tensor: name.clone(),
+                shard: shown(shard.as_bytes()),
+                tensor: shown(name.as_bytes()),
             });
         }
         shards.entry(shard.clone()).or_default().push(name.clone());

@@ -101,6 +101,12 @@ impl From<io::Error> for WriteError {
     }
 }
 
+impl From<CheckpointError> for WriteError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Content(error)
+    }
+}
+
 /// Writes numbers in a storage type that must be able to hold them.
 pub(super) fn write_values(
     out: &mut dyn Write,

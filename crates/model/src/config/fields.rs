@@ -5,7 +5,7 @@ use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
 /// The fields of a configuration by their usual names, with the defaults of its family filled in.
-pub(super) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String, Value> {
+pub(crate) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String, Value> {
     let mut usual = config.clone();
     for (name, own) in family.fields {
         let value = config.get(*own).cloned();
@@ -37,14 +37,14 @@ pub(super) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String,
 }
 
 /// A JSON object.
-pub(super) fn object(value: &Value) -> Result<&Map<String, Value>, ConfigError> {
+pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, ConfigError> {
     value.as_object().ok_or(ConfigError::NotAnObject { found: kind(value) })
 }
 
 /// A JSON object whose fields are asked for by their usual names and types. A field that is null
 /// counts as absent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
     /// Usual names, and what the file calls them; for messages.
     names: &'static [(&'static str, &'static str)],
@@ -52,7 +52,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Of an object whose file calls some fields otherwise.
-    pub(super) fn new(
+    pub(crate) fn new(
         map: &'a Map<String, Value>,
         names: &'static [(&'static str, &'static str)],
     ) -> Self {
@@ -60,22 +60,22 @@ impl<'a> Fields<'a> {
     }
 
     /// Of an object within this one, whose fields have their usual names.
-    pub(super) fn inner<'b>(&self, map: &'b Map<String, Value>) -> Fields<'b> {
+    pub(crate) fn inner<'b>(&self, map: &'b Map<String, Value>) -> Fields<'b> {
         Fields { map, names: &[] }
     }
 
     /// Whether there is no field.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
     /// Whether the field is written at all, be it as null.
-    pub(super) fn has(&self, field: &str) -> bool {
+    pub(crate) fn has(&self, field: &str) -> bool {
         self.map.contains_key(field)
     }
 
     /// What the file calls a field.
-    pub(super) fn name(&self, field: &'static str) -> &'static str {
+    pub(crate) fn name(&self, field: &'static str) -> &'static str {
         let own = self.names.iter().find(|(usual, own)| *usual == field && !own.is_empty());
         own.map_or(field, |(_, own)| own)
     }
@@ -89,14 +89,14 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number from one to `max`, which must be there.
-    pub(super) fn size(&self, field: &'static str, max: usize) -> Result<usize, ConfigError> {
+    pub(crate) fn size(&self, field: &'static str, max: usize) -> Result<usize, ConfigError> {
         let missing =
             ConfigError::Missing { field: self.name(field), expected: "a positive whole number" };
         self.optional_size(field, max)?.ok_or(missing)
     }
 
     /// A whole number from one to `max`.
-    pub(super) fn optional_size(
+    pub(crate) fn optional_size(
         &self,
         field: &'static str,
         max: usize,
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number from zero to `max`.
-    pub(super) fn optional_count(
+    pub(crate) fn optional_count(
         &self,
         field: &'static str,
         max: usize,
@@ -128,7 +128,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number within bounds, which must be there.
-    pub(super) fn number(
+    pub(crate) fn number(
         &self,
         field: &'static str,
         min: f64,
@@ -139,7 +139,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number within bounds.
-    pub(super) fn optional_number(
+    pub(crate) fn optional_number(
         &self,
         field: &'static str,
         min: f64,
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
     }
 
     /// True or false.
-    pub(super) fn flag(&self, field: &'static str, default: bool) -> Result<bool, ConfigError> {
+    pub(crate) fn flag(&self, field: &'static str, default: bool) -> Result<bool, ConfigError> {
         let Some(value) = self.get(field) else {
             return Ok(default);
         };
@@ -163,7 +163,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A string.
-    pub(super) fn text(&self, field: &'static str) -> Result<Option<&'a str>, ConfigError> {
+    pub(crate) fn text(&self, field: &'static str) -> Result<Option<&'a str>, ConfigError> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
@@ -171,7 +171,7 @@ impl<'a> Fields<'a> {
     }
 
     /// An object.
-    pub(super) fn object(&self, field: &'static str) -> Result<Option<Self>, ConfigError> {
+    pub(crate) fn object(&self, field: &'static str) -> Result<Option<Self>, ConfigError> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list of `len` numbers within bounds, which must be there.
-    pub(super) fn numbers(
+    pub(crate) fn numbers(
         &self,
         field: &'static str,
         len: usize,
@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A list, one item for each of `len` layers.
-    pub(super) fn by_layer(
+    pub(crate) fn by_layer(
         &self,
         field: &'static str,
         len: usize,
@@ -216,7 +216,7 @@ impl<'a> Fields<'a> {
     }
 
     /// One token or a list of tokens, each below `vocab`.
-    pub(super) fn tokens(
+    pub(crate) fn tokens(
         &self,
         field: &'static str,
         vocab: usize,

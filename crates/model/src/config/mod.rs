@@ -5,7 +5,7 @@ use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
 
-mod fields;
+pub(crate) mod fields;
 mod layout;
 mod limit;
 mod read;

@@ -19,6 +19,7 @@ mod qwen;
 mod roberta;
 mod smollm3;
 mod stablelm;
+pub(crate) mod tokenizers;
 
 use linwright_ops::Role;
 use linwright_tensor::kernels::activation::Activation;

@@ -1,13 +1,41 @@
-//! Text to token ids and back, from a `tokenizer.json`.
+//! Text to token ids and back.
+//!
+//! A tokenizer comes from the files of a checkpoint: a `tokenizer.json`, or else a raw vocabulary of
+//! sentencepiece, of byte-level byte-pair encoding or of WordPiece, from which the same pipeline is
+//! built that transformers 5 builds, with the same ids. The vocabulary of llama2.c is turned into a
+//! `tokenizer.json` when its model is converted.
 //!
 //! What a document starts with matters to perplexity, so the beginning-of-sequence token is a
 //! policy of its own ([`Bos`]) and never hidden in [`Tokenizer::encode`].
 
+mod assemble;
+mod byte_level;
+pub mod chat;
+mod error;
+mod files;
+mod library_limits;
+mod sentencepiece;
+mod settings;
+mod stream;
 pub mod train;
+mod word_piece;
 
+pub use error::TokenizerError;
+pub use files::TOKENIZER_FILES;
+pub use stream::DecodeStream;
+
+use crate::families::tokenizers::Class;
+use assemble::Assembled;
+use chat::Templates;
+use files::Files;
+use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use settings::Settings;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tokenizers::models::ModelWrapper;
+use tokenizers::{DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
 pub const MAX_BYTES: usize = 1 << 28;
@@ -41,75 +69,6 @@ impl Bos {
     }
 }
 
-/// A tokenizer that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenizerError {
-    /// The file is too large to be one.
-    #[error("{}: {found} bytes, a tokenizer has at most {MAX_BYTES}", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        found: u64,
-    },
-    /// The file is not a tokenizer.
-    #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What the parser said.
-        reason: String,
-    },
-    /// A field of `tokenizer_config.json` that cannot be read.
-    #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display())]
-    Config {
-        /// The tokenizer that it belongs to.
-        path: PathBuf,
-        /// The field.
-        field: &'static str,
-        /// What it holds.
-        found: String,
-        /// What it should hold.
-        expected: &'static str,
-    },
-    /// The model has fewer tokens than the tokenizer.
-    #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display())]
-    Vocabulary {
-        /// The tokenizer.
-        path: PathBuf,
-        /// The token with the largest id.
-        token: String,
-        /// Its id.
-        id: u32,
-        /// Size of the model's vocabulary.
-        vocab: usize,
-    },
-    /// A text that the tokenizer cannot encode.
-    #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display())]
-    Encode {
-        /// The tokenizer.
-        path: PathBuf,
-        /// Length of the text.
-        chars: usize,
-        /// What the library said.
-        reason: String,
-    },
-    /// An id that no token has.
-    #[error("{}: no token has id {id}", path.display())]
-    UnknownId {
-        /// The tokenizer.
-        path: PathBuf,
-        /// The id.
-        id: u32,
-    },
-    /// A beginning-of-sequence token was asked for.
-    #[error("{}: the tokenizer has no beginning-of-sequence token; use --bos never", path.display())]
-    NoBos {
-        /// The tokenizer.
-        path: PathBuf,
-    },
-}
-
 /// A tokenizer, without its truncation and padding.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
@@ -118,9 +77,77 @@ pub struct Tokenizer {
     bos: Option<u32>,
     eos: Option<u32>,
     adds_bos: bool,
+    /// Tokens that only a role asked for: a model may lack rows for them.
+    appended: BTreeSet<u32>,
+    templates: Templates,
+}
+
+/// Ids of a text or of a pair of texts, with what an encoder needs beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// Ids of the tokens, special ones included.
+    pub ids: Vec<u32>,
+    /// For each token 0 or 1: the text that it belongs to, by the rules of the model's family.
+    pub type_ids: Vec<u32>,
 }
 
 impl Tokenizer {
+    /// Makes a tokenizer of the files of a folder, or `None` if none of them is a vocabulary.
+    ///
+    /// `dir` appears in messages; `files` are names and contents, of which [`TOKENIZER_FILES`] are
+    /// used; `model_type` is that of `config.json`. The first of these vocabularies that is there
+    /// counts: `tokenizer.json`; `tokenizer.model`, `spiece.model` or `sentencepiece.bpe.model`;
+    /// `vocab.json` with `merges.txt`, or `encoder.json` with `vocab.bpe`; `vocab.txt`.
+    ///
+    /// # Errors
+    /// [`TokenizerError`].
+    pub fn from_files(
+        dir: &Path,
+        files: &[(String, Vec<u8>)],
+        model_type: Option<&str>,
+    ) -> Result<Option<Self>, TokenizerError> {
+        let files = Files::new(dir, files)?;
+        let settings = Settings::read(&files)?;
+        if let Some(bytes) = files.get(files::TOKENIZER) {
+            let path = files.path(files::TOKENIZER);
+            let mut made = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
+            // A class without rules here still has its tokenizer.json.
+            let class = Class::of(settings.class()?, model_type, &path).unwrap_or_default();
+            if class.is_some_and(|class| class.stands_above_json(model_type)) {
+                made.take_class_rules(&settings)?;
+            }
+            let defaults = class.map(Class::defaults).unwrap_or_default();
+            let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
+            made.appended =
+                assemble::add_tokens(&path, &mut made.inner, &settings, &roles, Vec::new())?;
+            made.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
+            return Ok(Some(made));
+        }
+        let Some((path, parts)) = vocabulary(&files, &settings, model_type)? else {
+            return Ok(None);
+        };
+        let Assembled { inner, bos, eos, appended, roles } =
+            assemble::assemble(&path, parts, &settings)?;
+        let templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
+        let mut made = Self { inner, path, bos, eos, adds_bos: false, appended, templates };
+        made.adds_bos = made.post_processor_adds_bos()?;
+        Ok(Some(made))
+    }
+
+    /// Makes a tokenizer of the files in a folder, as [`Self::from_files`] does.
+    ///
+    /// # Errors
+    /// [`TokenizerError`], also if the folder has no vocabulary.
+    pub fn from_folder(dir: &Path) -> Result<Self, TokenizerError> {
+        let contents = files::read_folder(dir)?;
+        let config = Files::new(dir, &contents)?.object("config.json")?.unwrap_or_default();
+        let model_type = config.get("model_type").and_then(Value::as_str);
+        Self::from_files(dir, &contents, model_type)?.ok_or_else(|| {
+            let expected = "tokenizer.json, tokenizer.model, vocab.json or vocab.txt";
+            files::malformed(dir, "the folder".into(), "no vocabulary".into(), expected)
+        })
+    }
+
     /// Reads the bytes of a `tokenizer.json`. `path` appears in messages; `config` is the content
     /// of `tokenizer_config.json`, if there is one.
     ///
@@ -135,12 +162,20 @@ impl Tokenizer {
             return Err(TokenizerError::TooLarge { path: path.into(), found: bytes.len() as u64 });
         }
         let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
+        library_limits::check(path, bytes)?;
         let mut inner =
             tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| invalid(e.to_string()))?;
         inner.with_truncation(None).map_err(|e| invalid(e.to_string()))?;
         inner.with_padding(None);
-        let mut tokenizer =
-            Self { inner, path: path.into(), bos: None, eos: None, adds_bos: false };
+        let mut tokenizer = Self {
+            inner,
+            path: path.into(),
+            bos: None,
+            eos: None,
+            adds_bos: false,
+            appended: BTreeSet::new(),
+            templates: Templates::default(),
+        };
         if let Some(config) = config {
             tokenizer.bos = tokenizer.special(config, "bos_token")?;
             tokenizer.eos = tokenizer.special(config, "eos_token")?;
@@ -171,9 +206,13 @@ impl Tokenizer {
         bos: Option<u32>,
         eos: Option<u32>,
     ) -> Result<Self, TokenizerError> {
-        let (id, token) = self.largest();
+        let (id, token) = self.largest(|id| !self.appended.contains(&id));
         if id as usize >= vocab {
             return Err(TokenizerError::Vocabulary { path: self.path, token, id, vocab });
+        }
+        // An end that only a default named and that the model has no row for is none.
+        for end in [&mut self.bos, &mut self.eos] {
+            *end = end.filter(|&id| (id as usize) < vocab);
         }
         if self.bos.is_none() {
             self.bos = bos;
@@ -195,6 +234,41 @@ impl Tokenizer {
                 reason: e.to_string(),
             })?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Ids of a text with the special tokens that the post-processor puts around it.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Encode`].
+    pub fn encode_with_special(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
+        self.encode(text, true)
+    }
+
+    /// Ids of texts, each as [`Self::encode`] gives them, on the threads of the kernels.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Encode`] of the first text that cannot be encoded.
+    pub fn encode_all<S: AsRef<str> + Sync>(
+        &self,
+        texts: &[S],
+        special: bool,
+    ) -> Result<Vec<Vec<u32>>, TokenizerError> {
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        parallel::map(texts, |_, text| self.encode(text, special)).into_iter().collect()
+    }
+
+    /// Ids and types of two texts as one input of an encoder, special tokens included.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Encode`].
+    pub fn encode_pair(&self, a: &str, b: &str) -> Result<Encoded, TokenizerError> {
+        let encoding =
+            self.inner.encode_fast((a, b), true).map_err(|e| TokenizerError::Encode {
+                path: self.path.clone(),
+                chars: a.chars().count() + b.chars().count(),
+                reason: e.to_string(),
+            })?;
+        Ok(Encoded { ids: encoding.get_ids().to_vec(), type_ids: encoding.get_type_ids().to_vec() })
     }
 
     /// Ids of a document: the beginning-of-sequence token by policy, then the text. An
@@ -243,7 +317,7 @@ impl Tokenizer {
     /// One more than the largest id.
     #[must_use]
     pub fn vocab(&self) -> usize {
-        self.largest().0 as usize + 1
+        self.largest(|_| true).0 as usize + 1
     }
 
     /// The token that starts a document.
@@ -264,9 +338,37 @@ impl Tokenizer {
         self.adds_bos
     }
 
-    fn largest(&self) -> (u32, String) {
-        let vocab = self.inner.get_vocab(true);
-        vocab.into_iter().map(|(token, id)| (id, token)).max().unwrap_or_default()
+    /// The largest id of those that count, and its token.
+    fn largest(&self, counts: impl Fn(u32) -> bool) -> (u32, String) {
+        let vocab = self.inner.get_vocab(true).into_iter();
+        vocab.map(|(token, id)| (id, token)).filter(|(id, _)| counts(*id)).max().unwrap_or_default()
+    }
+
+    /// Puts the rules of Llama in place of those of a `tokenizer.json` with pieces of sentencepiece,
+    /// as transformers 5 does where the settings name that class: they differ from the rules in older
+    /// files at the start of a text and after special tokens.
+    fn take_class_rules(&mut self, settings: &Settings) -> Result<(), TokenizerError> {
+        let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
+        let json = |e: serde_json::Error| invalid(e.to_string());
+        let cuts = serde_json::to_string(&self.inner.get_pre_tokenizer()).map_err(json)?;
+        let ModelWrapper::BPE(model) = self.inner.get_model() else { return Ok(()) };
+        if cuts.contains("\"ByteLevel\"") {
+            return Ok(());
+        }
+        let mut model = model.clone();
+        (model.unk_token, model.fuse_unk, model.byte_fallback) = (None, true, true);
+        model.ignore_merges = false;
+        let (pre_tokenizer, decoder) = sentencepiece::prefixed(settings)?;
+        let pre_tokenizer: PreTokenizerWrapper =
+            serde_json::from_value(pre_tokenizer).map_err(json)?;
+        let decoder: DecoderWrapper = serde_json::from_value(decoder).map_err(json)?;
+        self.inner.with_model(model);
+        self.inner.with_pre_tokenizer(Some(pre_tokenizer));
+        self.inner.with_decoder(Some(decoder));
+        self.inner.with_normalizer(None::<NormalizerWrapper>).map_err(|e| {
+            TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() }
+        })?;
+        Ok(())
     }
 
     /// Asks the post-processor by letting it work: it puts a token before any text, or it does not.
@@ -292,6 +394,55 @@ impl Tokenizer {
                 None => Err(wrong("a token of tokenizer.json")),
             },
             _ => Err(wrong("a token, as text or as an object with its content")),
+        }
+    }
+}
+
+/// The raw vocabulary of a folder and what it gives.
+fn vocabulary(
+    files: &Files<'_>,
+    settings: &Settings,
+    model_type: Option<&str>,
+) -> Result<Option<(PathBuf, assemble::Parts)>, TokenizerError> {
+    for name in files::SENTENCEPIECE {
+        if let Some(bytes) = files.get(name) {
+            let path = files.path(name);
+            let class = Class::of(settings.class()?, model_type, &path)?;
+            let parts = sentencepiece::parts(&path, bytes, class, settings)?;
+            return Ok(Some((path, parts)));
+        }
+    }
+    for (vocab, merges) in files::BYTE_LEVEL {
+        if let (Some(vocab_bytes), Some(merges_bytes)) = (files.get(vocab), files.get(merges)) {
+            let (path, merges) = (files.path(vocab), files.path(merges));
+            let known = [Class::Bytes, Class::Roberta, Class::BytesOfWords];
+            let class = class_among(&known, settings, model_type, &path)?;
+            let parts =
+                byte_level::parts((&path, vocab_bytes), (&merges, merges_bytes), class, settings)?;
+            return Ok(Some((path, parts)));
+        }
+    }
+    if let Some(bytes) = files.get(files::WORD_PIECE) {
+        let path = files.path(files::WORD_PIECE);
+        class_among(&[Class::Bert], settings, model_type, &path)?;
+        let parts = word_piece::parts(&path, bytes, settings)?;
+        return Ok(Some((path, parts)));
+    }
+    Ok(None)
+}
+
+/// The class that the settings name if it reads such a file, or the first one if they name none.
+fn class_among(
+    known: &[Class],
+    settings: &Settings,
+    model_type: Option<&str>,
+    path: &Path,
+) -> Result<Class, TokenizerError> {
+    match Class::of(settings.class()?, model_type, path)? {
+        None => Ok(known[0]),
+        Some(class) if known.contains(&class) => Ok(class),
+        Some(class) => {
+            Err(TokenizerError::Unsupported { path: path.into(), class: format!("{class:?}") })
         }
     }
 }

@@ -79,3 +79,248 @@ fn what_is_wrong_is_said_with_file_and_reason() {
         assert!(error.to_string().contains("x/tokenizer.json: "), "{error}");
     }
 }
+
+/// Names and contents of files.
+fn files(rows: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    rows.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()
+}
+
+fn from_files(rows: &[(&str, &str)]) -> Result<Option<Tokenizer>, TokenizerError> {
+    Tokenizer::from_files(Path::new("x"), &files(rows), None)
+}
+
+const VOCAB: &str = r#"{"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3, "Ġ": 4, "Ġa": 5}"#;
+const MERGES: &str = "#version: 0.2\na b\nĠ a\n";
+
+#[test]
+fn raw_vocabularies_say_what_is_wrong_with_them() {
+    assert!(from_files(&[("vocab.json", VOCAB)]).unwrap().is_none(), "merges are missing");
+    let good = from_files(&[("vocab.json", VOCAB), ("merges.txt", MERGES)]).unwrap().unwrap();
+    assert_eq!(good.encode("ab a<|endoftext|>", false).unwrap(), [3, 5, 0]);
+    let byte_level = |vocab, merges| from_files(&[("vocab.json", vocab), ("merges.txt", merges)]);
+    for (result, said) in [
+        (byte_level("[1]", MERGES), "x/vocab.json: the file: found a list, expected a JSON object"),
+        (byte_level(r#"{"a": -1}"#, ""), "x/vocab.json: token \"a\": found -1"),
+        (byte_level(r#"{"a": "1"}"#, ""), "x/vocab.json: token \"a\""),
+        (byte_level(r#"{"a": 4294967296}"#, ""), "x/vocab.json: token \"a\""),
+        (byte_level(r#"{"a": 4000000000}"#, ""), "the largest id 4000000000"),
+        (byte_level("{}", ""), "0 tokens"),
+        (byte_level(VOCAB, "a b\n\nĠ a"), "x/merges.txt: line 2"),
+        (byte_level(VOCAB, "a b c"), "x/merges.txt: line 1: found \"a b c\""),
+        (byte_level(VOCAB, "a c"), "the token \"c\""),
+        (byte_level(VOCAB, "ab ab"), "the token \"abab\""),
+        (from_files(&[("vocab.txt", "a\nb\n")]), "the unknown token \"[UNK]\""),
+        (
+            from_files(&[("vocab.txt", "[UNK]\n"), ("added_tokens.json", r#"{"x": 7}"#)]),
+            "found the id 7, expected 1",
+        ),
+        (
+            from_files(&[("vocab.txt", "[UNK]\n"), ("special_tokens_map.json", "[]")]),
+            "x/special_tokens_map.json",
+        ),
+        (
+            from_files(&[
+                ("vocab.txt", "[UNK]\n"),
+                ("tokenizer_config.json", r#"{"cls_token": 5}"#),
+            ]),
+            "cls_token: found 5",
+        ),
+        (
+            from_files(&[
+                ("vocab.txt", "[UNK]\n"),
+                ("tokenizer_config.json", r#"{"cls_token": null}"#),
+            ]),
+            "cls_token: found no token",
+        ),
+        (
+            from_files(&[
+                ("vocab.txt", "[UNK]\n"),
+                ("tokenizer_config.json", r#"{"do_lower_case": 1}"#),
+            ]),
+            "do_lower_case: found 1",
+        ),
+        (
+            from_files(&[
+                ("vocab.txt", "[UNK]\n"),
+                ("tokenizer_config.json", r#"{"tokenizer_class": "T5Tokenizer"}"#),
+            ]),
+            "class T5",
+        ),
+        (
+            from_files(&[
+                ("vocab.txt", "[UNK]\n"),
+                ("tokenizer_config.json", r#"{"added_tokens_decoder": {"x": "y"}}"#),
+            ]),
+            "the id \"x\"",
+        ),
+    ] {
+        let error = result.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    let latin = [("vocab.txt".to_owned(), b"[UNK]\n\xe9\n".to_vec())];
+    let error = Tokenizer::from_files(Path::new("x"), &latin, None).unwrap_err();
+    assert!(error.to_string().contains("x/vocab.txt: byte 6"), "{error}");
+}
+
+#[test]
+fn tokens_that_only_a_role_asks_for_need_no_row_in_the_model() {
+    let vocab = VOCAB.replace("<|endoftext|>", "z");
+    let made = from_files(&[("vocab.json", &vocab), ("merges.txt", MERGES)]).unwrap().unwrap();
+    assert_eq!(made.encode("a<|endoftext|>", false).unwrap(), [1, 6]);
+    assert_eq!((made.eos(), made.vocab()), (Some(6), 7));
+    let fitted = made.for_model(6, None, Some(3)).unwrap();
+    assert_eq!((fitted.bos(), fitted.eos()), (None, Some(3)));
+    let declared = r#"{"added_tokens_decoder": {"6": {"content": "<x>"}}}"#;
+    let rows = [("vocab.json", VOCAB), ("merges.txt", MERGES), ("tokenizer_config.json", declared)];
+    let made = from_files(&rows).unwrap().unwrap();
+    assert!(matches!(made.for_model(6, None, None), Err(TokenizerError::Vocabulary { id: 6, .. })));
+}
+
+#[test]
+fn pairs_have_types_and_encoders_their_ends() {
+    let vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n";
+    let bert = from_files(&[("vocab.txt", vocab)]).unwrap().unwrap();
+    assert_eq!(bert.encode_with_special("A abb [MASK]").unwrap(), [2, 5, 5, 7, 7, 4, 3]);
+    let pair = bert.encode_pair("a", "b").unwrap();
+    assert_eq!((pair.ids, pair.type_ids), (vec![2, 5, 3, 6, 3], vec![0, 0, 0, 1, 1]));
+}
+
+/// The tokenizer above with changes by JSON pointer.
+fn changed(changes: &[(&str, Value)]) -> Value {
+    let mut json = word_level();
+    for (pointer, value) in changes {
+        *json.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    json
+}
+
+/// What the library does with bytes that [`library_limits`] refuses: panics, on loading or after.
+fn library_panics(json: &Value) -> bool {
+    let bytes = json.to_string();
+    std::panic::catch_unwind(move || {
+        let Ok(tokenizer) = tokenizers::Tokenizer::from_bytes(bytes) else { return };
+        for text in ["", "a  b", "R  L"] {
+            let ids = tokenizer.encode_fast(text, true).unwrap().get_ids().to_vec();
+            tokenizer.decode(&ids, false).unwrap();
+        }
+    })
+    .is_err()
+}
+
+fn token(content: &str, lstrip: bool, rstrip: bool, id: u32) -> Value {
+    json!({"id": id, "content": content, "single_word": false, "lstrip": lstrip, "rstrip": rstrip,
+           "normalized": false, "special": true})
+}
+
+#[test]
+fn what_the_library_panics_on_is_refused() {
+    let bpe = |merges: Value| json!({"type": "BPE", "vocab": {"a": 0, "ab": 1, "b": 2, "<s>": 3}, "merges": merges});
+    let cut = json!({"type": "Precompiled", "precompiled_charsmap": "CAAAAAAAAA=="});
+    let spaces = json!([token("R", false, true, 4), token(" ", true, false, 5)]);
+    let single = json!([{"Sequence": {"id": "B", "type_id": 0}}]);
+    let special = json!({"<s>": {"id": "<s>", "ids": [], "tokens": ["<s>"]}});
+    let strip = json!({"type": "Strip", "content": " ", "start": 0, "stop": 1});
+    let sequence = json!({"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "a"}, "content": ""}, strip]});
+    for (changes, said, panics) in [
+        (vec![("/model", bpe(json!([["ab", "ab"]])))], "model.merges[0]", true),
+        (vec![("/model", bpe(json!(["a b", "ab ab"])))], "model.merges[1]", true),
+        (vec![("/model", bpe(json!([["a", "x"]])))], "the token \"x\"", false),
+        (vec![("/normalizer", cut)], "normalizer: found a trie of 8 bytes", true),
+        (vec![("/normalizer", json!({"type": "Precompiled"}))], "not base64", true),
+        (vec![("/decoder", sequence)], "stop = 0", true),
+        (vec![("/pre_tokenizer", json!({"type": "FixedLength", "length": 0}))], "length 0", true),
+        (vec![("/post_processor/single", single)], "B in the template", true),
+        (vec![("/post_processor/special_tokens", json!({}))], "special token \"<s>\"", true),
+        (vec![("/post_processor/special_tokens", special)], "as many ids as tokens", false),
+        (vec![("/added_tokens", spaces)], "added tokens \"R\" and \" \"", true),
+    ] {
+        let json = changed(&changes);
+        let error = load(&json, None).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(said), "{said}: {error}");
+        assert_eq!(library_panics(&json), panics, "{said}");
+    }
+    // A decoder that is cut off.
+    let text = word_level().to_string().replace("\"decoder\":null", "\"decoder\":{\"type\":");
+    assert!(load(&json!(null), None).is_err());
+    let error = Tokenizer::from_bytes(Path::new("x"), text.as_bytes(), None).unwrap_err();
+    assert!(matches!(error, TokenizerError::Invalid { .. }), "{error}");
+    let random = json!({"type": "BPE", "vocab": {"a": 0, "<s>": 1}, "merges": [], "dropout": 0.1});
+    let error = load(&changed(&[("/model", random)]), None).unwrap_err();
+    assert!(error.to_string().contains("random"), "{error}");
+    let deep =
+        json!({"type": "Unigram", "unk_id": 0, "vocab": [["<s>", 0.0], ["x".repeat(5000), 1.0]]});
+    let error = load(&changed(&[("/model", deep)]), None).unwrap_err();
+    assert!(error.to_string().contains("a piece of 5000 bytes"), "{error}");
+}
+
+#[test]
+fn long_pieces_that_are_taken_do_not_overflow_a_small_stack() {
+    let vocab = json!([["<s>", 0.0], ["x".repeat(1024), 1.0]]);
+    let json = changed(&[("/model", json!({"type": "Unigram", "unk_id": 0, "vocab": vocab}))]);
+    let work = move || {
+        let tokenizer = load(&json, None).unwrap();
+        tokenizer.clone().encode(&"x".repeat(9000), false).unwrap().len()
+    };
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(work).unwrap();
+    assert!(thread.join().unwrap() > 1);
+}
+
+/// Numbers without any claim to be random, but the same ones every time.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// Changes the value at a place, counted from the root through the first parts of everything.
+fn change(value: &mut Value, place: &mut usize, draw: &mut Draw) -> bool {
+    if *place == 0 {
+        let texts = ["", " ", "a", "(?=", "\\s*", "Strip", "Precompiled", "Split", "CTC", "always"];
+        *value = match draw.below(6) {
+            0 => Value::Null,
+            1 => json!(draw.below(4)),
+            2 | 3 => json!(texts[draw.below(texts.len())]),
+            4 => json!(draw.below(2) == 0),
+            _ => json!([]),
+        };
+        return true;
+    }
+    *place -= 1;
+    match value {
+        Value::Array(parts) => parts.iter_mut().take(6).any(|part| change(part, place, draw)),
+        Value::Object(parts) => parts.values_mut().take(10).any(|part| change(part, place, draw)),
+        _ => false,
+    }
+}
+
+#[test]
+fn changed_files_are_refused_or_work() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tokenizers");
+    let mut taken = 0;
+    for stem in ["llama", "albert", "roberta", "bert-cased", "gemma"] {
+        let whole = Tokenizer::from_folder(&root.join(stem)).unwrap().inner.to_string(false);
+        let whole: Value = serde_json::from_str(&whole.unwrap()).unwrap();
+        let mut draw = Draw(7);
+        for _ in 0..120 {
+            let mut json = whole.clone();
+            let parts =
+                ["normalizer", "pre_tokenizer", "post_processor", "decoder", "added_tokens"];
+            let part = &mut json[parts[draw.below(parts.len())]];
+            change(part, &mut draw.below(12), &mut draw);
+            let Ok(tokenizer) = load(&json, None) else { continue };
+            taken += 1;
+            for text in ["", "Hello  <mask> é😀\n", " <s>12  x"] {
+                if let Ok(ids) = tokenizer.encode(text, true) {
+                    let _ = tokenizer.decode(&ids, true);
+                }
+                let _ = tokenizer.encode_pair(text, "b");
+            }
+        }
+    }
+    assert!(taken > 100, "{taken}: most changes should leave a tokenizer");
+}

@@ -93,7 +93,8 @@ impl Transformer {
         for (layer, kept) in kept.iter().enumerate() {
             let plan = Plan::new(&self.config, layer, kept)?;
             let into = &mut config.layers[layer];
-            if let (AttentionConfig::Heads(heads), Some(plan)) = (&mut into.attention, &plan.heads) {
+            if let (AttentionConfig::Heads(heads), Some(plan)) = (&mut into.attention, &plan.heads)
+            {
                 heads.kv_heads = plan.kv.len();
                 let expected = *query_heads.get_or_insert(plan.query.len());
                 if plan.query.len() != expected {
@@ -165,8 +166,10 @@ impl Plan {
             (_, None) => None,
         };
         let heads = match (layer_config.attention, &kept.heads) {
-            (AttentionConfig::Heads(old), kept) => Some(HeadsPlan::new(config, old, kept.as_ref())
-                .map_err(|reason| wrong("heads", reason))?),
+            (AttentionConfig::Heads(old), kept) => Some(
+                HeadsPlan::new(config, old, kept.as_ref())
+                    .map_err(|reason| wrong("heads", reason))?,
+            ),
             (AttentionConfig::Linear | AttentionConfig::Absent, Some(_)) => {
                 return Err(wrong("heads", "were given, but it has none".into()));
             }
@@ -302,10 +305,8 @@ fn taken(
     let matrix = |index: usize, rows: Option<&[usize]>, cols: Option<&[usize]>| {
         let (shape, values) = (&params[index].shape, params[index].values);
         let width = shape[1];
-        let (row, col) = (
-            |i: usize| rows.map_or(i, |rows| rows[i]),
-            |j: usize| cols.map_or(j, |cols| cols[j]),
-        );
+        let (row, col) =
+            (|i: usize| rows.map_or(i, |rows| rows[i]), |j: usize| cols.map_or(j, |cols| cols[j]));
         let counts = (rows.map_or(shape[0], <[usize]>::len), cols.map_or(width, <[usize]>::len));
         Mat::from_fn(counts.0, counts.1, |i, j| values[row(i) * width + col(j)])
     };

@@ -3,14 +3,18 @@
 //! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
 //! many matrices side by side.
 
+mod band;
 mod circulant;
 mod determinant;
 mod eigh;
 mod least_squares;
+mod reflection;
+mod singular_values;
 mod skew;
 mod skew_power;
 mod solve;
 mod svd;
+mod tridiagonal;
 
 pub use circulant::{
     CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
@@ -18,6 +22,7 @@ pub use circulant::{
 pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
+pub use singular_values::{RESOLUTION, eigenvalues, gram, singular_values};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
 pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use solve::{Singular, solve};

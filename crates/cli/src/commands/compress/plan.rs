@@ -130,7 +130,7 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
 }
 
 /// `3`, `3,5`, `0-7` and their mixtures.
-fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
+pub(crate) fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
         Failure::usage(format!("--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"))
     };

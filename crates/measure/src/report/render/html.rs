@@ -17,23 +17,14 @@ const STYLE: &str = include_str!("style.css");
 /// style sheet shows one of them.
 const NARROW: Size = Size { width: 350, height: 270, text: 12 };
 const WIDE: Size = Size { width: 880, height: 340, text: 13 };
-const THIRD: Size = Size { width: 350, height: 290, text: 14 };
+pub(super) const THIRD: Size = Size { width: 350, height: 290, text: 14 };
 
 /// The whole report as an HTML document.
 ///
 /// # Errors
 /// [`ReportError::Plot`] if a plot cannot be drawn.
 pub fn html(report: &Report) -> Result<String, ReportError> {
-    let title = escape(&report.title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n",
-        palette::style_sheet()
-    );
+    let mut page = opening(&report.title);
     header(&mut page, report);
     for table in &report.result_tables() {
         section(&mut page, &table.caption, |page| {
@@ -67,9 +58,26 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
         });
     }
     provenance(&mut page, report);
-    page.push_str("</main>\n</body>\n</html>\n");
+    page.push_str(CLOSING);
     Ok(page)
 }
+
+/// Everything before the content of a page.
+pub(super) fn opening(title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n",
+        escape(title),
+        palette::style_sheet()
+    )
+}
+
+/// Everything after it.
+pub(super) const CLOSING: &str = "</main>\n</body>\n</html>\n";
 
 fn header(page: &mut String, report: &Report) {
     let _ = write!(
@@ -101,7 +109,8 @@ fn header(page: &mut String, report: &Report) {
     page.push_str("</dl>\n</header>\n");
 }
 
-fn section(page: &mut String, title: &str, content: impl FnOnce(&mut String)) {
+/// A part of the page under a heading.
+pub(super) fn section(page: &mut String, title: &str, content: impl FnOnce(&mut String)) {
     let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(&sentence(title)));
     content(page);
     page.push_str("</section>\n");

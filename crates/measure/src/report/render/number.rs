@@ -82,6 +82,17 @@ pub(crate) fn compact(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// `512 B`, `4.9 MB`, `140.2 GB`, in powers of ten.
+pub(crate) fn bytes(count: u64) -> String {
+    let (unit, name) = match count {
+        0..1_000 => return format!("{count} B"),
+        1_000..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{} {name}", fixed(count as f64 / unit, 1))
+}
+
 /// Digits after the point that show so many significant ones.
 fn decimals(value: f64, digits: i32) -> usize {
     if value == 0.0 || !value.is_finite() {
@@ -131,6 +142,9 @@ mod tests {
         assert_eq!(compact(0.05), "0.05");
         let run = Spread { mean: 3.5484, deviation: Some(0.0123) };
         assert_eq!(spread(run, Style::Significant(4)), "3.548 ± 0.012");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(4_935_000), "4.9 MB");
+        assert_eq!(bytes(1_402_000_000_000), "1,402.0 GB");
         let share = Spread { mean: 0.5, deviation: None };
         assert_eq!(spread(share, Style::Percent), "50.0 %");
     }

@@ -22,7 +22,7 @@ pub fn terminal(report: &Report) -> String {
     text
 }
 
-fn write_table(text: &mut String, table: &Table) {
+pub(super) fn write_table(text: &mut String, table: &Table) {
     let heads: Vec<String> = table.columns.iter().map(|(head, _)| printable(head)).collect();
     let body: Vec<Vec<String>> = table
         .rows
@@ -61,7 +61,7 @@ fn write_table(text: &mut String, table: &Table) {
     }
 }
 
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_whitespace() { ' ' } else { c })
         .filter(|c| !c.is_control())

@@ -118,12 +118,7 @@ fn plain_word(word: &str) -> Option<&str> {
 }
 
 /// The lines between dashes that the hub reads.
-pub(super) fn front_matter(
-    source: &Source,
-    card: &Card,
-    library: &str,
-    tags: &[&str],
-) -> String {
+pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[&str]) -> String {
     let mut text = String::from("---\n");
     if let Some(base) = card.base_model.as_deref().or_else(|| hub_name(source)) {
         let _ = writeln!(text, "base_model: {}", json!(base));

@@ -103,8 +103,10 @@ pub(in super::super) fn decorate(config: &mut Map<String, Value>, model: &Transf
     config.insert(ARCHITECTURES.into(), json!([class]));
     let module = FILE.trim_end_matches(".py");
     let map = [("AutoConfig", "LinwrightConfig"), ("AutoModel", "LinwrightModel"), (auto, class)];
-    let map: Map<String, Value> =
-        map.into_iter().map(|(auto, class)| (auto.into(), json!(format!("{module}.{class}")))).collect();
+    let map: Map<String, Value> = map
+        .into_iter()
+        .map(|(auto, class)| (auto.into(), json!(format!("{module}.{class}"))))
+        .collect();
     config.insert(AUTO_MAP.into(), Value::Object(map));
     // Also where nothing was replaced: the Python file asks for it.
     let object = config.entry(native::KEY).or_insert_with(|| json!({ "schema": native::SCHEMA }));

@@ -13,9 +13,9 @@ use super::super::error::CheckpointError;
 use super::super::header::StoredType;
 use super::super::load::Reader;
 use super::super::native;
-use super::super::safetensors_file::SafetensorsFile;
 use super::super::save::{DirWriter, SavedFile, pretty};
 use super::super::source::Source;
+use super::super::tensor_file::TensorFile;
 use super::super::weights::Weights;
 use super::super::writer::{Planned, header_bytes, write_values};
 use super::card::{self, Card};
@@ -145,7 +145,7 @@ pub fn export_lora(
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
     }
-    let mut writer = DirWriter { target, files: Vec::new() };
+    let mut writer = DirWriter::new(target);
     write(&mut writer, model, &factors, options.dtype)?;
     let settings = settings(model, &factors, options, base);
     writer.text(SETTINGS, pretty(&settings).as_bytes())?;
@@ -322,8 +322,8 @@ impl Factors {
         (resolution, options): (f64, &LoraOptions),
     ) -> Result<Self, ExportError> {
         let site = slot.id().clone();
-        let svd = svd(matrix.view())
-            .map_err(|_| ExportError::Decomposition { site: site.clone() })?;
+        let svd =
+            svd(matrix.view()).map_err(|_| ExportError::Decomposition { site: site.clone() })?;
         // What each rank leaves out, from the largest to nothing.
         let mut left = vec![0.0; svd.s.len() + 1];
         for (rank, s) in svd.s.iter().enumerate().rev() {
@@ -391,9 +391,8 @@ fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, bas
     // The commonest rank is that of the adapter; not every runtime knows the others.
     let common = counts.iter().max_by_key(|(_, count)| **count).map_or(1, |(rank, _)| *rank);
     let others = factors.iter().filter(|f| f.told.rank != common);
-    let pattern: Map<String, Value> = others
-        .map(|f| (module(&f.told.site, config).to_owned(), json!(f.told.rank)))
-        .collect();
+    let pattern: Map<String, Value> =
+        others.map(|f| (module(&f.told.site, config).to_owned(), json!(f.told.rank))).collect();
     let modules: Vec<&str> = factors.iter().map(|f| module(&f.told.site, config)).collect();
     let name = options.card.base_model.clone();
     json!({
@@ -419,9 +418,9 @@ fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, bas
 /// The card.
 fn text(source: &Source, sites: &[LoraSite], options: &LoraOptions, resolution: f64) -> String {
     let front = card::front_matter(source, &options.card, "peft", &["linwright", "lora"]);
-    let (least, most) = sites.iter().fold((usize::MAX, 0), |(least, most), site| {
-        (least.min(site.rank), most.max(site.rank))
-    });
+    let (least, most) = sites
+        .iter()
+        .fold((usize::MAX, 0), |(least, most), site| (least.min(site.rank), most.max(site.rank)));
     let loss = sites.iter().map(|site| site.loss).fold(0.0, f64::max);
     let parameters: u64 = sites.iter().map(|site| site.parameters).sum();
     format!(
@@ -446,7 +445,7 @@ fn read_back(
     (sites, dir): (&[LoraSite], &Path),
     (resolution, dtype): (f64, DType),
 ) -> Result<(), ExportError> {
-    let file = SafetensorsFile::open(&dir.join(WEIGHTS))?;
+    let file = TensorFile::open(&dir.join(WEIGHTS))?;
     for told in sites {
         let Some(slot) = model.slot(&told.site) else { continue };
         let Some(Difference { matrix, weight }) = base.difference(slot, model.config())? else {

@@ -141,7 +141,10 @@ pub fn choose(model: &Transformer, source: &Source) -> Choice {
     let unchanged = describes(source, model);
     if widths::common(config).is_some() {
         return if unchanged && config.family != BLOCKS {
-            choice(ExportForm::Dense, "every linear layer is dense, and no width was changed".into())
+            choice(
+                ExportForm::Dense,
+                "every linear layer is dense, and no width was changed".into(),
+            )
         } else {
             choice(ExportForm::Width, "all layers have the same, smaller widths".into())
         };
@@ -193,11 +196,7 @@ fn is_dense(slot: &LinearSlot) -> bool {
 
 /// Whether a source describes a model as it is.
 fn describes(source: &Source, model: &Transformer) -> bool {
-    let config = model.config();
-    let crate::config::TransformerConfig { masked_head, pooler, .. } = *config;
-    source.decoder_config().is_ok_and(|read| {
-        &crate::config::TransformerConfig { masked_head, pooler, ..read } == config
-    })
+    source.config_of(model).is_ok_and(|read| &read == model.config())
 }
 
 /// Model and source as a form has them.

@@ -78,11 +78,16 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
 }
 
 /// Model and source with a configuration that names widths layer by layer.
-pub(super) fn blocks(model: &Transformer, source: &Source) -> Result<(Transformer, Source), String> {
+pub(super) fn blocks(
+    model: &Transformer,
+    source: &Source,
+) -> Result<(Transformer, Source), String> {
     let config = model.config();
     if !config.family.computes_as(BLOCKS) {
         let (own, like) = (config.family.model_type, PLAIN.model_type);
-        return Err(format!("widths by layer exist for models of the shape of {like}, this is {own}"));
+        return Err(format!(
+            "widths by layer exist for models of the shape of {like}, this is {own}"
+        ));
     }
     let mut object = source.config.clone();
     rename(&mut object, BLOCKS);
@@ -149,9 +154,7 @@ fn described(
 ) -> Result<(Transformer, Source), String> {
     let source = Source { config: object, ..source.clone() };
     let config = model.config();
-    let TransformerConfig { masked_head, pooler, .. } = *config;
-    let read = source.decoder_config().map_err(|error| error.to_string())?;
-    let read = TransformerConfig { masked_head, pooler, ..read };
+    let read = source.config_of(model).map_err(|error| error.to_string())?;
     let expected = TransformerConfig { family, ..config.clone() };
     if read != expected {
         let found = family.model_type;

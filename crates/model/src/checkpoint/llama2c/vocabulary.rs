@@ -41,8 +41,8 @@ impl Vocabulary {
     /// The tokenizer for the tokenizers library.
     ///
     /// It differs from Llama's in one thing: spaces stay spaces and do not become U+2581, since
-    /// llama2.c knows that character as three bytes. Special tokens are no added tokens, since
-    /// llama2.c never finds them in a text.
+    /// llama2.c knows that character as three bytes. Special tokens are no added tokens, and
+    /// the settings say that they are not to be found, since llama2.c never finds them in a text.
     pub(super) fn tokenizer_json(&self) -> Value {
         let vocab: serde_json::Map<String, Value> =
             self.pieces.iter().enumerate().map(|(id, piece)| (piece.clone(), json!(id))).collect();
@@ -94,6 +94,8 @@ impl Vocabulary {
             "unk_token": unk,
             "bos_token": bos,
             "eos_token": eos,
+            // llama2.c never finds a special token in a text, and so shall transformers.
+            "split_special_tokens": true,
             "clean_up_tokenization_spaces": false,
             "model_max_length": positions,
         })

@@ -10,6 +10,7 @@
 
 mod blocks;
 mod dots;
+mod few_rows;
 pub(super) mod form;
 pub(super) mod panels;
 pub(super) mod quaternion;
@@ -156,7 +157,7 @@ pub fn product<T: Scalar>(
     product_in_pieces(alpha, a, b, c, write);
 }
 
-/// Computes a product of `f32` that is faster in tiles; says no to others.
+/// Computes a product of `f32` of few rows, or that is faster in tiles; says no to others.
 fn in_tiles<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
@@ -167,6 +168,12 @@ fn in_tiles<T: Scalar>(
 ) -> bool {
     if TypeId::of::<T>() != TypeId::of::<f32>() {
         return false;
+    }
+    if let (Arg::Plain(x), Arg::Transposed(w), true) =
+        (a.of_scalar(), b.of_scalar(), c.rows() <= few_rows::MOST)
+    {
+        few_rows::product(bytemuck::cast(alpha), (x, w), (c.of_scalar(), write), alone);
+        return true;
     }
     let of_this_machine = tile::Tile::of_this_machine();
     let pays = |tile: &_| blocks::pays(*tile, c.rows(), a.cols(), c.cols());

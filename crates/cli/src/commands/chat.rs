@@ -1,0 +1,69 @@
+//! `linwright chat`: talk with a model.
+
+use super::generate::{SamplingArgs, Writer, show};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::Failure;
+use clap::Args;
+use linwright::model::tokenizer::chat::Message;
+use std::io::{BufRead, IsTerminal};
+
+/// Talk with a model that has a chat template: one line of standard input is one message.
+#[derive(Debug, Args)]
+pub(crate) struct ChatArgs {
+    /// A checkpoint directory.
+    model: String,
+    /// The first message, of the role `system`.
+    #[arg(long)]
+    system: Option<String>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// What ends a conversation, or starts it anew.
+const COMMANDS: &str = "/quit ends, /reset starts anew";
+
+pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let writer = args.sampling.writer(&args.model, &mut console)?;
+    if !writer.tokenizer.has_chat() {
+        return Err(Failure::general(format!(
+            "{} has no chat template; use `linwright generate`, or add chat_template.jinja",
+            args.model
+        )));
+    }
+    console.finish();
+    let terminal = std::io::stdin().is_terminal();
+    if terminal {
+        console.note(COMMANDS);
+    }
+    let start = || args.system.iter().map(|text| Message::new("system", text.as_str())).collect();
+    let mut messages: Vec<Message> = start();
+    let mut lines = std::io::stdin().lock().lines();
+    loop {
+        if terminal {
+            show("> ");
+        }
+        let Some(line) = lines.next() else { return Ok(()) };
+        let line = line.map_err(|error| Failure::io("standard input", &error))?;
+        match line.trim() {
+            "" => {}
+            "/quit" | "/exit" => return Ok(()),
+            "/reset" => messages = start(),
+            _ => {
+                messages.push(Message::new("user", line));
+                let reply = answer(&writer, &messages)?;
+                show("\n");
+                messages.push(Message::new("assistant", reply));
+            }
+        }
+    }
+}
+
+fn answer(writer: &Writer, messages: &[Message]) -> Result<String, Failure> {
+    let text = writer.tokenizer.chat(messages, true)?;
+    // The template writes the special tokens, the first included.
+    let prompt = writer.tokenizer.encode(&text, false)?;
+    let mut written = writer.write(&[prompt], &mut |_, piece| show(piece))?;
+    Ok(written.pop().map(|one| one.text).unwrap_or_default())
+}

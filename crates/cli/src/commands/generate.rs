@@ -1,0 +1,258 @@
+//! `linwright generate`: continue texts.
+
+use super::print_json;
+use crate::args::{Shared, one_of};
+use crate::console::Console;
+use crate::failure::{Failure, Kind};
+use crate::interrupt;
+use crate::source::open_model;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use linwright::measure::evaluate::Bos;
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generate_text};
+use linwright::model::tokenizer::Tokenizer;
+use linwright::tensor::RngKey;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Tokens that are added at most, where nothing else is said.
+const NEW_TOKENS: usize = 128;
+/// Bytes of a prompt file that are read at most.
+const PROMPT_BYTES: u64 = 1 << 26;
+
+/// Continue texts, greedily unless the model or an option says otherwise.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// A checkpoint directory, or `pocket` for the built-in model.
+    model: String,
+    /// What is continued; may be given more than once.
+    #[arg(short, long, required_unless_present = "prompt_file")]
+    prompt: Vec<String>,
+    /// A text file, which is one more prompt.
+    #[arg(long, value_name = "FILE", alias = "prompt_file")]
+    prompt_file: Option<PathBuf>,
+    /// Whether prompts start with the beginning-of-sequence token.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
+    bos: Bos,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// How tokens are chosen, and when texts end.
+#[derive(Debug, Args)]
+pub(crate) struct SamplingArgs {
+    /// Tokens that are added at most [default: that of the model, or 128].
+    #[arg(short = 'n', long, alias = "max_new_tokens")]
+    max_new_tokens: Option<usize>,
+    /// Logits are divided by this; 0 takes the likeliest token [default: that of the model, or 0].
+    #[arg(long)]
+    temperature: Option<f32>,
+    /// Only this many of the likeliest tokens are drawn from.
+    #[arg(long, alias = "top_k", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    top_k: Option<usize>,
+    /// Only the likeliest tokens that together have this probability are drawn from.
+    #[arg(long, alias = "top_p")]
+    top_p: Option<f32>,
+    /// Only tokens at least this likely, as a share of the likeliest, are drawn from.
+    #[arg(long, alias = "min_p")]
+    min_p: Option<f32>,
+    /// Logits of tokens that occurred are divided by this.
+    #[arg(long, alias = "repetition_penalty")]
+    repetition_penalty: Option<f32>,
+    /// Names the random numbers.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A string that ends the text; may be given more than once.
+    #[arg(long)]
+    stop: Vec<String>,
+}
+
+/// A model that writes, and how.
+pub(crate) struct Writer {
+    pub(crate) loaded: LoadedModel,
+    pub(crate) tokenizer: Tokenizer,
+    settings: Settings,
+    stopping: Stopping,
+}
+
+impl SamplingArgs {
+    /// Opens a model, and joins what its makers say with the options.
+    pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
+        let mut loaded = open_model(model, console)?;
+        if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
+            return Err(Failure::general(format!(
+                "{model} is an encoder, which continues no texts; give a causal language model"
+            )));
+        }
+        let Some(tokenizer) = loaded.tokenizer.take() else {
+            return Err(Failure::general(format!(
+                "{model} has no tokenizer; put tokenizer.json or tokenizer.model beside config.json"
+            )));
+        };
+        let mut settings = self.settings(&loaded)?;
+        let config = loaded.decoder.config();
+        let own = std::mem::take(&mut settings.end_tokens);
+        let mut end_tokens: Vec<u32> = own
+            .into_iter()
+            .chain(config.eos_tokens.iter().copied())
+            .chain(tokenizer.eos())
+            .collect();
+        end_tokens.sort_unstable();
+        end_tokens.dedup();
+        let new_tokens = self.max_new_tokens.or(settings.new_tokens).unwrap_or(NEW_TOKENS);
+        let stopping = Stopping { new_tokens, end_tokens, stop: self.stop.clone() };
+        Ok(Writer { loaded, tokenizer, settings, stopping })
+    }
+
+    fn settings(&self, loaded: &LoadedModel) -> Result<Settings, Failure> {
+        let vocab = loaded.decoder.config().vocab;
+        let mut settings = loaded.source.generation_settings(vocab)?;
+        let choice = &mut settings.choice;
+        let within = |flag: &str, value: Option<f32>, most: f32| match value {
+            Some(v) if !(0.0..=most).contains(&v) => {
+                Err(Failure::usage(format!("{flag} is {v}; expected a number from 0 to {most}")))
+            }
+            _ => Ok(value),
+        };
+        if let Some(temperature) = within("--temperature", self.temperature, 1e3)? {
+            choice.temperature = temperature;
+        }
+        choice.top_k = self.top_k.or(choice.top_k);
+        choice.top_p = within("--top-p", self.top_p, 1.0)?.or(choice.top_p);
+        choice.min_p = within("--min-p", self.min_p, 1.0)?.or(choice.min_p);
+        let draws = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
+        if draws && choice.temperature == 0.0 {
+            if self.temperature.is_some() {
+                let text =
+                    "--temperature 0 takes the likeliest token: without --top-k and the like";
+                return Err(Failure::usage(text.to_owned()));
+            }
+            choice.temperature = 1.0;
+        }
+        if let Some(penalty) = within("--repetition-penalty", self.repetition_penalty, 1e3)? {
+            if penalty == 0.0 {
+                return Err(Failure::usage("--repetition-penalty must be above 0".to_owned()));
+            }
+            choice.repetition_penalty = penalty;
+        }
+        choice.key = RngKey::new(self.seed);
+        Ok(settings)
+    }
+}
+
+impl Writer {
+    /// Continues prompts; `on_text` as in [`generate_text`].
+    pub(crate) fn write(
+        &self,
+        prompts: &[Vec<u32>],
+        on_text: &mut dyn FnMut(usize, &str) -> bool,
+    ) -> Result<Vec<Generated>, Failure> {
+        let parts = (&self.loaded.decoder, &self.tokenizer);
+        let mut on_text = |index, piece: &str| on_text(index, piece) && !interrupt::asked();
+        let written =
+            generate_text(parts, prompts, &self.settings.choice, &self.stopping, &mut on_text);
+        let written = written.map_err(Failure::from)?;
+        if interrupt::asked() {
+            return Err(Failure::new(Kind::Interrupted, "interrupted"));
+        }
+        Ok(written)
+    }
+
+    /// How tokens are chosen, for results.
+    fn protocol(&self) -> Value {
+        let choice = &self.settings.choice;
+        json!({
+            "temperature": choice.temperature,
+            "top_k": choice.top_k,
+            "top_p": choice.top_p,
+            "min_p": choice.min_p,
+            "repetition_penalty": choice.repetition_penalty,
+            "max_new_tokens": self.stopping.new_tokens,
+            "end_tokens": self.stopping.end_tokens,
+            "stop": self.stopping.stop,
+        })
+    }
+}
+
+pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let writer = args.sampling.writer(&args.model, &mut console)?;
+    let texts = args.texts()?;
+    let encode = |text: &String| writer.tokenizer.encode_document(text, args.bos);
+    let prompts: Vec<Vec<u32>> = texts.iter().map(encode).collect::<Result<_, _>>()?;
+    if let Some(index) = prompts.iter().position(Vec::is_empty) {
+        return Err(Failure::usage(format!(
+            "prompt {} is empty, and the model has no token that begins texts; give some text",
+            index + 1
+        )));
+    }
+    console.finish();
+    let streams = texts.len() == 1 && !shared.json;
+    let written = writer.write(&prompts, &mut |_, piece| !streams || show(piece))?;
+    if shared.json {
+        return print_json(&result(args, &writer, &texts, &written));
+    }
+    if streams {
+        show("\n");
+        return Ok(());
+    }
+    for (text, written) in texts.iter().zip(&written) {
+        super::print(&format!("{text}{}\n", written.text))?;
+    }
+    Ok(())
+}
+
+/// Writes a piece to stdout at once; whether somebody still reads.
+pub(crate) fn show(piece: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(piece.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+impl GenerateArgs {
+    fn texts(&self) -> Result<Vec<String>, Failure> {
+        let mut texts = self.prompt.clone();
+        if let Some(path) = &self.prompt_file {
+            let size = std::fs::metadata(path).map(|data| data.len());
+            let size = size.map_err(|e| Failure::io(&path.display().to_string(), &e))?;
+            if size > PROMPT_BYTES {
+                return Err(Failure::general(format!(
+                    "{} has {size} bytes; a prompt may have {PROMPT_BYTES}",
+                    path.display()
+                )));
+            }
+            let text = std::fs::read_to_string(path);
+            texts.push(text.map_err(|e| Failure::io(&path.display().to_string(), &e))?);
+        }
+        Ok(texts)
+    }
+}
+
+fn result(args: &GenerateArgs, writer: &Writer, texts: &[String], written: &[Generated]) -> Value {
+    let one = |(prompt, written): (&String, &Generated)| {
+        let (finish, stop) = match &written.end {
+            TextEnd::End => ("end", None),
+            TextEnd::Stop(stop) => ("stop", Some(stop)),
+            TextEnd::Length => ("length", None),
+            TextEnd::Positions => ("positions", None),
+            TextEnd::Caller => ("caller", None),
+        };
+        json!({
+            "prompt": prompt,
+            "text": written.text,
+            "tokens": written.tokens,
+            "prompt_tokens": written.prompt_tokens,
+            "finish": finish,
+            "stop": stop,
+        })
+    };
+    json!({
+        "model": args.model,
+        "model_hash": writer.loaded.hash,
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": args.sampling.seed,
+        "protocol": writer.protocol(),
+        "results": texts.iter().zip(written).map(one).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,132 @@
+//! `inspect`: tensors, spectra, filters, the page and the cache.
+
+use crate::workshop::{VOCAB, Workshop};
+use linwright::tensor::{RngKey, little_endian_bytes};
+use serde_json::{Map, Value, json};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Command;
+
+/// Matrices of random numbers, side by side in one file.
+fn weight_file(matrices: &[(&str, usize, usize)]) -> Vec<u8> {
+    let (mut header, mut data) = (Map::new(), Vec::new());
+    for (seed, (name, rows, cols)) in (0..).zip(matrices) {
+        let start = data.len();
+        let numbers: Vec<f32> = RngKey::new(seed).stream().normals(rows * cols, 1.0);
+        data.extend(little_endian_bytes(&numbers));
+        let offsets = [start, data.len()];
+        let entry = json!({"dtype": "F32", "shape": [rows, cols], "data_offsets": offsets});
+        header.insert((*name).to_owned(), entry);
+    }
+    let header = Value::Object(header).to_string().into_bytes();
+    [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
+}
+
+fn names(json: &Value) -> Vec<&str> {
+    let tensors = json["tensors"].as_array().unwrap().iter();
+    tensors.map(|tensor| tensor["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn all_tensors_of_a_model_by_name_layer_and_one_by_one() {
+    let w = Workshop::new();
+    let parameters = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + 2 * VOCAB * 32 + 5 * 32;
+    let json = w.ok_json("inspect model");
+    assert_eq!((&json["schema"], &json["model"]), (&1.into(), &"model".into()));
+    assert_eq!(json["totals"]["parameters"], parameters);
+    assert_eq!(json["totals"]["bytes"], 4 * parameters);
+    assert_eq!(names(&json).len(), 2 * 9 + 3);
+    assert_eq!(json["groups"].as_array().unwrap().len(), 9 + 3);
+    assert_eq!(json["tensors"][0]["spectrum"], Value::Null);
+    for (by, said) in [
+        ("name", "model.layers.*.self_attn.q_proj.weight"),
+        ("tensor", "model.layers.1.mlp.down_proj.weight"),
+        ("layer", "none"),
+    ] {
+        let shown = w.ok(&format!("inspect model --by {by}"));
+        assert!(shown.contains(said) && shown.contains("21 tensors"), "{said:?} in {shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    }
+}
+
+#[test]
+fn filters_leave_tensors_out() {
+    let w = Workshop::new();
+    let q = "model.layers.1.self_attn.q_proj.weight";
+    for filter in ["--filter *q_proj* --layers 1", "--filter re:1.*q_proj", "--filter *.1.*q_p*"] {
+        let json = w.ok_json(&format!("inspect model {filter} --dtype f32"));
+        assert_eq!(names(&json), [q], "{filter}");
+        assert!(json["notes"][0].as_str().unwrap().starts_with("1 of 21 tensors"), "{json}");
+    }
+    w.fails("inspect model --filter *none*", 2, &["21 tensors", "*none*"]);
+    w.fails("inspect model --filter re:(", 2, &["re:("]);
+    w.fails("inspect model --layers 5-3", 2, &["5-3"]);
+    w.fails("inspect model --dtype float", 2, &["float", "bf16"]);
+    w.fails("inspect model --dtype bf16", 2, &["BF16"]);
+}
+
+#[test]
+fn spectra_are_kept_and_give_the_same_result() {
+    let w = Workshop::new();
+    let plain = w.ok_json("inspect model --spectra --no-cache");
+    let first = w.ok_json("inspect model --spectra --cache kept");
+    let again = w.ok_json("inspect model --spectra --cache kept --threads 1");
+    assert_eq!((&plain, &plain), (&first, &again));
+    assert_eq!(fs::read_dir(w.path("kept")).unwrap().count(), 2 * 7 + 2);
+    let query = plain["tensors"].as_array().unwrap().iter();
+    let query = query.clone().find(|t| t["name"] == "model.layers.0.self_attn.q_proj.weight");
+    let spectrum = &query.unwrap()["spectrum"];
+    let number = |key: &str| spectrum[key].as_f64().unwrap();
+    assert_eq!(number("break_even_rank"), 16.0);
+    assert!(number("largest") >= number("smallest") && number("stable_rank") >= 1.0);
+    assert!((1.0..=32.0).contains(&number("effective_rank")));
+    let shown = w.ok("inspect model --spectra --cache kept");
+    for said in ["Singular values", "effect.", "alpha", "Vendi"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    w.fails("inspect model --cache kept", 2, &["--spectra"]);
+    w.fails("inspect model --spectra --cache model/config.json", 1, &["config.json"]);
+}
+
+#[test]
+fn without_a_name_the_cache_is_where_caches_are() {
+    let w = Workshop::new();
+    let mut command = w.command("inspect model --spectra --layers 0 -q");
+    let output = command.env("XDG_CACHE_HOME", w.path("home")).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(fs::read_dir(w.path("home/linwright/spectra")).unwrap().count(), 7);
+    let mut command = w.command("inspect model --spectra --layers 0");
+    let output = command.env_remove("XDG_CACHE_HOME").env_remove("HOME").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && stderr.contains("no spectra are kept"), "{stderr}");
+}
+
+#[test]
+fn a_page_is_written_once() {
+    let w = Workshop::new();
+    w.ok("inspect model --spectra --no-cache --html page.html");
+    let page = w.text("page.html");
+    assert!(page.contains("Stable rank") && page.contains("<svg") && !page.contains("<script"));
+    w.fails("inspect model --html page.html", 2, &["page.html", "--force"]);
+    w.ok("inspect model --html page.html --force");
+    assert!(!w.text("page.html").contains("<svg"));
+    w.fails("inspect model --html none/page.html", 1, &["none"]);
+}
+
+#[test]
+fn ctrl_c_ends_it_with_its_code() {
+    let w = Workshop::new();
+    w.write("big.safetensors", weight_file(&[("a", 1500, 1500), ("b", 1500, 1501)]));
+    let mut child = w.command("inspect big.safetensors --spectra --no-cache").spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("singular values") {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    let sent = Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap();
+    assert!(sent.success());
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+}

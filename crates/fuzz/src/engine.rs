@@ -1,0 +1,237 @@
+//! The loop: mutate, run, watch, keep what is new.
+
+use crate::mutate::Material;
+use crate::seeds::Seeds;
+use crate::targets::Target;
+use linwright_tensor::{Metered, RngKey};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::time::{Duration, Instant};
+
+/// Bytes that a run may hold at a time: a multiple of its input, and a constant.
+const MEMORY_FACTOR: usize = 64;
+const MEMORY_BASE: usize = 1 << 20;
+/// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
+const SLOW: Duration = Duration::from_secs(10);
+/// Most inputs that are kept in one loop.
+const KEPT: usize = 4000;
+/// Mutations grow inputs up to a multiple of the largest seed, within bounds.
+const GROWTH: usize = 2;
+const LONGEST: usize = 1 << 16;
+/// Most findings before a loop ends: one fault shows itself often.
+const FINDINGS: usize = 10;
+
+/// When a loop ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Runs, seeds included.
+    pub runs: u64,
+    /// Time, looked at between runs.
+    pub seconds: f64,
+    /// What the mutations depend on.
+    pub seed: u64,
+}
+
+/// An input that a target could not take.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What happened.
+    pub kind: Kind,
+    /// The input.
+    pub input: Vec<u8>,
+    /// Which run it was.
+    pub run: u64,
+}
+
+/// What can happen to a target.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// It panicked, with this message and place.
+    Panic(String),
+    /// It held this many bytes at a time.
+    Memory(usize),
+    /// It took so many seconds.
+    Slow(f64),
+}
+
+/// What a loop came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Runs that were made.
+    pub runs: u64,
+    /// Signatures that were seen.
+    pub signatures: BTreeSet<String>,
+    /// Mutated inputs that had a new one.
+    pub kept: Vec<Vec<u8>>,
+    /// Largest share of the allowed memory that a run held.
+    pub memory_share: f64,
+    /// Longest run in seconds.
+    pub longest_seconds: f64,
+    /// What was found; no more than one of each panic.
+    pub findings: Vec<Finding>,
+}
+
+/// Runs a target on its seeds and then on mutations of them.
+#[must_use]
+pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
+    let quiet = Quiet::begin();
+    let start = Instant::now();
+    let mut stream = RngKey::new(bounds.seed).fold(target.name).stream();
+    let mut corpus = seeds.inputs.clone();
+    let largest = corpus.iter().map(Vec::len).max().unwrap_or(0);
+    let longest = (largest * GROWTH).clamp(1024, LONGEST.max(largest));
+    let mut outcome = Outcome::default();
+    for input in &seeds.inputs {
+        outcome.observe(target, input);
+    }
+    while outcome.runs < bounds.runs
+        && outcome.findings.len() < FINDINGS
+        && start.elapsed().as_secs_f64() < bounds.seconds
+    {
+        let mut input = corpus[pick(&mut stream, corpus.len())].clone();
+        let other = corpus[stream.below(corpus.len())].clone();
+        let tokens = &seeds.tokens;
+        Material { stream: &mut stream, other: &other, tokens, longest }.mutate(&mut input);
+        if outcome.observe(target, &input) && corpus.len() < KEPT {
+            outcome.kept.push(input.clone());
+            corpus.push(input);
+        }
+    }
+    drop(quiet);
+    outcome
+}
+
+/// An index, every other time one of the newest sixteenth.
+fn pick(stream: &mut linwright_tensor::RngStream, count: usize) -> usize {
+    if stream.below(2) == 0 {
+        return stream.below(count);
+    }
+    count - 1 - stream.below(count.div_ceil(16))
+}
+
+impl Outcome {
+    /// Runs a target once. True if its signature is new.
+    fn observe(&mut self, target: &Target, input: &[u8]) -> bool {
+        let run = self.runs;
+        self.runs += 1;
+        let start = Instant::now();
+        let work = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+        let (result, bytes) = Metered::peak_bytes(work);
+        let seconds = start.elapsed().as_secs_f64();
+        let allowed = MEMORY_FACTOR * input.len() + MEMORY_BASE;
+        self.memory_share = self.memory_share.max(bytes as f64 / allowed as f64);
+        self.longest_seconds = self.longest_seconds.max(seconds);
+        let kind = match &result {
+            Err(_) => Some(Kind::Panic(Quiet::message())),
+            Ok(_) if bytes > allowed => Some(Kind::Memory(bytes)),
+            Ok(_) if seconds > SLOW.as_secs_f64() => Some(Kind::Slow(seconds)),
+            Ok(_) => None,
+        };
+        if let Some(kind) = kind
+            && !self.findings.iter().any(|finding| finding.kind == kind)
+        {
+            self.findings.push(Finding { kind, input: input.to_vec(), run });
+        }
+        result.is_ok_and(|signature| self.signatures.insert(signature))
+    }
+}
+
+type Hook = Box<dyn Fn(&panic::PanicHookInfo<'_>) + Sync + Send>;
+
+thread_local! {
+    /// Whether panics of this thread are caught, and the last one.
+    static CAUGHT: RefCell<(bool, String)> = const { RefCell::new((false, String::new())) };
+}
+
+/// While it lives, panics of this thread are noted and not printed.
+struct Quiet;
+
+impl Quiet {
+    fn begin() -> Self {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| {
+            let before: Hook = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                let quiet = CAUGHT.with_borrow_mut(|(quiet, message)| {
+                    if *quiet {
+                        *message = info.to_string();
+                    }
+                    *quiet
+                });
+                if !quiet {
+                    before(info);
+                }
+            }));
+        });
+        CAUGHT.set((true, String::new()));
+        Self
+    }
+
+    /// The last panic, without the numbers that differ from input to input.
+    fn message() -> String {
+        CAUGHT.with_borrow(|(_, message)| message.lines().next().unwrap_or_default().to_owned())
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        CAUGHT.set((false, String::new()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seeds() -> Seeds {
+        Seeds { inputs: vec![b"abcd 12 efgh".to_vec()], tokens: vec![b"GRRR".to_vec()] }
+    }
+
+    const BOUNDS: Bounds = Bounds { runs: 20_000, seconds: 1e9, seed: 1 };
+
+    #[test]
+    fn a_planted_panic_is_found_with_its_input() {
+        let run = |input: &[u8]| {
+            assert!(!input.windows(4).any(|window| window == b"GRRR"), "planted");
+            String::new()
+        };
+        let outcome = fuzz(&Target::new("planted", run), &seeds(), BOUNDS);
+        let finding = &outcome.findings[0];
+        assert!(matches!(&finding.kind, Kind::Panic(m) if m.contains("engine.rs")), "{finding:?}");
+        assert!(finding.input.windows(4).any(|window| window == b"GRRR"));
+        assert_eq!(outcome.findings.len(), 1);
+    }
+
+    #[test]
+    fn memory_beyond_the_bound_is_found() {
+        let run = |input: &[u8]| {
+            let size = if input.contains(&b'3') { 1 << 21 } else { 1 << 19 };
+            vec![0u8; size].len().to_string()
+        };
+        let outcome = fuzz(&Target::new("hungry", run), &seeds(), BOUNDS);
+        assert!(outcome.findings.iter().all(|f| matches!(f.kind, Kind::Memory(n) if n >= 1 << 21)));
+        assert!(!outcome.findings.is_empty());
+        assert!(outcome.memory_share > 1.0);
+    }
+
+    #[test]
+    fn new_signatures_lead_deeper_than_chance() {
+        // Each letter of the word must be right before the next one counts.
+        let run = |input: &[u8]| {
+            let right = input.iter().zip(b"wxyz").take_while(|(a, b)| a == b).count();
+            assert!(right < 4, "the whole word");
+            right.to_string()
+        };
+        let bounds = Bounds { runs: 400_000, ..BOUNDS };
+        let outcome = fuzz(&Target::new("word", run), &seeds(), bounds);
+        assert_eq!(outcome.findings.len(), 1, "{:?}", outcome.signatures);
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_runs() {
+        let run = |input: &[u8]| format!("{}", input.len() % 7);
+        let once = || fuzz(&Target::new("same", run), &seeds(), BOUNDS).kept;
+        assert_eq!(once(), once());
+    }
+}

@@ -1,0 +1,257 @@
+//! The inspection itself.
+
+use super::contents::{Contents, look};
+use super::duplicates::first_alike;
+use super::record::{
+    Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueFigures, WeightFile,
+};
+use super::source::{Source, Stored};
+use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
+use crate::bench::Hooks;
+use crate::spectra::{CacheKey, Cached, Figures, Spectrum, SpectrumCache};
+use linwright_model::checkpoint::StoredType;
+use linwright_tensor::kernels::statistics::Statistics;
+use linwright_tensor::{MatRef, parallel};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Numbers in matrices that are taken at a time, unless one has more: 16 MiB in `f32`.
+const BATCH: usize = 1 << 22;
+
+/// What to look at, and how closely.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only tensors of such names.
+    pub filter: Option<NameFilter>,
+    /// Only tensors of these layers.
+    pub layers: Option<Vec<usize>>,
+    /// Only tensors that are stored so.
+    pub dtype: Option<StoredType>,
+    /// Whether matrices get their singular values.
+    pub spectra: bool,
+    /// Where spectra are kept.
+    pub cache: Option<SpectrumCache>,
+}
+
+impl Options {
+    fn take(&self, tensor: &Stored<'_>) -> bool {
+        let in_layers = |layers: &Vec<usize>| {
+            layer_of(tensor.name).is_some_and(|layer| layers.contains(&layer))
+        };
+        self.filter.as_ref().is_none_or(|filter| filter.matches(tensor.name))
+            && self.layers.as_ref().is_none_or(in_layers)
+            && self.dtype.is_none_or(|dtype| dtype == tensor.dtype())
+    }
+
+    fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.filter.as_ref().map(|f| format!("a name like {:?}", f.pattern())));
+        words.extend(self.layers.as_ref().map(|layers| format!("a layer among {layers:?}")));
+        words.extend(self.dtype.map(|dtype| format!("the type {}", dtype.name())));
+        words.join(" and ")
+    }
+}
+
+/// Looks at a weight file or a directory of them.
+///
+/// # Errors
+/// [`InspectError`].
+pub fn run(
+    path: &Path,
+    options: &Options,
+    hooks: &mut Hooks<'_>,
+) -> Result<Inspection, InspectError> {
+    let source = Source::open(path)?;
+    let all = source.tensors();
+    let tensors: Vec<Stored<'_>> = all.iter().copied().filter(|t| options.take(t)).collect();
+    if let (true, Some(first)) = (tensors.is_empty(), all.first()) {
+        return Err(InspectError::NothingMatches {
+            tensors: all.len(),
+            wanted: options.in_words(),
+            first: first.name.to_owned(),
+        });
+    }
+    let contents = read_all(&tensors, hooks)?;
+    let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
+    let first = first_alike(&tensors, &prints, hooks.cancelled).ok_or(InspectError::Interrupted)?;
+    let mut notes = Vec::new();
+    let mut spectra: Vec<Result<Figures, Option<String>>> = vec![Err(None); tensors.len()];
+    if options.spectra {
+        spectra = all_spectra(&tensors, (&contents, &first), options, hooks, &mut notes)?;
+    }
+    let mut records: Vec<TensorRecord> = Vec::new();
+    for (place, (tensor, contents)) in tensors.iter().zip(&contents).enumerate() {
+        let mut record = record(tensor, contents);
+        if first[place] != place {
+            record.same_as = Some(tensors[first[place]].name.to_owned());
+        }
+        match &spectra[place] {
+            Ok(figures) => record.spectrum = Some(figures.clone()),
+            Err(reason) => record.no_spectrum.clone_from(reason),
+        }
+        records.push(record);
+    }
+    let duplicates = duplicates(&tensors, &first);
+    records.sort_by(|a, b| natural_order(&a.name, &b.name));
+    let files = source.files().map(|(path, tensors, bytes)| WeightFile {
+        path: path.display().to_string(),
+        tensors,
+        bytes,
+    });
+    if tensors.len() < all.len() {
+        notes.push(format!("{} of {} tensors: {}", tensors.len(), all.len(), options.in_words()));
+    }
+    Ok(Inspection {
+        schema: SCHEMA,
+        model: path.display().to_string(),
+        files: files.collect(),
+        totals: Totals::of(&records),
+        groups: groups::by_name(&records),
+        layers: groups::by_layer(&records),
+        tensors: records,
+        duplicates,
+        notes,
+    })
+}
+
+fn read_all(tensors: &[Stored<'_>], hooks: &mut Hooks<'_>) -> Result<Vec<Contents>, InspectError> {
+    (hooks.stage)("reading");
+    let total = tensors.iter().map(|tensor| tensor.bytes() as u64).sum();
+    let mut done = 0;
+    let mut contents = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        contents.push(look(tensor, hooks.cancelled).ok_or(InspectError::Interrupted)?);
+        done += tensor.bytes() as u64;
+        (hooks.progress)(done, total);
+    }
+    Ok(contents)
+}
+
+fn record(tensor: &Stored<'_>, contents: &Contents) -> TensorRecord {
+    let values = |values: Statistics| ValueFigures {
+        nan: values.nan,
+        infinite: values.infinite,
+        mean: values.mean,
+        std: values.std(),
+        abs_max: values.abs_max(),
+    };
+    TensorRecord {
+        name: tensor.name.to_owned(),
+        group: pattern_of(tensor.name),
+        layer: layer_of(tensor.name),
+        file: tensor.place,
+        dtype: tensor.dtype().name().to_owned(),
+        shape: tensor.shape().to_vec(),
+        parameters: tensor.count() as u64,
+        bytes: tensor.bytes() as u64,
+        values: contents.values.map(values),
+        rows: contents.rows,
+        same_as: None,
+        spectrum: None,
+        no_spectrum: None,
+    }
+}
+
+fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
+    let mut members: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for (tensor, first) in tensors.iter().zip(first) {
+        members.entry(*first).or_default().push(tensor.name.to_owned());
+    }
+    members.retain(|_, names| names.len() > 1);
+    let duplicates = |(first, names): (usize, Vec<String>)| Duplicates {
+        bytes: tensors[first].bytes() as u64,
+        names,
+    };
+    members.into_iter().map(duplicates).collect()
+}
+
+/// Figures of each tensor, or why there are none: nothing to say of what is no matrix.
+fn all_spectra(
+    tensors: &[Stored<'_>],
+    (contents, first): (&[Contents], &[usize]),
+    options: &Options,
+    hooks: &mut Hooks<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Result<Figures, Option<String>>>, InspectError> {
+    (hooks.stage)("singular values");
+    let mut spectra: Vec<Result<Figures, Option<String>>> =
+        tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
+    let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
+    let places: Vec<usize> =
+        (0..tensors.len()).filter(|&place| first[place] == place && wanted(place)).collect();
+    let total = places.iter().map(|&place| effort(tensors[place].shape())).sum();
+    let mut done = 0;
+    let mut rest = &places[..];
+    while !rest.is_empty() {
+        let mut numbers = 0;
+        let fits = rest.iter().take_while(|&&place| {
+            numbers += tensors[place].count();
+            numbers <= BATCH
+        });
+        let (batch, later) = rest.split_at(fits.count().max(1));
+        let found = parallel::map(batch.to_vec(), |_, place| {
+            spectrum(&tensors[place], options.cache.as_ref())
+        });
+        for (&place, found) in batch.iter().zip(found) {
+            let (figures, note) = found?;
+            spectra[place] = figures.map_err(Some);
+            notes.extend(note);
+            done += effort(tensors[place].shape());
+        }
+        if (hooks.cancelled)() {
+            return Err(InspectError::Interrupted);
+        }
+        (hooks.progress)(done, total);
+        rest = later;
+    }
+    for place in 0..tensors.len() {
+        if first[place] != place {
+            spectra[place] = spectra[first[place]].clone();
+        }
+    }
+    Ok(spectra)
+}
+
+/// Why a matrix has no spectrum.
+fn obstacle(tensor: &Stored<'_>, contents: &Contents) -> Option<String> {
+    if tensor.shape().len() != 2 {
+        return None;
+    }
+    let Some(values) = contents.values else {
+        return Some(format!("stored as {}, which is not read", tensor.dtype().name()));
+    };
+    if values.nan + values.infinite > 0 {
+        return Some(format!("{} numbers are not finite", values.nan + values.infinite));
+    }
+    (tensor.count() == 0).then(|| "it is empty".to_owned())
+}
+
+/// Operations in proportion: a Gram matrix and its eigenvalues.
+fn effort(shape: &[usize]) -> u64 {
+    let (small, large) = (shape[0].min(shape[1]) as u64, shape[0].max(shape[1]) as u64);
+    (small * small).saturating_mul(large + 2 * small)
+}
+
+type Found = (Result<Figures, String>, Option<String>);
+
+/// Figures of a matrix, from the cache if it has them, and what to tell about the cache.
+fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found, InspectError> {
+    let read = tensor.read()?;
+    let (rows, cols) = (tensor.shape()[0], tensor.shape()[1]);
+    let key = CacheKey { digest: read.digest, dtype: tensor.dtype().name(), rows, cols };
+    let mut note = None;
+    match cache.map(|cache| cache.load(&key)) {
+        Some(Cached::Found(spectrum)) => return Ok((Ok(Figures::of(&spectrum)), None)),
+        Some(Cached::Unusable(reason)) => note = Some(format!("computed again: {reason}")),
+        Some(Cached::Absent) | None => {}
+    }
+    match Spectrum::of(MatRef::new(&read.values, rows, cols)) {
+        Err(error) => Ok((Err(error.to_string()), note)),
+        Ok(spectrum) => {
+            if let Some(cache) = cache {
+                cache.store(&key, &spectrum).map_err(InspectError::Cache)?;
+            }
+            Ok((Ok(Figures::of(&spectrum)), note))
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The `config.json` that transformers would have for the model of a file.
+
+use super::architectures::{Architecture, Rotary};
+use super::fault::GgufFault;
+use super::header::{Header, wrong_type};
+use super::metadata::MetaValue;
+use super::rope;
+use serde_json::{Map, Value, json};
+
+/// Name of the tensor that embeds tokens.
+pub(super) const EMBEDDING: &str = "token_embd.weight";
+/// Name of the output matrix.
+pub(super) const OUTPUT: &str = "output.weight";
+/// Key of the architecture.
+pub(super) const ARCHITECTURE: &str = "general.architecture";
+/// Largest size that is believed, of anything.
+const MAX_SIZE: u64 = 1 << 31;
+/// Base of rotary angles where a file does not say it.
+const THETA: f64 = 10_000.0;
+
+/// A file whose header was read, and the architecture of its model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct File<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) header: &'a Header,
+    pub(super) architecture: &'static Architecture,
+}
+
+/// Sizes that tensors are cut by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heads {
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    pub(super) size: usize,
+}
+
+impl<'a> File<'a> {
+    /// Finds the architecture.
+    pub(super) fn new(bytes: &'a [u8], header: &'a Header) -> Result<Self, GgufFault> {
+        let missing = || GgufFault::MissingKey {
+            key: ARCHITECTURE.into(),
+            expected: "the name of an architecture",
+        };
+        let value = header.metadata.get(ARCHITECTURE).ok_or_else(missing)?;
+        let MetaValue::Text(name) = value else {
+            return Err(wrong_type(ARCHITECTURE, value, "the name of an architecture"));
+        };
+        let unknown =
+            || GgufFault::Architecture { found: name.clone(), known: Architecture::known() };
+        let architecture = Architecture::find(name).ok_or_else(unknown)?;
+        let file = Self { bytes, header, architecture };
+        file.check_whole()?;
+        Ok(file)
+    }
+
+    /// Refuses more layers than there are tensors, so that what is made for each layer is bounded by
+    /// the file.
+    fn check_layers(&self) -> Result<(), GgufFault> {
+        if self.size("block_count")? > self.header.tensors.len() as u64 {
+            let found = "the file names more layers than tensors".into();
+            return Err(GgufFault::NotAModel { found, advice: "it holds no whole model" });
+        }
+        Ok(())
+    }
+
+    /// Refuses parts of models, adapters and mixtures of experts.
+    fn check_whole(&self) -> Result<(), GgufFault> {
+        let refused =
+            |found: &str, advice| Err(GgufFault::NotAModel { found: found.into(), advice });
+        match self.get("general.type") {
+            None => {}
+            Some(MetaValue::Text(kind)) if kind == "model" => {}
+            Some(other) => {
+                return refused(
+                    &format!("general.type is {}", other.describe()),
+                    "only files of type \"model\" are read",
+                );
+            }
+        }
+        if self.get("split.count").and_then(MetaValue::as_u64).is_some_and(|count| count > 1) {
+            return refused(
+                "the file is one of several parts of a model",
+                "join them with llama-gguf-split --merge",
+            );
+        }
+        if self.own("expert_count").and_then(MetaValue::as_u64).is_some_and(|count| count > 0) {
+            return refused(
+                "the model is a mixture of experts",
+                "only models with one feed-forward part in each layer are read",
+            );
+        }
+        Ok(())
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&'a MetaValue> {
+        self.header.metadata.get(key)
+    }
+
+    /// The full name of a key of the architecture.
+    pub(super) fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture.name)
+    }
+
+    /// The value of a key of the architecture.
+    pub(super) fn own(&self, key: &str) -> Option<&'a MetaValue> {
+        self.get(&self.key(key))
+    }
+
+    /// A size that may be absent. One that is given for each layer must be the same for all.
+    pub(super) fn optional_size(&self, key: &str) -> Result<Option<u64>, GgufFault> {
+        const EXPECTED: &str = "a whole number from 1 to 2147483648, the same for all layers";
+        let Some(value) = self.own(key) else {
+            return Ok(None);
+        };
+        let size = match value {
+            MetaValue::Array(array) => array.numbers(self.bytes).and_then(|mut numbers| {
+                let first = numbers.next()?;
+                let whole = first.fract() == 0.0 && (0.0..=MAX_SIZE as f64).contains(&first);
+                (whole && numbers.all(|number| number == first)).then_some(first as u64)
+            }),
+            other => other.as_u64(),
+        };
+        match size {
+            Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(Some(size)),
+            _ => Err(wrong_type(&self.key(key), value, EXPECTED)),
+        }
+    }
+
+    /// A size that must be there.
+    pub(super) fn size(&self, key: &str) -> Result<u64, GgufFault> {
+        let expected = "a positive whole number";
+        let missing = || GgufFault::MissingKey { key: self.key(key), expected };
+        self.optional_size(key)?.ok_or_else(missing)
+    }
+
+    /// A finite number that may be absent.
+    pub(super) fn optional_number(&self, key: &str) -> Result<Option<f64>, GgufFault> {
+        let Some(value) = self.own(key) else {
+            return Ok(None);
+        };
+        match value.as_f64() {
+            Some(number) if number.is_finite() => Ok(Some(number)),
+            _ => Err(wrong_type(&self.key(key), value, "a finite number")),
+        }
+    }
+
+    /// A truth value that may be absent.
+    pub(super) fn optional_flag(&self, key: &str) -> Result<Option<bool>, GgufFault> {
+        match self.own(key) {
+            None => Ok(None),
+            Some(MetaValue::Bool(flag)) => Ok(Some(*flag)),
+            Some(value) => Err(wrong_type(&self.key(key), value, "a truth value")),
+        }
+    }
+
+    /// Whether the file has a tensor.
+    pub(super) fn has(&self, tensor: &str) -> bool {
+        self.header.tensors.contains_key(tensor)
+    }
+
+    /// Numbers of heads and their size, consistent with each other.
+    pub(super) fn heads(&self) -> Result<Heads, GgufFault> {
+        let (width, queries) = (self.size("embedding_length")?, self.size("attention.head_count")?);
+        let keys = self.optional_size("attention.head_count_kv")?.unwrap_or(queries);
+        let size = match self.optional_size("attention.key_length")? {
+            Some(size) => size,
+            None if width.is_multiple_of(queries) => width / queries,
+            None => {
+                return Err(GgufFault::Key {
+                    key: self.key("attention.head_count"),
+                    found: queries.to_string(),
+                    expected: "a divisor of embedding_length, as attention.key_length is absent",
+                });
+            }
+        };
+        let values = self.optional_size("attention.value_length")?.unwrap_or(size);
+        let shared = self.architecture.head_dim || size.checked_mul(queries) == Some(width);
+        if values != size || !shared {
+            return Err(GgufFault::Key {
+                key: self.key("attention.value_length"),
+                found: format!("{values} with keys of {size}, {queries} heads and width {width}"),
+                expected: "the length of keys, and heads that share the width of the model",
+            });
+        }
+        // Each is at most 2^31.
+        Ok(Heads { queries: queries as usize, keys: keys as usize, size: size as usize })
+    }
+
+    /// Whether the output matrix is the embedding: it is not in the file, or a copy of it.
+    pub(super) fn tied(&self) -> bool {
+        let tensors = &self.header.tensors;
+        match (tensors.get(EMBEDDING), tensors.get(OUTPUT)) {
+            (_, None) => true,
+            (Some(a), Some(b)) if a.dtype == b.dtype && a.shape == b.shape => {
+                self.bytes[a.bytes.clone()] == self.bytes[b.bytes.clone()]
+            }
+            _ => false,
+        }
+    }
+
+    /// The configuration.
+    pub(super) fn config(&self) -> Result<Map<String, Value>, GgufFault> {
+        let architecture = self.architecture;
+        self.check_layers()?;
+        let mut config = Map::new();
+        let mut set = |field: &str, value: Value| drop(config.insert(field.to_owned(), value));
+        set("architectures", json!([architecture.class]));
+        set("model_type", json!(architecture.model_type));
+        for (key, field) in architecture.sizes {
+            set(field, json!(self.size(key)?));
+        }
+        let heads = self.heads()?;
+        if !matches!(architecture.rotary, Rotary::Never) {
+            set("num_key_value_heads", json!(heads.keys));
+        }
+        if architecture.head_dim {
+            set("head_dim", json!(heads.size));
+        }
+        set("vocab_size", json!(self.vocab()?));
+        let (key, field) = architecture.epsilon;
+        let missing = || GgufFault::MissingKey { key: self.key(key), expected: "a number" };
+        if let Some(field) = field {
+            set(field, json!(self.optional_number(key)?.ok_or_else(missing)?));
+        }
+        for (field, value) in architecture.fixed {
+            set(field, json!(value));
+        }
+        if architecture.ties {
+            set("tie_word_embeddings", json!(self.tied()));
+        }
+        for (key, field) in
+            [("bos", "bos_token_id"), ("eos", "eos_token_id"), ("padding", "pad_token_id")]
+        {
+            let id =
+                self.get(&format!("tokenizer.ggml.{key}_token_id")).and_then(MetaValue::as_u64);
+            set(field, json!(id));
+        }
+        self.set_rotary(&mut config, heads)?;
+        (architecture.special)(self, heads, &mut config)?;
+        Ok(config)
+    }
+
+    /// Rows of the embedding.
+    pub(super) fn vocab(&self) -> Result<usize, GgufFault> {
+        let missing = || GgufFault::NotAModel {
+            found: format!("the file has no tensor {EMBEDDING}"),
+            advice: "it holds a vocabulary, not a model",
+        };
+        let tensor = self.header.tensors.get(EMBEDDING).ok_or_else(missing)?;
+        tensor.shape.first().copied().filter(|_| tensor.shape.len() == 2).ok_or_else(|| {
+            GgufFault::Shape {
+                name: EMBEDDING.into(),
+                found: tensor.shape.clone(),
+                expected: "a matrix".into(),
+            }
+        })
+    }
+
+    fn set_rotary(&self, config: &mut Map<String, Value>, heads: Heads) -> Result<(), GgufFault> {
+        let share = match self.architecture.rotary {
+            Rotary::Never => return Ok(()),
+            Rotary::Whole => None,
+            Rotary::Share(field) => Some(field),
+        };
+        let rotating = self.optional_size("rope.dimension_count")?.unwrap_or(heads.size as u64);
+        match share {
+            Some(field) if rotating <= heads.size as u64 => {
+                config.insert(field.into(), json!(quotient(rotating as f64, heads.size as f64)));
+            }
+            None if rotating == heads.size as u64 => {}
+            _ => {
+                return Err(GgufFault::Key {
+                    key: self.key("rope.dimension_count"),
+                    found: rotating.to_string(),
+                    expected: "the length of keys",
+                });
+            }
+        }
+        let theta = self.optional_number("rope.freq_base")?.unwrap_or(THETA);
+        config.insert(self.architecture.theta.into(), json!(theta));
+        let scaling = rope::scaling(self, theta, rotating as usize)?;
+        config.insert("rope_scaling".into(), scaling);
+        Ok(())
+    }
+}
+
+/// The share `part / whole`, rounded so that its product with `whole` is not below `part`.
+fn quotient(part: f64, whole: f64) -> f64 {
+    let share = part / whole;
+    if share * whole < part { share.next_up() } else { share }
+}

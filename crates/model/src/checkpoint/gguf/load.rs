@@ -1,0 +1,123 @@
+//! A model from one file.
+
+use super::{Gguf, Numbers};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
+use crate::checkpoint::source::Source;
+use crate::families::Family;
+use crate::transformer::{TensorSource, Transformer};
+use linwright_tensor::dtype::DType;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Whether a path is a file of this format, by its first bytes.
+pub(in crate::checkpoint) fn is_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == super::header::MAGIC
+}
+
+/// Loads the model of a file. Memory: the weights in `f32`, and little else.
+///
+/// # Errors
+/// [`CheckpointError`] saying what is wrong with the file.
+pub(in crate::checkpoint) fn load(path: &Path) -> Result<LoadedModel, CheckpointError> {
+    let gguf = Gguf::open(path)?;
+    let source = source(&gguf);
+    let config = source.decoder_config()?;
+    let tokenizer = source.tokenizer(&config)?;
+    let mut reader = Reader { gguf: &gguf, family: config.family, used: Used::new() };
+    let config = config.with_ends(|name| reader.has(&reader.stored(name)));
+    let decoder = Transformer::from_source(config, &mut reader)?;
+    let used = reader.used;
+    let notes = notes(&gguf, &used);
+    let text = Value::Object(source.config.clone()).to_string();
+    let hash = content_hash(text.as_bytes(), &source, &used);
+    Ok(LoadedModel { decoder, tokenizer, sentence: None, source, hash, notes })
+}
+
+/// What a directory with the same model would hold besides weights.
+fn source(gguf: &Gguf) -> Source {
+    let contents = gguf.contents();
+    let mut companions = Vec::new();
+    if let Ok(files) = &contents.tokenizer {
+        for (name, json) in
+            [("tokenizer.json", &files.tokenizer), ("tokenizer_config.json", &files.config)]
+        {
+            companions.push((name.to_owned(), format!("{json:#}\n").into_bytes()));
+        }
+    }
+    let (dir, config) = (gguf.path().into(), contents.config.clone());
+    Source { dir, config, companions, dtype: main_dtype(gguf) }
+}
+
+/// The type of most numbers. Numbers in blocks count as `f32`: no smaller type holds all of them.
+fn main_dtype(gguf: &Gguf) -> DType {
+    let mut counts = [(DType::F32, 0), (DType::Bf16, 0), (DType::F16, 0), (DType::F64, 0)];
+    for tensor in gguf.contents().tensors.values() {
+        let dtype = match tensor.dtype.numbers {
+            Some(Numbers::Plain(dtype)) => dtype,
+            _ => DType::F32,
+        };
+        let numbers: usize = tensor.shape.iter().product();
+        counts.iter_mut().filter(|(other, _)| *other == dtype).for_each(|(_, n)| *n += numbers);
+    }
+    // Of equal counts the first.
+    counts.iter().rev().max_by_key(|(_, count)| *count).map_or(DType::F32, |(dtype, _)| *dtype)
+}
+
+fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
+    let contents = gguf.contents();
+    let mut notes = Vec::new();
+    let blocks: BTreeSet<&str> = contents
+        .tensors
+        .values()
+        .filter(|tensor| matches!(tensor.dtype.numbers, Some(Numbers::Blocks(_))))
+        .map(|tensor| tensor.dtype.name)
+        .collect();
+    if !blocks.is_empty() {
+        let names = blocks.into_iter().collect::<Vec<_>>().join(", ");
+        notes.push(format!("weights are stored as {names} and computed with in f32"));
+    }
+    if let Err(fault) = &contents.tokenizer {
+        notes.push(format!("{fault}: text can be neither encoded nor decoded"));
+    }
+    let unused = contents.tensors.keys().filter(|name| !used.contains_key(*name));
+    let unused: Vec<&str> = unused.map(String::as_str).collect();
+    if !unused.is_empty() {
+        notes.push(format!("tensors that this model does not use: {}", unused.join(", ")));
+    }
+    notes
+}
+
+/// Gives the decoder its parts.
+struct Reader<'a> {
+    gguf: &'a Gguf,
+    family: &'static Family,
+    used: Used,
+}
+
+impl Reader<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.gguf.contents().tensors.contains_key(name)
+    }
+
+    fn stored(&self, name: &str) -> String {
+        stored_name(self.family, name, |name| self.has(name))
+    }
+}
+
+impl TensorSource for Reader<'_> {
+    type Error = CheckpointError;
+
+    fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+        let name = self.stored(name);
+        let (values, digest) = self.gguf.read(&name, shape)?;
+        let dtype = self.gguf.contents().tensors[&name].dtype.name;
+        self.used.insert(name, (dtype, shape.to_vec(), digest));
+        Ok(values)
+    }
+}

@@ -1,0 +1,188 @@
+//! GGUF files: one file with configuration, tokenizer and weights, as llama.cpp writes them.
+//!
+//! [`Contents::parse`] turns the bytes of a file into what a directory of transformers would hold:
+//! a `config.json`, the tensors by their names there with the way back from what the writers of the
+//! format did to them, and a `tokenizer.json`. [`Gguf`] is that of a mapped file and reads tensors.
+//!
+//! Nothing that a file says is trusted: every length is held against what is left of the file before
+//! anything is set aside for it, arrays stay in the file until they are asked for, and a tensor
+//! without a place in the architecture is refused, since the model would compute something else
+//! without it.
+
+mod architectures;
+mod config;
+mod cursor;
+mod fault;
+mod header;
+mod load;
+mod metadata;
+mod names;
+mod read;
+mod rope;
+mod special;
+mod stored;
+mod tokenizer;
+mod write;
+
+pub use fault::GgufFault;
+pub use header::{Header, StoredTensor};
+pub(super) use load::{is_gguf, load};
+pub use metadata::{MetaArray, MetaValue, Metadata};
+pub use names::{GgufTensor, Layout};
+pub use stored::{GgufType, Numbers};
+pub use tokenizer::TokenizerFiles;
+pub use write::{GgufWriter, Model, NoGguf, save_gguf};
+
+use super::error::CheckpointError;
+use linwright_tensor::MappedFile;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What a file says, checked and in the terms of transformers.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// What stands in the file itself.
+    pub header: Header,
+    /// `config.json`.
+    pub config: Map<String, Value>,
+    /// Tensors by their names in transformers.
+    pub tensors: BTreeMap<String, GgufTensor>,
+    /// `tokenizer.json` and `tokenizer_config.json`, or why they cannot be rebuilt: the weights can
+    /// be used without them.
+    pub tokenizer: Result<TokenizerFiles, GgufFault>,
+}
+
+impl Contents {
+    /// Reads everything but the weights of a file of which `bytes` is the whole.
+    ///
+    /// # Errors
+    /// [`GgufFault`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, GgufFault> {
+        let header = header::parse(bytes)?;
+        let file = config::File::new(bytes, &header)?;
+        let config = file.config()?;
+        let tensors = names::tensors(&file, file.heads()?)?;
+        let tokenizer = tokenizer::files(bytes, &header.metadata, file.vocab()?);
+        Ok(Self { config, tensors, tokenizer, header })
+    }
+}
+
+/// A tensor whose storage type is known, but not read.
+fn unread(name: &str, tensor: &StoredTensor) -> GgufFault {
+    GgufFault::UnreadType { name: name.into(), dtype: tensor.dtype.name, known: GgufType::read() }
+}
+
+/// Reads bytes to the last number, as a file of which they are the whole, and says in a few words what
+/// came of it, without sizes, places and names from the bytes: inputs that take different ways through
+/// the reader differ in it. For tests that look for inputs that break it.
+#[must_use]
+pub fn signature(bytes: &[u8]) -> String {
+    let contents = match Contents::parse(bytes) {
+        Ok(contents) => contents,
+        Err(fault) => return fault.kind(),
+    };
+    let mut finite = true;
+    for tensor in contents.tensors.values() {
+        finite &= read::read(bytes, tensor, &|_| {}).is_ok();
+    }
+    let tokenizer = match &contents.tokenizer {
+        Ok(files) => files.tokenizer["model"]["type"].as_str().unwrap_or("other").to_owned(),
+        Err(fault) => fault.kind(),
+    };
+    let (model, tensors) = (&contents.config["model_type"], contents.tensors.len());
+    format!("{model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
+}
+
+/// The numbers of a tensor, row-major, and what names its contents: SHA-256 over the SHA-256 of
+/// blocks of whole stored rows of at least 2^18 numbers.
+pub type Decoded = (Vec<f32>, [u8; 32]);
+
+/// An open GGUF file with checked contents.
+#[derive(Debug)]
+pub struct Gguf {
+    path: PathBuf,
+    map: MappedFile,
+    contents: Contents,
+}
+
+impl Gguf {
+    /// Opens a file and checks all but the numbers of its weights.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Read`] or [`CheckpointError::Gguf`].
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+        let malformed = |fault| CheckpointError::Gguf { path: path.into(), fault };
+        let contents = Contents::parse(map.bytes()).map_err(malformed)?;
+        Ok(Self { path: path.into(), map, contents })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the file says.
+    #[must_use]
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Reads a tensor by its name in transformers.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if it is absent, of another shape or not finite.
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<Decoded, CheckpointError> {
+        let tensor = self.find(name, shape)?;
+        let release = |range| self.map.release(range);
+        read::read(self.map.bytes(), tensor, &release).map_err(|bad| self.non_finite(name, bad))
+    }
+
+    /// Reads some rows of a matrix.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// If the matrix has no such rows.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let tensor = self.find(name, &shape)?;
+        assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
+        let release = |range| self.map.release(range);
+        let decoded = read::read_some(self.map.bytes(), tensor, rows, &release);
+        decoded.map(|(values, _)| values).map_err(|bad| self.non_finite(name, bad))
+    }
+
+    fn find(&self, name: &str, shape: &[usize]) -> Result<&GgufTensor, CheckpointError> {
+        let missing = || CheckpointError::MissingTensor {
+            path: self.path.clone(),
+            name: name.into(),
+            expected: shape.to_vec(),
+        };
+        let tensor = self.contents.tensors.get(name).ok_or_else(missing)?;
+        if tensor.shape != shape {
+            return Err(CheckpointError::TensorShape {
+                path: self.path.clone(),
+                name: name.into(),
+                expected: shape.to_vec(),
+                found: tensor.shape.clone(),
+            });
+        }
+        Ok(tensor)
+    }
+
+    fn non_finite(&self, name: &str, (index, value): (usize, f32)) -> CheckpointError {
+        CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
+    }
+}
+
+#[cfg(test)]
+mod tests;

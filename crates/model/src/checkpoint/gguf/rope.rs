@@ -1,0 +1,135 @@
+//! Scaling of rotary positions: from keys, and from tensors of factors.
+
+use super::config::File;
+use super::fault::GgufFault;
+use super::metadata::MetaValue;
+use serde_json::{Value, json};
+
+/// Factors by which rotary frequencies are divided.
+const FREQS: &str = "rope_freqs.weight";
+/// The same for long texts and for short ones.
+const LONG: &str = "rope_factors_long.weight";
+const SHORT: &str = "rope_factors_short.weight";
+/// Share by which a factor may differ from what its configuration gives: factors are stored in f32.
+const TOLERANCE: f64 = 1e-4;
+
+/// The field `rope_scaling`, for `rotating` features of a head.
+pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Value, GgufFault> {
+    let factor = || -> Result<f64, GgufFault> {
+        let key = "rope.scaling.factor";
+        let missing = || GgufFault::MissingKey { key: file.key(key), expected: "a number" };
+        file.optional_number(key)?.ok_or_else(missing)
+    };
+    if let Some(factors) = factors(file, FREQS)? {
+        return llama3(file, &factors, theta, rotating);
+    }
+    match file.own("rope.scaling.type") {
+        None => Ok(match file.optional_number("rope.scale_linear")? {
+            Some(factor) if factor != 1.0 => json!({ "rope_type": "linear", "factor": factor }),
+            _ => Value::Null,
+        }),
+        Some(MetaValue::Text(kind)) if kind == "none" => Ok(Value::Null),
+        Some(MetaValue::Text(kind)) if kind == "linear" => {
+            Ok(json!({ "rope_type": "linear", "factor": factor()? }))
+        }
+        Some(MetaValue::Text(kind)) if kind == "yarn" => {
+            let original = file.size("rope.scaling.original_context_length")?;
+            Ok(json!({
+                "rope_type": "yarn",
+                "factor": factor()?,
+                "original_max_position_embeddings": original,
+            }))
+        }
+        // Its factors are tensors.
+        Some(MetaValue::Text(kind)) if kind == "longrope" && file.has(LONG) => Ok(Value::Null),
+        Some(other) => Err(GgufFault::Key {
+            key: file.key("rope.scaling.type"),
+            found: other.describe(),
+            expected: "none, linear, yarn, or longrope with tensors of factors",
+        }),
+    }
+}
+
+/// The scaling of a file with factors for long texts and for short ones.
+pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault> {
+    match (factors(file, LONG)?, factors(file, SHORT)?) {
+        (None, None) => Ok(None),
+        (Some(long), Some(short)) => Ok(Some(json!({
+            "rope_type": "longrope",
+            "type": "longrope",
+            "long_factor": long,
+            "short_factor": short,
+        }))),
+        (None, Some(_)) => Err(alone(SHORT)),
+        (Some(_), None) => Err(alone(LONG)),
+    }
+}
+
+fn alone(name: &'static str) -> GgufFault {
+    let reason = "of one kind only; those for long texts and for short ones belong together";
+    GgufFault::RotaryFactors { name, reason: reason.into() }
+}
+
+/// The numbers of a vector of factors, which stand in f32 as decimals.
+fn factors(file: &File<'_>, name: &'static str) -> Result<Option<Vec<f64>>, GgufFault> {
+    let Some(tensor) = file.header.tensors.get(name) else {
+        return Ok(None);
+    };
+    let unread = || super::unread(name, tensor);
+    let numbers = tensor.dtype.numbers.ok_or_else(unread)?;
+    let count: usize = tensor.shape.iter().product();
+    let mut values = vec![0.0f32; count];
+    numbers.decode_into(&file.bytes[tensor.bytes.clone()], &mut values);
+    match values.iter().find(|value| !value.is_finite() || **value <= 0.0) {
+        None => Ok(Some(values.iter().filter_map(|v| v.to_string().parse().ok()).collect())),
+        Some(value) => Err(GgufFault::RotaryFactors {
+            name,
+            reason: format!("among which is {value}; expected positive numbers"),
+        }),
+    }
+}
+
+/// The configuration that gives these factors. Of frequencies it keeps those that turn more than
+/// four times within the original context and divides by the factor those that turn less than once;
+/// between them it interpolates. The factor is the largest one in the file; the original context is
+/// not there, so those that models have are tried.
+fn llama3(
+    file: &File<'_>,
+    factors: &[f64],
+    theta: f64,
+    rotating: usize,
+) -> Result<Value, GgufFault> {
+    const LOW: f64 = 1.0;
+    const HIGH: f64 = 4.0;
+    let wrong = |reason| GgufFault::RotaryFactors { name: FREQS, reason };
+    if factors.len() != rotating / 2 || factors.is_empty() {
+        let (found, expected) = (factors.len(), rotating / 2);
+        return Err(wrong(format!("for {found} pairs of features, expected {expected}")));
+    }
+    let factor = factors.iter().fold(1.0f64, |most, &factor| most.max(factor));
+    let said = file.optional_size("rope.scaling.original_context_length")?;
+    let usual = [8192].into_iter().chain((5..=20).map(|power| 1 << power));
+    for original in said.into_iter().chain(usual) {
+        let expected = |pair: usize| {
+            let turns = original as f64 * theta.powf(-2.0 * pair as f64 / rotating as f64)
+                / std::f64::consts::TAU;
+            let kept = ((turns - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
+            1.0 / ((1.0 - kept) / factor + kept)
+        };
+        let fits = |(pair, &found): (usize, &f64)| {
+            (found - expected(pair)).abs() <= TOLERANCE * found.abs()
+        };
+        if factors.iter().enumerate().all(fits) {
+            return Ok(json!({
+                "rope_type": "llama3",
+                "factor": factor,
+                "low_freq_factor": LOW,
+                "high_freq_factor": HIGH,
+                "original_max_position_embeddings": original,
+            }));
+        }
+    }
+    Err(wrong(
+        "of no known rule; expected those of \"llama3\" with frequency factors 1 and 4".into(),
+    ))
+}

@@ -1,0 +1,159 @@
+//! What single architectures need in their configuration beyond what all have.
+
+use super::config::{File, Heads};
+use super::fault::GgufFault;
+use super::rope;
+use serde_json::{Map, Value, json};
+
+/// Fills in what is special.
+pub(super) type Special = fn(&File<'_>, Heads, &mut Map<String, Value>) -> Result<(), GgufFault>;
+
+type Done = Result<(), GgufFault>;
+
+fn set(config: &mut Map<String, Value>, field: &str, value: Value) {
+    config.insert(field.to_owned(), value);
+}
+
+pub(super) fn nothing(_: &File<'_>, _: Heads, _: &mut Map<String, Value>) -> Done {
+    Ok(())
+}
+
+/// Biases where the file has them; a window makes it the other family of this architecture.
+pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    if let Some(window) = file.optional_size("attention.sliding_window")? {
+        set(config, "model_type", json!("mistral"));
+        set(config, "architectures", json!(["MistralForCausalLM"]));
+        set(config, "sliding_window", json!(window));
+    } else {
+        set(config, "attention_bias", json!(file.has("blk.0.attn_q.bias")));
+        set(config, "mlp_bias", json!(file.has("blk.0.ffn_gate.bias")));
+    }
+    Ok(())
+}
+
+/// Attention sees everything. A window would make it another family.
+pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    if let Some(window) = file.optional_size("attention.sliding_window")? {
+        return Err(GgufFault::Key {
+            key: file.key("attention.sliding_window"),
+            found: window.to_string(),
+            expected: "no such key: attention windows of this architecture are not known",
+        });
+    }
+    set(config, "use_sliding_window", json!(false));
+    Ok(())
+}
+
+/// Windows in every other layer, caps on logits. The scale of queries is not in the file: it is
+/// that of heads, but for the largest model, whose 46 layers tell it.
+pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
+    const LAYERS_OF_LARGEST: u64 = 46;
+    let cap = |key| file.optional_number(key).map(|cap| json!(cap));
+    set(config, "attn_logit_softcapping", cap("attn_logit_softcapping")?);
+    set(config, "final_logit_softcapping", cap("final_logit_softcapping")?);
+    set(config, "sliding_window", json!(file.size("attention.sliding_window")?));
+    set_layer_types(file, 2, config)?;
+    query_scale(file, heads, LAYERS_OF_LARGEST, config)
+}
+
+/// Says of each layer whether its attention has a window; each `pattern`-th has none.
+fn set_layer_types(file: &File<'_>, pattern: u64, config: &mut Map<String, Value>) -> Done {
+    let kind = |layer: u64| match (layer + 1) % pattern {
+        0 => "full_attention",
+        _ => "sliding_attention",
+    };
+    let kinds: Vec<&str> = (0..file.size("block_count")?).map(kind).collect();
+    set(config, "layer_types", json!(kinds));
+    Ok(())
+}
+
+fn query_scale(
+    file: &File<'_>,
+    heads: Heads,
+    largest: u64,
+    config: &mut Map<String, Value>,
+) -> Done {
+    let scalar = if file.size("block_count")? == largest {
+        file.size("embedding_length")? / heads.queries as u64
+    } else {
+        heads.size as u64
+    };
+    set(config, "query_pre_attn_scalar", json!(scalar));
+    Ok(())
+}
+
+/// Five layers with a window, then one without; those with a window have a rotary base and no
+/// scaling of their own.
+pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
+    const LAYERS_OF_LARGEST: u64 = 62;
+    const PATTERN: u64 = 6;
+    const LOCAL_THETA: f64 = 10_000.0;
+    let pattern = file.optional_size("attention.sliding_window_pattern")?.unwrap_or(PATTERN);
+    let local = file.optional_number("rope.freq_base_swa")?.unwrap_or(LOCAL_THETA);
+    let cap = file.optional_number("final_logit_softcapping")?;
+    set(config, "sliding_window", json!(file.size("attention.sliding_window")?));
+    set(config, "sliding_window_pattern", json!(pattern));
+    set(config, "rope_local_base_freq", json!(local));
+    set_layer_types(file, pattern, config)?;
+    set(config, "attn_logit_softcapping", Value::Null);
+    set(config, "final_logit_softcapping", json!(cap));
+    query_scale(file, heads, LAYERS_OF_LARGEST, config)
+}
+
+/// A window that may be there, and rotary factors for long texts and for short ones.
+pub(super) fn phi3(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    let window = file.optional_size("attention.sliding_window")?;
+    let original = match file.optional_size("rope.scaling.original_context_length")? {
+        Some(original) => original,
+        None => file.size("context_length")?,
+    };
+    set(config, "sliding_window", json!(window));
+    set(config, "original_max_position_embeddings", json!(original));
+    if let Some(scaling) = rope::long_and_short(file)? {
+        set(config, "rope_scaling", scaling);
+    }
+    Ok(())
+}
+
+pub(super) fn gptneox(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    let parallel = file.optional_flag("use_parallel_residual")?.unwrap_or(true);
+    set(config, "use_parallel_residual", json!(parallel));
+    set(config, "attention_bias", json!(file.has("blk.0.attn_qkv.bias")));
+    Ok(())
+}
+
+/// What the key says of the two residual paths is wrong in some files; the second norm tells it.
+pub(super) fn stablelm(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    set(config, "use_parallel_residual", json!(!file.has("blk.0.ffn_norm.weight")));
+    set(config, "use_qkv_bias", json!(file.has("blk.0.attn_q.bias")));
+    set(config, "qk_layernorm", json!(file.has("blk.0.attn_q_norm.weight")));
+    Ok(())
+}
+
+/// A bound on queries, keys and values. Norms have no parameters, and one epsilon.
+pub(super) fn olmo(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    const EPSILON: f64 = 1e-5;
+    let key = "attention.layer_norm_epsilon";
+    match file.optional_number(key)? {
+        None => {}
+        Some(epsilon) if epsilon == EPSILON => {}
+        Some(other) => {
+            return Err(GgufFault::Key {
+                key: file.key(key),
+                found: other.to_string(),
+                expected: "1e-5, which all models of this architecture have",
+            });
+        }
+    }
+    let bound = file.optional_number("attention.clamp_kqv")?.filter(|bound| *bound > 0.0);
+    set(config, "clip_qkv", json!(bound));
+    Ok(())
+}
+
+pub(super) fn bert(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
+    let types = file.header.tensors.get("token_types.weight");
+    // A single row is stored as a vector.
+    let rows = types.map(|types| if types.shape.len() == 2 { types.shape[0] } else { 1 });
+    set(config, "type_vocab_size", json!(rows.unwrap_or(1)));
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Writing a dense model as one GGUF file, version 3: the way that the rest of this folder takes
+//! back.
+//!
+//! Matrices are stored in one type of plain numbers, vectors in `f32`, as llama.cpp asks for.
+//! Tensors stream: besides one tensor there is a block of encoded rows in memory.
+
+mod save;
+mod settings;
+mod values;
+mod vocabulary;
+
+pub use save::save_gguf;
+
+use super::architectures::{Architecture, Change, Rule};
+use super::config::Heads;
+use super::header::{ALIGNMENT, MAGIC};
+use super::stored::GgufType;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::writer::{WriteError, write_values};
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::io::Write;
+use values::Keys;
+
+/// Version of the format.
+const VERSION: u32 = 3;
+/// Rows that are put in order and encoded at a time, in numbers.
+const BLOCK: usize = 1 << 20;
+
+/// What is written, besides the numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    /// `config.json`.
+    pub config: &'a Map<String, Value>,
+    /// `tokenizer.json`, if there is one.
+    pub tokenizer: Option<&'a Value>,
+    /// `tokenizer_config.json`, if there is one.
+    pub tokenizer_config: Option<&'a Value>,
+    /// A name for the model.
+    pub name: &'a str,
+}
+
+/// Why a model cannot be written as such a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place} {reason}")]
+pub struct NoGguf {
+    /// Field, file or tensor.
+    pub place: String,
+    /// What is wrong, and what would do.
+    pub reason: String,
+}
+
+fn refuse(place: impl Into<String>, reason: impl Into<String>) -> NoGguf {
+    NoGguf { place: place.into(), reason: reason.into() }
+}
+
+/// A tensor in its place in the file.
+#[derive(Clone, Debug)]
+struct Placed {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    change: Change,
+    bytes: u64,
+}
+
+/// A file that is being written: first [`Self::header`], then every tensor in the order that they
+/// were announced in, then nothing more.
+#[derive(Debug)]
+pub struct GgufWriter {
+    heads: Heads,
+    keys: Keys,
+    tensors: Vec<Placed>,
+    /// Factors of rotary positions, which come first.
+    factors: Vec<(&'static str, Vec<f32>)>,
+    next: usize,
+}
+
+impl GgufWriter {
+    /// Plans a file of these tensors, given by names in transformers and shapes; `dtype` is that of
+    /// matrices.
+    ///
+    /// # Errors
+    /// [`NoGguf`] if the model is of no known architecture, or more than the format can say.
+    pub fn new(
+        model: Model<'_>,
+        tensors: &[(String, Vec<usize>)],
+        dtype: DType,
+    ) -> Result<Self, NoGguf> {
+        let (architecture, heads, mut keys, factors) =
+            settings::of(model.config, model.name, dtype)?;
+        let named: BTreeMap<&str, &[usize]> =
+            tensors.iter().map(|(name, shape)| (name.as_str(), &shape[..])).collect();
+        settings::check_embedding(architecture, &named)?;
+        match model.tokenizer {
+            None => keys.text("tokenizer.ggml.model", "no_vocab"),
+            Some(tokenizer) => {
+                let vocab = settings::vocab(model.config)?;
+                vocabulary::write(&mut keys, tokenizer, model.tokenizer_config, vocab)?;
+            }
+        }
+        let place = |(name, shape): &(String, Vec<usize>)| {
+            placed(architecture, name, shape, dtype)
+                .ok_or_else(|| refuse(format!("tensor {name}"), "has no place in the format"))
+        };
+        let tensors = tensors.iter().map(place).collect::<Result<_, _>>()?;
+        Ok(Self { heads, keys, tensors, factors, next: 0 })
+    }
+
+    /// Everything before the tensors of the model.
+    #[must_use]
+    pub fn header(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend(VERSION.to_le_bytes());
+        out.extend(((self.tensors.len() + self.factors.len()) as u64).to_le_bytes());
+        self.keys.append_to(&mut out);
+        let mut offset = 0u64;
+        let mut entry = |name: &str, dtype: DType, shape: &[usize], bytes: u64| {
+            values::append_text(&mut out, name);
+            out.extend((shape.len() as u32).to_le_bytes());
+            shape.iter().rev().for_each(|extent| out.extend((*extent as u64).to_le_bytes()));
+            out.extend(GgufType::plain(dtype).id().to_le_bytes());
+            out.extend(offset.to_le_bytes());
+            offset += bytes.next_multiple_of(ALIGNMENT);
+        };
+        for (name, factors) in &self.factors {
+            entry(name, DType::F32, &[factors.len()], factors.len() as u64 * 4);
+        }
+        for tensor in &self.tensors {
+            entry(&tensor.name, tensor.dtype, &tensor.shape, tensor.bytes);
+        }
+        pad(&mut out);
+        for (_, factors) in &self.factors {
+            out.extend(DType::F32.encode(factors));
+            pad(&mut out);
+        }
+        out
+    }
+
+    /// Writes the numbers of the next tensor.
+    ///
+    /// # Panics
+    /// If there is no next one, or it has another number of numbers.
+    pub(in crate::checkpoint) fn tensor(
+        &mut self,
+        out: &mut dyn Write,
+        numbers: &[f32],
+    ) -> Result<(), WriteError> {
+        let tensor = &self.tensors[self.next];
+        let expected: usize = tensor.shape.iter().product();
+        assert_eq!(numbers.len(), expected, "numbers of {}", tensor.name);
+        let rows = Rows::of(tensor, self.heads);
+        let columns = rows.columns;
+        let step = (BLOCK / columns).max(1);
+        let mut block = Vec::new();
+        for start in (0..rows.count).step_by(step) {
+            let end = rows.count.min(start + step);
+            block.clear();
+            (start..end).for_each(|row| rows.append(row, numbers, &mut block));
+            write_values(out, &tensor.name, tensor.dtype, &block)?;
+        }
+        let padding = tensor.bytes.next_multiple_of(ALIGNMENT) - tensor.bytes;
+        out.write_all(&vec![0; padding as usize])?;
+        self.next += 1;
+        Ok(())
+    }
+}
+
+fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
+}
+
+/// Finds the place of a tensor, if the architecture has one.
+fn placed(
+    architecture: &'static Architecture,
+    name: &str,
+    shape: &[usize],
+    dtype: DType,
+) -> Option<Placed> {
+    let (path, suffix) = name.rsplit_once('.').filter(|(_, s)| matches!(*s, "weight" | "bias"))?;
+    let fits = |rules: &'static [Rule], path: &str| {
+        let plain = |rule: &&Rule| {
+            rule.name == path
+                && !matches!(rule.change, Change::Queries | Change::Keys | Change::Values)
+        };
+        rules.iter().find(plain)
+    };
+    let (rule, prefix) = match fits(architecture.whole, path) {
+        Some(rule) => (rule, String::new()),
+        None => {
+            let inside = path.strip_prefix(architecture.prefix)?.strip_prefix('.')?;
+            let (layer, path) = inside.split_once('.')?;
+            let layer: u32 = layer.parse().ok()?;
+            (fits(architecture.layer, path)?, format!("blk.{layer}."))
+        }
+    };
+    let matrix = shape.len() == 2;
+    let dtype = if matrix { dtype } else { DType::F32 };
+    let mut stored = shape.to_vec();
+    if rule.change == Change::Transposed && matrix {
+        stored.reverse();
+    }
+    let count: usize = shape.iter().product();
+    let bytes = (count * dtype.size()) as u64;
+    let name = format!("{prefix}{}.{suffix}", rule.stored);
+    Some(Placed { name, dtype, shape: stored, change: rule.change, bytes })
+}
+
+/// The stored rows of a tensor, made from its numbers in row-major order.
+struct Rows {
+    count: usize,
+    columns: usize,
+    change: Change,
+    heads: Heads,
+}
+
+impl Rows {
+    fn of(tensor: &Placed, heads: Heads) -> Self {
+        let moves =
+            matches!(tensor.change, Change::QueryHalves | Change::KeyHalves | Change::ByHead);
+        let (count, columns) = match tensor.shape[..] {
+            [rows, columns] => (rows, columns),
+            [length] if moves => (length, 1),
+            _ => (1, tensor.shape.iter().product()),
+        };
+        Self { count, columns: columns.max(1), change: tensor.change, heads }
+    }
+
+    /// Appends a stored row.
+    fn append(&self, row: usize, numbers: &[f32], out: &mut Vec<f32>) {
+        let source = match self.change {
+            Change::QueryHalves => halves(row, self.count / self.heads.queries),
+            Change::KeyHalves => halves(row, self.count / self.heads.keys),
+            Change::ByHead => {
+                let run = self.count / (3 * self.heads.queries);
+                let (part, head) = (row / run / self.heads.queries, row / run % self.heads.queries);
+                (3 * head + part) * run + row % run
+            }
+            Change::Transposed if self.count > 1 => {
+                out.extend((0..self.columns).map(|column| numbers[column * self.count + row]));
+                return;
+            }
+            _ => row,
+        };
+        let numbers = &numbers[source * self.columns..(source + 1) * self.columns];
+        match self.change {
+            Change::MinusOne => out.extend(numbers.iter().map(|number| number + 1.0)),
+            _ => out.extend(numbers),
+        }
+    }
+}
+
+/// The row of rotary halves that becomes a row of rotary neighbours, in heads of `run` rows.
+fn halves(row: usize, run: usize) -> usize {
+    let (start, place) = (row / run * run, row % run);
+    start + place / 2 + place % 2 * (run / 2)
+}
+
+impl From<NoGguf> for CheckpointError {
+    fn from(reason: NoGguf) -> Self {
+        Self::NoGguf(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Saving a decoder as a GGUF file.
+
+use super::{GgufWriter, Model};
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::gguf::Gguf;
+use crate::checkpoint::source::Source;
+use crate::checkpoint::writer::WriteError;
+use crate::transformer::{Orientation, Transformer};
+use linwright_ops::{LinearSlot, OpSpec, Sites};
+use linwright_tensor::atomic::AtomicDir;
+use linwright_tensor::dtype::DType;
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the file in its directory.
+const FILE: &str = "model.gguf";
+
+/// Where the numbers of a tensor come from.
+enum Content<'a> {
+    Values(&'a [f32]),
+    /// The dense form of an operator, made when it is written.
+    Weight(&'a LinearSlot, Orientation),
+}
+
+/// Saves a model with the configuration and tokenizer of `source` as `model.gguf` in the new
+/// directory `out`, and gives the path of the file. Matrices are stored as `dtype`, or as most of the
+/// weights of `source` were; every operator must be linear. The file is opened again before it is
+/// kept.
+///
+/// # Errors
+/// [`CheckpointError`]; nothing is then left at `out` that was not there before.
+///
+/// # Panics
+/// If `source` describes a model of another shape.
+pub fn save_gguf(
+    decoder: &Transformer,
+    source: &Source,
+    dtype: Option<DType>,
+    force: bool,
+    out: &Path,
+) -> Result<PathBuf, CheckpointError> {
+    assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
+    let mut tensors = Vec::new();
+    visit(decoder, &mut |name, shape, _| tensors.push((name, shape)));
+    let [tokenizer, settings] = ["tokenizer.json", "tokenizer_config.json"]
+        .map(|name| source.companion(name).map(|bytes| json(source, name, bytes)).transpose());
+    let (tokenizer, settings) = (tokenizer?, settings?);
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let model = Model {
+        config: &source.config,
+        tokenizer: tokenizer.as_ref(),
+        tokenizer_config: settings.as_ref(),
+        name: &name,
+    };
+    let mut writer = GgufWriter::new(model, &tensors, dtype.unwrap_or(source.dtype))?;
+    let mut target = AtomicDir::create(out, force)?;
+    let mut refused = None;
+    let written = target.write(FILE, |file| {
+        file.write_all(&writer.header())?;
+        let mut result = Ok(());
+        visit(decoder, &mut |_, _, content| {
+            if result.is_ok() {
+                result = write_tensor(&mut writer, file, &content);
+            }
+        });
+        match result {
+            Ok(()) => Ok(()),
+            Err(WriteError::Io(error)) => Err(error),
+            Err(WriteError::Content(error)) => {
+                refused = Some(error);
+                Err(io::Error::other("the content was refused"))
+            }
+        }
+    });
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    written?;
+    Gguf::open(&target.path().join(FILE))?;
+    target.commit()?;
+    Ok(out.join(FILE))
+}
+
+fn json(source: &Source, name: &str, bytes: &[u8]) -> Result<Value, CheckpointError> {
+    serde_json::from_slice(bytes).map_err(|error| CheckpointError::Json {
+        path: source.dir.join(name),
+        reason: format!("not valid JSON ({error})"),
+        expected: "a JSON object",
+    })
+}
+
+fn write_tensor(
+    writer: &mut GgufWriter,
+    out: &mut dyn Write,
+    content: &Content<'_>,
+) -> Result<(), WriteError> {
+    match content {
+        Content::Values(values) => writer.tensor(out, values),
+        // The weight of a dense operator is written from where it lies, without a copy.
+        Content::Weight(slot, Orientation::Outputs)
+            if matches!(slot.op().map().spec(), OpSpec::Dense(_)) =>
+        {
+            writer.tensor(out, slot.op().map().params()[0].values)
+        }
+        Content::Weight(slot, orientation) => {
+            let mut weight = slot.op().to_dense().map_err(|source| {
+                let site = slot.id().clone();
+                WriteError::Content(CheckpointError::Operator { site, source })
+            })?;
+            if *orientation == Orientation::Inputs {
+                weight = weight.transpose();
+            }
+            writer.tensor(out, weight.data())
+        }
+    }
+}
+
+/// Shows every tensor of the dense form, always in the same order.
+fn visit(decoder: &Transformer, show: &mut dyn FnMut(String, Vec<usize>, Content<'_>)) {
+    // The names of encoders are those of the bare model.
+    let prefix =
+        if decoder.config().is_causal() { "" } else { decoder.config().family.names.prefix };
+    let show = &mut |name: String, shape: Vec<usize>, content: Content<'_>| {
+        show(name.strip_prefix(prefix).unwrap_or(&name).to_owned(), shape, content);
+    };
+    decoder.for_each_tensor(&mut |name, shape, values| {
+        show(name.into(), shape.to_vec(), Content::Values(values));
+    });
+    for slot in decoder.slots() {
+        let shape = slot.op().map().shape();
+        let name = format!("{}.weight", slot.id());
+        let orientation = match decoder.config().is_transposed(slot.role()) {
+            true => Orientation::Inputs,
+            false => Orientation::Outputs,
+        };
+        show(name, orientation.stored(shape).to_vec(), Content::Weight(slot, orientation));
+        if let Some(bias) = slot.bias() {
+            show(format!("{}.bias", slot.id()), vec![bias.len()], Content::Values(bias));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The keys that say what a `tokenizer.json` says.
+
+use super::values::Keys;
+use super::{NoGguf, refuse};
+use crate::checkpoint::gguf::tokenizer::{
+    BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, cut_name,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How a space is written in pieces.
+const SPACE: char = '\u{2581}';
+
+fn wrong(reason: impl Into<String>) -> NoGguf {
+    refuse("tokenizer.json", reason)
+}
+
+/// Tokens by id, with their kinds.
+struct Tokens {
+    texts: Vec<String>,
+    kinds: Vec<u8>,
+}
+
+/// Writes the vocabulary of a model of `vocab` tokens.
+pub(super) fn write(
+    keys: &mut Keys,
+    tokenizer: &Value,
+    config: Option<&Value>,
+    vocab: usize,
+) -> Result<(), NoGguf> {
+    let model = &tokenizer["model"];
+    let bytes = model["byte_fallback"] == true;
+    let mut tokens = Tokens::read(tokenizer, vocab, bytes)?;
+    let kind = model["type"].as_str().unwrap_or("BPE");
+    match kind {
+        "BPE" if bytes => {
+            keys.text("tokenizer.ggml.model", "llama");
+            keys.text("tokenizer.ggml.pre", "default");
+            keys.numbers("tokenizer.ggml.scores", &scores(model, &tokens)?);
+            let prefix = tokenizer["normalizer"].to_string().contains("\"Prepend\"");
+            keys.flag("tokenizer.ggml.add_space_prefix", prefix);
+        }
+        "BPE" => {
+            let name = cut_name(tokenizer)
+                .ok_or_else(|| wrong("cuts texts in a way that the format has no name for"))?;
+            keys.text("tokenizer.ggml.model", "gpt2");
+            keys.text("tokenizer.ggml.pre", name);
+            let merges = merges(model)?.map(|pair| pair.map(|(a, b)| format!("{a} {b}")));
+            keys.texts("tokenizer.ggml.merges", &merges.collect::<Result<Vec<_>, _>>()?);
+        }
+        "WordPiece" => {
+            keys.text("tokenizer.ggml.model", "bert");
+            keys.text("tokenizer.ggml.pre", "default");
+            tokens.start_words();
+        }
+        other => {
+            return Err(wrong(format!("has a model {other:?}, which the format has no form of")));
+        }
+    }
+    keys.texts("tokenizer.ggml.tokens", &tokens.texts);
+    keys.kinds("tokenizer.ggml.token_type", &tokens.kinds);
+    specials(keys, tokenizer, config, &tokens, kind);
+    Ok(())
+}
+
+impl Tokens {
+    fn read(tokenizer: &Value, vocab: usize, bytes: bool) -> Result<Self, NoGguf> {
+        let map = tokenizer["model"]["vocab"].as_object();
+        let map = map.ok_or_else(|| wrong("has no vocabulary of tokens with ids"))?;
+        let mut found: BTreeMap<u64, (&str, u8)> = BTreeMap::new();
+        for (text, id) in map {
+            let id = id.as_u64().ok_or_else(|| wrong(format!("gives {text:?} no id")))?;
+            let byte = bytes && text.len() == 6 && text.starts_with("<0x") && text.ends_with('>');
+            found.insert(id, (text, if byte { BYTE } else { NORMAL }));
+        }
+        let unknown = tokenizer["model"]["unk_token"].as_str();
+        for token in tokenizer["added_tokens"].as_array().into_iter().flatten() {
+            let (Some(text), Some(id)) = (token["content"].as_str(), token["id"].as_u64()) else {
+                return Err(wrong("has an added token without id or content"));
+            };
+            let kind = match token["special"] == true {
+                true if Some(text) == unknown && bytes => UNKNOWN,
+                true => CONTROL,
+                false => USER_DEFINED,
+            };
+            found.insert(id, (text, kind));
+        }
+        let most = found.keys().next_back().copied().unwrap_or(0);
+        if most >= vocab as u64 {
+            return Err(wrong(format!("has a token {most}, the model has {vocab}")));
+        }
+        let mut tokens = Self { texts: Vec::new(), kinds: Vec::new() };
+        for id in 0..vocab as u64 {
+            // The embedding may have more rows than there are tokens; readers want a token for each.
+            let (text, kind) = match found.get(&id) {
+                Some((text, kind)) => ((*text).to_owned(), *kind),
+                None => (format!("[PAD{id}]"), UNUSED),
+            };
+            tokens.texts.push(text);
+            tokens.kinds.push(kind);
+        }
+        Ok(tokens)
+    }
+
+    /// From `##` inside of words to a mark at their starts.
+    fn start_words(&mut self) {
+        for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
+            let special = text.starts_with('[') && text.ends_with(']') && text.len() > 2;
+            if *kind != NORMAL || special {
+                continue;
+            }
+            *text = match text.strip_prefix("##") {
+                Some(inside) if !inside.is_empty() => inside.to_owned(),
+                _ => format!("{SPACE}{text}"),
+            };
+        }
+    }
+}
+
+type Pair<'a> = Result<(&'a str, &'a str), NoGguf>;
+
+/// The merges, which are written as a list of two or as text with a space between.
+fn merges(model: &Value) -> Result<impl Iterator<Item = Pair<'_>>, NoGguf> {
+    let merges = model["merges"].as_array().ok_or_else(|| wrong("has no merges"))?;
+    Ok(merges.iter().enumerate().map(|(index, merge)| {
+        let pair = match merge {
+            Value::String(text) => text.split_once(' '),
+            Value::Array(pair) => match &pair[..] {
+                [Value::String(a), Value::String(b)] => Some((a.as_str(), b.as_str())),
+                _ => None,
+            },
+            _ => None,
+        };
+        pair.ok_or_else(|| wrong(format!("has a merge {index} that is not two tokens")))
+    }))
+}
+
+/// Scores that give the merges their order: minus the rank of the first merge that makes a piece.
+/// Readers of the format know pieces, not merges: a piece that is made in two ways of different rank
+/// would change places with one between, and is refused.
+fn scores(model: &Value, tokens: &Tokens) -> Result<Vec<f32>, NoGguf> {
+    let ids: BTreeMap<&str, usize> =
+        tokens.texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
+    let mut scores = vec![0.0f32; tokens.texts.len()];
+    let mut done = vec![false; tokens.texts.len()];
+    let mut last = None;
+    let mut rank = 0u32;
+    for pair in merges(model)? {
+        let (a, b) = pair?;
+        let id = ids.get(format!("{a}{b}").as_str()).copied();
+        let id = id.ok_or_else(|| wrong(format!("merges {a:?} and {b:?} to no token")))?;
+        if last != Some(id) {
+            if done[id] {
+                let text = &tokens.texts[id];
+                return Err(wrong(format!("merges to {text:?} in two ways of different rank")));
+            }
+            rank += 1;
+        }
+        (done[id], last) = (true, Some(id));
+        scores[id] = -(rank as f32);
+    }
+    // What nothing merges to comes last.
+    for (id, score) in scores.iter_mut().enumerate() {
+        if tokens.kinds[id] == NORMAL && !done[id] {
+            *score = -(rank as f32) - 1.0;
+        }
+    }
+    Ok(scores)
+}
+
+/// Ids with a meaning.
+fn specials(
+    keys: &mut Keys,
+    tokenizer: &Value,
+    config: Option<&Value>,
+    tokens: &Tokens,
+    kind: &str,
+) {
+    let named = |field: &str| {
+        let token = &config?[field];
+        token.as_str().or(token["content"].as_str())
+    };
+    let word = |name| (kind == "WordPiece").then_some(name);
+    let template = tokenizer["post_processor"].to_string();
+    let mut first = None;
+    for (key, text) in [
+        ("bos", named("bos_token").or(word("[CLS]"))),
+        ("eos", named("eos_token")),
+        ("unknown", named("unk_token").or(tokenizer["model"]["unk_token"].as_str())),
+        ("padding", named("pad_token")),
+        ("seperator", named("sep_token").or(word("[SEP]"))),
+    ] {
+        let id = text.and_then(|text| tokens.texts.iter().position(|token| token == text));
+        if let Some(id) = id {
+            keys.size(&format!("tokenizer.ggml.{key}_token_id"), id as u32);
+        }
+        if key == "bos" {
+            first = text.filter(|_| id.is_some());
+        }
+    }
+    let puts = |text: &str| template.contains(&Value::String(text.into()).to_string());
+    let said = |field: &str| config.and_then(|config| config[field].as_bool());
+    let adds = said("add_bos_token").unwrap_or(first.is_some_and(puts));
+    keys.flag("tokenizer.ggml.add_bos_token", adds);
+    keys.flag("tokenizer.ggml.add_eos_token", said("add_eos_token").unwrap_or(false));
+    if let Some(template) = config.and_then(|config| config["chat_template"].as_str()) {
+        keys.text("tokenizer.chat_template", template);
+    }
+}

@@ -1,0 +1,234 @@
+//! Reading weight files of any format through a memory map.
+//!
+//! A tensor is decoded piece by piece, and the pages of a piece are given back when it is done, so
+//! that resident memory is the `f32` result and one piece. Each block of a piece is decoded, checked
+//! and hashed in one pass while it is in cache.
+
+use super::digest::{self, Digest};
+use super::error::CheckpointError;
+use super::fault::FileFault;
+use super::format::Format;
+use super::header::{Header, StoredType, TensorInfo};
+use linwright_tensor::dtype::{DType, has_non_finite};
+use linwright_tensor::{MappedFile, parallel};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Numbers that one thread decodes and hashes at a time. Part of the definition of
+/// [`Tensor::digest`].
+const BLOCK: usize = 1 << 18;
+/// Blocks between two releases of pages.
+const BLOCKS_OF_PIECE: usize = 32;
+
+/// An open weight file with a checked header.
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    map: MappedFile,
+    header: Header,
+}
+
+/// A tensor that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The numbers, row-major.
+    pub values: Vec<f32>,
+    /// How they were stored.
+    pub dtype: DType,
+    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however they
+    /// lie in the file, and can be computed by many threads.
+    pub digest: [u8; 32],
+}
+
+impl TensorFile {
+    /// Opens a file of any format that is read, and checks its whole header.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Read`] or [`CheckpointError::Malformed`].
+    pub fn open(path: &Path) -> Result<Self, CheckpointError> {
+        let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+        let malformed = |fault: FileFault| CheckpointError::Malformed { path: path.into(), fault };
+        let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;
+        Ok(Self { path: path.into(), map, header })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All tensors by name.
+    #[must_use]
+    pub fn tensors(&self) -> &BTreeMap<String, TensorInfo> {
+        &self.header.tensors
+    }
+
+    /// The text that the writer left about the file.
+    #[must_use]
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.header.metadata
+    }
+
+    /// What a reader should know about how the file was read.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.header.notes
+    }
+
+    /// Reads a tensor of floating-point numbers.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if it is absent, of another shape, of another type or not finite.
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
+        let info = self.find(name, shape)?;
+        let dtype = self.float(name, info)?;
+        let mut values = vec![0.0f32; shape.iter().product()];
+        let mut blocks_digest = Digest::default();
+        let piece = BLOCK * BLOCKS_OF_PIECE;
+        for (index, out) in values.chunks_mut(piece).enumerate() {
+            let start = index * piece;
+            let blocks = out.chunks_mut(BLOCK).collect();
+            let done = parallel::map(blocks, |block, out: &mut [f32]| {
+                let first = start + block * BLOCK;
+                let stored = info.stored(self.map.bytes(), first..first + out.len());
+                dtype.decode_into(&stored, out);
+                (digest::of(&stored), has_non_finite(out))
+            });
+            let numbers = start..start + out.len();
+            for (block, (digest, bad)) in done.into_iter().enumerate() {
+                if bad {
+                    return Err(self.non_finite(name, &values, start + block * BLOCK));
+                }
+                blocks_digest.add(&digest);
+            }
+            self.release(info, dtype.size(), numbers);
+        }
+        // The numbers of a tensor that lies across its rows come from all over its range.
+        self.map.release(info.bytes.clone());
+        Ok(Tensor { values, dtype, digest: blocks_digest.finish() })
+    }
+
+    /// Reads some rows of a matrix of floating-point numbers.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// If the matrix has no such rows.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let info = self.find(name, &shape)?;
+        let dtype = self.float(name, info)?;
+        assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
+        let numbers = rows.start * shape[1]..rows.end * shape[1];
+        let mut values = vec![0.0f32; numbers.len()];
+        dtype.decode_into(&info.stored(self.map.bytes(), numbers.clone()), &mut values);
+        self.release(info, dtype.size(), numbers.clone());
+        match values.iter().position(|value| !value.is_finite()) {
+            None => Ok(values),
+            Some(at) => Err(CheckpointError::NonFinite {
+                path: self.path.clone(),
+                name: name.into(),
+                index: numbers.start + at,
+                value: values[at],
+            }),
+        }
+    }
+
+    /// Reads a tensor of unsigned integers, and its digest.
+    ///
+    /// # Errors
+    /// [`CheckpointError`] if it is absent, not one-dimensional or of another type.
+    pub fn read_indices(&self, name: &str) -> Result<(Vec<u32>, [u8; 32]), CheckpointError> {
+        let found = self.tensors().get(name).map_or(&[][..], |info| &info.shape[..]);
+        let length = found.iter().product();
+        let info = self.find(name, &[length])?;
+        if info.dtype != StoredType::U32 {
+            return Err(self.wrong_type(name, info, "U32"));
+        }
+        let bytes = info.stored(self.map.bytes(), 0..length);
+        let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+        Ok((values, digest::of(&bytes)))
+    }
+
+    /// Stored bytes of some numbers of a tensor of any type, as they are, in row-major order.
+    ///
+    /// # Panics
+    /// If the tensor has no such numbers.
+    #[must_use]
+    #[track_caller]
+    pub fn stored(&self, info: &TensorInfo, numbers: Range<usize>) -> Cow<'_, [u8]> {
+        info.stored(self.map.bytes(), numbers)
+    }
+
+    /// Some bytes of a tensor as they lie in the file, counted from its first.
+    ///
+    /// # Panics
+    /// If the tensor has no such bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn raw(&self, info: &TensorInfo, part: Range<usize>) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.map.bytes()[info.bytes.clone()][part])
+    }
+
+    /// Gives back the memory of bytes of a tensor, counted from its first.
+    pub fn release_bytes(&self, info: &TensorInfo, part: Range<usize>) {
+        if info.strides.is_none() {
+            self.map.release(info.bytes.start + part.start..info.bytes.start + part.end);
+        }
+    }
+
+    /// Gives back the pages of some numbers, where they lie side by side.
+    fn release(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) {
+        if info.strides.is_none() {
+            let start = info.bytes.start;
+            self.map.release(start + numbers.start * size..start + numbers.end * size);
+        }
+    }
+
+    fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, CheckpointError> {
+        let missing = || CheckpointError::MissingTensor {
+            path: self.path.clone(),
+            name: name.into(),
+            expected: shape.to_vec(),
+        };
+        let info = self.tensors().get(name).ok_or_else(missing)?;
+        if info.shape != shape {
+            return Err(CheckpointError::TensorShape {
+                path: self.path.clone(),
+                name: name.into(),
+                expected: shape.to_vec(),
+                found: info.shape.clone(),
+            });
+        }
+        Ok(info)
+    }
+
+    /// The type of a tensor that weights can have.
+    fn float(&self, name: &str, info: &TensorInfo) -> Result<DType, CheckpointError> {
+        let wrong = || self.wrong_type(name, info, "F32, F16, BF16 or F64");
+        info.dtype.float().ok_or_else(wrong)
+    }
+
+    fn wrong_type(&self, name: &str, info: &TensorInfo, expected: &'static str) -> CheckpointError {
+        CheckpointError::TensorType {
+            path: self.path.clone(),
+            name: name.into(),
+            found: info.dtype.name(),
+            expected,
+        }
+    }
+
+    fn non_finite(&self, name: &str, values: &[f32], from: usize) -> CheckpointError {
+        let found = values.iter().enumerate().skip(from).find(|(_, value)| !value.is_finite());
+        let (index, &value) = found.unwrap_or((from, &f32::NAN));
+        CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
+    }
+}

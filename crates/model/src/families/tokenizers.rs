@@ -1,0 +1,120 @@
+//! Which rules make a tokenizer of a raw vocabulary: the classes of transformers 5 as data.
+
+use crate::tokenizer::TokenizerError;
+use std::path::Path;
+
+/// Rules for building a tokenizer from a vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Pieces merged by score, with a space before the text, as Llama's.
+    Prefixed,
+    /// Pieces merged by score, without one, as Gemma's.
+    Plain,
+    /// Pieces by probability with sentinels after them, as T5's.
+    T5,
+    /// Pieces by probability with the ids of fairseq, as XLM-RoBERTa's.
+    XlmRoberta,
+    /// Pieces by probability of a text in lower case, as ALBERT's.
+    Albert,
+    /// Merged bytes, as GPT-2's.
+    Bytes,
+    /// Merged bytes between the ends of an encoder, as RoBERTa's.
+    Roberta,
+    /// Merged bytes of a text in NFC, cut in words in another way, as Qwen2's.
+    BytesOfWords,
+    /// Longest pieces of words, as BERT's.
+    Bert,
+}
+
+impl Class {
+    /// The class of a `tokenizer_class`, given without "Fast", or else the one of the model's type;
+    /// `None` if neither says. `vocabulary` is the file for the message.
+    pub(crate) fn of(
+        name: Option<&str>,
+        model_type: Option<&str>,
+        vocabulary: &Path,
+    ) -> Result<Option<Self>, TokenizerError> {
+        let by_type = model_type.and_then(Self::of_model);
+        // Checkpoints of these models name a class that they are not of, which transformers knows.
+        if by_type == Some(Self::BytesOfWords) {
+            return Ok(by_type);
+        }
+        let Some(name) = name else {
+            return Ok(by_type);
+        };
+        let class = match name {
+            "LlamaTokenizer" => Self::Prefixed,
+            "GemmaTokenizer" => Self::Plain,
+            "T5Tokenizer" | "MT5Tokenizer" => Self::T5,
+            "XLMRobertaTokenizer" => Self::XlmRoberta,
+            "AlbertTokenizer" => Self::Albert,
+            "GPT2Tokenizer" => Self::Bytes,
+            "RobertaTokenizer" | "BartTokenizer" | "LongformerTokenizer" => Self::Roberta,
+            "Qwen2Tokenizer" => Self::BytesOfWords,
+            "BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer" => Self::Bert,
+            "PreTrainedTokenizer" | "TokenizersBackend" => return Ok(by_type),
+            other => {
+                return Err(TokenizerError::Unsupported {
+                    path: vocabulary.into(),
+                    class: other.to_owned(),
+                });
+            }
+        };
+        Ok(Some(class))
+    }
+
+    /// Whether the rules of the class stand above those that a `tokenizer.json` holds, as they do in
+    /// transformers for this class and the models that it is named after.
+    pub(crate) fn stands_above_json(self, model_type: Option<&str>) -> bool {
+        self == Self::Prefixed && matches!(model_type, None | Some("llama"))
+    }
+
+    /// The class of a `model_type` of `config.json`.
+    fn of_model(model_type: &str) -> Option<Self> {
+        Some(match model_type {
+            "gemma" | "gemma2" | "gemma3" | "gemma3_text" | "gemma3n" | "gemma3n_text"
+            | "recurrent_gemma" | "t5gemma" => Self::Plain,
+            "t5" | "mt5" | "switch_transformers" => Self::T5,
+            "xlm-roberta" | "xmod" => Self::XlmRoberta,
+            "albert" => Self::Albert,
+            "gpt2" | "gpt_neo" | "gptj" | "opt" | "phi" | "codegen" | "starcoder2" => Self::Bytes,
+            "roberta" | "roberta-prelayernorm" | "bart" | "longformer" | "data2vec-text" => {
+                Self::Roberta
+            }
+            "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" | "qwen3_next" => Self::BytesOfWords,
+            "bert" | "distilbert" | "electra" | "convbert" | "squeezebert" | "nomic_bert"
+            | "megatron-bert" | "nezha" | "ernie" => Self::Bert,
+            _ => return None,
+        })
+    }
+
+    /// Tokens of the roles bos, eos, unk, sep, pad, cls and mask where the settings name none.
+    pub(crate) fn defaults(self) -> [Option<&'static str>; 7] {
+        let end = Some("<|endoftext|>");
+        match self {
+            Self::Prefixed => [Some("<s>"), Some("</s>"), Some("<unk>"), None, None, None, None],
+            Self::Plain => [
+                Some("<bos>"),
+                Some("<eos>"),
+                Some("<unk>"),
+                None,
+                Some("<pad>"),
+                None,
+                Some("<mask>"),
+            ],
+            Self::T5 => [None, Some("</s>"), Some("<unk>"), None, Some("<pad>"), None, None],
+            Self::XlmRoberta | Self::Roberta => {
+                ["<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"].map(Some)
+            }
+            Self::Albert => {
+                ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"].map(Some)
+            }
+            Self::Bytes => [end, end, end, None, None, None, None],
+            Self::BytesOfWords => [None, end, end, None, end, None, None],
+            Self::Bert => {
+                let [unk, sep, pad] = ["[UNK]", "[SEP]", "[PAD]"].map(Some);
+                [None, None, unk, sep, pad, Some("[CLS]"), Some("[MASK]")]
+            }
+        }
+    }
+}

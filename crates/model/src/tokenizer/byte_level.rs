@@ -1,0 +1,115 @@
+//! `vocab.json` and `merges.txt`: byte-level byte-pair encoding, as of GPT-2, RoBERTa and Qwen2.
+
+use super::TokenizerError;
+use super::assemble::{Ends, Parts};
+use super::files::{malformed, object, shown, text};
+use super::settings::Settings;
+use crate::families::tokenizers::Class;
+use serde_json::{Value, json};
+use std::path::Path;
+use tokenizers::models::bpe::{BPE, Merges, Vocab};
+use tokenizers::normalizers::{NFC, NormalizerWrapper};
+
+/// How the Qwen models cut a text before merging; it defines their ids.
+const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// Reads the two files, each given as its path and bytes.
+pub(super) fn parts(
+    vocab: (&Path, &[u8]),
+    merges: (&Path, &[u8]),
+    class: Class,
+    settings: &Settings,
+) -> Result<Parts, TokenizerError> {
+    let known = read_vocab(vocab.0, vocab.1)?;
+    let merges = read_merges(merges.0, text(merges.0, merges.1)?, &known)?;
+    let model = BPE::builder()
+        .vocab_and_merges(known, merges)
+        .continuing_subword_prefix(String::new())
+        .end_of_word_suffix(String::new())
+        .fuse_unk(false)
+        .build()
+        .map_err(|e| TokenizerError::Invalid { path: vocab.0.into(), reason: e.to_string() })?;
+    let prefix = settings.flag("add_prefix_space")?.unwrap_or(false);
+    let bytes = json!({
+        "type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true,
+        "use_regex": class != Class::BytesOfWords,
+    });
+    let pre_tokenizer = if class == Class::BytesOfWords {
+        let words = json!({
+            "type": "Split", "pattern": {"Regex": WORDS}, "behavior": "Isolated",
+            "invert": false,
+        });
+        json!({"type": "Sequence", "pretokenizers": [words, bytes]})
+    } else {
+        bytes
+    };
+    Ok(Parts {
+        model: model.into(),
+        normalizer: (class == Class::BytesOfWords).then_some(NormalizerWrapper::NFC(NFC)),
+        pre_tokenizer,
+        decoder: json!({
+            "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true,
+        }),
+        ends: if class == Class::Roberta { Ends::Roberta } else { Ends::Flags },
+        defaults: class.defaults().map(|token| token.map(str::to_owned)),
+        added: Vec::new(),
+    })
+}
+
+fn read_vocab(path: &Path, bytes: &[u8]) -> Result<Vocab, TokenizerError> {
+    let mut vocab = Vocab::default();
+    for (token, id) in object(path, bytes)? {
+        let Some(number) = id.as_u64().and_then(|id| u32::try_from(id).ok()) else {
+            return Err(malformed(path, format!("token {token:?}"), shown(&id), "an id"));
+        };
+        vocab.insert(token, number);
+    }
+    // Ids index the rows of a model, so a gap of a million is no vocabulary.
+    let largest = vocab.values().max().copied().unwrap_or_default() as usize;
+    if vocab.is_empty() || largest > 16 * vocab.len() + 4096 {
+        let found = format!("{} tokens, the largest id {largest}", vocab.len());
+        return Err(malformed(path, "the file".into(), found, "ids that follow each other"));
+    }
+    Ok(vocab)
+}
+
+/// Lines of two tokens; a first line with a version is no merge.
+fn read_merges(path: &Path, text: &str, vocab: &Vocab) -> Result<Merges, TokenizerError> {
+    let mut merges = Merges::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with("#version") {
+            continue;
+        }
+        let place = || format!("line {}", index + 1);
+        let mut words = line.split(' ');
+        let (Some(left), Some(right), None) = (words.next(), words.next(), words.next()) else {
+            let found = shown(&Value::String(line.into()));
+            return Err(malformed(path, place(), found, "two tokens with a space between"));
+        };
+        check_merge(vocab, left, right, 0)
+            .map_err(|token| malformed(path, place(), token, "tokens of the vocabulary"))?;
+        merges.push((left.to_owned(), right.to_owned()));
+    }
+    Ok(merges)
+}
+
+/// The first of the two parts of a merge and its result that is no token, if any. The right part
+/// loses `prefix` bytes. The library panics on merges that this refuses.
+pub(super) fn check_merge(
+    vocab: &Vocab,
+    left: &str,
+    right: &str,
+    prefix: usize,
+) -> Result<(), String> {
+    let unknown = |token: &str| format!("the token {token:?}, which the vocabulary lacks");
+    for part in [left, right] {
+        if !vocab.contains_key(part) {
+            return Err(unknown(part));
+        }
+    }
+    let joined = match right.get(prefix..) {
+        Some(rest) => format!("{left}{rest}"),
+        None => return Err(format!("the token {right:?}, which is shorter than the prefix")),
+    };
+    if vocab.contains_key(&joined) { Ok(()) } else { Err(unknown(&joined)) }
+}

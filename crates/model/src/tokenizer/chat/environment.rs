@@ -1,0 +1,147 @@
+//! The engine, set up as transformers sets up Jinja.
+
+use super::date::Date;
+use super::{MOST_OUTPUT, MOST_STEPS, json};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Kwargs, Serde};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Calls of macros and loops inside each other.
+const DEEPEST: usize = 200;
+
+/// Why and where a template failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) line: usize,
+    pub(super) reason: String,
+}
+
+/// Renders a template.
+pub(super) fn render(
+    template: &str,
+    variables: &Value,
+    date: Option<Date>,
+) -> Result<String, Failure> {
+    let source = without_generation(template);
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.map_err(|error| failure(&error, date))?);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(unknown_method_callback);
+    environment.set_fuel(Some(MOST_STEPS));
+    environment.set_recursion_limit(DEEPEST);
+    environment.add_filter("tojson", to_json);
+    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    if let Some(date) = date {
+        environment.add_function("strftime_now", move |format: String| date.format(&format));
+    }
+    let mut output = Bounded(Vec::new());
+    environment
+        .template_from_str(&source)
+        .and_then(|template| {
+            template.render_captured_to(minijinja::Value::from(Serde(variables)), &mut output)
+        })
+        .map_err(|error| failure(&error, date))?;
+    String::from_utf8(output.0)
+        .map_err(|error| Failure { line: 0, reason: format!("the output is no UTF-8 ({error})") })
+}
+
+/// `tojson` with the options of Python's `json.dumps`.
+fn to_json(value: &minijinja::Value, options: Kwargs) -> Result<String, Error> {
+    let wrong = |reason: String| Error::new(ErrorKind::InvalidOperation, reason);
+    if value.is_undefined() {
+        return Err(Error::new(ErrorKind::UndefinedError, "tojson of an undefined value"));
+    }
+    let indent: Option<minijinja::Value> = options.get("indent")?;
+    let indent = match indent {
+        None => None,
+        Some(value) if value.is_none() => None,
+        Some(value) => match (value.as_usize(), value.as_str()) {
+            (Some(spaces), _) if spaces <= 64 => Some(" ".repeat(spaces)),
+            (None, Some(text)) => Some(text.to_owned()),
+            _ => return Err(wrong("tojson: indent is no number up to 64 and no text".into())),
+        },
+    };
+    let separators: Option<Vec<String>> = options.get("separators")?;
+    let style = json::Style {
+        separators: match separators.as_deref() {
+            None => None,
+            Some([item, key]) => Some((item.clone(), key.clone())),
+            Some(_) => return Err(wrong("tojson: separators are two texts".into())),
+        },
+        indent,
+        ascii: options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
+        sorted: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
+    };
+    options.assert_all_used()?;
+    let value = serde_json::to_value(value).map_err(|e| wrong(format!("tojson: {e}")))?;
+    Ok(json::write(&value, &style))
+}
+
+fn failure(error: &Error, date: Option<Date>) -> Failure {
+    let mut reason = match error.kind() {
+        ErrorKind::OutOfFuel => format!("it takes more than {MOST_STEPS} steps"),
+        ErrorKind::WriteFailure => format!("it prints more than {MOST_OUTPUT} bytes"),
+        // The template's own words.
+        ErrorKind::InvalidOperation => error.detail().unwrap_or("invalid operation").to_owned(),
+        kind => match error.detail() {
+            Some(detail) => format!("{kind}: {detail}"),
+            None => kind.to_string(),
+        },
+    };
+    if date.is_none() && reason.contains("strftime_now") {
+        reason.push_str("; the template asks for the date, give one");
+    }
+    Failure { line: error.line().unwrap_or_default(), reason }
+}
+
+/// Bytes up to [`MOST_OUTPUT`].
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_OUTPUT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Replaces the tags `generation` and `endgeneration`, which mark what a model says for training, by
+/// a condition that always holds: both print their body and trim alike.
+fn without_generation(template: &str) -> String {
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start + 2);
+        out.push_str(before);
+        let signed = tag.trim_start_matches(['-', '+']);
+        let word_at = tag.len() - signed.trim_start().len();
+        let word = signed.trim_start();
+        let length = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let word = &word[..length.unwrap_or(word.len())];
+        let instead = match word {
+            "generation" => "if true",
+            "endgeneration" => "endif",
+            _ => {
+                rest = tag;
+                continue;
+            }
+        };
+        out.push_str(&tag[..word_at]);
+        out.push_str(instead);
+        rest = &tag[word_at + word.len()..];
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,234 @@
+//! Chat templates: from messages to the text that a model was trained on.
+//!
+//! A template is Jinja, in the dialect and with the variables of transformers: blocks are trimmed,
+//! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are known,
+//! and so are `raise_exception`, `tojson` and the methods of Python's texts, lists and dictionaries.
+//! Templates come with checkpoints and are not trusted: they reach no file, and their steps
+//! ([`MOST_STEPS`]) and output ([`MOST_OUTPUT`]) are bounded. Not bounded is the memory of a template
+//! that doubles a text again and again before it prints it, as in Python.
+
+mod date;
+mod environment;
+mod json;
+#[cfg(test)]
+mod tests;
+
+pub use date::Date;
+
+use super::files::{CHAT_JINJA, CHAT_JSON, Files, malformed, shown};
+use super::settings::Settings;
+use super::{Tokenizer, TokenizerError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// Most steps of a template; long chats with tools need some ten thousands.
+pub const MOST_STEPS: u64 = 2_000_000;
+/// Most bytes that a template may print.
+pub const MOST_OUTPUT: usize = 1 << 26;
+/// Largest template in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// Name of the template that is used where none is named.
+const DEFAULT: &str = "default";
+/// Name of the one for chats with tools.
+const TOOL_USE: &str = "tool_use";
+
+/// One message of a chat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks: "system", "user", "assistant", "tool", or what the template knows.
+    pub role: String,
+    /// The text, or what else the template takes as content.
+    #[serde(default)]
+    pub content: Value,
+    /// Further fields, such as `tool_calls`.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+impl Message {
+    /// A message of text.
+    #[must_use]
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: Value::String(content.into()), fields: Map::new() }
+    }
+
+    /// The message as a template sees it: without fields that are null, and with its reasoning under
+    /// the names by which templates know it.
+    fn plain(&self) -> Value {
+        let mut fields = Map::new();
+        fields.insert("role".into(), json!(self.role));
+        fields.insert("content".into(), self.content.clone());
+        fields.extend(self.fields.clone());
+        fields.retain(|_, value| !value.is_null());
+        let names = ["reasoning_content", "thinking", "reasoning"];
+        if let Some(reasoning) = names.iter().find_map(|name| fields.get(*name)).cloned() {
+            fields.entry("thinking").or_insert_with(|| reasoning.clone());
+            fields.insert("reasoning_content".into(), reasoning);
+        }
+        Value::Object(fields)
+    }
+}
+
+/// What a template is told beside the messages.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChatOptions {
+    /// Ends with the start of an answer.
+    pub add_generation_prompt: bool,
+    /// Name of the template; by default the one for tools if there are tools, else the default one.
+    pub template: Option<String>,
+    /// A list of tools, each a JSON schema.
+    pub tools: Option<Value>,
+    /// A list of documents, each an object with a title and a text.
+    pub documents: Option<Value>,
+    /// Today, for templates that ask for it. Without it `strftime_now` is not defined, since the same
+    /// chat should give the same text tomorrow.
+    pub date: Option<Date>,
+    /// Further variables, over those of the tokenizer.
+    pub variables: Map<String, Value>,
+}
+
+/// The templates of a tokenizer and the special tokens that they use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Templates {
+    path: PathBuf,
+    named: Vec<(String, String)>,
+    /// Special tokens by role.
+    tokens: Map<String, Value>,
+}
+
+impl Templates {
+    /// Finds templates: `chat_template.jinja` alone if it is there, else those of the settings, else
+    /// that of `chat_template.json`. `tokens` are special tokens by role.
+    pub(super) fn read(
+        files: &Files<'_>,
+        settings: &Settings,
+        tokens: Map<String, Value>,
+    ) -> Result<Self, TokenizerError> {
+        let mut found = Self { path: files.path(CHAT_JINJA), named: Vec::new(), tokens };
+        if let Some(text) = files.text(CHAT_JINJA)? {
+            found.add(DEFAULT, text)?;
+            return Ok(found);
+        }
+        settings.path().clone_into(&mut found.path);
+        let null = Value::Null;
+        found.add_field(settings.get("chat_template").unwrap_or(&null))?;
+        if found.named.is_empty()
+            && let Some(object) = files.object(CHAT_JSON)?
+        {
+            found.path = files.path(CHAT_JSON);
+            found.add_field(object.get("chat_template").unwrap_or(&null))?;
+        }
+        Ok(found)
+    }
+
+    /// A field with one template, or with a list of named ones.
+    fn add_field(&mut self, field: &Value) -> Result<(), TokenizerError> {
+        let path = self.path.clone();
+        let wrong = |found: &Value| {
+            let expected = "a template, or a list of objects with name and template";
+            malformed(&path, "chat_template".into(), shown(found), expected)
+        };
+        match field {
+            Value::Null => Ok(()),
+            Value::String(text) => self.add(DEFAULT, text),
+            Value::Array(named) => named.iter().try_for_each(|one| {
+                match (one["name"].as_str(), one["template"].as_str()) {
+                    (Some(name), Some(text)) => self.add(name, text),
+                    _ => Err(wrong(one)),
+                }
+            }),
+            Value::Object(named) => named.iter().try_for_each(|(name, text)| match text.as_str() {
+                Some(text) => self.add(name, text),
+                None => Err(wrong(text)),
+            }),
+            other => Err(wrong(other)),
+        }
+    }
+
+    fn add(&mut self, name: &str, text: &str) -> Result<(), TokenizerError> {
+        if text.len() > LARGEST {
+            let found = format!("{} bytes", text.len());
+            let place = format!("chat template {name:?}");
+            return Err(malformed(&self.path, place, found, format!("at most {LARGEST}")));
+        }
+        self.named.push((name.to_owned(), text.to_owned()));
+        Ok(())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.named.iter().find(|(other, _)| other == name).map(|(_, text)| text.as_str())
+    }
+
+    fn render(
+        &self,
+        messages: &[Message],
+        options: &ChatOptions,
+    ) -> Result<String, TokenizerError> {
+        let name = match &options.template {
+            Some(name) => name.as_str(),
+            None if options.tools.is_some() && self.get(TOOL_USE).is_some() => TOOL_USE,
+            None => DEFAULT,
+        };
+        let known = || match self.named.len() {
+            0 => "none".to_owned(),
+            _ => self.named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let text = self.get(name).ok_or_else(|| TokenizerError::NoTemplate {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            known: known(),
+        })?;
+        let failed = |line: usize, reason: String| TokenizerError::Template {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            line,
+            reason,
+        };
+        if messages.is_empty() {
+            return Err(failed(0, "a chat without messages; give at least one".into()));
+        }
+        let mut variables = self.tokens.clone();
+        variables.extend(options.variables.clone());
+        variables.insert("messages".into(), messages.iter().map(Message::plain).collect());
+        variables.insert("tools".into(), options.tools.clone().unwrap_or_default());
+        variables.insert("documents".into(), options.documents.clone().unwrap_or_default());
+        variables.insert("add_generation_prompt".into(), options.add_generation_prompt.into());
+        environment::render(text, &Value::Object(variables), options.date)
+            .map_err(|failure| failed(failure.line, failure.reason))
+    }
+}
+
+impl Tokenizer {
+    /// The text of a chat by the tokenizer's default template; with `add_generation_prompt` it ends
+    /// with the start of an answer. The text holds its own special tokens: encode it without others.
+    ///
+    /// # Errors
+    /// [`TokenizerError::NoTemplate`], [`TokenizerError::Template`].
+    pub fn chat(
+        &self,
+        messages: &[Message],
+        add_generation_prompt: bool,
+    ) -> Result<String, TokenizerError> {
+        self.chat_with(messages, &ChatOptions { add_generation_prompt, ..ChatOptions::default() })
+    }
+
+    /// The text of a chat, as [`Self::chat`], with tools, documents, a date or another template.
+    ///
+    /// # Errors
+    /// [`TokenizerError::NoTemplate`], [`TokenizerError::Template`].
+    pub fn chat_with(
+        &self,
+        messages: &[Message],
+        options: &ChatOptions,
+    ) -> Result<String, TokenizerError> {
+        self.templates.render(messages, options)
+    }
+
+    /// Whether there is a template for [`Self::chat`].
+    #[must_use]
+    pub fn has_chat(&self) -> bool {
+        self.templates.get(DEFAULT).is_some()
+    }
+}

@@ -1,0 +1,153 @@
+//! The files of a tokenizer, and which of them a tokenizer is made of.
+
+use super::{MAX_BYTES, TokenizerError};
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The whole tokenizer in the form of the tokenizers library.
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+/// Settings beside it.
+pub(super) const SETTINGS: &str = "tokenizer_config.json";
+/// Special tokens by role, of older checkpoints.
+pub(super) const SPECIAL: &str = "special_tokens_map.json";
+/// Added tokens and their ids, of older checkpoints.
+pub(super) const ADDED: &str = "added_tokens.json";
+/// Vocabularies of sentencepiece, the first that is there counts.
+pub(super) const SENTENCEPIECE: [&str; 3] =
+    ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
+/// Vocabularies and merges of byte-level byte-pair encoding, the first that is there counts.
+pub(super) const BYTE_LEVEL: [(&str, &str); 2] =
+    [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")];
+/// Vocabulary of BERT, one token a line.
+pub(super) const WORD_PIECE: &str = "vocab.txt";
+/// A chat template of its own file.
+pub(super) const CHAT_JINJA: &str = "chat_template.jinja";
+/// A chat template inside JSON.
+pub(super) const CHAT_JSON: &str = "chat_template.json";
+
+/// Every file that [`super::Tokenizer::from_files`] reads.
+pub const TOKENIZER_FILES: [&str; 14] = [
+    TOKENIZER,
+    SETTINGS,
+    SPECIAL,
+    ADDED,
+    SENTENCEPIECE[0],
+    SENTENCEPIECE[1],
+    SENTENCEPIECE[2],
+    BYTE_LEVEL[0].0,
+    BYTE_LEVEL[0].1,
+    BYTE_LEVEL[1].0,
+    BYTE_LEVEL[1].1,
+    WORD_PIECE,
+    CHAT_JINJA,
+    CHAT_JSON,
+];
+
+/// Names and contents of the files of one folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Files<'a> {
+    dir: &'a Path,
+    files: &'a [(String, Vec<u8>)],
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(
+        dir: &'a Path,
+        files: &'a [(String, Vec<u8>)],
+    ) -> Result<Self, TokenizerError> {
+        for (name, bytes) in files {
+            if bytes.len() > MAX_BYTES && TOKENIZER_FILES.contains(&name.as_str()) {
+                return Err(TokenizerError::TooLarge {
+                    path: dir.join(name),
+                    found: bytes.len() as u64,
+                });
+            }
+        }
+        Ok(Self { dir, files })
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.files.iter().find(|(other, _)| other == name).map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// The text of a file.
+    pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, TokenizerError> {
+        self.get(name).map(|bytes| text(&self.path(name), bytes)).transpose()
+    }
+
+    /// The JSON object of a file.
+    pub(super) fn object(&self, name: &str) -> Result<Option<Map<String, Value>>, TokenizerError> {
+        self.get(name).map(|bytes| object(&self.path(name), bytes)).transpose()
+    }
+}
+
+/// Reads the files of a folder that belong to a tokenizer.
+pub(super) fn read_folder(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, TokenizerError> {
+    let mut files = Vec::new();
+    for name in TOKENIZER_FILES.into_iter().chain(["config.json"]) {
+        let path = dir.join(name);
+        if !path.is_file() {
+            continue;
+        }
+        let unreadable = |error: std::io::Error| TokenizerError::Unreadable {
+            path: path.clone(),
+            reason: error.to_string(),
+        };
+        let mut bytes = Vec::new();
+        let file = File::open(&path).map_err(unreadable)?;
+        file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        files.push((name.to_owned(), bytes));
+    }
+    Ok(files)
+}
+
+/// Bytes as text.
+pub(super) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, TokenizerError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        malformed(path, format!("byte {at}"), "bytes that are not UTF-8".into(), "UTF-8 text")
+    })?;
+    Ok(text)
+}
+
+pub(super) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, TokenizerError> {
+    let wrong = |found: String| malformed(path, "the file".into(), found, "a JSON object");
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => Err(wrong(kind(&other).into())),
+        Err(error) => Err(wrong(format!("what is not JSON ({error})"))),
+    }
+}
+
+/// An error about one place of a file.
+pub(super) fn malformed(
+    path: &Path,
+    place: String,
+    found: String,
+    expected: impl Into<String>,
+) -> TokenizerError {
+    TokenizerError::Malformed { path: path.into(), place, found, expected: expected.into() }
+}
+
+/// What a JSON value is, for messages: the value itself where it is short.
+pub(super) fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 60 { text } else { kind(value).into() }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a long text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,69 @@
+//! Merges of byte-pair encoding from pieces and scores.
+//!
+//! sentencepiece merges the neighbours whose joined piece scores highest; the tokenizers library
+//! merges the pair of lowest rank. So every way to cut a piece in two pieces is a merge, ranked by
+//! falling score of the piece, then by its id, then by the length of the left part, which is the
+//! order of transformers wherever scores fall with ids, as they do in trained models.
+
+use std::collections::HashMap;
+
+/// Most byte comparisons that the cuts of all pieces may need: two seconds, where the largest known
+/// vocabulary needs a hundredth of one.
+const MOST_WORK: usize = 1 << 31;
+/// Bytes of merges for each byte of pieces, and free of charge.
+const MOST_BYTES: (usize, usize) = (16, 1 << 20);
+
+/// Every merge, best first.
+pub(super) fn merges(pieces: &[(&str, f32)]) -> Result<Vec<(String, String)>, String> {
+    let work: usize = pieces.iter().map(|(piece, _)| piece.len() * piece.len()).sum();
+    if work > MOST_WORK {
+        return Err(format!("pieces so long that their cuts need {work} comparisons"));
+    }
+    let limit = MOST_BYTES.0 * pieces.iter().map(|(piece, _)| piece.len()).sum::<usize>();
+    let limit = limit + MOST_BYTES.1;
+    let known: HashMap<&str, usize> =
+        pieces.iter().enumerate().map(|(id, (piece, _))| (*piece, id)).collect();
+    let mut ranked: Vec<usize> = (0..pieces.len()).collect();
+    ranked.sort_by(|&a, &b| pieces[b].1.total_cmp(&pieces[a].1).then(a.cmp(&b)));
+    let mut merges = Vec::new();
+    let mut bytes = 0;
+    for id in ranked {
+        let piece = pieces[id].0;
+        for (at, _) in piece.char_indices().skip(1) {
+            let (left, right) = piece.split_at(at);
+            if known.contains_key(left) && known.contains_key(right) {
+                bytes += piece.len();
+                if bytes > limit {
+                    return Err(format!("more than {limit} bytes of merges"));
+                }
+                merges.push((left.to_owned(), right.to_owned()));
+            }
+        }
+    }
+    Ok(merges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cut_is_a_merge_and_the_highest_score_comes_first() {
+        let pieces =
+            [("a", -9.0), ("b", -9.0), ("ab", -2.0), ("aba", -1.0), ("ba", -3.0), ("x", 0.0)];
+        let found = merges(&pieces).unwrap();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(l, r)| (l.as_str(), r.as_str())).collect();
+        assert_eq!(found, [("a", "ba"), ("ab", "a"), ("a", "b"), ("b", "a")]);
+    }
+
+    #[test]
+    fn pieces_that_would_need_quadratic_time_or_memory_are_refused() {
+        let long: Vec<String> = (0..16).map(|i| format!("{i}{}", "y".repeat(20_000))).collect();
+        let pieces: Vec<(&str, f32)> = long.iter().map(|piece| (piece.as_str(), 0.0)).collect();
+        assert!(merges(&pieces).unwrap_err().contains("comparisons"));
+        let runs: Vec<String> = (1..400).map(|n| "a".repeat(n)).collect();
+        let pieces: Vec<(&str, f32)> = runs.iter().map(|piece| (piece.as_str(), 0.0)).collect();
+        assert!(merges(&pieces).unwrap_err().contains("bytes of merges"));
+    }
+}

@@ -1,0 +1,108 @@
+//! A number of 128 bits that tells most contents apart, as fast as memory is read.
+//!
+//! Two contents of equal bytes have equal fingerprints; the other way round nothing is promised, and
+//! somebody who wants to can make two contents with one. It finds candidates, which are then compared
+//! byte by byte.
+//!
+//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then shift and multiply by
+//! an odd number. Each step is one to one in the lane, so that two contents that differ in one
+//! word end in different lanes. The lanes and the length are then mixed in order.
+
+use super::instructions::vectorised;
+
+/// Words handled side by side.
+const LANES: usize = 16;
+/// Bytes of one round.
+const ROUND: usize = 8 * LANES;
+/// Odd numbers without pattern: the fractions of the golden ratio and of the square root of 2.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+const ROOT: u64 = 0x6a09_e667_f3bc_c909;
+
+/// The fingerprint of some bytes.
+#[must_use]
+pub fn fingerprint(bytes: &[u8]) -> u128 {
+    let lanes = lanes(bytes);
+    join(lanes.into_iter().map(u128::from).chain([bytes.len() as u128]))
+}
+
+/// The fingerprint of parts in order.
+#[must_use]
+pub fn join(parts: impl IntoIterator<Item = u128>) -> u128 {
+    let (mut low, mut high) = (GOLDEN, ROOT);
+    for part in parts {
+        for word in [part as u64, (part >> 64) as u64] {
+            low = mix(low ^ word);
+            high = mix(high.rotate_left(29).wrapping_add(word ^ GOLDEN));
+        }
+    }
+    u128::from(high) << 64 | u128::from(low)
+}
+
+/// Spreads every bit over all (the finalizer of Steele and Vigna's SplitMix).
+fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// A lane after one more word. The shift comes first: of a product alone, a change in the highest bit
+/// would stay there, where the next word can undo it.
+#[inline(always)]
+fn step(lane: u64, word: u64) -> u64 {
+    let mixed = lane ^ word;
+    (mixed ^ (mixed >> 29)).wrapping_mul(GOLDEN)
+}
+
+vectorised! {
+    fn lanes<const FUSED: bool>(bytes: &[u8]) -> [u64; LANES] {
+        let mut lanes: [u64; LANES] = std::array::from_fn(|lane| ROOT.wrapping_mul(lane as u64 + 1));
+        let (rounds, rest) = bytes.as_chunks::<ROUND>();
+        for round in rounds {
+            let words = round.as_chunks::<8>().0;
+            for lane in 0..LANES {
+                lanes[lane] = step(lanes[lane], u64::from_le_bytes(words[lane]));
+            }
+        }
+        let mut last = [0; ROUND];
+        last[..rest.len()].copy_from_slice(rest);
+        for (lane, word) in lanes.iter_mut().zip(last.as_chunks::<8>().0) {
+            *lane = step(*lane, u64::from_le_bytes(*word));
+        }
+        lanes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_bit_byte_length_and_place_matters() {
+        let bytes: Vec<u8> = (0..300u32).map(|k| (k * 7) as u8).collect();
+        let mut seen = BTreeSet::from([fingerprint(&bytes)]);
+        let mut fresh = |bytes: &[u8]| assert!(seen.insert(fingerprint(bytes)), "{bytes:?}");
+        for place in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[place] ^= 1 << bit;
+                fresh(&other);
+            }
+            fresh(&bytes[..place]);
+        }
+        let mut turned = bytes.clone();
+        turned.rotate_left(128);
+        fresh(&turned);
+        for zeros in 1..300 {
+            fresh(&vec![0; zeros]);
+        }
+        assert_eq!(fingerprint(&bytes), fingerprint(&bytes.clone()));
+    }
+
+    #[test]
+    fn parts_count_in_order() {
+        assert_ne!(join([1, 2]), join([2, 1]));
+        assert_ne!(join([1]), join([1 << 64]));
+        assert_ne!(join([0]), join([0, 0]));
+    }
+}
