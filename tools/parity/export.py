@@ -4,21 +4,30 @@
     python tools/parity/export.py /tmp/exports
 
 Every folder that has a `<folder>.json` beside it is an export of a tiny reference model: operators in
-the factored form, smaller and layer-wise widths, adapters. It must load without a missing or an
+the factored form, smaller and layer-wise widths, adapters, GGUF files. It must load without a missing or an
 unexpected tensor, and give the logits that Linwright gave (or the last hidden rows of an encoder
 without a head) to 1e-5 of the largest. Models of the factored form must also survive bf16, a cache
 and saving by transformers. Folders of the factored form must be refused where their Python file is
 not allowed: they hold no weights that the original class could use.
+
+`--check-packages` only says which packages are absent, and ends with 2 if any are.
 """
 
 import argparse
+import importlib.util
 import json
 import pathlib
 import sys
 import tempfile
 
-import torch
-import transformers
+PACKAGES = ("torch", "transformers", "peft", "gguf")
+ABSENT = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+if ABSENT:
+    print(f"absent packages: {', '.join(ABSENT)}; pip install {' '.join(ABSENT)}", file=sys.stderr)
+    sys.exit(2)
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
 
 #: Share of the largest number. Both sides compute in f32, in different orders.
 TOLERANCE = 1e-5
@@ -124,8 +133,13 @@ def load_adapter(folder, record):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("exports", type=pathlib.Path, help="what the example wrote")
+    parser.add_argument("exports", type=pathlib.Path, nargs="?", help="what the example wrote")
+    parser.add_argument("--check-packages", action="store_true", help="look for packages only")
     args = parser.parse_args()
+    if args.check_packages:
+        return
+    if args.exports is None:
+        parser.error("name the folder that the example wrote")
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -141,6 +155,8 @@ def main():
         else:
             remote = record["form"] in ("factored", "blocks")
             options = {"trust_remote_code": True} if remote else {}
+            if record["form"] == "gguf":
+                options = {"gguf_file": "model-F32.gguf"}
             model = load(folder, record["auto"], dtype=torch.float32, **options)
             off = difference(model, record)
             if record["form"] == "factored":

@@ -230,10 +230,11 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Operator { .. }
             | CheckpointError::Tokenizer(_)
             | CheckpointError::Differs { .. }
+            | CheckpointError::Says { .. }
             | CheckpointError::Check { .. }
             | CheckpointError::Gguf { .. }
-            | CheckpointError::NoGguf(_)
             | CheckpointError::Llama2c { .. } => Self::general(message),
+            CheckpointError::NoGguf(_) => Self::usage(message),
         }
     }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "inspect",
     "compress",
     "eval",
     "run",
     "report",
+    "export",
     "import",
     "train-lm",
     "ls",

@@ -14,6 +14,7 @@ use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
 use linwright_model::transformer::{KeptHeads, KeptWidths};
 use linwright_model::{Batch, Transformer};
 use linwright_ops::{LinearSlot, LowRank, NoProbe, Op, OpSpec, Shape, Sites};
+use linwright_tensor::dtype::DType;
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};
@@ -47,6 +48,9 @@ const NARROWED: [&str; 6] = [
     "decoder/qwen3-qk-norms",
     "encoder/bert-masked",
 ];
+/// Sets that are written as one file for llama.cpp.
+const GGUF: [&str; 4] =
+    ["decoder/llama-tied", "decoder/qwen2-biases", "decoder/gpt2-plain", "decoder/gemma2-no-caps"];
 /// Kinds that are put into slots in turn, where they exist for the shape.
 const KINDS: [&str; 8] = [
     r#"{"kind":"diagonal_low_rank","rank":2}"#,
@@ -71,6 +75,11 @@ fn main() -> Result<()> {
     }
     for set in NARROWED {
         work.narrowed(set)?;
+    }
+    for set in GGUF {
+        let (loaded, sequences) = work.load(set)?;
+        let folder = format!("{}-gguf", name(set));
+        work.export(&folder, (&loaded.decoder, &loaded), (ExportForm::Gguf, &sequences))?;
     }
     work.blocks("decoder/llama-tied")?;
     work.blocks("decoder/mistral-head-dim")?;
@@ -107,7 +116,9 @@ impl Work<'_> {
         (model, loaded): (&Transformer, &LoadedModel),
         (form, sequences): (ExportForm, &[Vec<u32>]),
     ) -> Result<()> {
-        let options = ExportOptions { form: Some(form), force: true, ..ExportOptions::default() };
+        let dtype = Some(DType::F32);
+        let options =
+            ExportOptions { form: Some(form), dtype, force: true, ..ExportOptions::default() };
         let done = export(model, &loaded.source, &options, &self.out.join(folder))?;
         println!("{folder}: {} parameters", done.saved.parameters);
         self.write(folder, form.name(), model, sequences)

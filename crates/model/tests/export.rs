@@ -375,6 +375,7 @@ fn folders_of_a_sentence_encoder_travel_and_no_others() {
     fs::write(from.join("1_Pooling/config.json"), "{\"pooling_mode_mean_tokens\": true}").unwrap();
     fs::write(from.join("other/config.json"), "{}").unwrap();
     fs::write(from.join("sentence_bert_config.json"), "{\"max_seq_length\": 16}").unwrap();
+    fs::write(from.join("config_sentence_transformers.json"), "{\"prompts\": {}}").unwrap();
     let list = from.join("modules.json");
     let modules = json!([
         {"idx": 0, "name": "0", "path": "", "type": "Transformer"},
@@ -384,18 +385,27 @@ fn folders_of_a_sentence_encoder_travel_and_no_others() {
     fs::write(&list, modules.to_string()).unwrap();
     let loaded = load(&from).unwrap();
     export(&loaded.decoder, &loaded.source, &asked(ExportForm::Dense), &out).unwrap();
-    for name in ["modules.json", "1_Pooling/config.json", "sentence_bert_config.json"] {
+    for name in [
+        "modules.json",
+        "1_Pooling/config.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+    ] {
         assert_eq!(fs::read(from.join(name)).unwrap(), fs::read(out.join(name)).unwrap(), "{name}");
     }
     assert!(!out.join("other").exists());
+    assert_eq!(load(&out).unwrap().sentence, loaded.sentence);
+    assert!(loaded.sentence.is_some());
     let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
     assert!(sums.contains("  1_Pooling/config.json\n"), "{sums}");
     for (modules, said) in [
-        (json!([{"path": "../secret"}]), "\"../secret\" is not the name of a folder"),
-        (json!([{"path": "/etc"}]), "is not the name of a folder"),
-        (json!([{"idx": 1}]), "has no path"),
-        (json!({"path": "1_Pooling"}), "holds no list"),
-        (json!([{"path": ""}, {"path": 3}]), "has no path"),
+        (json!([{"type": "Pooling", "path": "../secret"}]), "\"../secret\" is not the name of"),
+        (json!([{"type": "Pooling", "path": "/etc"}]), "is not the name of a folder"),
+        (json!([{"type": "Pooling", "path": "a/b"}]), "is not the name of a folder"),
+        (json!([{"type": "Pooling"}]), "a module is"),
+        (json!({"path": "1_Pooling"}), "not a list"),
+        (json!([{"type": "Transformer", "path": ""}, {"type": "Dense", "path": 3}]), "a module is"),
+        (json!(vec![json!({"type": "Dense", "path": ""}); 33]), "33 modules, at most 32"),
     ] {
         fs::write(&list, modules.to_string()).unwrap();
         let error = load(&from).unwrap_err().to_string();

@@ -8,6 +8,7 @@ mod checkpoint_io;
 mod checkpoint_llama2c;
 mod checkpoint_pickles;
 mod export;
+mod export_gguf;
 mod export_lora;
 mod reference;
 mod tiny;

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::source::{model_dir, open_model};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
-use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
+use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
 use linwright::tensor::atomic::check_target;
 use linwright::tensor::dtype::DType;
 use serde_json::{Map, Value, json};
@@ -33,9 +33,9 @@ pub(crate) struct ExportArgs {
     /// Storage type of the weights [default: that of the model; f32 for adapters].
     #[arg(long, value_enum)]
     dtype: Option<DTypeArg>,
-    /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes.
-    #[arg(long, default_value = "5GB", alias = "shard_size", value_parser = parse_size)]
-    shard_size: u64,
+    /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one file].
+    #[arg(long, alias = "shard_size", value_parser = parse_size)]
+    shard_size: Option<u64>,
     /// The model that an adapter belongs to (lora).
     #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]
     base: Option<String>,
@@ -64,7 +64,7 @@ enum FormArg {
 }
 
 impl FormArg {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Auto,
         Self::Whole(ExportForm::Dense),
         Self::Whole(ExportForm::Factored),
@@ -72,6 +72,7 @@ impl FormArg {
         Self::Whole(ExportForm::Blocks),
         Self::Lora,
         Self::Whole(ExportForm::Native),
+        Self::Whole(ExportForm::Gguf),
     ];
 
     fn name(self) -> &'static str {
@@ -124,10 +125,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    if args.form != FormArg::Lora && args.base.is_some() {
-        return Err(Failure::usage(format!("--base has no use in form {}", args.form.name()))
-            .hint("give --form lora to write the difference from a base"));
-    }
+    check(args)?;
     check_target(&args.output, args.force)?;
     let card = Card {
         base_model: args.base_model.clone(),
@@ -150,7 +148,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
                 },
                 dtype: args.dtype.map(DTypeArg::dtype),
                 force: args.force,
-                shard_bytes: args.shard_size,
+                shard_bytes: args.shard_size.unwrap_or(SHARD_BYTES),
                 max_bytes: None,
                 card,
                 reproduce,
@@ -163,6 +161,27 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
             tell(args, &done, shared)
         }
     }
+}
+
+/// Refuses options that have no use in the form.
+fn check(args: &ExportArgs) -> Result<(), Failure> {
+    let form = args.form.name();
+    if args.form != FormArg::Lora && args.base.is_some() {
+        return Err(Failure::usage(format!("--base has no use in form {form}"))
+            .hint("give --form lora to write the difference from a base"));
+    }
+    let one_file = matches!(args.form, FormArg::Lora | FormArg::Whole(ExportForm::Gguf));
+    if one_file && args.shard_size.is_some() {
+        return Err(Failure::usage(format!("--shard-size has no use in form {form}"))
+            .hint("its weights are one file"));
+    }
+    if args.output.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+        let shown = args.output.display();
+        return Err(Failure::usage(format!("{shown} would be a directory")).hint(
+            "give a directory; form gguf writes model-F16.gguf, or of another type, into it",
+        ));
+    }
+    Ok(())
 }
 
 /// The result of an evaluation, as `linwright eval --json` prints it.

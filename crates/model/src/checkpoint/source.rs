@@ -101,6 +101,11 @@ impl Source {
             .map_err(|source| CheckpointError::Config { path, source })
     }
 
+    /// Names and contents of the licences.
+    pub(super) fn licences(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.companions.iter().filter(|(name, _)| LICENCES.contains(&name.as_str()))
+    }
+
     /// The content of a companion file.
     #[must_use]
     pub fn companion(&self, name: &str) -> Option<&[u8]> {

@@ -111,6 +111,11 @@ fn hub_name(source: &Source) -> Option<&str> {
     (parts.len() == 2 && parts.iter().all(plain)).then_some(name)
 }
 
+/// The model that it was made from, if that is known.
+pub(super) fn name_of<'a>(source: &'a Source, card: &'a Card) -> Option<&'a str> {
+    card.base_model.as_deref().or_else(|| hub_name(source))
+}
+
 /// A word that needs no quotes in YAML.
 fn plain_word(word: &str) -> Option<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
@@ -120,7 +125,7 @@ fn plain_word(word: &str) -> Option<&str> {
 /// The lines between dashes that the hub reads.
 pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[&str]) -> String {
     let mut text = String::from("---\n");
-    if let Some(base) = card.base_model.as_deref().or_else(|| hub_name(source)) {
+    if let Some(base) = name_of(source, card) {
         let _ = writeln!(text, "base_model: {}", json!(base));
     }
     let _ = writeln!(text, "library_name: {library}");
@@ -141,11 +146,17 @@ pub(super) fn of_model(
     card: &Card,
 ) -> String {
     let remote = matches!(form, ExportForm::Factored | ExportForm::Blocks);
-    let library = if form == ExportForm::Native { "linwright" } else { "transformers" };
+    let library = match form {
+        ExportForm::Native => "linwright",
+        ExportForm::Gguf => "gguf",
+        ExportForm::Dense | ExportForm::Factored | ExportForm::Width | ExportForm::Blocks => {
+            "transformers"
+        }
+    };
     let mut tags = vec!["linwright"];
     tags.extend(remote.then_some("custom_code"));
     let mut text = front_matter(source, card, library, &tags);
-    let name = card.base_model.as_deref().or_else(|| hub_name(source)).unwrap_or("A model");
+    let name = name_of(source, card).unwrap_or("A model");
     let version = env!("CARGO_PKG_VERSION");
     let _ = writeln!(text, "# {name}, edited by Linwright\n");
     let _ = writeln!(
@@ -252,6 +263,11 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
             ["transformers", "no", "export it in form `factored` or `dense`"],
             ["vLLM", "no", "the same"],
             ["llama.cpp", "no", "the same"],
+        ],
+        ExportForm::Gguf => vec![
+            ["transformers", "with `gguf_file`, where it reads the architecture", tried],
+            ["vLLM", "in part", public],
+            ["llama.cpp", "yes: `llama-cli -m` and the file here", public],
         ],
     }
 }

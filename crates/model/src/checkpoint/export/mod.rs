@@ -7,6 +7,7 @@
 //! | `blocks` | the same with widths layer by layer (`block_configs`) | runtimes that know DeciLM |
 //! | `factored` | operators by their parameters, and a Python file | transformers |
 //! | `native` | operators by their parameters | Linwright |
+//! | `gguf` | one file of ordinary weights with configuration and tokenizer | llama.cpp |
 //! | `lora` | the difference from a base, see [`lora`] | PEFT, and what reads its adapters |
 //!
 //! Every export is read back and compared before it gets its name, and comes with a card
@@ -14,10 +15,14 @@
 //!
 //! What other runtimes read was taken from their public documentation and sources. Only transformers
 //! and PEFT are tried (`tools/parity/export.py`).
+//!
+//! Every form is a directory, as the hub has them. That of the form `gguf` holds the one file that
+//! llama.cpp is given, `model-F16.gguf` or of another type, and no second copy of the tokenizer.
 
 pub mod card;
 mod error;
 pub mod factored;
+mod gguf;
 pub mod lora;
 mod widths;
 
@@ -47,12 +52,14 @@ pub enum ExportForm {
     Blocks,
     /// Operators by their parameters.
     Native,
+    /// Ordinary weights, configuration and tokenizer in one file.
+    Gguf,
 }
 
 impl ExportForm {
     /// All forms.
-    pub const ALL: [Self; 5] =
-        [Self::Dense, Self::Factored, Self::Width, Self::Blocks, Self::Native];
+    pub const ALL: [Self; 6] =
+        [Self::Dense, Self::Factored, Self::Width, Self::Blocks, Self::Native, Self::Gguf];
 
     /// Its name.
     #[must_use]
@@ -63,12 +70,14 @@ impl ExportForm {
             Self::Width => "width",
             Self::Blocks => "blocks",
             Self::Native => "native",
+            Self::Gguf => "gguf",
         }
     }
 
+    /// How [`save::save`] writes it; the last one it does not.
     fn saved_as(self) -> Form {
         match self {
-            Self::Dense | Self::Width | Self::Blocks => Form::Dense,
+            Self::Dense | Self::Width | Self::Blocks | Self::Gguf => Form::Dense,
             Self::Factored => Form::Factored,
             Self::Native => Form::Native,
         }
@@ -212,12 +221,12 @@ fn prepared(
     match form {
         ExportForm::Blocks => widths::blocks(model, &source).map_err(refused),
         ExportForm::Width => widths::plain(model, &source).map_err(refused),
-        ExportForm::Dense | ExportForm::Factored | ExportForm::Native => {
+        ExportForm::Dense | ExportForm::Factored | ExportForm::Native | ExportForm::Gguf => {
             if describes(&source, model) {
                 return Ok((model.clone(), source));
             }
             widths::plain(model, &source)
-                .map_err(|reason| refused(format!("{reason}; form blocks may hold it")))
+                .map_err(|reason| refused(format!("{reason}; form `blocks` may hold it")))
         }
     }
 }
@@ -276,6 +285,10 @@ pub fn export(
     let (model, source) = prepared(model, source, form)?;
     let warnings = break_even(&model, form);
     let dtype = options.dtype.unwrap_or(source.dtype);
+    if form == ExportForm::Gguf {
+        let (saved, sizes) = gguf::write((&model, &source), dtype, options, out)?;
+        return Ok(Exported { choice, saved, sizes, warnings });
+    }
     if form == ExportForm::Factored {
         factored::check(&model, &source)?;
     }
