@@ -18,8 +18,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let asks =
-        !matches!(cli.command, Some(Command::Report(_) | Command::Import(_) | Command::Ls(_)));
+    let asks = !matches!(
+        cli.command,
+        Some(Command::Report(_) | Command::Export(_) | Command::Import(_) | Command::Ls(_))
+    );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     match installed.and_then(|()| run(cli)) {

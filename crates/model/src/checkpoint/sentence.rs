@@ -54,12 +54,14 @@ impl Module {
                 return Err(wrong(format!("a module is {module}")));
             };
             let kind = kind.rsplit('.').next().unwrap_or(kind).to_owned();
-            let folder = (!matches!(folder, "" | ".")).then(|| folder.to_owned());
-            if folder.as_deref().is_some_and(|folder| !is_plain(folder)) {
+            if matches!(folder, "" | ".") {
+                return Ok(Self { kind, folder: None });
+            }
+            if !is_plain(folder) {
                 let reason = format!("the path {folder:?} is not the name of a folder beside it");
                 return Err(wrong(reason));
             }
-            Ok(Self { kind, folder })
+            Ok(Self { kind, folder: Some(folder.to_owned()) })
         };
         modules.iter().map(read).collect::<Result<_, _>>().map(Some)
     }

@@ -93,6 +93,8 @@ fn other_field(own: &TransformerConfig, read: &TransformerConfig) -> Option<&'st
         ("the vocabulary", own.vocab == read.vocab),
         ("the positions", own.max_positions == read.max_positions),
         ("the activation", own.activation == read.activation),
+        ("the output matrix", own.tied_embeddings == read.tied_embeddings),
+        ("the biases", own.biases == read.biases),
         ("the rotary positions", ropes),
         ("the cap of scores", cap(own.score_cap, read.score_cap)),
         ("the cap of logits", cap(own.logit_cap, read.logit_cap)),
