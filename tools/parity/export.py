@@ -156,7 +156,10 @@ def main():
             remote = record["form"] in ("factored", "blocks")
             options = {"trust_remote_code": True} if remote else {}
             if record["form"] == "gguf":
-                options = {"gguf_file": "model-F32.gguf"}
+                # The tiny models have no tokenizer, from which transformers would count the tokens.
+                original = str(folder).removesuffix("gguf") + "original"
+                config = transformers.AutoConfig.from_pretrained(original)
+                options = {"gguf_file": "model-F32.gguf", "config": config}
             model = load(folder, record["auto"], dtype=torch.float32, **options)
             off = difference(model, record)
             if record["form"] == "factored":

@@ -21,6 +21,11 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.configuration_utils import PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+try:
+    from transformers import conversion_mapping
+except ImportError:  # Before transformers 5 classes have the names of their files.
+    conversion_mapping = None
+
 SCHEMA = 1
 
 
@@ -182,20 +187,43 @@ class LinwrightLinear(nn.Module):
         return y if self.bias is None else y + self.bias
 
 
-def replace(model, settings):
-    """Exchanges the modules of all sites that this model has."""
+def place(model, site):
+    """The name of the module of a site, or None: a model without a head has no sites of it."""
     prefix = f"{model.base_model_prefix}."
     modules = dict(model.named_modules())
+    # A model without a head has its modules at the top.
+    for name in (site, site.removeprefix(prefix)):
+        if name in modules:
+            return name
+    head = model.get_output_embeddings()
+    if head is None and not site.startswith(prefix):
+        return None
+    # A newer class may call its head otherwise, and renames the tensors that it reads.
+    if head is not None and "." not in site:
+        return next(name for name, module in modules.items() if module is head)
+    raise ValueError(f"{type(model).__name__} has no module {site}")
+
+
+def keep_renaming(base, config, name):
+    """Lets the class of this name rename tensors of older files as the original class does."""
+    if conversion_mapping is None:
+        return
+    of = conversion_mapping.get_checkpoint_conversion_mapping
+    renaming = of(base.__name__) or of(config.model_type)
+    if renaming is not None:
+        register = conversion_mapping.register_checkpoint_conversion_mapping
+        register(name, renaming, overwrite=True)
+
+
+def replace(model, settings):
+    """Exchanges the modules of all sites that this model has."""
     for site, header in settings["sites"].items():
-        # A model without a head has its modules at the top, and none of those of the head.
-        name = site if site in modules else site.removeprefix(prefix)
-        if name not in modules:
-            if site.startswith(prefix):
-                raise ValueError(f"{type(model).__name__} has no module {site}")
+        name = place(model, site)
+        if name is None:
             continue
         parent, _, leaf = name.rpartition(".")
         shape = (header["shape"]["out"], header["shape"]["inp"])
-        bias = getattr(modules[name], "bias", None) is not None
+        bias = getattr(model.get_submodule(name), "bias", None) is not None
         new = LinwrightLinear(header, shape, settings["base"]["tensors"][site], bias)
         setattr(model.get_submodule(parent), leaf, new)
 
@@ -239,6 +267,7 @@ class _Wrapped:
             own = {"model_type": LinwrightConfig.model_type, "architectures": [cls.__name__]}
             path.write_text(json.dumps(json.loads(path.read_text()) | own, indent=2) + "\n")
 
+        keep_renaming(base, config, cls.__name__)
         own = {"__init__": __init__, "save_pretrained": save_pretrained}
         return type(cls.__name__, (base,), own | {"__module__": cls.__module__})
 

@@ -49,8 +49,7 @@ const NARROWED: [&str; 6] = [
     "encoder/bert-masked",
 ];
 /// Sets that are written as one file for llama.cpp.
-const GGUF: [&str; 4] =
-    ["decoder/llama-tied", "decoder/qwen2-biases", "decoder/gpt2-plain", "decoder/gemma-tied"];
+const GGUF: [&str; 3] = ["decoder/llama-tied", "decoder/qwen2-biases", "decoder/gpt2-plain"];
 /// Kinds that are put into slots in turn, where they exist for the shape.
 const KINDS: [&str; 8] = [
     r#"{"kind":"diagonal_low_rank","rank":2}"#,

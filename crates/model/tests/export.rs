@@ -80,6 +80,25 @@ fn the_factored_form_has_a_type_of_its_own_and_comes_back_as_the_original() {
 }
 
 #[test]
+fn heads_and_poolers_of_encoders_may_be_replaced_too() {
+    let dir = tempfile::tempdir().unwrap();
+    for stem in ["bert-masked", "minilm-shaped", "distilbert-masked"] {
+        let set = Set::all("encoder").into_iter().find(|set| set.stem == stem).unwrap();
+        let loaded = set.load();
+        let mut model = loaded.decoder;
+        (0..model.slots().len())
+            .for_each(|index| put(&mut model, index, r#"{"kind":"low_rank","rank":2}"#));
+        for form in [ExportForm::Factored, ExportForm::Native] {
+            let out = dir.path().join(format!("{stem}-{}", form.name()));
+            export(&model, &loaded.source, &asked(form), &out).unwrap();
+            let back = load(&out).unwrap().decoder;
+            let ends = |model: &Transformer| (model.config().masked_head, model.config().pooler);
+            assert_eq!(ends(&back), ends(&model), "{stem}");
+        }
+    }
+}
+
+#[test]
 fn every_kind_that_the_python_file_lists_is_one_and_others_are_refused_by_name() {
     for kind in factored::KINDS {
         assert!(OpSpec::KINDS.contains(&kind), "{kind}");

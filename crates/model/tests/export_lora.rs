@@ -1,6 +1,7 @@
 //! Adapters: the difference of a model from its base.
 
 use crate::checkpoint_common::{names, save_small, small_model};
+use crate::reference::Set;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::lora::{LoraOptions, export_lora};
 use linwright_model::checkpoint::{Form, SaveOptions, TensorFile, save};
@@ -127,6 +128,22 @@ fn rounding_of_the_storage_type_is_no_difference_of_rank() {
     let adapter = export_lora(&model, &mixed, &base, &LoraOptions::default(), &out).unwrap();
     assert_eq!(adapter.sites[0].rank, 1, "{adapter:?}");
     assert!(adapter.resolution > 1e-3);
+}
+
+#[test]
+fn modules_have_the_names_that_they_have_in_transformers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (base, out) = (dir.path().join("base"), dir.path().join("out"));
+    let set = Set::all("decoder").into_iter().find(|set| set.stem == "neox-parallel").unwrap();
+    let loaded = set.load();
+    save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &base).unwrap();
+    let mut model = loaded.decoder;
+    add(&mut model, "embed_out", 1);
+    export_lora(&model, &loaded.source, &base, &LoraOptions::default(), &out).unwrap();
+    let settings = json_of(&out.join("adapter_config.json"));
+    assert_eq!(settings["target_modules"], json!(["lm_head"]));
+    let file = TensorFile::open(&out.join("adapter_model.safetensors")).unwrap();
+    assert!(file.tensors().contains_key("base_model.model.lm_head.lora_A.weight"));
 }
 
 #[test]

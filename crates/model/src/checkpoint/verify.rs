@@ -329,8 +329,10 @@ impl<'a> Saved<'a> {
         let config = source.decoder_config()?;
         source.tokenizer(&config)?;
         let weights = Weights::open(dir)?;
-        let has = |name: &str| weights.has(name);
-        Ok(Self { dir, source, config: config.with_ends(has), weights })
+        let saved = Self { dir, source, config, weights };
+        let reader = saved.reader()?;
+        let config = saved.config.clone().with_ends(|name| reader.has(name));
+        Ok(Self { config, ..saved })
     }
 
     fn reader(&self) -> Result<Reader<'_>, CheckpointError> {

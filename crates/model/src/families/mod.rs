@@ -290,6 +290,14 @@ pub const BLOCKS: &Family = &deci::DECI;
 /// The family of the same models where all layers have one width.
 pub const PLAIN: &Family = &llama::LLAMA;
 
+/// What transformers since version 5 calls the module of a site, where its files say otherwise.
+pub(crate) fn module_name(site: &str) -> &str {
+    match site {
+        "embed_out" => "lm_head",
+        other => other,
+    }
+}
+
 /// All families, in the order of listings.
 pub const FAMILIES: &[&Family] = &[
     &llama::LLAMA,

@@ -21,6 +21,7 @@ use super::super::writer::{Planned, header_bytes, write_values};
 use super::card::{self, Card};
 use super::error::ExportError;
 use crate::config::TransformerConfig;
+use crate::families::module_name;
 use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use linwright_tensor::atomic::AtomicDir;
@@ -353,7 +354,7 @@ impl Factors {
 fn module<'a>(site: &'a SiteId, config: &TransformerConfig) -> &'a str {
     let bare = !config.is_causal() && !config.masked_head;
     let prefix = config.family.names.prefix;
-    site.0.strip_prefix(prefix).filter(|_| bare).unwrap_or(&site.0)
+    module_name(site.0.strip_prefix(prefix).filter(|_| bare).unwrap_or(&site.0))
 }
 
 /// Names of both factors.
