@@ -118,8 +118,7 @@ impl Work<'_> {
         let dtype = Some(DType::F32);
         let options =
             ExportOptions { form: Some(form), dtype, force: true, ..ExportOptions::default() };
-        let done = export(model, &loaded.source, &options, &self.out.join(folder))?;
-        println!("{folder}: {} parameters", done.saved.parameters);
+        export(model, &loaded.source, &options, &self.out.join(folder))?;
         self.write(folder, form.name(), model, sequences)
     }
 
@@ -215,9 +214,7 @@ impl Work<'_> {
         let folder = format!("{}-lora", name(set));
         let card = Card { base_model: Some(base.display().to_string()), results: None };
         let options = LoraOptions { force: true, card, ..LoraOptions::default() };
-        let adapter =
-            export_lora(&model, &loaded.source, &base, &options, &self.out.join(&folder))?;
-        println!("{folder}: {} sites", adapter.sites.len());
+        export_lora(&model, &loaded.source, &base, &options, &self.out.join(&folder))?;
         self.write(&folder, "lora", &model, &sequences)
     }
 }
@@ -247,7 +244,7 @@ fn halve(slot: &mut LinearSlot) -> Result<()> {
 
 /// A random operator of the next kind that exists for the shape; few are square.
 fn other_kind(index: usize, slot: &mut LinearSlot) -> Result<()> {
-    let shape @ Shape { .. } = slot.shape();
+    let shape = slot.shape();
     for turn in 0..KINDS.len() {
         let spec: OpSpec = serde_json::from_str(KINDS[(index + turn) % KINDS.len()])?;
         if let Ok(op) = spec.random(shape, RngKey::new(index as u64)) {
