@@ -5,6 +5,7 @@ mod bench;
 mod bits;
 mod compress;
 mod eval;
+mod export;
 mod flags;
 mod generate;
 mod hub;
