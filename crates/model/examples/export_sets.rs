@@ -150,7 +150,8 @@ impl Work<'_> {
     /// One slot, all slots of low rank, and all slots of other kinds.
     fn factored(&self, set: &str) -> Result<()> {
         let (loaded, sequences) = self.load(set)?;
-        let variants: [(&str, &dyn Fn(usize, &mut LinearSlot) -> Result<()>); 3] = [
+        type Change = dyn Fn(usize, &mut LinearSlot) -> Result<()>;
+        let variants: [(&str, &Change); 3] = [
             ("one", &|index, slot| if index == 1 { halve(slot) } else { Ok(()) }),
             ("all", &|_, slot| halve(slot)),
             ("kinds", &other_kind),

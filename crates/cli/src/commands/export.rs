@@ -4,7 +4,7 @@ use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::{model_dir, open_model};
+use crate::source::{Place, find_model, open_model};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
@@ -131,12 +131,14 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
         base_model: args.base_model.clone(),
         results: args.results.as_deref().map(read_results).transpose()?,
     };
-    let loaded = open_model(&args.model, &mut console)?;
-    let reproduce = record(args, &loaded)?;
+    let (loaded, place) = open_model(&args.model, &mut console)?;
+    let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
+    let reproduce = record((&loaded, &place), base.as_ref());
     console.stage("writing and reading back");
     match args.form {
         FormArg::Lora => {
-            let adapter = write_adapter(args, &loaded, (card, reproduce))?;
+            let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
+            let adapter = write_adapter(args, (&loaded, &base), (card, reproduce))?;
             console.finish();
             tell_adapter(args, &adapter, shared)
         }
@@ -208,27 +210,26 @@ fn read_results(path: &Path) -> Result<Value, Failure> {
 }
 
 /// Command line and inputs.
-fn record(args: &ExportArgs, loaded: &LoadedModel) -> Result<Map<String, Value>, Failure> {
+fn record((loaded, place): (&LoadedModel, &Place), base: Option<&Place>) -> Map<String, Value> {
     let command: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut inputs = vec![json!({ "model": args.model, "sha256": loaded.hash })];
-    if let Some(base) = &args.base {
+    let mut inputs = vec![json!({ "model": place.name, "sha256": loaded.hash })];
+    if let Some(base) = base {
         // What an adapter was compared with; its weights are read as they are needed.
-        let config = model_dir(base)?.join("config.json");
-        inputs.push(json!({ "base": base, "config": config.display().to_string() }));
+        let config = base.path.join("config.json");
+        inputs.push(json!({ "base": base.name, "config": config.display().to_string() }));
     }
     let mut record = Map::new();
     record.insert("command".into(), json!([&["linwright".to_owned()][..], &command].concat()));
     record.insert("inputs".into(), json!(inputs));
-    Ok(record)
+    record
 }
 
 fn write_adapter(
     args: &ExportArgs,
-    loaded: &LoadedModel,
+    (loaded, base): (&LoadedModel, &Place),
     (card, reproduce): (Card, Map<String, Value>),
 ) -> Result<Adapter, Failure> {
-    let base = args.base.as_deref().ok_or_else(|| Failure::usage("form lora needs --base"))?;
     let options = LoraOptions {
         rank: args.rank,
         energy: args.energy,
@@ -238,8 +239,7 @@ fn write_adapter(
         card,
         reproduce,
     };
-    let base = model_dir(base)?;
-    Ok(export_lora(&loaded.decoder, &loaded.source, &base, &options, &args.output)?)
+    Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &args.output)?)
 }
 
 fn tell(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failure> {
