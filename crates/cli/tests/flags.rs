@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 12] = [
+const VERBS: [&str; 13] = [
     "inspect",
     "compress",
     "eval",
@@ -13,6 +13,7 @@ const VERBS: [&str; 12] = [
     "chat",
     "run",
     "report",
+    "export",
     "import",
     "train-lm",
     "ls",

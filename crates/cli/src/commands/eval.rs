@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// Measure perplexity on text and accuracy on questions.
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
     /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
     #[arg(long)]
@@ -74,7 +74,7 @@ pub(crate) struct EvalArgs {
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
-    /// Measure this model too, as the dense baseline.
+    /// Measure this model too, as the dense baseline; named as MODEL is.
     #[arg(long)]
     baseline: Option<String>,
     /// Fail with exit code 4 if the perplexity is above this.
@@ -126,22 +126,22 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         check_target(path, true)?;
     }
     let tasks = open_tasks(args)?;
-    let loaded = open_model(&args.model, &mut console)?;
+    let (loaded, place) = open_model(&args.model, &mut console)?;
     let began = console.seconds();
-    let results = measure(args, (&loaded, &args.model), &tasks, &mut console)?;
+    let results = measure(args, (&loaded, &place.name), &tasks, &mut console)?;
     let seconds = console.seconds() - began;
     let baseline = match &args.baseline {
         None => None,
         Some(model) => {
-            let dense = open_model(model, &mut console)?;
-            Some(measure(args, (&dense, model), &tasks, &mut console)?)
+            let (dense, place) = open_model(model, &mut console)?;
+            Some(measure(args, (&dense, &place.name), &tasks, &mut console)?)
         }
     };
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
     let provenance = provenance::of_evaluation(&loaded, &results);
     let record = EvaluationRecord {
-        model: &args.model,
+        model: &place.name,
         results: &results,
         baseline: baseline.as_deref(),
         comparisons: &comparisons,
@@ -238,8 +238,12 @@ fn journal(
     let folder = journals(output);
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
-    let requests: Vec<String> =
-        task.items().iter().flat_map(|item| item.requests.clone()).map(|r| format!("{r:?}")).collect();
+    let requests: Vec<String> = task
+        .items()
+        .iter()
+        .flat_map(|item| item.requests.clone())
+        .map(|r| format!("{r:?}"))
+        .collect();
     let fingerprint = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "model_sha256": loaded.hash,
@@ -311,7 +315,8 @@ fn render_comparisons(comparisons: &[Comparison]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = comparisons.iter().map(row).collect();
-    let names = ["task", "metric", "less the baseline", "95 % interval", "only one right", "McNemar p"];
+    let names =
+        ["task", "metric", "less the baseline", "95 % interval", "only one right", "McNemar p"];
     super::table(&names, &rows)
 }
 

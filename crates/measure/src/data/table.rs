@@ -111,11 +111,8 @@ fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataEr
         line: error.line(),
         reason: error.to_string(),
     })?;
-    let bad = |line: usize, reason: String| DataError::BadRecord {
-        path: path.to_owned(),
-        line,
-        reason,
-    };
+    let bad =
+        |line: usize, reason: String| DataError::BadRecord { path: path.to_owned(), line, reason };
     let items = match value {
         Value::Array(items) => items,
         Value::Object(fields) => list_of(fields, field).map_err(|reason| bad(1, reason))?,
@@ -166,8 +163,7 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
         let line = error.position().map_or(1, |position| position.line() as usize);
         DataError::BadRecord { path: path.to_owned(), line, reason: reason_of(&error) }
     };
-    let mut reader =
-        csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
     let names = reader.headers().map_err(wrong)?.clone();
     let mut records = Vec::new();
     for record in reader.records() {
@@ -274,7 +270,10 @@ mod tests {
     #[test]
     fn lines_are_texts() {
         let rows = table("one\n\ntwo", TableFormat::Text, None).unwrap();
-        assert_eq!(values(&rows), [json!({"text": "one"}), json!({"text": ""}), json!({"text": "two"})]);
+        assert_eq!(
+            values(&rows),
+            [json!({"text": "one"}), json!({"text": ""}), json!({"text": "two"})]
+        );
     }
 
     #[test]

@@ -66,8 +66,7 @@ impl LanguageModel for Subject<'_> {
             stop: generation.until.clone(),
         };
         let subject = (self.decoder, self.tokenizer);
-        let all =
-            generate_text(subject, prompts, &Choice::greedy(), &stopping, &mut |_, _| true)?;
+        let all = generate_text(subject, prompts, &Choice::greedy(), &stopping, &mut |_, _| true)?;
         let written = |done: linwright_model::generate::Generated| Written {
             text: done.text,
             tokens: done.tokens.len(),

@@ -150,8 +150,7 @@ impl Plan {
         (model, bos): (&dyn LanguageModel, Option<u32>),
     ) -> Result<Reply, EvaluationError> {
         let encode = |text: &str| {
-            let failed =
-                |source| EvaluationError::Tokenizer { place: item.place.clone(), source };
+            let failed = |source| EvaluationError::Tokenizer { place: item.place.clone(), source };
             model.encode(text).map_err(failed)
         };
         match &item.requests[request] {

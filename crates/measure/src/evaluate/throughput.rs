@@ -39,7 +39,8 @@ pub fn tokens_per_second(
     let sequences: Vec<Sequence<'_>> =
         few.map(|(_, tokens)| Sequence { tokens, first_counted: 1, shared: 0 }).collect();
     let first = &windows[0];
-    let short = [Sequence { tokens: &first[..first.len().min(WARM_UP)], first_counted: 1, shared: 0 }];
+    let short =
+        [Sequence { tokens: &first[..first.len().min(WARM_UP)], first_counted: 1, shared: 0 }];
     for model in models {
         pass(model, &short)?;
     }

@@ -11,7 +11,7 @@ pub(super) const BERT: Family = Family {
     model_type: "bert",
     aliases: &[],
     architecture: "BertForMaskedLM",
-    fields: &[("rms_norm_eps", "layer_norm_eps")],
+    fields: &[("head_dim", ""), ("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("gelu")),
         ("rms_norm_eps", Default::Number(1e-12)),

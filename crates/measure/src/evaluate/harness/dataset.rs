@@ -70,14 +70,13 @@ impl Dataset<'_> {
                 return Err(self.file.wrong(reason));
             };
             for document in &mut split.documents {
-                document.fields = change(&document.fields).map_err(|reason| {
-                    EvaluationError::Document {
+                document.fields =
+                    change(&document.fields).map_err(|reason| EvaluationError::Document {
                         place: document.place.clone(),
                         task: self.file.description.task.clone(),
                         field: "process_docs".into(),
                         reason,
-                    }
-                })?;
+                    })?;
             }
         }
         Ok(split)

@@ -94,9 +94,9 @@ impl Function {
     pub(super) fn find(name: &str, task: &str) -> Option<&'static Self> {
         let own = FUNCTIONS.iter().find(|function| function.name == name);
         own.or_else(|| {
-            FUNCTIONS.iter().find(|function| {
-                function.harness.0 == name && task.starts_with(function.harness.1)
-            })
+            FUNCTIONS
+                .iter()
+                .find(|function| function.harness.0 == name && task.starts_with(function.harness.1))
         })
     }
 
@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn probability_of_true_answers() {
         let document = fields(json!({"mc2_targets": {"labels": [1, 0, 1]}}));
-        let outcome = truthfulqa_mc2(&document, &[0.5f64.ln(), 0.25f64.ln(), 0.25f64.ln()]).unwrap();
+        let outcome =
+            truthfulqa_mc2(&document, &[0.5f64.ln(), 0.25f64.ln(), 0.25f64.ln()]).unwrap();
         let Measured::Number(share) = outcome["acc"] else { panic!("{outcome:?}") };
         assert!((share - 0.75).abs() < 1e-12);
         assert!(truthfulqa_mc2(&document, &[0.0]).is_err());

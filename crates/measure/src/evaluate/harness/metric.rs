@@ -140,10 +140,14 @@ impl MetricRule {
             ));
         }
         let aggregation = match &entry.aggregation {
-            Some(name) => AGGREGATIONS.iter().find(|(known, _)| known == name).map(|(_, a)| *a).ok_or_else(|| {
-                let names: Vec<&str> = AGGREGATIONS.iter().map(|(name, _)| *name).collect();
-                format!("aggregation {name:?} is not known; there are {}", names.join(", "))
-            })?,
+            Some(name) => {
+                AGGREGATIONS.iter().find(|(known, _)| known == name).map(|(_, a)| *a).ok_or_else(
+                    || {
+                        let names: Vec<&str> = AGGREGATIONS.iter().map(|(name, _)| *name).collect();
+                        format!("aggregation {name:?} is not known; there are {}", names.join(", "))
+                    },
+                )?
+            }
             None => known.map_or(Aggregation::Mean, |(_, aggregation, ..)| *aggregation),
         };
         let usual = known.is_none_or(|(_, _, higher, _)| *higher);
@@ -352,9 +356,8 @@ mod tests {
             higher_is_better: None,
             options: serde_json::Map::new(),
         };
-        let all = |entry: MetricEntry| {
-            MetricRule::all(Some(&[entry]), OutputType::MultipleChoice, false)
-        };
+        let all =
+            |entry: MetricEntry| MetricRule::all(Some(&[entry]), OutputType::MultipleChoice, false);
         assert!(all(entry("bleu", None)).unwrap_err().contains("acc_norm"));
         assert!(all(entry("acc", Some("max"))).unwrap_err().contains("median"));
         let rule = &all(entry("mcc", None)).unwrap()[0];

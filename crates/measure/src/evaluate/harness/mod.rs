@@ -92,7 +92,8 @@ impl HarnessTask {
     fn new(file: TaskFile, options: &HarnessOptions) -> Result<Self, EvaluationError> {
         let d = &file.description;
         let scored = d.test_split.as_deref().or(d.validation_split.as_deref());
-        let scored = scored.ok_or_else(|| file.wrong("there is no test_split or validation_split"))?;
+        let scored =
+            scored.ok_or_else(|| file.wrong("there is no test_split or validation_split"))?;
         let function = |name: &str, value: &Option<String>| {
             value.as_deref().map(|value| file.function_of(name, value)).transpose()
         };
@@ -155,7 +156,9 @@ impl HarnessTask {
         };
         let context = || prompt.contexts.first().map_or("", String::as_str);
         match self.output {
-            OutputType::Loglikelihood => vec![likelihood(context(), text_of(prompt.target.clone()))],
+            OutputType::Loglikelihood => {
+                vec![likelihood(context(), text_of(prompt.target.clone()))]
+            }
             OutputType::LoglikelihoodRolling => vec![Request::Rolling {
                 text: Cow::Owned(text_of(prompt.target.clone())),
                 cut: Cut::Harness,
@@ -166,17 +169,16 @@ impl HarnessTask {
             }],
             OutputType::MultipleChoice => {
                 let delimiter = &self.file.description.target_delimiter;
-                let mut requests: Vec<_> = if prompt.contexts.len() == prompt.choices.len()
-                    && prompt.contexts.len() > 1
-                {
-                    let target = text_of(prompt.target.clone());
-                    let continuation = format!("{delimiter}{target}");
-                    let contexts = prompt.contexts.iter();
-                    contexts.map(|context| likelihood(context, continuation.clone())).collect()
-                } else {
-                    let choices = prompt.choices.iter();
-                    choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
-                };
+                let mut requests: Vec<_> =
+                    if prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1 {
+                        let target = text_of(prompt.target.clone());
+                        let continuation = format!("{delimiter}{target}");
+                        let contexts = prompt.contexts.iter();
+                        contexts.map(|context| likelihood(context, continuation.clone())).collect()
+                    } else {
+                        let choices = prompt.choices.iter();
+                        choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
+                    };
                 if self.metrics.iter().any(|rule| rule.name == "acc_mutual_info") {
                     let alone = |choice: &String| likelihood("", format!("{delimiter}{choice}"));
                     requests.extend(prompt.choices.iter().map(alone));
@@ -306,9 +308,7 @@ fn task_hash(file: &TaskFile) -> String {
 }
 
 /// The function that scores documents, checked to be one.
-fn scorer(
-    task: &HarnessTask,
-) -> Result<Option<functions::Scorer>, EvaluationError> {
+fn scorer(task: &HarnessTask) -> Result<Option<functions::Scorer>, EvaluationError> {
     match task.results.map(|function| (&function.kind, function.name)) {
         None => Ok(None),
         Some((Kind::Results(score), _)) => Ok(Some(*score)),

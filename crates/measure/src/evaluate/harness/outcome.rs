@@ -6,7 +6,7 @@ use super::prompt::{Prompt, text_of};
 use super::{HarnessTask, OutputType, place, scorer, task_hash};
 use crate::data::sha256_hex;
 use crate::evaluate::result::Sample;
-use crate::evaluate::{Counts, EvaluationError, Metric, Reply, Request, TaskResult, Task};
+use crate::evaluate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
 use serde_json::{Map, Value, json};
 
 /// The figures of a task.
@@ -22,15 +22,18 @@ pub(super) fn result(
     for filter in &task.filters {
         let mut outcomes = Vec::with_capacity(replies.len());
         for (prompt, replies) in task.prompts.iter().zip(replies) {
-            let filtered: Vec<String> = replies.iter().filter_map(written).map(|text| filter.apply(text)).collect();
+            let filtered: Vec<String> =
+                replies.iter().filter_map(written).map(|text| filter.apply(text)).collect();
             let (outcome, tie) = outcome(task, prompt, (replies, &filtered))?;
             counts.ties += usize::from(tie);
             samples.push(sample(task, prompt, (replies, &filtered), (&filter.name, &outcome)));
             outcomes.push(outcome);
         }
-        metrics.extend(task.metrics.iter().filter_map(|rule| {
-            figure(rule, &filter.name, &outcomes, task.bootstrap)
-        }));
+        metrics.extend(
+            task.metrics
+                .iter()
+                .filter_map(|rule| figure(rule, &filter.name, &outcomes, task.bootstrap)),
+        );
     }
     Ok(TaskResult {
         task: task.id(),
@@ -49,13 +52,9 @@ pub(super) fn result(
     })
 }
 
-fn figure(
-    rule: &MetricRule,
-    filter: &str,
-    outcomes: &[Outcome],
-    draws: usize,
-) -> Option<Metric> {
-    let values: Vec<Measured> = outcomes.iter().filter_map(|o| o.get(&rule.name)).cloned().collect();
+fn figure(rule: &MetricRule, filter: &str, outcomes: &[Outcome], draws: usize) -> Option<Metric> {
+    let values: Vec<Measured> =
+        outcomes.iter().filter_map(|o| o.get(&rule.name)).cloned().collect();
     (!values.is_empty()).then(|| Metric {
         name: rule.name.clone(),
         filter: filter.to_owned(),
@@ -89,14 +88,13 @@ fn outcome(
     let pairs: Vec<(f64, bool)> = replies.iter().map(likelihood).collect();
     let likelihoods: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
     if let Some(score) = scorer(task)? {
-        let outcome = score(&prompt.fields, &likelihoods).map_err(|reason| {
-            EvaluationError::Document {
+        let outcome =
+            score(&prompt.fields, &likelihoods).map_err(|reason| EvaluationError::Document {
                 place: place(prompt),
                 task: task.id(),
                 field: "process_results".into(),
                 reason,
-            }
-        })?;
+            })?;
         return Ok((outcome, false));
     }
     let all = match task.output {

@@ -102,7 +102,9 @@ impl<'a> Prompter<'a> {
                 .unwrap_or_else(|| rules.target.clone()),
             choice: field("doc_to_choice", &own.doc_to_choice)?.or_else(|| rules.choice.clone()),
             prefix: own.gen_prefix.or_else(|| rules.prefix.clone()),
-            target_delimiter: own.target_delimiter.unwrap_or_else(|| rules.target_delimiter.clone()),
+            target_delimiter: own
+                .target_delimiter
+                .unwrap_or_else(|| rules.target_delimiter.clone()),
             end: own.fewshot_delimiter.unwrap_or_else(|| rules.end.clone()),
         };
         let columns = first.fields.keys().cloned().collect();
@@ -179,9 +181,8 @@ impl<'a> Prompter<'a> {
             return Ok(Vec::new());
         }
         let others = |indices: &mut dyn Iterator<Item = usize>| -> Vec<&'e Located> {
-            let is_other = |other: &&Located| {
-                !examples.without_itself || other.fields != document.fields
-            };
+            let is_other =
+                |other: &&Located| !examples.without_itself || other.fields != document.fields;
             indices.map(|i| &all[i]).filter(is_other).take(count).collect()
         };
         let wanted = count + usize::from(examples.without_itself && !examples.first);

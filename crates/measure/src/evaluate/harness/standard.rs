@@ -114,11 +114,17 @@ mod tests {
         let message = open("hellaswg").unwrap_err().to_string();
         assert!(message.contains("nearest are hellaswag"), "{message}");
         let message = open("nothing_like_any").unwrap_err().to_string();
-        assert!(message.contains("arc_easy, arc_challenge") && message.contains(".yaml"), "{message}");
+        assert!(
+            message.contains("arc_easy, arc_challenge") && message.contains(".yaml"),
+            "{message}"
+        );
     }
 
     #[test]
     fn distances() {
-        assert_eq!((distance("", "abc"), distance("kitten", "sitting"), distance("a", "a")), (3, 3, 0));
+        assert_eq!(
+            (distance("", "abc"), distance("kitten", "sitting"), distance("a", "a")),
+            (3, 3, 0)
+        );
     }
 }

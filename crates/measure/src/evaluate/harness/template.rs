@@ -201,7 +201,10 @@ mod tests {
             ("a\n{{absent}}", "line 2"),
             ("{{question", "line 1"),
             ("{{choices.label.index('Z')}}", "is not in"),
-            ("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", "steps"),
+            (
+                "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+                "steps",
+            ),
         ] {
             let error = templates.render(template, &fields()).unwrap_err();
             assert!(error.contains(want), "{error:?} lacks {want:?}");

@@ -34,9 +34,7 @@ fn close(a: f64, b: f64) {
 }
 
 fn rows() -> Vec<Value> {
-    let row = |i: usize| {
-        json!({"q": format!("What {i}?"), "a": ["yes", "no no", "x"], "gold": i % 3, "name": "no no"})
-    };
+    let row = |i: usize| json!({"q": format!("What {i}?"), "a": ["yes", "no no", "x"], "gold": i % 3, "name": "no no"});
     (0..5).map(row).collect()
 }
 
@@ -80,7 +78,10 @@ fn choices_are_scored_as_by_hand() {
     assert_eq!((result.version, result.original, result.samples.len()), (1.5, 5, 5));
     assert_eq!(result.metric("acc").unwrap().filter, "none");
     let record = &result.samples[1].record;
-    assert_eq!(record["arguments"]["gen_args_1"], json!({"arg_0": "What 1? A:", "arg_1": " no no"}));
+    assert_eq!(
+        record["arguments"]["gen_args_1"],
+        json!({"arg_0": "What 1? A:", "arg_1": " no no"})
+    );
     assert_eq!((&record["doc_id"], &record["target"]), (&json!(1), &json!(1)));
 }
 
@@ -163,9 +164,7 @@ fn examples_come_before_the_document_and_are_not_the_document() {
 
 #[test]
 fn contexts_may_hold_the_choices() {
-    let row = |answer: &str| {
-        json!({"sentence": "Ann met Bea as _ left .", "option1": "Ann", "option2": "Bea", "answer": answer})
-    };
+    let row = |answer: &str| json!({"sentence": "Ann met Bea as _ left .", "option1": "Ann", "option2": "Bea", "answer": answer});
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.jsonl");
     fs::write(&path, format!("{}\n{}\n", row("1"), row("2"))).unwrap();
@@ -204,6 +203,7 @@ fn what_does_not_fit_is_refused_by_place() {
         let message = open(&folder(&task, &rows), &HarnessOptions::default()).unwrap_err().to_string();
         assert!(message.contains(want), "{message:?} lacks {want:?}");
     }
-    let message = HarnessTask::open("arc_easy", &HarnessOptions::default()).unwrap_err().to_string();
+    let message =
+        HarnessTask::open("arc_easy", &HarnessOptions::default()).unwrap_err().to_string();
     assert!(message.contains("--data arc_easy:test=FILE"), "{message}");
 }

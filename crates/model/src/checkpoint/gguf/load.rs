@@ -4,13 +4,17 @@ use super::{Gguf, Numbers};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
 use crate::checkpoint::source::Source;
+use crate::checkpoint::verify::RowSource;
+use crate::config::TransformerConfig;
 use crate::families::Family;
 use crate::transformer::{TensorSource, Transformer};
+use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 /// Whether a path is a file of this format, by its first bytes.
@@ -29,8 +33,8 @@ pub(in crate::checkpoint) fn load(path: &Path) -> Result<LoadedModel, Checkpoint
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
-    let mut reader = Reader { gguf: &gguf, family: config.family, used: Used::new() };
-    let config = config.with_ends(|name| reader.has(&reader.stored(name)));
+    let mut reader = Reader::new(&gguf, config.family);
+    let config = reader.whole(config);
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
     let notes = notes(&gguf, &used);
@@ -40,7 +44,7 @@ pub(in crate::checkpoint) fn load(path: &Path) -> Result<LoadedModel, Checkpoint
 }
 
 /// What a directory with the same model would hold besides weights.
-fn source(gguf: &Gguf) -> Source {
+pub(super) fn source(gguf: &Gguf) -> Source {
     let contents = gguf.contents();
     let mut companions = Vec::new();
     if let Ok(files) = &contents.tokenizer {
@@ -94,13 +98,22 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
 }
 
 /// Gives the decoder its parts.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     gguf: &'a Gguf,
     family: &'static Family,
     used: Used,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(gguf: &'a Gguf, family: &'static Family) -> Self {
+        Self { gguf, family, used: Used::new() }
+    }
+
+    /// What the file describes, with the ends that its tensors make.
+    pub(super) fn whole(&self, config: TransformerConfig) -> TransformerConfig {
+        config.with_ends(|name| self.has(&self.stored(name)))
+    }
+
     fn has(&self, name: &str) -> bool {
         self.gguf.contents().tensors.contains_key(name)
     }
@@ -119,5 +132,20 @@ impl TensorSource for Reader<'_> {
         let dtype = self.gguf.contents().tensors[&name].dtype.name;
         self.used.insert(name, (dtype, shape.to_vec(), digest));
         Ok(values)
+    }
+}
+
+impl RowSource for Reader<'_> {
+    fn rows(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        self.gguf.read_rows(&self.stored(name), shape, rows)
+    }
+
+    fn is_structured(&self, _site: &SiteId) -> bool {
+        false
     }
 }
