@@ -14,4 +14,5 @@ mod interruption;
 mod rotor;
 mod small_verbs;
 mod study;
+mod tasks;
 mod workshop;

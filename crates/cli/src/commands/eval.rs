@@ -12,8 +12,8 @@ use linwright::compress::Monitor;
 use linwright::measure::data::{QuestionSet, sha256_hex};
 use linwright::measure::evaluate::{
     Bos, Comparison, Completion, DataFile, FileJournal, HarnessOptions, HarnessTask, Hooks, Join,
-    Journal, Metric, MultipleChoice, RunOptions, Subject, Task, TaskOptions, TaskResult, compare,
-    evaluate, open_task,
+    Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS, RunOptions, Subject, Task,
+    TaskOptions, TaskResult, TextPerplexity, compare, evaluate, open_task,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
@@ -204,7 +204,10 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
         bootstrap: Some(args.bootstrap_iters),
     };
     for name in &args.tasks {
-        tasks.push(Box::new(HarnessTask::open(name, &options)?));
+        tasks.push(match PROTOCOLS.iter().find(|named| named.name == name) {
+            Some(named) => Box::new(text_task(named, args)?),
+            None => Box::new(HarnessTask::open(name, &options)?),
+        });
     }
     let mut names: Vec<String> = tasks.iter().map(|task| task.id()).collect();
     if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
@@ -219,6 +222,15 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
             .hint("give --tasks NAME,..., --text FILE or --questions FILE"));
     }
     Ok(tasks)
+}
+
+/// The task of a named protocol.
+fn text_task(named: &NamedProtocol, args: &EvalArgs) -> Result<TextPerplexity, Failure> {
+    let name = named.name;
+    let data = args.data.iter().find(|data| data.task == name).ok_or_else(|| {
+        Failure::usage(format!("{name} has no text")).hint(format!("give --data {name}=FILE"))
+    })?;
+    Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
 }
 
 /// Where the replies of an evaluation are kept until its result is written.

@@ -36,7 +36,7 @@ pub use language_model::{LanguageModel, ModelFailure, Sequence, Written};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
-pub use perplexity::{Join, Protocol, TextPerplexity};
+pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Generation, Item, Reply, Request};
 pub use result::{Counts, GroupResult, Metric, Sample, TaskResult};
 pub use runner::{Hooks, Progress, RunOptions, evaluate};
