@@ -187,6 +187,9 @@ impl From<EvaluationError> for Failure {
         let message = error.to_string();
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
+            EvaluationError::Journal { path, source } => {
+                Self::io(&path.display().to_string(), &source)
+            }
             EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
@@ -199,7 +202,6 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Continuation { .. }
             | EvaluationError::TaskFile { .. }
             | EvaluationError::Document { .. }
-            | EvaluationError::Journal { .. }
             | EvaluationError::NoRoom { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }

@@ -11,15 +11,17 @@ use clap::builder::RangedU64ValueParser;
 use linwright::compress::Monitor;
 use linwright::measure::data::{QuestionSet, sha256_hex};
 use linwright::measure::evaluate::{
-    Bos, Comparison, Completion, DataFile, FileJournal, HarnessOptions, HarnessTask, Hooks, Join,
-    Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS, RunOptions, Subject, Task,
-    TaskOptions, TaskResult, TextPerplexity, compare, evaluate, open_task,
+    Bos, Comparison, Completion, DataFile, EvaluationError, FileJournal, HarnessOptions,
+    HarnessTask, Hooks, Join, Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS,
+    RunOptions, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
+    open_task,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Measure perplexity on text and accuracy on questions.
@@ -124,6 +126,10 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     }
     for path in [&args.output, &args.log_samples].into_iter().flatten() {
         check_target(path, true)?;
+    }
+    if let Some(path) = args.output.as_deref().filter(|path| path.is_dir()) {
+        return Err(Failure::usage(format!("--output {} is a directory", path.display()))
+            .hint("name a file; --log-samples takes a directory"));
     }
     let tasks = open_tasks(args)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
@@ -245,6 +251,7 @@ fn journal(
     args: &EvalArgs,
     loaded: &LoadedModel,
     task: &dyn Task,
+    console: &Console,
 ) -> Result<Option<FileJournal>, Failure> {
     let Some(output) = &args.output else { return Ok(None) };
     let folder = journals(output);
@@ -265,7 +272,22 @@ fn journal(
         "max_length": args.max_length,
     });
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
-    Ok(Some(FileJournal::open(&folder.join(name), &fingerprint)?))
+    let path = folder.join(name);
+    match FileJournal::open(&path, &fingerprint) {
+        Ok(journal) => Ok(Some(journal)),
+        // The figures are worth more than the journal.
+        Err(EvaluationError::Journal { source, .. }) if source.kind() != ErrorKind::InvalidData => {
+            console.note(&format!(
+                "note: {}: {source}; if this evaluation is stopped, it begins anew",
+                path.display()
+            ));
+            // Whatever of it is there, it is no journal.
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_dir(&folder);
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn measure(
@@ -283,7 +305,7 @@ fn measure(
     let options = RunOptions { max_batch_tokens: args.batch_size };
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = journal(args, loaded, task.as_ref())?;
+        let mut journal = journal(args, loaded, task.as_ref(), console)?;
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::asked,

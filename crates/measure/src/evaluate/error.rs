@@ -10,11 +10,11 @@ pub enum EvaluationError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// No task of this name.
-    #[error("no task is called {found:?}; the tasks are {known}")]
+    #[error("no task is called {found:?}; {known}")]
     UnknownTask {
         /// The name asked for.
         found: String,
-        /// All names.
+        /// The names there are, or those that are near.
         known: String,
     },
     /// A task file that cannot be used.
@@ -38,12 +38,12 @@ pub enum EvaluationError {
         reason: String,
     },
     /// What was kept of an interrupted evaluation cannot be used or written.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {source}", path.display())]
     Journal {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong.
-        reason: String,
+        /// What the system says.
+        source: std::io::Error,
     },
     /// What was kept is of another evaluation.
     #[error("{} is of another evaluation: {difference}; remove it, or name another", path.display())]

@@ -43,8 +43,7 @@ impl FileJournal {
     /// [`EvaluationError::OtherRun`] if the file is about something else; [`EvaluationError::Journal`]
     /// if it cannot be read or written.
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
-        let wrong = |reason: String| EvaluationError::Journal { path: path.to_owned(), reason };
-        let failed = |error: std::io::Error| wrong(error.to_string());
+        let failed = |source| EvaluationError::Journal { path: path.to_owned(), source };
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -67,8 +66,10 @@ impl FileJournal {
             }
         };
         for (index, line) in lines.enumerate() {
-            let entry: Entry = serde_json::from_str(line)
-                .map_err(|error| wrong(format!("line {}: {error}; remove the file", index + 2)))?;
+            let entry: Entry = serde_json::from_str(line).map_err(|error| {
+                let reason = format!("line {}: {error}; remove the file", index + 2);
+                failed(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
+            })?;
             known.insert(entry.item, entry.replies);
         }
         let mut options = OpenOptions::new();
@@ -112,12 +113,12 @@ impl Journal for FileJournal {
     }
 
     fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError> {
-        let wrong = |reason: String| EvaluationError::Journal { path: self.path.clone(), reason };
+        let failed = |source| EvaluationError::Journal { path: self.path.clone(), source };
         let entry = Entry { item, replies: replies.to_vec() };
-        let mut line = serde_json::to_string(&entry).map_err(|error| wrong(error.to_string()))?;
+        let mut line = serde_json::to_string(&entry).map_err(|error| failed(error.into()))?;
         line.push('\n');
         // One call, so that another reader sees whole lines.
-        self.file.write_all(line.as_bytes()).map_err(|error| wrong(error.to_string()))
+        self.file.write_all(line.as_bytes()).map_err(failed)
     }
 }
 

@@ -76,7 +76,11 @@ pub fn open_task(
     let entry = TASKS.iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
-        known: TASKS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+        known: format!("the tasks are {}", names().join(", ")),
     })?;
     (entry.open)(data, options)
+}
+
+fn names() -> Vec<&'static str> {
+    TASKS.iter().map(|entry| entry.name).collect()
 }

@@ -76,7 +76,7 @@ fn nearest(name: &str) -> String {
         names.iter().filter(|(far, _)| *far <= CLOSE).map(|(_, name)| *name).take(3).collect();
     if close.is_empty() {
         let all: Vec<&str> = STANDARD_TASKS.iter().map(|task| task.name).collect();
-        return format!("{}, or the path of a .yaml file", all.join(", "));
+        return format!("the tasks are {}; or give the path of a .yaml file", all.join(", "));
     }
     format!("nearest are {}; see `linwright ls tasks`", close.join(", "))
 }
