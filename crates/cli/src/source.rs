@@ -1,9 +1,11 @@
 //! Where models and texts come from: a path, or `pocket` for what is built in.
 
+use crate::args::one_of;
 use crate::console::Console;
 use crate::failure::Failure;
+use clap::Args;
 use linwright::compress::Monitor;
-use linwright::model::checkpoint::{LoadedModel, load};
+use linwright::model::checkpoint::{LoadedModel, Precision, load_as};
 use linwright::pocket;
 use std::path::{Path, PathBuf};
 
@@ -18,13 +20,31 @@ pub(crate) fn model_dir(model: &str) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(model))
 }
 
-/// Loads a model, telling of it.
+/// In which type weights are held in memory.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    /// How weights are held in memory; `auto` as they are stored. Fewer bits than stored are rounded
+    /// to; computation is in f32 whatever it is.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Precision::ALL, Precision::name))]
+    pub(crate) dtype: Precision,
+}
+
+/// Loads a model in `f32`, telling of it.
 pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<LoadedModel, Failure> {
+    open_model_as(model, Precision::F32, console)
+}
+
+/// As [`open_model`], with weights held in another type.
+pub(crate) fn open_model_as(
+    model: &str,
+    precision: Precision,
+    console: &mut Console,
+) -> Result<LoadedModel, Failure> {
     console.stage(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
         console.note("note: pocket is the built-in model; for the directory here give ./pocket");
     }
-    let loaded = load(&model_dir(model)?)?;
+    let loaded = load_as(&model_dir(model)?, precision)?;
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "inspect",
     "compress",
     "eval",
@@ -15,6 +15,7 @@ const VERBS: [&str; 10] = [
     "train-lm",
     "ls",
     "bench operators",
+    "bench model",
     "rotor convergence",
 ];
 

@@ -7,6 +7,7 @@ mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
 mod checkpoint_pickles;
+mod held_in_half;
 mod reference;
 mod tiny;
 mod tokenizers;

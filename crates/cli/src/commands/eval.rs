@@ -5,7 +5,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::provenance;
-use crate::source::{data_file, open_model};
+use crate::source::{PrecisionArgs, data_file, open_model_as};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::compress::Monitor;
@@ -47,6 +47,8 @@ pub(crate) struct EvalArgs {
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
+    #[command(flatten)]
+    precision: PrecisionArgs,
     /// Measure this model too, as the dense baseline.
     #[arg(long)]
     baseline: Option<String>,
@@ -74,14 +76,14 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         check_target(path, true)?;
     }
     let tasks = open_tasks(args)?;
-    let loaded = open_model(&args.model, &mut console)?;
+    let loaded = open_model_as(&args.model, args.precision.dtype, &mut console)?;
     let began = console.seconds();
     let results = measure(&loaded, &args.model, &tasks, &mut console)?;
     let seconds = console.seconds() - began;
     let baseline = match &args.baseline {
         None => None,
         Some(model) => {
-            let dense = open_model(model, &mut console)?;
+            let dense = open_model_as(model, args.precision.dtype, &mut console)?;
             Some(measure(&dense, model, &tasks, &mut console)?)
         }
     };

@@ -5,7 +5,8 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
 use crate::checkpoint::source::Source;
 use crate::families::Family;
-use crate::transformer::{TensorSource, Transformer};
+use crate::checkpoint::precision::Precision;
+use crate::transformer::{Held, TensorSource, Transformer};
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -20,16 +21,20 @@ pub(in crate::checkpoint) fn is_gguf(path: &Path) -> bool {
     read.is_ok() && magic == super::header::MAGIC
 }
 
-/// Loads the model of a file. Memory: the weights in `f32`, and little else.
+/// Loads the model of a file. Memory: the weights as they are held, and one tensor in `f32`.
 ///
 /// # Errors
 /// [`CheckpointError`] saying what is wrong with the file.
-pub(in crate::checkpoint) fn load(path: &Path) -> Result<LoadedModel, CheckpointError> {
+pub(in crate::checkpoint) fn load(
+    path: &Path,
+    precision: Precision,
+) -> Result<LoadedModel, CheckpointError> {
     let gguf = Gguf::open(path)?;
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
-    let mut reader = Reader { gguf: &gguf, family: config.family, used: Used::new() };
+    let (family, used) = (config.family, Used::new());
+    let mut reader = Reader { gguf: &gguf, family, precision, used };
     let config = config.with_ends(|name| reader.has(&reader.stored(name)));
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
@@ -97,6 +102,7 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
 struct Reader<'a> {
     gguf: &'a Gguf,
     family: &'static Family,
+    precision: Precision,
     used: Used,
 }
 
@@ -119,5 +125,31 @@ impl TensorSource for Reader<'_> {
         let dtype = self.gguf.contents().tensors[&name].dtype.name;
         self.used.insert(name, (dtype, shape.to_vec(), digest));
         Ok(values)
+    }
+
+    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
+        let stored = self.stored(name);
+        let plain = self.gguf.contents().tensors.get(&stored).and_then(|tensor| {
+            match tensor.dtype.numbers {
+                Some(Numbers::Plain(dtype)) => Some(dtype),
+                _ => None,
+            }
+        });
+        let values = self.tensor(name, shape)?;
+        let Some(of) = self.precision.half(shape, plain) else {
+            return Ok(Held::Full(values));
+        };
+        let mut bits = vec![0; values.len()];
+        of.narrow(&values, &mut bits);
+        match bits.iter().position(|&bits| of.has_non_finite(&[bits])) {
+            None => Ok(Held::Half(of, bits)),
+            Some(index) => Err(CheckpointError::TooLarge {
+                path: self.gguf.path().into(),
+                name: stored,
+                index,
+                value: values[index],
+                dtype: of.name(),
+            }),
+        }
     }
 }

@@ -23,7 +23,8 @@ mod x86;
 pub use form::{ColumnBlocks, Direction, Order};
 
 use crate::parallel;
-use crate::{MatMut, MatRef, Scalar};
+use crate::{Halves, MatMut, MatRef, Scalar, Scratch};
+use blocks::Right;
 use std::any::TypeId;
 
 /// Fewest rows of the result computed as one piece: two cores share a batch of 512.
@@ -40,6 +41,8 @@ const FEW_ROWS: usize = 64;
 const PIECE_MULTIPLE: usize = 16;
 /// Below this many multiply-adds a product stays on the calling thread.
 const SERIAL_LIMIT: usize = 1 << 20;
+/// Numbers of a weight in 16 bits that are widened at one time, on machines without tiles.
+const WIDENED: usize = 1 << 20;
 
 /// Whether the result is overwritten or added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,96 @@ impl<'a, T> From<MatRef<'a, T>> for Arg<'a, T> {
     }
 }
 
+/// The weight of a linear layer, (out, inp).
+#[derive(Clone, Copy, Debug)]
+pub enum Weight<'a, T> {
+    /// In the type of the computation.
+    Full(MatRef<'a, T>),
+    /// In 16 bits, widened as it is read.
+    Half(&'a Halves),
+}
+
+impl<T: Scalar> Weight<'_, T> {
+    /// Features out.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Full(w) => w.rows(),
+            Self::Half(w) => w.rows(),
+        }
+    }
+
+    /// Features in.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        match self {
+            Self::Full(w) => w.cols(),
+            Self::Half(w) => w.cols(),
+        }
+    }
+}
+
+/// `y = x Wᵀ` for several weights and the same rows, as of queries, keys and values: the rows are
+/// packed once, and threads wait for each other once. `x`: (rows, inp), each weight (out, inp), its
+/// `y`: (rows, out). Each result has the bits that it has alone; those of a weight in 16 bits may
+/// differ from those of the same numbers in `f32` where there are 5 to 47 rows.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>)]) {
+    let (rows, inp) = (x.rows(), x.cols());
+    let mut all = 0;
+    for (w, y) in &*into {
+        let found = (w.cols(), y.rows(), y.cols());
+        assert_eq!(found, (inp, rows, w.rows()), "{rows} rows of {inp} times a weight");
+        if let Weight::Full(w) = w {
+            Arg::Plain(*w).check();
+        }
+        all += rows * inp * w.rows();
+    }
+    Arg::Plain(x).check();
+    if all == 0 {
+        return into.iter_mut().for_each(|(_, y)| fill_zero(y));
+    }
+    let alone = all <= SERIAL_LIMIT;
+    if rows <= few_rows::MOST {
+        return few_rows::products(1.0, x, (into, Write::Set), alone);
+    }
+    let tile = tile::Tile::of_this_machine();
+    let mut tiled: Vec<(Right<'_>, MatMut<'_, f32>)> = Vec::with_capacity(into.len());
+    for (w, y) in into {
+        match (*w, tile) {
+            (Weight::Full(w), Some(tile)) if blocks::pays(tile, rows, inp, w.rows()) => {
+                tiled.push((Right::of(Arg::Transposed(w)), y.reborrow()));
+            }
+            (Weight::Half(w), Some(_)) => tiled.push((Right::Half(w), y.reborrow())),
+            (Weight::Full(w), _) => linear(x, w, y.reborrow(), Write::Set),
+            (Weight::Half(w), None) => widened(x, w, y.reborrow()),
+        }
+    }
+    if let Some(tile) = tile {
+        blocks::products(tile, 1.0, x.into(), (&mut tiled, Write::Set), alone);
+    }
+}
+
+/// A product with a weight that is widened piece by piece.
+fn widened(x: MatRef<'_, f32>, w: &Halves, mut y: MatMut<'_, f32>) {
+    let high = (WIDENED / w.cols().max(1)).max(1);
+    for first in (0..w.rows()).step_by(high) {
+        let count = high.min(w.rows() - first);
+        let mut wide = Scratch::<f32>::new(count * w.cols());
+        let bits = &w.bits()[first * w.cols()..(first + count) * w.cols()];
+        w.half_type().widen(bits, &mut wide);
+        let wide = MatRef::new(&wide, count, w.cols());
+        linear(x, wide, y.reborrow().columns(first, count), Write::Set);
+    }
+}
+
+fn fill_zero(y: &mut MatMut<'_, f32>) {
+    (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+}
+
 /// `y = x Wᵀ`: the forward product of a linear layer. `x`: (rows, inp), `w`: (out, inp),
 /// `y`: (rows, out).
 #[track_caller]
@@ -172,7 +265,8 @@ fn in_tiles<T: Scalar>(
     if let (Arg::Plain(x), Arg::Transposed(w), true) =
         (a.of_scalar(), b.of_scalar(), c.rows() <= few_rows::MOST)
     {
-        few_rows::product(bytemuck::cast(alpha), (x, w), (c.of_scalar(), write), alone);
+        let mut into = [(Weight::Full(w), c.of_scalar())];
+        few_rows::products(bytemuck::cast(alpha), x, (&mut into, write), alone);
         return true;
     }
     let of_this_machine = tile::Tile::of_this_machine();
@@ -180,8 +274,8 @@ fn in_tiles<T: Scalar>(
     let Some(tile) = of_this_machine.filter(pays) else {
         return false;
     };
-    let factors = (a.of_scalar(), b.of_scalar());
-    blocks::product(tile, bytemuck::cast(alpha), factors, (c.of_scalar(), write), alone);
+    let mut into = [(Right::of(b.of_scalar()), c.of_scalar())];
+    blocks::products(tile, bytemuck::cast(alpha), a.of_scalar(), (&mut into, write), alone);
     true
 }
 
