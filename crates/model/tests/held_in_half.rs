@@ -3,9 +3,7 @@
 use crate::checkpoint_common::{logits, save_small, small_model};
 use crate::reference::Set;
 use linwright_model::checkpoint::gguf::save_gguf;
-use linwright_model::checkpoint::{
-    Form, Precision, SaveOptions, TensorFile, load, load_as, save,
-};
+use linwright_model::checkpoint::{Form, Precision, SaveOptions, TensorFile, load, load_as, save};
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{Dense, Op, Sites};
@@ -124,14 +122,20 @@ fn a_model_in_16_bits_is_edited_and_saved_as_any() {
 #[test]
 fn gguf_files_are_held_as_they_are_stored_too() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name);
-    save_half(&at("model"), DType::Bf16);
-    let held = load_as(&at("model"), Precision::Auto).unwrap();
-    let file = save_gguf(&held.decoder, &held.source, None, false, &at("gguf")).unwrap();
-    let (wide, again) = (load(&file).unwrap(), load_as(&file, Precision::Auto).unwrap());
-    assert_eq!((is_half(&wide.decoder), is_half(&again.decoder)), (None, Some(HalfType::Bf16)));
-    close(&logits(&again.decoder, &TOKENS), &logits(&wide.decoder, &TOKENS), "from GGUF");
-    close(&logits(&again.decoder, &TOKENS), &logits(&held.decoder, &TOKENS), "to GGUF and back");
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/gguf/models/llama.gguf");
+    let blocks = load(&golden).unwrap();
+    let written = dir.path().join("written");
+    let file =
+        save_gguf(&blocks.decoder, &blocks.source, Some(DType::Bf16), false, &written).unwrap();
+    let (wide, held) = (load(&file).unwrap(), load_as(&file, Precision::Auto).unwrap());
+    assert_eq!((is_half(&wide.decoder), is_half(&held.decoder)), (None, Some(HalfType::Bf16)));
+    let tokens = [1, 5, 2, 2, 7, 3];
+    close(&logits(&held.decoder, &tokens), &logits(&wide.decoder, &tokens), "from GGUF");
+    let again = dir.path().join("again");
+    let copy = save_gguf(&held.decoder, &held.source, None, false, &again).unwrap();
+    let copy = load(&copy).unwrap().decoder;
+    assert_eq!(logits(&copy, &tokens), logits(&wide.decoder, &tokens), "to GGUF and back");
 }
 
 #[test]

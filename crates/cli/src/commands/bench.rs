@@ -11,8 +11,9 @@ use clap::{Args, Subcommand};
 use linwright::compress::Monitor;
 use linwright::compress::recipe;
 use linwright::measure::bench::{
-    BenchError, Dtype, Entry, Hooks, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan, Spread,
-    Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
+    BenchError, Dtype, Entry, Hooks, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan,
+    Spread, Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model,
+    to_csv,
 };
 use linwright::measure::report::render;
 use linwright::ops::{OpSpec, Shape};

@@ -104,7 +104,11 @@ fn forward_seconds(
 }
 
 /// Tokens a second after the first, and of all with the prompt.
-fn decode_speeds(model: &Transformer, prompt: &[u32], count: usize) -> Result<[f64; 2], ModelError> {
+fn decode_speeds(
+    model: &Transformer,
+    prompt: &[u32],
+    count: usize,
+) -> Result<[f64; 2], ModelError> {
     let began = Instant::now();
     let mut first = None;
     let limits = Limits { new_tokens: count, end_tokens: Vec::new() };

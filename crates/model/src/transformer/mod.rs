@@ -142,7 +142,8 @@ mod tests {
         let original = Transformer::random(config, RngKey::new(1));
         let mut copy = original.clone();
         let _ = copy.slots_mut();
-        let place = |model: &Transformer| model.weights.embedding.trained().unwrap().data().as_ptr();
+        let place =
+            |model: &Transformer| model.weights.embedding.trained().unwrap().data().as_ptr();
         assert_eq!(place(&original), place(&copy));
         copy.for_each_param_mut(&mut |_, values| values.fill(0.0));
         let kept = original.weights.embedding.trained().unwrap();

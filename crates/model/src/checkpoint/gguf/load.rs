@@ -3,9 +3,9 @@
 use super::{Gguf, Numbers};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
+use crate::checkpoint::precision::Precision;
 use crate::checkpoint::source::Source;
 use crate::families::Family;
-use crate::checkpoint::precision::Precision;
 use crate::transformer::{Held, TensorSource, Transformer};
 use linwright_tensor::dtype::DType;
 use serde_json::Value;

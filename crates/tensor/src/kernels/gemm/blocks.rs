@@ -21,11 +21,10 @@ use std::ops::Range;
 
 /// Numbers of a line in one round: a panel of 14 then fills most of 32 KB.
 const DEPTH: usize = 512;
-/// Columns of a piece of work, of which a round has 256 KB.
-const COLS: usize = 128;
-/// Fewest pieces that are cut so; otherwise they are half as wide.
-const FEWEST_PIECES: usize = 8;
-/// Most rows of a piece, whose result, 256 KB too, stays in the second-level cache between rounds.
+/// Columns of a piece of work, of which a round has 512 KB; and fewer where that makes less pieces
+/// than these, which many threads share.
+const COLS: [(usize, usize); 3] = [(256, 16), (128, 8), (64, 0)];
+/// Most rows of a piece, whose result, 512 KB too, stays in the second-level cache between rounds.
 const ROWS: usize = 512;
 /// Numbers of the left factor that are packed at one time, by all threads and by one alone.
 const PACKED: usize = 1 << 23;
@@ -230,8 +229,12 @@ type Piece = (usize, Range<usize>, Range<usize>);
 
 /// A function of the shapes alone.
 fn pieces(tile: Tile, rows: usize, targets: &[Target<'_>]) -> Vec<Piece> {
-    let count: usize = targets.iter().map(|target| target.cols.div_ceil(COLS)).sum();
-    let wide = if count < FEWEST_PIECES { COLS / 2 } else { COLS };
+    let count = |wide| {
+        let columns: usize = targets.iter().map(|target| target.cols.div_ceil(wide)).sum();
+        columns * rows.div_ceil(ROWS)
+    };
+    let enough = |(wide, fewest): &(usize, usize)| count(*wide) >= *fewest;
+    let wide = COLS.into_iter().find(enough).map_or(FEWEST, |(wide, _)| wide);
     let of_target = |(index, target): (usize, &Target<'_>)| {
         let cols = target.cols;
         parts(0..rows, ROWS, tile.rows).flat_map(move |rows| {

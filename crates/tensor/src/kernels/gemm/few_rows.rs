@@ -14,6 +14,8 @@ pub(super) const MOST: usize = 4;
 const SIDE_BY_SIDE: usize = 4;
 /// Numbers of the weight that one piece of work reads.
 const PIECE: usize = 1 << 16;
+/// So many numbers of weights are read by the calling thread alone.
+pub(super) const SERIAL_LIMIT: usize = 1 << 17;
 
 /// `c = alpha x wᵀ` or `c += alpha x wᵀ` for each weight w (out, inp), of the same `x` (rows, inp);
 /// on the calling thread if `alone`.
@@ -87,9 +89,12 @@ vectorised! {
         let (x_groups, x_end) = x.as_chunks::<LANES>();
         let groups = w.map(|row| &row.as_chunks::<LANES>().0[..x_groups.len()]);
         let mut lanes = [[0.0f32; LANES]; SIDE_BY_SIDE];
+        let next = SIDE_BY_SIDE * x.len();
         for at in 0..x_groups.len() {
             let x = x_groups[at];
             for k in 0..SIDE_BY_SIDE {
+                // Of rows that are short the processor finds out too late that they are read in turn.
+                fetch(w[k].as_ptr().wrapping_add(next + at * LANES));
                 let w = groups[k][at].map(H::number);
                 for lane in 0..LANES {
                     lanes[k][lane] = multiply_add::<FUSED>(x[lane], w[lane], lanes[k][lane]);
@@ -114,6 +119,20 @@ vectorised! {
         }
         sums
     }
+}
+
+/// Asks for memory that will be read soon.
+#[inline(always)]
+#[allow(unsafe_code, reason = "an address that is only fetched need not exist")]
+fn fetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: fetching reads nothing, so that any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 #[cfg(test)]
@@ -162,10 +181,8 @@ mod tests {
         for half in HalfType::ALL.map(|of| Halves::rounded(of, &w)) {
             let wide = half.to_mat();
             let (mut a, mut b) = (Mat::zeros(3, 90), Mat::zeros(3, 90));
-            let mut both = [
-                (Weight::Half(&half), a.view_mut()),
-                (Weight::Full(wide.view()), b.view_mut()),
-            ];
+            let mut both =
+                [(Weight::Half(&half), a.view_mut()), (Weight::Full(wide.view()), b.view_mut())];
             products(1.0, x.view(), (&mut both, Write::Set), false);
             assert_eq!(a, b);
         }

@@ -175,10 +175,11 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>
     if all == 0 {
         return into.iter_mut().for_each(|(_, y)| fill_zero(y));
     }
-    let alone = all <= SERIAL_LIMIT;
     if rows <= few_rows::MOST {
+        let alone = all / rows <= few_rows::SERIAL_LIMIT;
         return few_rows::products(1.0, x, (into, Write::Set), alone);
     }
+    let alone = all <= SERIAL_LIMIT;
     let tile = tile::Tile::of_this_machine();
     let mut tiled: Vec<(Right<'_>, MatMut<'_, f32>)> = Vec::with_capacity(into.len());
     for (w, y) in into {
@@ -186,9 +187,11 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>
             (Weight::Full(w), Some(tile)) if blocks::pays(tile, rows, inp, w.rows()) => {
                 tiled.push((Right::of(Arg::Transposed(w)), y.reborrow()));
             }
-            (Weight::Half(w), Some(_)) => tiled.push((Right::Half(w), y.reborrow())),
+            (Weight::Half(w), Some(_)) if w.rows() > 0 => {
+                tiled.push((Right::Half(w), y.reborrow()))
+            }
             (Weight::Full(w), _) => linear(x, w, y.reborrow(), Write::Set),
-            (Weight::Half(w), None) => widened(x, w, y.reborrow()),
+            (Weight::Half(w), _) => widened(x, w, y.reborrow()),
         }
     }
     if let Some(tile) = tile {
@@ -237,20 +240,20 @@ pub fn product<T: Scalar>(
     if m * n == 0 {
         return;
     }
-    let alone = m * n * k <= SERIAL_LIMIT;
-    if in_tiles(alpha, a, b, c.reborrow(), write, alone) {
+    if in_tiles(alpha, a, b, c.reborrow(), write, false) {
         return;
     }
     if !in_library::<T>() {
         return by_definition(alpha, a, b, c, write);
     }
-    if alone {
+    if m * n * k <= SERIAL_LIMIT {
         return piece_of_product(alpha, a, b, c, write);
     }
     product_in_pieces(alpha, a, b, c, write);
 }
 
-/// Computes a product of `f32` of few rows, or that is faster in tiles; says no to others.
+/// Computes a product of `f32` of few rows, or that is faster in tiles, on the calling thread if
+/// `alone` or where others would cost more; says no to other products.
 fn in_tiles<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
@@ -265,6 +268,7 @@ fn in_tiles<T: Scalar>(
     if let (Arg::Plain(x), Arg::Transposed(w), true) =
         (a.of_scalar(), b.of_scalar(), c.rows() <= few_rows::MOST)
     {
+        let alone = alone || w.rows() * w.cols() <= few_rows::SERIAL_LIMIT;
         let mut into = [(Weight::Full(w), c.of_scalar())];
         few_rows::products(bytemuck::cast(alpha), x, (&mut into, write), alone);
         return true;
@@ -274,6 +278,7 @@ fn in_tiles<T: Scalar>(
     let Some(tile) = of_this_machine.filter(pays) else {
         return false;
     };
+    let alone = alone || c.rows() * a.cols() * c.cols() <= SERIAL_LIMIT;
     let mut into = [(Right::of(b.of_scalar()), c.of_scalar())];
     blocks::products(tile, bytemuck::cast(alpha), a.of_scalar(), (&mut into, write), alone);
     true
@@ -584,5 +589,64 @@ mod tests {
             let same = whole.view().rows_range(150, 100).columns(700, 256).to_mat();
             assert_eq!(part, same);
         }
+    }
+
+    /// Weights in both types beside each other: each result equals its naive twin, and has the bits
+    /// that it has alone.
+    #[test]
+    fn several_weights_of_the_same_rows_give_what_each_gives_alone() {
+        use crate::HalfType;
+        for (rows, inp) in [(1, 40), (4, 600), (5, 64), (47, 130), (48, 600), (300, 1100), (3, 0)] {
+            let x: Mat<f32> = random(rows, inp, 1);
+            let full: Vec<Mat<f32>> =
+                [70, 3, 200, 0].iter().map(|&out| random(out, inp, out as u64)).collect();
+            let halves: Vec<Halves> = [(HalfType::Bf16, 300), (HalfType::F16, 65)]
+                .map(|(of, out)| Halves::rounded(of, &random(out, inp, out as u64)))
+                .into();
+            let wide: Vec<Mat<f32>> =
+                full.iter().cloned().chain(halves.iter().map(Halves::to_mat)).collect();
+            let weights: Vec<Weight<'_, f32>> = full
+                .iter()
+                .map(|w| Weight::Full(w.view()))
+                .chain(halves.iter().map(Weight::Half))
+                .collect();
+            let results = || -> Vec<Mat<f32>> {
+                wide.iter().map(|w| Mat::from_fn(rows, w.rows(), |_, _| 7.0)).collect()
+            };
+            let (mut together, mut alone) = (results(), results());
+            let mut into: Vec<_> =
+                weights.iter().copied().zip(together.iter_mut().map(Mat::view_mut)).collect();
+            linears(x.view(), &mut into);
+            for (w, y) in weights.iter().zip(&mut alone) {
+                linears(x.view(), &mut [(*w, y.view_mut())]);
+            }
+            assert_eq!(together, alone, "{rows} rows of {inp}");
+            for (w, y) in wide.iter().zip(&together) {
+                let expected = naive(&x, &w.transpose());
+                for (y, e) in y.data().iter().zip(expected.data()) {
+                    assert!((f64::from(*y) - e).abs() < 2e-4, "{rows} rows of {inp}: {y}, not {e}");
+                }
+            }
+        }
+    }
+
+    /// The way of machines without tiles.
+    #[test]
+    fn weights_widened_in_pieces_equal_those_widened_whole() {
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(7, 2000, 1), random(700, 2000, 2));
+        let half = Halves::rounded(crate::HalfType::Bf16, &w);
+        let mut y = Mat::zeros(7, 700);
+        widened(x.view(), &half, y.view_mut());
+        let expected = naive(&x, &half.to_mat().transpose());
+        for (y, e) in y.data().iter().zip(expected.data()) {
+            assert!((f64::from(*y) - e).abs() < 2e-3, "{y}, not {e}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "2 rows of 5 times a weight")]
+    fn a_weight_of_another_width_is_refused() {
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(2, 5, 1), random(3, 4, 2));
+        linears(x.view(), &mut [(Weight::Full(w.view()), Mat::zeros(2, 3).view_mut())]);
     }
 }
