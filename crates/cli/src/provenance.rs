@@ -25,7 +25,10 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
         model_sha256: loaded.hash.clone(),
         seeds: Vec::new(),
         device: format!("cpu ({})", instruction_set()),
-        dtype: "f32".into(),
+        dtype: match loaded.decoder.held_in_half() {
+            None => "f32".into(),
+            Some((_, half)) => format!("f32, weights held in {}", half.name()),
+        },
         threads: linwright::tensor::parallel::threads(),
         date_unix_seconds: SystemTime::now()
             .duration_since(UNIX_EPOCH)

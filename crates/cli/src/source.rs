@@ -1,10 +1,12 @@
 //! Where models and texts come from: a path, `pocket` for what is built in, or a name on the hub.
 
+use crate::args::one_of;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
+use clap::Args;
 use linwright::compress::Monitor;
-use linwright::model::checkpoint::{LoadedModel, load};
+use linwright::model::checkpoint::{LoadedModel, Precision, load_as};
 use linwright::model::hub::{self, Hooks, HubId, Settings};
 use linwright::pocket;
 use std::cell::RefCell;
@@ -64,9 +66,27 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
     Ok(Place { path: found.dir, name })
 }
 
-/// Loads a model, telling of it.
+/// In which type weights are held in memory.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct PrecisionArgs {
+    /// How weights are held in memory; `auto` as they are stored. Fewer bits than stored are rounded
+    /// to; computation is in f32 whatever it is.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Precision::ALL, Precision::name))]
+    pub(crate) dtype: Precision,
+}
+
+/// Loads a model in `f32`, telling of it.
 pub(crate) fn open_model(
     model: &str,
+    console: &mut Console,
+) -> Result<(LoadedModel, Place), Failure> {
+    open_model_as(model, Precision::F32, console)
+}
+
+/// As [`open_model`], with weights held in another type.
+pub(crate) fn open_model_as(
+    model: &str,
+    precision: Precision,
     console: &mut Console,
 ) -> Result<(LoadedModel, Place), Failure> {
     let place = find_model(model, console)?;
@@ -74,7 +94,7 @@ pub(crate) fn open_model(
     if model == POCKET && Path::new(model).exists() {
         console.note("note: pocket is the built-in model; for the directory here give ./pocket");
     }
-    let loaded = load(&place.path)?;
+    let loaded = load_as(&place.path, precision)?;
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
     }

@@ -138,3 +138,26 @@ fn impossible_benches_are_refused() {
     w.fails("bench speed", 2, &["speed"]);
     assert!(!w.path("plots").exists());
 }
+
+#[test]
+fn a_model_is_timed_as_it_is_held() {
+    let w = Workshop::new();
+    let args = "bench model model --tokens 20 --new-tokens 3 --rounds 2 --threads 2 --quiet";
+    let bench = w.ok_json(&format!("{args} --dtype bf16"));
+    assert_eq!(bench["held"], "bf16");
+    assert!(bench["load_seconds"].as_f64().unwrap() > 0.0);
+    assert_eq!(bench["peak_resident_bytes"].is_u64(), cfg!(target_os = "linux"));
+    for rounds in ["forward_rounds", "decode_rounds", "generate_rounds"] {
+        let rounds = bench["timed"][rounds].as_array().unwrap();
+        assert!(rounds.len() == 2 && rounds.iter().all(|v| v.as_f64().unwrap() > 0.0), "{bench}");
+    }
+    let shown = w.ok(args);
+    for said in ["forward", "decode", "tokens/s", "loading", "held in f32", "peak resident set"] {
+        assert!(shown.contains(said), "{said:?} in {shown}");
+    }
+    let loading = w.ok_json("bench model model --rounds 0 --quiet");
+    assert!(loading["timed"].is_null(), "{loading}");
+    w.fails("bench model model --tokens 0", 2, &["--tokens"]);
+    w.fails("bench model model --tokens 5000", 1, &["5000 tokens"]);
+    w.fails("bench model model --dtype f8", 2, &["auto", "bf16"]);
+}

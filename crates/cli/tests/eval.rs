@@ -121,3 +121,16 @@ fn a_missed_gate_has_a_code_of_its_own_and_still_shows_the_figures() {
     w.fails("eval model --questions questions.jsonl --max-ppl 5", 2, &["--max-ppl", "--text"]);
     w.fails("eval model", 2, &["nothing to measure", "--questions"]);
 }
+
+#[test]
+fn weights_are_held_as_asked_and_the_result_says_so() {
+    let w = Workshop::new();
+    let args = "eval model --text text.jsonl --window 128";
+    let [auto, wide, half] =
+        ["auto", "f32", "bf16"].map(|dtype| w.ok_json(&format!("{args} --dtype {dtype}")));
+    assert_eq!(perplexity(&auto), perplexity(&wide), "the model is stored in f32");
+    let off = (perplexity(&half) / perplexity(&wide) - 1.0).abs();
+    assert!(off > 0.0 && off < 0.02, "{off}");
+    assert!(half.to_string().contains("f32, weights held in bf16"), "{half}");
+    assert!(!auto.to_string().contains("held in"), "{auto}");
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 13] = [
+const VERBS: [&str; 14] = [
     "inspect",
     "compress",
     "eval",
@@ -18,6 +18,7 @@ const VERBS: [&str; 13] = [
     "train-lm",
     "ls",
     "bench operators",
+    "bench model",
     "rotor convergence",
 ];
 

@@ -122,6 +122,15 @@ pub enum ModelError {
         /// Input, output, gradient or loss.
         stage: &'static str,
     },
+    /// Gradients of a weight that is held in 16 bits.
+    #[error(
+        "{name} is held in 16 bits, which has no gradients; to train or heal, load the model in f32 \
+         (--dtype f32)"
+    )]
+    HeldInHalf {
+        /// The first such weight, by its name in checkpoints.
+        name: String,
+    },
     /// A batch in which no token is to be predicted.
     #[error("no row of the batch has a target; nothing can be learnt from it")]
     NoTargets,

@@ -10,6 +10,7 @@ mod checkpoint_pickles;
 mod export;
 mod export_gguf;
 mod export_lora;
+mod held_in_half;
 mod hub_cache;
 mod reference;
 mod tiny;

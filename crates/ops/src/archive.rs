@@ -4,6 +4,7 @@
 //! for, integer buffers as `u32`. Names are relative; a model prefixes them with the site.
 
 use crate::{Map, Op, OpError, OpSpec, Shape};
+use linwright_tensor::kernels::gemm::Weight;
 use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -70,6 +71,11 @@ pub fn save<T: Scalar>(op: &Op<T>) -> Result<(Header, Tensors<T>), OpError> {
     let values =
         map.params().into_iter().map(|p| (p.name, Tensor::Values(p.shape, p.values.to_vec())));
     let mut tensors: Tensors<T> = values.collect();
+    if let (Op::Linear(op), Some(Weight::Half(_))) = (op, map.weight()) {
+        let weight = op.to_dense();
+        let shape = vec![weight.rows(), weight.cols()];
+        tensors.insert("weight".into(), Tensor::Values(shape, weight.into_vec()));
+    }
     tensors.extend(map.buffers().into_iter().map(|b| (b.name, Tensor::Indices(b.values.to_vec()))));
     Ok((header, tensors))
 }

@@ -14,6 +14,7 @@
 pub mod archive;
 pub mod conformance;
 mod error;
+mod half_dense;
 mod invertible;
 mod op;
 mod params;
@@ -23,6 +24,7 @@ mod structured;
 mod tape;
 
 pub use error::OpError;
+pub use half_dense::HalfDense;
 pub use invertible::{Invertible, LogDet};
 pub use op::{Backward, LinearOp, Map, Op, Shape, Structured};
 pub use params::{Buffer, BufferMut, Grads, Param, ParamMut, parameter_count};

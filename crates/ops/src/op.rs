@@ -3,6 +3,7 @@
 use crate::{
     Buffer, BufferMut, Grads, Invertible, OpError, OpSpec, Param, ParamMut, Tape, Workspace,
 };
+use linwright_tensor::kernels::gemm::Weight;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
@@ -93,6 +94,12 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
 
     /// A copy behind a new box.
     fn clone_op(&self) -> Op<T>;
+
+    /// The weight, of a map that is a product with a dense one and nothing else: for whoever makes
+    /// several products of the same rows at once, or wants the numbers as they are held.
+    fn weight(&self) -> Option<Weight<'_, T>> {
+        None
+    }
 
     /// Inverse and determinant, if maps of this kind have them.
     fn invertible(&self) -> Option<&dyn Invertible<T>> {

@@ -1,7 +1,8 @@
 //! Named places of linear layers in a model.
 
 use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
-use linwright_tensor::{MatMut, MatRef, parallel};
+use linwright_tensor::kernels::gemm::linears;
+use linwright_tensor::{Mat, MatMut, MatRef, parallel};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -190,7 +191,10 @@ impl LinearSlot {
     /// Parameters of the operator, the bias not counted.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        parameter_count(&self.op.map().params())
+        match self.op.map().weight() {
+            Some(weight) => weight.rows() * weight.cols(),
+            None => parameter_count(&self.op.map().params()),
+        }
     }
 
     /// Puts another operator in and returns the old one.
@@ -218,6 +222,28 @@ impl LinearSlot {
         ws: &mut Workspace<f32>,
     ) {
         self.op.map().forward(x, y.reborrow(), tape, ws);
+        self.add_bias(y);
+    }
+
+    /// What [`Self::forward`] computes, of several slots that read the same rows; faster where they
+    /// hold dense weights. Says no, and computes nothing, if one of them holds anything else.
+    ///
+    /// # Panics
+    /// If the shapes do not match, or there are not as many results as slots.
+    #[track_caller]
+    pub fn forward_together(slots: &[Self], x: MatRef<'_, f32>, ys: &mut [Mat<f32>]) -> bool {
+        assert_eq!(slots.len(), ys.len(), "results of slots");
+        let weights = slots.iter().map(|slot| slot.op.map().weight()).zip(&mut *ys);
+        let into: Option<Vec<_>> = weights.map(|(w, y)| Some((w?, y.view_mut()))).collect();
+        let Some(mut into) = into else {
+            return false;
+        };
+        linears(x, &mut into);
+        slots.iter().zip(ys).for_each(|(slot, y)| slot.add_bias(y.view_mut()));
+        true
+    }
+
+    fn add_bias(&self, y: MatMut<'_, f32>) {
         if let Some(bias) = &self.bias {
             parallel::for_each(y.row_blocks(parallel::ROW_BLOCK), |_, mut y| {
                 for i in 0..y.rows() {

@@ -9,6 +9,7 @@
 pub mod atomic;
 mod counted;
 pub mod dtype;
+mod halves;
 pub mod kernels;
 pub mod linalg;
 mod mapped_file;
@@ -22,6 +23,7 @@ mod scratch;
 
 pub use counted::Counted;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
+pub use halves::{HalfType, Halves};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};
 pub use metered::Metered;

@@ -5,12 +5,15 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
+use crate::source::{PrecisionArgs, open_model_as};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::compress::Monitor;
 use linwright::compress::recipe;
 use linwright::measure::bench::{
-    BenchError, Dtype, Entry, Hooks, Machine, OperatorBench, Pass, PassTime, Plan, Subject,
-    crossovers, forward_peak_bytes, run as run_bench, standard, to_csv,
+    BenchError, Dtype, Entry, Hooks, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan,
+    Spread, Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model,
+    to_csv,
 };
 use linwright::measure::report::render;
 use linwright::ops::{OpSpec, Shape};
@@ -19,6 +22,7 @@ use linwright::tensor::parallel;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// Features of the growth figure.
 const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
@@ -37,6 +41,7 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Operators(OperatorsArgs),
+    Model(ModelArgs),
     #[command(hide = true)]
     ForwardMemory(MemoryArgs),
 }
@@ -84,6 +89,27 @@ struct OperatorsArgs {
     out: Option<PathBuf>,
 }
 
+/// Time a model: logits of a sequence, and tokens that it adds to one.
+///
+/// Tokens of the sequence are fixed; every round computes all of its logits. Loading is timed too, and
+/// on Linux the largest resident set of the process is told.
+#[derive(Debug, Args)]
+struct ModelArgs {
+    /// A checkpoint directory, or `pocket` for the built-in model.
+    model: String,
+    /// Tokens of the sequence.
+    #[arg(long, default_value_t = 512, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    tokens: usize,
+    /// Tokens that are added to it; fewer than 2 time none.
+    #[arg(long, alias = "new_tokens", default_value_t = 0)]
+    new_tokens: usize,
+    /// Rounds, of which the median counts; 0 times the loading alone.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    #[command(flatten)]
+    precision: PrecisionArgs,
+}
+
 /// One forward pass in a process of its own, which is what its memory is measured in.
 #[derive(Debug, Args)]
 struct MemoryArgs {
@@ -115,6 +141,7 @@ fn shape(text: &str) -> Result<Shape, String> {
 pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
     match &args.what {
         What::Operators(args) => operators(args, shared),
+        What::Model(args) => model(args, shared),
         What::ForwardMemory(args) => {
             let subject = subject(&args.operator)?;
             let MemoryArgs { dims, rows, seed, dtype, .. } = *args;
@@ -122,6 +149,55 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
             print_json(&json!({ "forward_peak_bytes": peak }))
         }
     }
+}
+
+fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let began = Instant::now();
+    let (loaded, _) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
+    let load_seconds = began.elapsed().as_secs_f64();
+    let decoder = &loaded.decoder;
+    if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {
+        return Err(Failure::usage(format!("{} is no causal language model", args.model)));
+    }
+    console.stage(&format!("timing {}", args.model));
+    let ModelArgs { tokens, new_tokens, rounds, .. } = *args;
+    let timed = (rounds > 0).then(|| time_model(decoder, ModelPlan { tokens, new_tokens, rounds }));
+    let timed = timed.transpose().map_err(|error| Failure::general(error.to_string()))?;
+    console.finish();
+    let held = decoder.held_in_half().map_or("f32", |(_, half)| half.name());
+    let peak = peak_resident_bytes();
+    if shared.json {
+        return print_json(&json!({
+            "model": args.model, "model_hash": loaded.hash, "held": held,
+            "parameters": decoder.parameters(), "load_seconds": load_seconds,
+            "peak_resident_bytes": peak, "timed": timed,
+        }));
+    }
+    let mut rows = vec![("loading", "s", Spread::of(&[load_seconds]))];
+    if let Some(timed) = &timed {
+        let passes = [
+            ("forward", "ms", timed.forward_milliseconds),
+            ("decode", "tokens/s", timed.decode_tokens_per_second),
+            ("generate", "tokens/s", timed.generate_tokens_per_second),
+        ];
+        rows.extend(passes.into_iter().filter_map(|(pass, unit, s)| Some((pass, unit, s?))));
+    }
+    let cells = |(pass, unit, spread): (&str, &str, Spread)| {
+        let numbers = [spread.median, spread.min, spread.max].map(|value| format!("{value:.4}"));
+        [pass.to_owned(), unit.to_owned()].into_iter().chain(numbers).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+    let peak = peak.map_or("unknown".to_owned(), |bytes| format!("{:.0}", bytes as f64 / 1e6));
+    let header = ["pass", "unit", "median", "min", "max"];
+    print(&format!("{}\nheld in {held}, peak resident set {peak} MB", table(&header, &rows)))
+}
+
+/// The largest resident set of this process yet, where the system tells.
+fn peak_resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
 }
 
 fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use super::{print, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
-use crate::source::{data_file, open_model};
+use crate::source::{PrecisionArgs, data_file, open_model_as};
 use crate::{interrupt, provenance};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -76,6 +76,8 @@ pub(crate) struct EvalArgs {
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
+    #[command(flatten)]
+    precision: PrecisionArgs,
     /// Measure this model too, as the dense baseline; named as MODEL is.
     #[arg(long)]
     baseline: Option<String>,
@@ -132,14 +134,14 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("name a file; --log-samples takes a directory"));
     }
     let tasks = open_tasks(args)?;
-    let (loaded, place) = open_model(&args.model, &mut console)?;
+    let (loaded, place) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
     let began = console.seconds();
     let results = measure(args, (&loaded, &place.name), &tasks, &mut console)?;
     let seconds = console.seconds() - began;
     let baseline = match &args.baseline {
         None => None,
         Some(model) => {
-            let (dense, place) = open_model(model, &mut console)?;
+            let (dense, place) = open_model_as(model, args.precision.dtype, &mut console)?;
             Some(measure(args, (&dense, &place.name), &tasks, &mut console)?)
         }
     };

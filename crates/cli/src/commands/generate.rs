@@ -5,7 +5,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
-use crate::source::open_model;
+use crate::source::{PrecisionArgs, open_model_as};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::measure::evaluate::Bos;
@@ -61,6 +61,8 @@ pub(crate) struct SamplingArgs {
     /// Logits of tokens that occurred are divided by this.
     #[arg(long, alias = "repetition_penalty")]
     repetition_penalty: Option<f32>,
+    #[command(flatten)]
+    precision: PrecisionArgs,
     /// Names the random numbers.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -80,7 +82,7 @@ pub(crate) struct Writer {
 impl SamplingArgs {
     /// Opens a model, and joins what its makers say with the options.
     pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
-        let (mut loaded, _) = open_model(model, console)?;
+        let (mut loaded, _) = open_model_as(model, self.precision.dtype, console)?;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(
                 "{model} is an encoder, which continues no texts; give a causal language model"

@@ -1,4 +1,5 @@
-//! Speed and memory of operators, against the dense operator of the same shape in the same run.
+//! Speed and memory of operators, against the dense operator of the same shape in the same run; and
+//! the speed of whole models, [`time_model`].
 //!
 //! A [`Plan`] names subjects (a specification each), shapes and passes. For each shape every operator
 //! is built from the seed, its answer is compared with an oracle ([`Oracle`]), and only then is it
@@ -20,6 +21,7 @@ mod dtype;
 mod error;
 pub(crate) mod growth;
 mod memory;
+mod model;
 mod record;
 mod run;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use dtype::Dtype;
 pub use error::BenchError;
 pub use growth::{Crossover, crossovers, to_csv};
 pub use memory::forward_peak_bytes;
+pub use model::{ModelBench, ModelPlan, time_model};
 pub use record::{Entry, Machine, OperatorBench, PassTime, Skipped, Spread};
 pub use run::{Hooks, Pass, Plan, run};
 pub use subject::{Subject, standard};

@@ -138,6 +138,23 @@ pub enum CheckpointError {
         /// The number.
         value: f32,
     },
+    /// A number that the type in which it shall be held cannot hold.
+    #[error(
+        "{}: tensor {name} holds {value} at index {index}, which is too large for {dtype}; load in bf16 or f32",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Name of the tensor.
+        name: String,
+        /// Place of the first such number, counted over the whole tensor.
+        index: usize,
+        /// The number.
+        value: f32,
+        /// Name of the type.
+        dtype: &'static str,
+    },
     /// A number to be saved that is no number, or too large for the storage type.
     #[error(
         "tensor {name} holds {value} at index {index}, which {dtype} cannot store; save in f32, or fit the site again"

@@ -5,12 +5,13 @@ use super::fault::shown;
 use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
+use super::precision::Precision;
 use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
 use super::weights::Weights;
 use crate::families::Family;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
-use crate::transformer::{Orientation, TensorSource, Transformer};
+use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use sha2::{Digest, Sha256};
@@ -56,8 +57,17 @@ pub struct LoadedModel {
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
 pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
+    load_as(dir, Precision::F32)
+}
+
+/// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and little
+/// else.
+///
+/// # Errors
+/// As [`load`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
+pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, CheckpointError> {
     if gguf::is_gguf(dir) {
-        return gguf::load(dir);
+        return gguf::load(dir, precision);
     }
     let (mut source, config_bytes) = Source::read(dir)?;
     let config = source.decoder_config()?;
@@ -65,7 +75,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader::new(dir, (&weights, config.family), headers);
+    let mut reader = Reader { precision, ..Reader::new(dir, (&weights, config.family), headers) };
     let config = config.with_ends(|name| reader.has(name));
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
@@ -90,6 +100,7 @@ pub(super) struct Reader<'a> {
     weights: &'a Weights,
     family: &'static Family,
     headers: Headers,
+    precision: Precision,
     used: Used,
 }
 
@@ -99,7 +110,7 @@ impl<'a> Reader<'a> {
         (weights, family): (&'a Weights, &'static Family),
         headers: Headers,
     ) -> Self {
-        Self { dir, weights, family, headers, used: Used::new() }
+        Self { dir, weights, family, headers, precision: Precision::F32, used: Used::new() }
     }
 
     /// Whether there is a tensor of this name, or the operator of a site in place of its weight.
@@ -168,6 +179,18 @@ impl TensorSource for Reader<'_> {
         self.read(name, shape)
     }
 
+    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
+        let stored = self.stored(name);
+        let dtype = self.weights.info(&stored).and_then(|info| info.dtype.float());
+        let Some(of) = self.precision.half(shape, dtype) else {
+            return self.read(name, shape).map(Held::Full);
+        };
+        let tensor = self.weights.read_half(&stored, shape, of)?;
+        let entry = (StoredType::from(tensor.dtype).name(), shape.to_vec(), tensor.digest);
+        self.used.insert(stored, entry);
+        Ok(Held::Half(of, tensor.bits))
+    }
+
     fn operator(
         &mut self,
         site: &SiteId,
@@ -188,7 +211,7 @@ impl TensorSource for Reader<'_> {
             }
             Some(header) if !matches!(header.spec, OpSpec::Dense(_)) => header,
             _ => {
-                let weight = self.read(&format!("{site}.weight"), &orientation.stored(shape))?;
+                let weight = self.matrix(&format!("{site}.weight"), &orientation.stored(shape))?;
                 return Ok(orientation.dense(shape, weight));
             }
         };

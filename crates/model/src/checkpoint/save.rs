@@ -10,11 +10,12 @@ use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
-use crate::transformer::{Orientation, Transformer};
+use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
 use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
+use linwright_tensor::kernels::gemm::Weight;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -211,6 +212,7 @@ impl DirWriter {
 /// Where the numbers of a tensor come from.
 enum Content<'a> {
     Values(&'a [f32]),
+    Table(Shown<'a>),
     Indices(&'a [u32]),
     /// The dense form of an operator, made when it is written.
     Dense(&'a LinearSlot),
@@ -258,7 +260,7 @@ impl<'a> Plan<'a> {
         let planned =
             |name: String, shape: &[usize]| Planned::values(name, self.dtype, shape.to_vec());
         self.decoder.for_each_tensor(&mut |name, shape, values| {
-            show(planned(name.into(), shape), Content::Values(values));
+            show(planned(name.into(), shape), Content::Table(values));
         });
         for slot in self.decoder.slots() {
             let (id, map) = (slot.id(), slot.op().map());
@@ -365,16 +367,18 @@ impl<'a> Plan<'a> {
     ) -> Result<(), WriteError> {
         match content {
             Content::Values(values) => write_values(out, name, self.dtype, values),
+            Content::Table(values) => write_values(out, name, self.dtype, &values.numbers()),
             Content::Indices(values) => {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
                 Ok(out.write_all(&bytes)?)
             }
             Content::Dense(slot) => {
                 let (map, orientation) = (slot.op().map(), self.orientation(slot));
-                let dense = matches!(map.spec(), OpSpec::Dense(_));
                 // The weight of a dense operator is written from where it lies, without a copy.
-                if dense && orientation == Orientation::Outputs {
-                    return write_values(out, name, self.dtype, map.params()[0].values);
+                if let (Some(Weight::Full(weight)), Orientation::Outputs) =
+                    (map.weight(), orientation)
+                {
+                    return write_values(out, name, self.dtype, weight.data());
                 }
                 let mut weight = slot.op().to_dense().map_err(|source| {
                     let site = slot.id().clone();

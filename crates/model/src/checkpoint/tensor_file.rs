@@ -10,7 +10,7 @@ use super::fault::FileFault;
 use super::format::Format;
 use super::header::{Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
-use linwright_tensor::{MappedFile, parallel};
+use linwright_tensor::{HalfType, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,6 +39,17 @@ pub struct Tensor {
     pub dtype: DType,
     /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however they
     /// lie in the file, and can be computed by many threads.
+    pub digest: [u8; 32],
+}
+
+/// A tensor that was read into 16 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HalfTensor {
+    /// The bits of the numbers, row-major.
+    pub bits: Vec<u16>,
+    /// How they were stored.
+    pub dtype: DType,
+    /// As [`Tensor::digest`].
     pub digest: [u8; 32],
 }
 
@@ -85,22 +96,88 @@ impl TensorFile {
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
         let info = self.find(name, shape)?;
         let dtype = self.float(name, info)?;
-        let mut values = vec![0.0f32; shape.iter().product()];
+        let read = self.read_blocks(info, dtype, |stored, out: &mut [f32]| {
+            dtype.decode_into(stored, out);
+            has_non_finite(out)
+        });
+        match read {
+            Ok((values, digest)) => Ok(Tensor { values, dtype, digest }),
+            Err(from) => {
+                let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
+                Err(self.non_finite(name, &values, from.start))
+            }
+        }
+    }
+
+    /// Reads a tensor of floating-point numbers into 16 bits, rounding to nearest where it is stored
+    /// in another type.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
+    pub fn read_half(
+        &self,
+        name: &str,
+        shape: &[usize],
+        of: HalfType,
+    ) -> Result<HalfTensor, CheckpointError> {
+        let info = self.find(name, shape)?;
+        let dtype = self.float(name, info)?;
+        let read = self.read_blocks(info, dtype, |stored, out: &mut [u16]| {
+            if dtype == of.dtype() {
+                for (bits, bytes) in out.iter_mut().zip(stored.as_chunks().0) {
+                    *bits = u16::from_le_bytes(*bytes);
+                }
+            } else {
+                let mut wide = Scratch::<f32>::new(out.len());
+                dtype.decode_into(stored, &mut wide);
+                of.narrow(&wide, out);
+            }
+            of.has_non_finite(out)
+        });
+        match read {
+            Ok((bits, digest)) => Ok(HalfTensor { bits, dtype, digest }),
+            Err(from) => {
+                let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
+                match first_too_large(of, &values) {
+                    Some(at) => Err(CheckpointError::TooLarge {
+                        path: self.path.clone(),
+                        name: name.into(),
+                        index: from.start + at,
+                        value: values[at],
+                        dtype: of.name(),
+                    }),
+                    None => Err(self.non_finite(name, &values, from.start)),
+                }
+            }
+        }
+    }
+
+    /// Decodes a tensor block by block and hashes it; `decode` says whether it met a number that
+    /// there must not be, which makes an error of the block's range.
+    fn read_blocks<T: Copy + Default + Send>(
+        &self,
+        info: &TensorInfo,
+        dtype: DType,
+        decode: impl Fn(&[u8], &mut [T]) -> bool + Sync,
+    ) -> Result<(Vec<T>, [u8; 32]), Range<usize>> {
+        let mut values = vec![T::default(); info.shape.iter().product()];
         let mut blocks_digest = Digest::default();
         let piece = BLOCK * BLOCKS_OF_PIECE;
         for (index, out) in values.chunks_mut(piece).enumerate() {
-            let start = index * piece;
+            let numbers = index * piece..index * piece + out.len();
             let blocks = out.chunks_mut(BLOCK).collect();
-            let done = parallel::map(blocks, |block, out: &mut [f32]| {
-                let first = start + block * BLOCK;
-                let stored = info.stored(self.map.bytes(), first..first + out.len());
-                dtype.decode_into(&stored, out);
-                (digest::of(&stored), has_non_finite(out))
+            let range = |block: usize| {
+                let first = numbers.start + block * BLOCK;
+                first..numbers.end.min(first + BLOCK)
+            };
+            let done = parallel::map(blocks, |block, out: &mut [T]| {
+                let stored = info.stored(self.map.bytes(), range(block));
+                let bad = decode(&stored, out);
+                (digest::of(&stored), bad)
             });
-            let numbers = start..start + out.len();
             for (block, (digest, bad)) in done.into_iter().enumerate() {
                 if bad {
-                    return Err(self.non_finite(name, &values, start + block * BLOCK));
+                    return Err(range(block));
                 }
                 blocks_digest.add(&digest);
             }
@@ -108,7 +185,7 @@ impl TensorFile {
         }
         // The numbers of a tensor that lies across its rows come from all over its range.
         self.map.release(info.bytes.clone());
-        Ok(Tensor { values, dtype, digest: blocks_digest.finish() })
+        Ok((values, blocks_digest.finish()))
     }
 
     /// Reads some rows of a matrix of floating-point numbers.
@@ -226,9 +303,19 @@ impl TensorFile {
         }
     }
 
+    /// That among numbers, the first of which is number `from` of the tensor, one is not finite.
     fn non_finite(&self, name: &str, values: &[f32], from: usize) -> CheckpointError {
-        let found = values.iter().enumerate().skip(from).find(|(_, value)| !value.is_finite());
-        let (index, &value) = found.unwrap_or((from, &f32::NAN));
-        CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
+        let found = values.iter().enumerate().find(|(_, value)| !value.is_finite());
+        let (index, &value) = found.unwrap_or((0, &f32::NAN));
+        let (path, name) = (self.path.clone(), name.into());
+        CheckpointError::NonFinite { path, name, index: from + index, value }
     }
+}
+
+/// The first number that is finite and would not be in 16 bits, if none before it is not finite.
+fn first_too_large(of: HalfType, values: &[f32]) -> Option<usize> {
+    let mut bits = vec![0; values.len()];
+    of.narrow(values, &mut bits);
+    let first = bits.iter().position(|&bits| of.has_non_finite(&[bits]))?;
+    values[first].is_finite().then_some(first)
 }

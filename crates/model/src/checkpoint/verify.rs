@@ -12,9 +12,10 @@ use super::weights::Weights;
 use crate::ModelError;
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
-use crate::transformer::{Orientation, TensorSource, Transformer};
+use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_ops::{Dense, LinearSlot, NoProbe, Op, OpSpec, Shape, SiteId, Sites};
 use linwright_tensor::dtype::DType;
+use linwright_tensor::kernels::gemm::Weight;
 use linwright_tensor::{Mat, RngKey};
 use std::ops::Range;
 use std::path::Path;
@@ -365,7 +366,7 @@ impl TensorSource for Rounded<'_> {
         let mut found = Vec::new();
         self.decoder.for_each_tensor(&mut |other, _, values| {
             if other == name {
-                found = values.to_vec();
+                found = values.numbers().into_owned();
             }
         });
         let biased = |slot: &&LinearSlot| name.strip_suffix(".bias") == Some(slot.id().0.as_str());
@@ -386,7 +387,8 @@ impl TensorSource for Rounded<'_> {
     ) -> Result<Op<f32>, CheckpointError> {
         let slot = self.decoder.slot(site).expect("the saved model has the sites of this one");
         let failed = |source| CheckpointError::Operator { site: site.clone(), source };
-        if self.form == Form::Dense {
+        let held_in_half = matches!(slot.op().map().weight(), Some(Weight::Half(_)));
+        if self.form == Form::Dense || held_in_half {
             let mut weight = slot.op().to_dense().map_err(failed)?;
             round(self.dtype, weight.data_mut());
             return Ok(Op::Linear(Box::new(Dense::new(weight))));
@@ -409,17 +411,16 @@ impl RowSource for Rounded<'_> {
         let (numbers, mut found) = (rows.start * cols..rows.end * cols, Vec::new());
         self.decoder.for_each_tensor(&mut |other, _, values| {
             if other == name {
-                found = values[numbers.clone()].to_vec();
+                found = values.numbers()[numbers.clone()].to_vec();
             }
         });
         let is_asked = |site: &SiteId| name.strip_suffix(".weight") == Some(&site.0);
         let head = head(self.decoder.config()).filter(is_asked);
         if let Some(head) = head.and_then(|site| self.decoder.slot(&site)) {
             let failed = |source| CheckpointError::Operator { site: head.id().clone(), source };
-            found = if is_dense(head) {
-                head.op().map().params()[0].values[numbers].to_vec()
-            } else {
-                head.op().to_dense().map_err(failed)?.data()[numbers].to_vec()
+            found = match head.op().map().weight() {
+                Some(Weight::Full(weight)) => weight.data()[numbers].to_vec(),
+                _ => head.op().to_dense().map_err(failed)?.data()[numbers].to_vec(),
             };
         }
         assert_eq!(found.len(), rows.len() * cols, "rows of {name} in memory");
@@ -491,7 +492,10 @@ impl<S: TensorSource> TensorSource for OneLayer<'_, S> {
     ) -> Result<Op<f32>, S::Error> {
         match self.whole(&site.0) {
             Some(site) => self.source.operator(&SiteId(site), shape, orientation),
-            None => Ok(orientation.dense(shape, vec![0.0; shape.out * shape.inp])),
+            None => {
+                let zeros = vec![0.0; shape.out * shape.inp];
+                Ok(orientation.dense(shape, Held::Full(zeros)))
+            }
         }
     }
 }

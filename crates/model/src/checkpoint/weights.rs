@@ -4,7 +4,8 @@ use super::error::CheckpointError;
 use super::fault::shown;
 use super::header::TensorInfo;
 use super::source::read_object;
-use super::tensor_file::{Tensor, TensorFile};
+use super::tensor_file::{HalfTensor, Tensor, TensorFile};
+use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,6 +130,19 @@ impl Weights {
     /// As [`TensorFile::read`].
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, CheckpointError> {
         self.file_of(name, shape)?.read(name, shape)
+    }
+
+    /// Reads a tensor of floating-point numbers into 16 bits.
+    ///
+    /// # Errors
+    /// As [`TensorFile::read_half`].
+    pub fn read_half(
+        &self,
+        name: &str,
+        shape: &[usize],
+        of: HalfType,
+    ) -> Result<HalfTensor, CheckpointError> {
+        self.file_of(name, shape)?.read_half(name, shape, of)
     }
 
     /// Names of all tensors, in order.

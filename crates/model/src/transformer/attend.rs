@@ -72,9 +72,7 @@ impl Pass<'_> {
             return finite(branch.output.id(), y);
         };
         tape.raw.resize_with(branch.inputs.len(), Mat::default);
-        for (i, slot) in branch.inputs.iter().enumerate() {
-            self.linear(slot, x, &mut tape.raw[i], &mut tape.ops[i]);
-        }
+        self.linears(&branch.inputs, x, &mut tape.raw, &mut tape.ops[..branch.inputs.len()]);
         for (slot, raw) in branch.inputs.iter().zip(&tape.raw) {
             finite(slot.id(), raw)?;
         }

@@ -26,8 +26,8 @@ impl Transformer {
     /// `grads`.
     ///
     /// # Errors
-    /// [`ModelError`] if tokens or targets are outside the vocabulary, there is no target, or
-    /// numbers are not finite.
+    /// [`ModelError`] if tokens or targets are outside the vocabulary, there is no target, a weight
+    /// is held in 16 bits, or numbers are not finite.
     ///
     /// # Panics
     /// If `targets` or `grads` do not belong to the batch or the model.
@@ -38,6 +38,9 @@ impl Transformer {
         grads: &mut TransformerGrads,
         memory: &mut TrainingMemory,
     ) -> Result<f64, ModelError> {
+        if let Some((name, _)) = self.held_in_half() {
+            return Err(ModelError::HeldInHalf { name });
+        }
         let counted = self.check_targets(batch, targets)?;
         let rotations = self.memory.rotations(&self.config, batch);
         let TrainingMemory { layers, workspace, embedded, head, hidden, d_hidden, logits } = memory;

@@ -2,16 +2,34 @@
 
 use super::Transformer;
 use super::memory::Memory;
-use super::weights::{NormWeights, TableWeights};
+use super::weights::{NormWeights, TableValues, TableWeights};
 use crate::config::{Linear, NormSite, Table, TransformerConfig};
 use crate::parts::Convert;
-use linwright_ops::{Dense, LinearSlot, Op, Shape, SiteId};
-use linwright_tensor::{Mat, RngKey};
+use linwright_ops::{Dense, HalfDense, LinearSlot, Op, Shape, SiteId};
+use linwright_tensor::{HalfType, Halves, Mat, RngKey};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 /// Standard deviation of random weights, the customary one for models of this kind.
 const SCALE: f64 = 0.02;
+
+/// The numbers of a matrix, row-major, in the type in which they will be held.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Held {
+    /// In `f32`.
+    Full(Vec<f32>),
+    /// In 16 bits.
+    Half(HalfType, Vec<u16>),
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        match self {
+            Self::Full(values) => values.len(),
+            Self::Half(_, bits) => bits.len(),
+        }
+    }
+}
 
 /// How a weight is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +55,26 @@ impl Orientation {
     /// # Panics
     /// If the number of values is not that of the shape.
     #[must_use]
-    pub fn dense(self, shape: Shape, values: Vec<f32>) -> Op<f32> {
+    pub fn dense(self, shape: Shape, numbers: Held) -> Op<f32> {
         let [rows, cols] = self.stored(shape);
-        let stored = Mat::from_vec(rows, cols, values);
-        let weight = match self {
-            Self::Outputs => stored,
-            Self::Inputs => stored.transpose(),
-        };
-        Op::Linear(Box::new(Dense::new(weight)))
+        match numbers {
+            Held::Full(values) => {
+                let stored = Mat::from_vec(rows, cols, values);
+                let weight = match self {
+                    Self::Outputs => stored,
+                    Self::Inputs => stored.transpose(),
+                };
+                Op::Linear(Box::new(Dense::new(weight)))
+            }
+            Held::Half(of, bits) => {
+                let stored = Halves::new(of, (rows, cols), bits);
+                let weight = match self {
+                    Self::Outputs => stored,
+                    Self::Inputs => stored.transpose(),
+                };
+                Op::Linear(Box::new(HalfDense::new(weight)))
+            }
+        }
     }
 }
 
@@ -59,6 +89,15 @@ pub trait TensorSource {
     /// If there is none of this shape.
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Self::Error>;
 
+    /// A matrix of this name, which products read and embeddings look rows up in: in any type; unless
+    /// told otherwise in `f32`.
+    ///
+    /// # Errors
+    /// As [`Self::tensor`].
+    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, Self::Error> {
+        self.tensor(name, shape).map(Held::Full)
+    }
+
     /// The operator of a slot; unless told otherwise dense, with the weight `<site>.weight`.
     ///
     /// # Errors
@@ -69,7 +108,7 @@ pub trait TensorSource {
         shape: Shape,
         orientation: Orientation,
     ) -> Result<Op<f32>, Self::Error> {
-        let weight = self.tensor(&format!("{site}.weight"), &orientation.stored(shape))?;
+        let weight = self.matrix(&format!("{site}.weight"), &orientation.stored(shape))?;
         Ok(orientation.dense(shape, weight))
     }
 }
@@ -179,12 +218,20 @@ impl<S: TensorSource> Convert<Table, NormSite, Linear> for Builder<'_, S> {
     type Error = S::Error;
 
     fn table(&mut self, table: Table) -> Result<TableWeights, S::Error> {
-        let values = self.values(&table.name, &table.shape)?;
+        let numbers = self.source.matrix(&table.name, &table.shape)?;
+        let count = table.shape.iter().product::<usize>();
+        assert_eq!(numbers.len(), count, "numbers given for {}", table.name);
         let (rows, cols) = match table.shape.as_slice() {
             [rows, cols] => (*rows, *cols),
             other => (1, other.iter().product()),
         };
-        Ok(TableWeights { table, values: Arc::new(Mat::from_vec(rows, cols, values)) })
+        let values = match numbers {
+            Held::Full(values) => TableValues::Full(Arc::new(Mat::from_vec(rows, cols, values))),
+            Held::Half(of, bits) => {
+                TableValues::Half(Arc::new(Halves::new(of, (rows, cols), bits)))
+            }
+        };
+        Ok(TableWeights { table, values })
     }
 
     fn norm(&mut self, site: NormSite) -> Result<NormWeights, S::Error> {

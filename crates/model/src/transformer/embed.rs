@@ -9,6 +9,7 @@ use crate::error::ModelError;
 use linwright_ops::{Tape, Workspace};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::elementwise::{add, scale};
+use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::norm::norm;
 
 /// What an embedding leaves for its backward pass.
@@ -48,7 +49,7 @@ impl Transformer {
             if token as usize >= vocab {
                 return Err(ModelError::TokenOutOfRange { token, row, vocab });
             }
-            into.row_mut(row).copy_from_slice(self.weights.embedding.view().row(token as usize));
+            self.weights.embedding.row(token as usize, Write::Set, into.row_mut(row));
         }
         if self.config.embedding_scale != 1.0 {
             scale(into.view_mut(), self.config.embedding_scale);
@@ -82,18 +83,18 @@ impl Transformer {
     /// Adds token types and learned positions.
     fn add_tables(&self, batch: &Batch, into: &mut Mat<f32>) -> Result<(), ModelError> {
         if let Some(types) = &self.weights.types {
-            let known = types.values.rows();
+            let known = types.rows();
             for row in 0..batch.len() {
                 let found = batch.types().map_or(0, |types| types[row]);
                 if found as usize >= known {
                     return Err(ModelError::TypeOutOfRange { found, row, known });
                 }
-                add(into.row_mut(row), types.view().row(found as usize));
+                types.row(found as usize, Write::Add, into.row_mut(row));
             }
         }
         if let Some(table) = &self.weights.positions {
             for (row, at) in self.position_rows(batch) {
-                add(into.row_mut(row), table.view().row(at));
+                table.row(at, Write::Add, into.row_mut(row));
             }
         }
         Ok(())

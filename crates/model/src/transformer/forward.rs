@@ -235,6 +235,34 @@ impl Pass<'_> {
         normed
     }
 
+    /// The outputs of slots that read the same rows, shown to the probe.
+    pub(super) fn linears(
+        &mut self,
+        slots: &[LinearSlot],
+        x: MatRef<'_, f32>,
+        ys: &mut [Mat<f32>],
+        tapes: &mut [Tape<f32>],
+    ) {
+        for ((slot, y), tape) in slots.iter().zip(&mut *ys).zip(&mut *tapes) {
+            y.resize(x.rows(), slot.shape().out);
+            tape.clear();
+        }
+        if !LinearSlot::forward_together(slots, x, ys) {
+            for ((slot, y), tape) in slots.iter().zip(&mut *ys).zip(tapes) {
+                slot.forward(x, y.view_mut(), self.keep.then_some(tape), self.workspace);
+            }
+        }
+        for (slot, y) in slots.iter().zip(ys) {
+            self.show(slot, x, y);
+        }
+    }
+
+    fn show(&mut self, slot: &LinearSlot, x: MatRef<'_, f32>, y: &Mat<f32>) {
+        if self.probe.wants(slot.id()) {
+            self.probe.on_forward(slot.id(), x, y.view());
+        }
+    }
+
     /// A slot's output, shown to the probe.
     pub(super) fn linear(
         &mut self,
@@ -246,9 +274,7 @@ impl Pass<'_> {
         y.resize(x.rows(), slot.shape().out);
         tape.clear();
         slot.forward(x, y.view_mut(), self.keep.then_some(tape), self.workspace);
-        if self.probe.wants(slot.id()) {
-            self.probe.on_forward(slot.id(), x, y.view());
-        }
+        self.show(slot, x, y);
     }
 }
 

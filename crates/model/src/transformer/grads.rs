@@ -43,7 +43,7 @@ impl Convert<&TableWeights, &NormWeights, &LinearSlot> for Zeros {
     type Error = Infallible;
 
     fn table(&mut self, table: &TableWeights) -> Result<Vec<f32>, Infallible> {
-        Ok(vec![0.0; table.values.data().len()])
+        Ok(vec![0.0; table.trained().map_or(0, |values| values.data().len())])
     }
 
     fn norm(&mut self, norm: &NormWeights) -> Result<NormGrads, Infallible> {
@@ -79,6 +79,8 @@ impl TransformerGrads {
         let mut all: Vec<&[f32]> = Vec::new();
         for part in self.parts.each() {
             match part {
+                // One that is held in 16 bits has none.
+                Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) => all.push(table),
                 Part::Norm(norm) => {
                     for values in [&norm.weight, &norm.bias].into_iter().flatten() {
@@ -99,6 +101,9 @@ impl TransformerGrads {
         let mut all: Vec<&mut [f32]> = Vec::new();
         for part in self.parts.each_mut() {
             match part {
+                // One that is held in 16 bits has none.
+                Part::Table(table) if table.is_empty() => {}
+                Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) => all.push(table),
                 Part::Norm(norm) => {
                     for values in [&mut norm.weight, &mut norm.bias].into_iter().flatten() {

@@ -7,7 +7,7 @@ use linwright_ops::{Tape, Workspace};
 use linwright_tensor::kernels::cross_entropy::cross_entropy;
 use linwright_tensor::kernels::elementwise::{add_rows, multiply, softcap};
 use linwright_tensor::kernels::feed_forward::{activate, activate_backward};
-use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::kernels::gemm::{Arg, Write, linears, product};
 use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatMut, MatRef};
 
@@ -50,11 +50,20 @@ impl Transformer {
     #[must_use]
     pub fn logits(&self, hidden: MatRef<'_, f32>) -> Mat<f32> {
         let mut logits = Mat::zeros(hidden.rows(), self.config.vocab);
+        self.logits_to(hidden, &mut logits);
+        logits
+    }
+
+    /// As [`Self::logits`], into memory of the caller: fresh pages for the logits of a long text cost
+    /// more than some of its layers.
+    ///
+    /// # Panics
+    /// As [`Self::logits`].
+    pub fn logits_to(&self, hidden: MatRef<'_, f32>, logits: &mut Mat<f32>) {
+        let target = logits.view_mut_of(hidden.rows(), self.config.vocab);
         self.memory.lend(|memory| {
-            let target = logits.view_mut();
             self.logits_into(hidden, &mut memory.head, target, false, &mut memory.workspace);
         });
-        logits
     }
 
     /// Writes the logits (rows, vocab), and what a backward pass needs if it is to be kept.
@@ -96,12 +105,12 @@ impl Transformer {
             Some(head) => {
                 head.forward(x, logits.reborrow(), keep.then_some(head_tape), workspace);
             }
-            None => linear(x, self.weights.embedding.view(), logits.reborrow(), Write::Set),
+            None => linears(x, &mut [(self.weights.embedding.weight(), logits.reborrow())]),
         }
         if let Some(bias) = &self.weights.tied_bias {
             // Rows of one vector: a stride of nothing.
             for i in 0..logits.rows() {
-                linwright_tensor::kernels::elementwise::add(logits.row_mut(i), bias.view().row(0));
+                bias.row(0, Write::Add, logits.row_mut(i));
             }
         }
         if let Some(cap) = config.logit_cap {
@@ -174,7 +183,7 @@ impl Transformer {
                 slot_backward(head, (projected, d_logits), head_tape, target, workspace);
             }
             _ => {
-                let embedding = self.weights.embedding.view();
+                let embedding = self.weights.embedding.trained().expect("checked before");
                 let grad = MatMut::new(&mut parts.embedding, config.vocab, config.embedding_width);
                 let (rows, of) = (Arg::Plain(projected.view()), Arg::Transposed(d_logits.view()));
                 product(1.0, of, rows, grad, Write::Add);

@@ -29,9 +29,7 @@ impl Pass<'_> {
             return finite(branch.output.id(), y);
         }
         tape.raw.resize_with(count, Mat::default);
-        for (i, slot) in branch.inputs.iter().enumerate() {
-            self.linear(slot, x, &mut tape.raw[i], &mut tape.ops[i]);
-        }
+        self.linears(&branch.inputs, x, &mut tape.raw, &mut tape.ops[..branch.inputs.len()]);
         let mut inner = self.workspace.take(x.rows(), branch.output.shape().inp);
         inside(self.config, branch, &tape.raw, inner.view_mut());
         self.linear(&branch.output, inner.view(), y, &mut tape.ops[count]);

@@ -30,18 +30,19 @@ mod score;
 mod weights;
 mod widths;
 
-pub use build::{Fetch, Orientation, TensorSource};
+pub use build::{Fetch, Held, Orientation, TensorSource};
 pub use cache::Cache;
 pub use grads::TransformerGrads;
 pub use memory::TrainingMemory;
 pub use pool::{Pooling, normalise_rows};
 pub use score::TokenScore;
-pub use weights::ShowTensor;
+pub use weights::{ShowTensor, Shown};
 pub use widths::{KeptHeads, KeptWidths, WidthError};
 
 use crate::config::TransformerConfig;
 use crate::parts::Part;
 use linwright_ops::{LinearSlot, Sites};
+use linwright_tensor::HalfType;
 use memory::Memory;
 use weights::Weights;
 
@@ -72,6 +73,13 @@ impl Transformer {
         let now: usize = slots.iter().map(|slot| slot.parameters()).sum();
         let dense: usize = slots.iter().map(|slot| slot.shape().dense_parameters()).sum();
         self.config.parameters() + now as u64 - dense as u64
+    }
+
+    /// Name and type of the first weight that is held in 16 bits and so cannot be trained, if there is
+    /// one.
+    #[must_use]
+    pub fn held_in_half(&self) -> Option<(String, HalfType)> {
+        self.weights.held_in_half()
     }
 
     /// Shows every tensor that belongs to no slot, in the order of computation: name in
@@ -123,7 +131,6 @@ mod tests {
     use super::*;
     use linwright_tensor::RngKey;
     use serde_json::json;
-    use std::sync::Arc;
 
     #[test]
     fn an_edited_copy_shares_what_was_not_edited() {
@@ -137,9 +144,11 @@ mod tests {
         let original = Transformer::random(config, RngKey::new(1));
         let mut copy = original.clone();
         let _ = copy.slots_mut();
-        let [old, new] = [&original, &copy].map(|model| &model.weights.embedding.values);
-        assert!(Arc::ptr_eq(old, new));
+        let place =
+            |model: &Transformer| model.weights.embedding.trained().unwrap().data().as_ptr();
+        assert_eq!(place(&original), place(&copy));
         copy.for_each_param_mut(&mut |_, values| values.fill(0.0));
-        assert!(original.weights.embedding.values.data().iter().any(|&v| v != 0.0));
+        let kept = original.weights.embedding.trained().unwrap();
+        assert!(kept.data().iter().any(|&v| v != 0.0));
     }
 }

@@ -3,8 +3,11 @@
 use crate::config::{NormConfig, NormSite, Table};
 use crate::parts::{Part, Parts};
 use linwright_ops::LinearSlot;
+use linwright_tensor::kernels::elementwise::add;
+use linwright_tensor::kernels::gemm::{Weight, Write};
 use linwright_tensor::kernels::norm::Norm;
-use linwright_tensor::{Mat, MatRef};
+use linwright_tensor::{HalfType, Halves, Mat, MatRef, Scratch};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,8 +22,16 @@ pub(super) type Branch = crate::parts::BranchOf<NormWeights, LinearSlot>;
 #[derive(Clone, Debug)]
 pub(super) struct TableWeights {
     pub(super) table: Table,
-    /// Of a vector, one row. Copies share it until one of them is changed, as they do dense weights.
-    pub(super) values: Arc<Mat<f32>>,
+    /// Of a vector, one row.
+    pub(super) values: TableValues,
+}
+
+/// The numbers of a table. Copies share them until one of them is changed, as they do dense weights.
+#[derive(Clone, Debug)]
+pub(super) enum TableValues {
+    Full(Arc<Mat<f32>>),
+    /// Held in 16 bits: nothing trains it.
+    Half(Arc<Halves>),
 }
 
 /// A norm and its weights.
@@ -32,12 +43,52 @@ pub(super) struct NormWeights {
 }
 
 impl TableWeights {
-    pub(super) fn view(&self) -> MatRef<'_, f32> {
-        self.values.view()
+    /// As the weight of a product.
+    pub(super) fn weight(&self) -> Weight<'_, f32> {
+        match &self.values {
+            TableValues::Full(values) => Weight::Full(values.view()),
+            TableValues::Half(values) => Weight::Half(values),
+        }
     }
 
-    pub(super) fn values_mut(&mut self) -> &mut [f32] {
-        Arc::make_mut(&mut self.values).data_mut()
+    pub(super) fn rows(&self) -> usize {
+        self.weight().rows()
+    }
+
+    /// Writes a row, or adds it.
+    pub(super) fn row(&self, at: usize, write: Write, into: &mut [f32]) {
+        match (&self.values, write) {
+            (TableValues::Full(values), Write::Set) => into.copy_from_slice(values.row(at)),
+            (TableValues::Full(values), Write::Add) => add(into, values.row(at)),
+            (TableValues::Half(values), Write::Set) => values.widen_row(at, into),
+            (TableValues::Half(values), Write::Add) => {
+                let mut row = Scratch::<f32>::new(into.len());
+                values.widen_row(at, &mut row);
+                add(into, &row);
+            }
+        }
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        match &self.values {
+            TableValues::Full(values) => Shown::Full(values.data()),
+            TableValues::Half(values) => Shown::Half(values),
+        }
+    }
+
+    /// The numbers, if they can be trained.
+    pub(super) fn trained(&self) -> Option<MatRef<'_, f32>> {
+        match &self.values {
+            TableValues::Full(values) => Some(values.view()),
+            TableValues::Half(_) => None,
+        }
+    }
+
+    fn trained_mut(&mut self) -> Option<&mut [f32]> {
+        match &mut self.values {
+            TableValues::Full(values) => Some(Arc::make_mut(values).data_mut()),
+            TableValues::Half(_) => None,
+        }
     }
 }
 
@@ -79,28 +130,69 @@ impl NormWeights {
     }
 }
 
+/// The numbers of a tensor as they are held.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown<'a> {
+    /// In `f32`.
+    Full(&'a [f32]),
+    /// In 16 bits.
+    Half(&'a Halves),
+}
+
+impl<'a> Shown<'a> {
+    /// In `f32`: where they lie, or a copy.
+    #[must_use]
+    pub fn numbers(self) -> Cow<'a, [f32]> {
+        match self {
+            Self::Full(values) => Cow::Borrowed(values),
+            Self::Half(values) => Cow::Owned(values.to_mat().into_vec()),
+        }
+    }
+}
+
 /// A function that is shown a tensor: name in checkpoints, shape, numbers.
-pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], &[f32]) + 'a;
+pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], Shown<'_>) + 'a;
 
 impl Weights {
     /// Shows every tensor that belongs to no slot, in the order of computation.
     pub(super) fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {
         for part in self.each() {
             match part {
-                Part::Table(t) => show(&t.table.name, &t.table.shape, t.values.data()),
+                Part::Table(t) => show(&t.table.name, &t.table.shape, t.shown()),
                 Part::Norm(norm) => {
-                    norm.tensors().for_each(|(name, values)| show(&name, &[values.len()], values));
+                    norm.tensors().for_each(|(name, values)| {
+                        show(&name, &[values.len()], Shown::Full(values));
+                    });
                 }
                 Part::Slot(_) => {}
             }
         }
     }
 
+    /// The first weight that is held in 16 bits.
+    pub(super) fn held_in_half(&self) -> Option<(String, HalfType)> {
+        self.each().into_iter().find_map(|part| {
+            let (name, weight) = match part {
+                Part::Table(t) => (t.table.name.clone(), t.weight()),
+                Part::Slot(slot) => (format!("{}.weight", slot.id()), slot.op().map().weight()?),
+                Part::Norm(_) => return None,
+            };
+            match weight {
+                Weight::Half(weight) => Some((name, weight.half_type())),
+                Weight::Full(_) => None,
+            }
+        })
+    }
+
     /// Shows every trainable tensor, those of operators and biases included.
     pub(super) fn for_each_param(&self, show: &mut dyn FnMut(&str, &[f32])) {
         for part in self.each() {
             match part {
-                Part::Table(t) => show(&t.table.name, t.values.data()),
+                Part::Table(t) => {
+                    if let Some(values) = t.trained() {
+                        show(&t.table.name, values.data());
+                    }
+                }
                 Part::Norm(norm) => norm.tensors().for_each(|(name, values)| show(&name, values)),
                 Part::Slot(slot) => {
                     for param in slot.op().map().params() {
@@ -121,7 +213,7 @@ impl Weights {
             match part {
                 Part::Table(t) => {
                     let name = t.table.name.clone();
-                    all.push((name, t.values_mut()));
+                    all.extend(t.trained_mut().map(|values| (name, values)));
                 }
                 Part::Norm(norm) => all.extend(norm.tensors_mut()),
                 Part::Slot(slot) => {

@@ -10,7 +10,7 @@ use super::OpSpec;
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{Arg, Write, linear, product};
+use linwright_tensor::kernels::gemm::{Arg, Weight, Write, linear, product};
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -34,11 +34,6 @@ impl<T: Scalar> Dense<T> {
         Self { weight: Arc::new(weight) }
     }
 
-    /// The weight (out, inp).
-    #[must_use]
-    pub fn weight(&self) -> &Mat<T> {
-        &self.weight
-    }
 }
 
 impl<T: Scalar> Map<T> for Dense<T> {
@@ -90,6 +85,10 @@ impl<T: Scalar> Map<T> for Dense<T> {
 
     fn clone_op(&self) -> Op<T> {
         Op::Linear(Box::new(self.clone()))
+    }
+
+    fn weight(&self) -> Option<Weight<'_, T>> {
+        Some(Weight::Full(self.weight.view()))
     }
 }
 

@@ -24,3 +24,4 @@ pub mod rope;
 pub mod spin;
 pub mod statistics;
 pub mod transpose;
+pub(crate) mod widen;

@@ -250,7 +250,7 @@ impl<'a> Base<'a> {
         let mut result = Ok(());
         model.for_each_tensor(&mut |name, shape, values| {
             if result.is_ok() {
-                result = compare(name, shape, values);
+                result = compare(name, shape, &values.numbers());
             }
         });
         result?;

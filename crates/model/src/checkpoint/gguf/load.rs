@@ -3,11 +3,12 @@
 use super::{Gguf, Numbers};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
+use crate::checkpoint::precision::Precision;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::verify::RowSource;
 use crate::config::TransformerConfig;
 use crate::families::Family;
-use crate::transformer::{TensorSource, Transformer};
+use crate::transformer::{Held, TensorSource, Transformer};
 use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
@@ -24,16 +25,19 @@ pub(in crate::checkpoint) fn is_gguf(path: &Path) -> bool {
     read.is_ok() && magic == super::header::MAGIC
 }
 
-/// Loads the model of a file. Memory: the weights in `f32`, and little else.
+/// Loads the model of a file. Memory: the weights as they are held, and one tensor in `f32`.
 ///
 /// # Errors
 /// [`CheckpointError`] saying what is wrong with the file.
-pub(in crate::checkpoint) fn load(path: &Path) -> Result<LoadedModel, CheckpointError> {
+pub(in crate::checkpoint) fn load(
+    path: &Path,
+    precision: Precision,
+) -> Result<LoadedModel, CheckpointError> {
     let gguf = Gguf::open(path)?;
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
-    let mut reader = Reader::new(&gguf, config.family);
+    let mut reader = Reader::new(&gguf, config.family, precision);
     let config = reader.whole(config);
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
@@ -101,12 +105,13 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
 pub(super) struct Reader<'a> {
     gguf: &'a Gguf,
     family: &'static Family,
+    precision: Precision,
     used: Used,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(gguf: &'a Gguf, family: &'static Family) -> Self {
-        Self { gguf, family, used: Used::new() }
+    pub(super) fn new(gguf: &'a Gguf, family: &'static Family, precision: Precision) -> Self {
+        Self { gguf, family, precision, used: Used::new() }
     }
 
     /// What the file describes, with the ends that its tensors make.
@@ -132,6 +137,32 @@ impl TensorSource for Reader<'_> {
         let dtype = self.gguf.contents().tensors[&name].dtype.name;
         self.used.insert(name, (dtype, shape.to_vec(), digest));
         Ok(values)
+    }
+
+    fn matrix(&mut self, name: &str, shape: &[usize]) -> Result<Held, CheckpointError> {
+        let stored = self.stored(name);
+        let plain = self.gguf.contents().tensors.get(&stored).and_then(|tensor| {
+            match tensor.dtype.numbers {
+                Some(Numbers::Plain(dtype)) => Some(dtype),
+                _ => None,
+            }
+        });
+        let values = self.tensor(name, shape)?;
+        let Some(of) = self.precision.half(shape, plain) else {
+            return Ok(Held::Full(values));
+        };
+        let mut bits = vec![0; values.len()];
+        of.narrow(&values, &mut bits);
+        match bits.iter().position(|&bits| of.has_non_finite(&[bits])) {
+            None => Ok(Held::Half(of, bits)),
+            Some(index) => Err(CheckpointError::TooLarge {
+                path: self.gguf.path().into(),
+                name: stored,
+                index,
+                value: values[index],
+                dtype: of.name(),
+            }),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Products of `f32` matrices, tile by tile.
+//! Products of `f32` matrices that have their left factor in common, tile by tile.
 //!
-//! The right factor is packed once, by all threads, and then read by all of them; a panel of the
-//! left one stays in the first-level cache while a block of the right one, in the second-level
-//! cache, passes by. Source of the scheme: Goto and van de Geijn 2008, ACM TOMS 34(3), 12; Van Zee
-//! and van de Geijn 2015, ACM TOMS 41(3), 14.
+//! The left factor is packed once, by all threads. A piece of work is some columns of a result: a
+//! thread packs those of the right factor itself, so that they are in its second-level cache, and lets
+//! the panels of the left one pass by, each of which stays in the first-level cache meanwhile. A right
+//! factor in 16 bits is widened as it is packed. Source of the scheme: Goto and van de Geijn 2008,
+//! ACM TOMS 34(3), 12; Van Zee and van de Geijn 2015, ACM TOMS 41(3), 14.
 //!
 //! A number of the result is summed in the same order wherever it stands and whatever else is
 //! computed beside it.
@@ -15,21 +16,26 @@
 use super::tile::{Lines, Place, Tile};
 use super::{Arg, Pointer, Write};
 use crate::parallel;
-use crate::{MatMut, Scratch};
+use crate::{Halves, MatMut, Scratch};
 use std::ops::Range;
 
-/// Numbers of a line in one block: a panel of 14 then fills most of 32 KB.
+/// Numbers of a line in one round: a panel of 14 then fills most of 32 KB.
 const DEPTH: usize = 512;
-/// Columns of the right factor in one block, which then has 1 MB.
-const COLS: usize = 512;
-/// Rows of one piece of parallel work.
-const ROWS: usize = 112;
-/// Fewest pieces of a product, where columns allow.
-const FEWEST_PIECES: usize = 4;
-/// Numbers of the right factor that are packed at one time, unless one block has more.
-const PACKED: usize = 1 << 20;
-/// Panels that a thread packs as one piece.
+/// Columns of a piece of work, of which a round has 512 KB; and fewer where that makes less pieces
+/// than these, which many threads share.
+const COLS: [(usize, usize); 3] = [(256, 16), (128, 8), (64, 0)];
+/// Most rows of a piece, whose result, 512 KB too, stays in the second-level cache between rounds.
+const ROWS: usize = 512;
+/// Numbers of the left factor that are packed at one time, by all threads and by one alone.
+const PACKED: usize = 1 << 23;
+const PACKED_ALONE: usize = 1 << 20;
+/// Fewest rows that are packed at one time, whatever they hold.
+const FEWEST_PACKED: usize = 112;
+/// Panels of the left factor that a thread packs as one piece.
 const PANELS: usize = 4;
+/// Numbers of a line that are widened at one time: those of all lines of a panel stay in the
+/// first-level cache.
+const WIDENED: usize = 128;
 /// Numbers of a cache line.
 const CACHE_LINE: usize = 16;
 
@@ -45,48 +51,162 @@ pub(super) fn pays(tile: Tile, rows: usize, depth: usize, cols: usize) -> bool {
     rows >= FEWEST_ROWS && depth >= FEWEST && cols >= FEWEST && whole
 }
 
-/// What all pieces of a product share.
-struct Product<'a> {
+/// The right factor of a product.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Right<'a> {
+    /// Its columns.
+    Full(Lines<'a>),
+    /// The transpose of a matrix in 16 bits.
+    Half(&'a Halves),
+}
+
+impl<'a> Right<'a> {
+    pub(super) fn of(b: Arg<'a, f32>) -> Self {
+        let lines = lines_of_left(b);
+        Self::Full(Lines { along: !lines.along, ..lines })
+    }
+
+    /// Packs some numbers of some columns, panel after panel.
+    fn pack(self, tile: Tile, cols: Range<usize>, numbers: Range<usize>, packed: &mut [f32]) {
+        let panels = packed.chunks_exact_mut(tile.cols * numbers.len());
+        for (first, panel) in cols.clone().step_by(tile.cols).zip(panels) {
+            let count = tile.cols.min(cols.end - first);
+            match self {
+                // SAFETY: the tile is one of this machine's.
+                Self::Full(lines) => unsafe {
+                    let lines = lines.skip(first, numbers.start);
+                    (tile.pack_right)(lines, count, numbers.len(), panel);
+                },
+                Self::Half(halves) => {
+                    pack_widened(tile, halves, first..first + count, numbers.clone(), panel);
+                }
+            }
+        }
+    }
+}
+
+/// Packs some numbers of some rows of a matrix in 16 bits.
+fn pack_widened(
+    tile: Tile,
+    halves: &Halves,
+    rows: Range<usize>,
+    numbers: Range<usize>,
+    panel: &mut [f32],
+) {
+    let mut wide = Scratch::<f32>::new(tile.cols * WIDENED);
+    for start in numbers.clone().step_by(WIDENED) {
+        let count = WIDENED.min(numbers.end - start);
+        for (row, wide) in rows.clone().zip(wide.chunks_exact_mut(WIDENED)) {
+            halves.half_type().widen(&halves.row(row)[start..start + count], &mut wide[..count]);
+        }
+        let lines = Lines { data: &wide, stride: WIDENED, along: true };
+        let part = &mut panel[(start - numbers.start) * tile.cols..];
+        // SAFETY: the tile is one of this machine's.
+        unsafe { (tile.pack_right)(lines, rows.len(), count, part) };
+    }
+}
+
+/// Some rows of the left factor, packed: round after round, panel after panel.
+struct Left {
+    rows: usize,
+    data: Scratch<f32>,
+}
+
+impl Left {
+    fn pack(tile: Tile, lines: Lines<'_>, (rows, depth): (usize, usize), alone: bool) -> Self {
+        let whole = rows.next_multiple_of(tile.rows);
+        let mut data = Scratch::new(whole * depth);
+        let pack = |numbers: &Range<usize>, first: usize, panels: &mut [f32]| {
+            let panels = panels.chunks_exact_mut(tile.rows * numbers.len());
+            for (top, panel) in (first..rows).step_by(tile.rows).zip(panels) {
+                let lines = lines.skip(top, numbers.start);
+                let height = tile.rows.min(rows - top);
+                // SAFETY: the tile is one of this machine's.
+                unsafe { (tile.pack_left)(lines, height, numbers.len(), panel) };
+            }
+        };
+        let mut rest = &mut *data;
+        let mut work = Vec::new();
+        for numbers in rounds(depth) {
+            let (round, others) = rest.split_at_mut(whole * numbers.len());
+            rest = others;
+            if alone {
+                pack(&numbers, 0, round);
+                continue;
+            }
+            let several = PANELS * tile.rows;
+            let pieces = round.chunks_mut(several * numbers.len()).enumerate();
+            work.extend(pieces.map(|(k, panels)| (numbers.clone(), k * several, panels)));
+        }
+        parallel::for_each(work, |_, (numbers, first, panels)| pack(&numbers, first, panels));
+        Self { rows: whole, data }
+    }
+
+    /// The panel of the rows from `top` on.
+    fn panel(&self, tile: Tile, top: usize, numbers: &Range<usize>) -> &[f32] {
+        let start = self.rows * numbers.start + top * numbers.len();
+        &self.data[start..start + tile.rows * numbers.len()]
+    }
+}
+
+/// The inner dimension in parts that are summed one after another.
+fn rounds(depth: usize) -> impl Iterator<Item = Range<usize>> {
+    parts(0..depth, DEPTH, CACHE_LINE)
+}
+
+/// A right factor and where the product with it goes.
+struct Target<'a> {
+    right: Right<'a>,
+    into: Pointer<f32>,
+    stride: usize,
+    cols: usize,
+}
+
+/// What all pieces of work have in common.
+struct Products<'a> {
     tile: Tile,
     alpha: f32,
     write: Write,
-    left: Lines<'a>,
+    /// Which rows of the left factor are packed.
+    band: Range<usize>,
+    left: Left,
     depth: usize,
-    into: Pointer<f32>,
-    stride: usize,
+    targets: &'a [Target<'a>],
 }
 
-/// `c = alpha a b` or `c += alpha a b`, on the calling thread if `alone`. The caller has checked
-/// the shapes; all extents are positive.
-pub(super) fn product(
+/// `c = alpha a b` or `c += alpha a b` for every right factor b, on the calling thread if `alone`.
+/// The caller has checked the shapes; all extents are positive.
+pub(super) fn products(
     tile: Tile,
     alpha: f32,
-    (a, b): (Arg<'_, f32>, Arg<'_, f32>),
-    (mut c, write): (MatMut<'_, f32>, Write),
+    a: Arg<'_, f32>,
+    (into, write): (&mut [(Right<'_>, MatMut<'_, f32>)], Write),
     alone: bool,
 ) {
-    let (rows, depth, cols, stride) = (c.rows(), a.cols(), c.cols(), c.stride());
-    assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
-    assert!(rows * depth * cols > 0, "an empty product");
-    let (left, right) = (lines_of_left(a), lines_of_right(b));
-    let into = Pointer(c.data_mut().as_mut_ptr());
-    let product = Product { tile, alpha, write, left, depth, into, stride };
-    let wide = (PACKED / depth / COLS).max(1) * COLS;
-    for first in (0..cols).step_by(wide) {
-        let cols = first..cols.min(first + wide);
-        let length = cols.len().next_multiple_of(tile.cols) * depth;
-        let mut packed = Scratch::new(length);
-        pack_right(tile, right.skip(cols.start, 0), (cols.len(), depth), &mut packed, alone);
-        let packed = &*packed;
-        let pieces = pieces(tile, rows, cols);
-        let compute = |(rows, block): (Range<usize>, Range<usize>)| {
-            let panels = &packed[(block.start - first) * depth..];
-            product.block(rows, block, panels);
-        };
+    let (rows, depth) = (a.rows(), a.cols());
+    let mut targets = Vec::with_capacity(into.len());
+    for (right, c) in into {
+        let (stride, cols) = (c.stride(), c.cols());
+        assert!(c.rows() == rows && rows * depth * cols > 0, "an empty product");
+        assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
+        let into = Pointer(c.data_mut().as_mut_ptr());
+        targets.push(Target { right: *right, into, stride, cols });
+    }
+    if targets.is_empty() {
+        return;
+    }
+    let lines = lines_of_left(a);
+    let packed = if alone { PACKED_ALONE } else { PACKED } / depth;
+    let high = packed.max(FEWEST_PACKED).next_multiple_of(tile.rows);
+    for band in (0..rows).step_by(high).map(|top| top..rows.min(top + high)) {
+        let left = Left::pack(tile, lines.skip(band.start, 0), (band.len(), depth), alone);
+        let pieces = pieces(tile, band.len(), &targets);
+        let targets = &targets;
+        let products = Products { tile, alpha, write, band, left, depth, targets };
         if alone {
-            pieces.into_iter().for_each(compute);
+            pieces.into_iter().for_each(|piece| products.piece(piece));
         } else {
-            parallel::for_each(pieces, |_, piece| compute(piece));
+            parallel::for_each(pieces, |_, piece| products.piece(piece));
         }
     }
 }
@@ -98,73 +218,49 @@ pub(super) fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
     }
 }
 
-fn lines_of_right(b: Arg<'_, f32>) -> Lines<'_> {
-    let lines = lines_of_left(b);
-    Lines { along: !lines.along, ..lines }
-}
-
-/// Packs `cols` columns of `depth` numbers, panel after panel.
-fn pack_right(
-    tile: Tile,
-    right: Lines<'_>,
-    (cols, depth): (usize, usize),
-    packed: &mut [f32],
-    alone: bool,
-) {
-    let several = PANELS * tile.cols;
-    let pack = |index: usize, panels: &mut [f32]| {
-        for (k, panel) in panels.chunks_mut(tile.cols * depth).enumerate() {
-            let first = index * several + k * tile.cols;
-            let count = tile.cols.min(cols - first);
-            // SAFETY: the tile is one of this machine's.
-            unsafe { (tile.pack_right)(right.skip(first, 0), count, depth, panel) };
-        }
-    };
-    if alone {
-        packed.chunks_mut(several * depth).enumerate().for_each(|(index, panels)| {
-            pack(index, panels);
-        });
-    } else {
-        parallel::for_each_chunk(packed, several * depth, pack);
-    }
-}
-
 /// Equal parts of `total`, each a multiple of `multiple` but for the last, and about `most` at most.
 fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Item = Range<usize>> {
     let step = total.len().div_ceil(total.len().div_ceil(most)).next_multiple_of(multiple);
     total.clone().step_by(step).map(move |start| start..total.end.min(start + step))
 }
 
-/// Rows and columns of the pieces of a result; those that read the same columns come together.
-fn pieces(tile: Tile, rows: usize, cols: Range<usize>) -> Vec<(Range<usize>, Range<usize>)> {
-    // Of few rows, columns make the pieces.
-    let wide = cols.len().div_ceil(FEWEST_PIECES.div_ceil(rows.div_ceil(ROWS))).max(FEWEST);
-    parts(cols, wide.min(COLS), tile.cols)
-        .flat_map(|cols| parts(0..rows, ROWS, tile.rows).map(move |rows| (rows, cols.clone())))
-        .collect()
+/// Which result, which rows of the band, which columns.
+type Piece = (usize, Range<usize>, Range<usize>);
+
+/// A function of the shapes alone.
+fn pieces(tile: Tile, rows: usize, targets: &[Target<'_>]) -> Vec<Piece> {
+    let count = |wide| {
+        let columns: usize = targets.iter().map(|target| target.cols.div_ceil(wide)).sum();
+        columns * rows.div_ceil(ROWS)
+    };
+    let enough = |(wide, fewest): &(usize, usize)| count(*wide) >= *fewest;
+    let wide = COLS.into_iter().find(enough).map_or(FEWEST, |(wide, _)| wide);
+    let of_target = |(index, target): (usize, &Target<'_>)| {
+        let cols = target.cols;
+        parts(0..rows, ROWS, tile.rows).flat_map(move |rows| {
+            parts(0..cols, wide, tile.cols).map(move |cols| (index, rows.clone(), cols))
+        })
+    };
+    targets.iter().enumerate().flat_map(of_target).collect()
 }
 
-impl Product<'_> {
-    /// Computes a piece; `panels` are those of its columns and of what follows them.
-    fn block(&self, rows: Range<usize>, cols: Range<usize>, panels: &[f32]) {
-        let tile = self.tile;
-        let length = tile.rows * DEPTH;
-        let mut left = Scratch::new(length);
-        for (round, numbers) in parts(0..self.depth, DEPTH, CACHE_LINE).enumerate() {
+impl Products<'_> {
+    fn piece(&self, (index, rows, cols): Piece) {
+        let (tile, target) = (self.tile, &self.targets[index]);
+        let whole = cols.len().next_multiple_of(tile.cols);
+        let mut packed = Scratch::new(whole * DEPTH.min(self.depth));
+        for (round, numbers) in rounds(self.depth).enumerate() {
             let add = round > 0 || self.write == Write::Add;
+            let packed = &mut packed[..whole * numbers.len()];
+            target.right.pack(tile, cols.clone(), numbers.clone(), packed);
             for top in rows.clone().step_by(tile.rows) {
+                let left = self.left.panel(tile, top, &numbers);
                 let height = tile.rows.min(rows.end - top);
-                let lines = self.left.skip(top, numbers.start);
-                // SAFETY: the tile is one of this machine's.
-                unsafe { (tile.pack_left)(lines, height, numbers.len(), &mut left) };
-                for (k, panel) in panels.chunks_exact(tile.cols * self.depth).enumerate() {
-                    let start = cols.start + k * tile.cols;
-                    if start >= cols.end {
-                        break;
-                    }
-                    let right = &panel[numbers.start * tile.cols..numbers.end * tile.cols];
-                    let extents = (height, tile.cols.min(cols.end - start));
-                    self.tile((&left, right), (top, start), extents, add);
+                let panels = packed.chunks_exact(tile.cols * numbers.len());
+                for (start, right) in cols.clone().step_by(tile.cols).zip(panels) {
+                    let width = tile.cols.min(cols.end - start);
+                    let corner = (self.band.start + top, start);
+                    self.tile(target, (left, right), corner, (height, width), add);
                 }
             }
         }
@@ -173,21 +269,22 @@ impl Product<'_> {
     /// Computes the tile at `corner`, of which `extents` lie in the result.
     fn tile(
         &self,
+        target: &Target<'_>,
         (left, right): (&[f32], &[f32]),
         (row, col): (usize, usize),
         (height, width): (usize, usize),
         add: bool,
     ) {
         let Tile { rows, cols, multiply, .. } = self.tile;
-        let numbers = right.len() / cols;
+        let (numbers, stride) = (right.len() / cols, target.stride);
         assert!(left.len() >= numbers * rows, "panel out of bounds");
         let right = Place { at: right.as_ptr(), row: cols, register: cols / 2 };
-        // SAFETY: `product` checked that the result holds `height` rows and `width` columns from
+        // SAFETY: `products` checked that the result holds `height` rows and `width` columns from
         // here on, no other piece has them, and the panels hold `numbers` of every line.
         unsafe {
-            let corner = self.into.0.add(row * self.stride + col);
+            let corner = target.into.0.add(row * stride + col);
             if width == cols {
-                let into = Place { at: corner, row: self.stride, register: cols / 2 };
+                let into = Place { at: corner, row: stride, register: cols / 2 };
                 return multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, add));
             }
             let mut whole = [0.0; Tile::MOST];
@@ -195,7 +292,7 @@ impl Product<'_> {
             multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, false));
             for i in 0..height {
                 for j in 0..width {
-                    let to = corner.add(i * self.stride + j);
+                    let to = corner.add(i * stride + j);
                     let number = whole[i * cols + j];
                     *to = if add { *to + number } else { number };
                 }

@@ -23,7 +23,8 @@ mod x86;
 pub use form::{ColumnBlocks, Direction, Order};
 
 use crate::parallel;
-use crate::{MatMut, MatRef, Scalar};
+use crate::{Halves, MatMut, MatRef, Scalar, Scratch};
+use blocks::Right;
 use std::any::TypeId;
 
 /// Fewest rows of the result computed as one piece: two cores share a batch of 512.
@@ -40,6 +41,8 @@ const FEW_ROWS: usize = 64;
 const PIECE_MULTIPLE: usize = 16;
 /// Below this many multiply-adds a product stays on the calling thread.
 const SERIAL_LIMIT: usize = 1 << 20;
+/// Numbers of a weight in 16 bits that are widened at one time, on machines without tiles.
+const WIDENED: usize = 1 << 20;
 
 /// Whether the result is overwritten or added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,99 @@ impl<'a, T> From<MatRef<'a, T>> for Arg<'a, T> {
     }
 }
 
+/// The weight of a linear layer, (out, inp).
+#[derive(Clone, Copy, Debug)]
+pub enum Weight<'a, T> {
+    /// In the type of the computation.
+    Full(MatRef<'a, T>),
+    /// In 16 bits, widened as it is read.
+    Half(&'a Halves),
+}
+
+impl<T: Scalar> Weight<'_, T> {
+    /// Features out.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Full(w) => w.rows(),
+            Self::Half(w) => w.rows(),
+        }
+    }
+
+    /// Features in.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        match self {
+            Self::Full(w) => w.cols(),
+            Self::Half(w) => w.cols(),
+        }
+    }
+}
+
+/// `y = x Wᵀ` for several weights and the same rows, as of queries, keys and values: the rows are
+/// packed once, and threads wait for each other once. `x`: (rows, inp), each weight (out, inp), its
+/// `y`: (rows, out). Each result has the bits that it has alone; those of a weight in 16 bits may
+/// differ from those of the same numbers in `f32` where there are 5 to 47 rows.
+///
+/// # Panics
+/// If the shapes do not match.
+#[track_caller]
+pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>)]) {
+    let (rows, inp) = (x.rows(), x.cols());
+    let mut all = 0;
+    for (w, y) in &*into {
+        let found = (w.cols(), y.rows(), y.cols());
+        assert_eq!(found, (inp, rows, w.rows()), "{rows} rows of {inp} times a weight");
+        if let Weight::Full(w) = w {
+            Arg::Plain(*w).check();
+        }
+        all += rows * inp * w.rows();
+    }
+    Arg::Plain(x).check();
+    if all == 0 {
+        return into.iter_mut().for_each(|(_, y)| fill_zero(y));
+    }
+    if rows <= few_rows::MOST {
+        let alone = all / rows <= few_rows::SERIAL_LIMIT;
+        return few_rows::products(1.0, x, (into, Write::Set), alone);
+    }
+    let alone = all <= SERIAL_LIMIT;
+    let tile = tile::Tile::of_this_machine();
+    let mut tiled: Vec<(Right<'_>, MatMut<'_, f32>)> = Vec::with_capacity(into.len());
+    for (w, y) in into {
+        match (*w, tile) {
+            (Weight::Full(w), Some(tile)) if blocks::pays(tile, rows, inp, w.rows()) => {
+                tiled.push((Right::of(Arg::Transposed(w)), y.reborrow()));
+            }
+            (Weight::Half(w), Some(_)) if w.rows() > 0 => {
+                tiled.push((Right::Half(w), y.reborrow()))
+            }
+            (Weight::Full(w), _) => linear(x, w, y.reborrow(), Write::Set),
+            (Weight::Half(w), _) => widened(x, w, y.reborrow()),
+        }
+    }
+    if let Some(tile) = tile {
+        blocks::products(tile, 1.0, x.into(), (&mut tiled, Write::Set), alone);
+    }
+}
+
+/// A product with a weight that is widened piece by piece.
+fn widened(x: MatRef<'_, f32>, w: &Halves, mut y: MatMut<'_, f32>) {
+    let high = (WIDENED / w.cols().max(1)).max(1);
+    for first in (0..w.rows()).step_by(high) {
+        let count = high.min(w.rows() - first);
+        let mut wide = Scratch::<f32>::new(count * w.cols());
+        let bits = &w.bits()[first * w.cols()..(first + count) * w.cols()];
+        w.half_type().widen(bits, &mut wide);
+        let wide = MatRef::new(&wide, count, w.cols());
+        linear(x, wide, y.reborrow().columns(first, count), Write::Set);
+    }
+}
+
+fn fill_zero(y: &mut MatMut<'_, f32>) {
+    (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+}
+
 /// `y = x Wᵀ`: the forward product of a linear layer. `x`: (rows, inp), `w`: (out, inp),
 /// `y`: (rows, out).
 #[track_caller]
@@ -144,20 +240,20 @@ pub fn product<T: Scalar>(
     if m * n == 0 {
         return;
     }
-    let alone = m * n * k <= SERIAL_LIMIT;
-    if in_tiles(alpha, a, b, c.reborrow(), write, alone) {
+    if in_tiles(alpha, a, b, c.reborrow(), write, false) {
         return;
     }
     if !in_library::<T>() {
         return by_definition(alpha, a, b, c, write);
     }
-    if alone {
+    if m * n * k <= SERIAL_LIMIT {
         return piece_of_product(alpha, a, b, c, write);
     }
     product_in_pieces(alpha, a, b, c, write);
 }
 
-/// Computes a product of `f32` of few rows, or that is faster in tiles; says no to others.
+/// Computes a product of `f32` of few rows, or that is faster in tiles, on the calling thread if
+/// `alone` or where others would cost more; says no to other products.
 fn in_tiles<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
@@ -172,7 +268,9 @@ fn in_tiles<T: Scalar>(
     if let (Arg::Plain(x), Arg::Transposed(w), true) =
         (a.of_scalar(), b.of_scalar(), c.rows() <= few_rows::MOST)
     {
-        few_rows::product(bytemuck::cast(alpha), (x, w), (c.of_scalar(), write), alone);
+        let alone = alone || w.rows() * w.cols() <= few_rows::SERIAL_LIMIT;
+        let mut into = [(Weight::Full(w), c.of_scalar())];
+        few_rows::products(bytemuck::cast(alpha), x, (&mut into, write), alone);
         return true;
     }
     let of_this_machine = tile::Tile::of_this_machine();
@@ -180,8 +278,9 @@ fn in_tiles<T: Scalar>(
     let Some(tile) = of_this_machine.filter(pays) else {
         return false;
     };
-    let factors = (a.of_scalar(), b.of_scalar());
-    blocks::product(tile, bytemuck::cast(alpha), factors, (c.of_scalar(), write), alone);
+    let alone = alone || c.rows() * a.cols() * c.cols() <= SERIAL_LIMIT;
+    let mut into = [(Right::of(b.of_scalar()), c.of_scalar())];
+    blocks::products(tile, bytemuck::cast(alpha), a.of_scalar(), (&mut into, write), alone);
     true
 }
 
@@ -490,5 +589,64 @@ mod tests {
             let same = whole.view().rows_range(150, 100).columns(700, 256).to_mat();
             assert_eq!(part, same);
         }
+    }
+
+    /// Weights in both types beside each other: each result equals its naive twin, and has the bits
+    /// that it has alone.
+    #[test]
+    fn several_weights_of_the_same_rows_give_what_each_gives_alone() {
+        use crate::HalfType;
+        for (rows, inp) in [(1, 40), (4, 600), (5, 64), (47, 130), (48, 600), (300, 1100), (3, 0)] {
+            let x: Mat<f32> = random(rows, inp, 1);
+            let full: Vec<Mat<f32>> =
+                [70, 3, 200, 0].iter().map(|&out| random(out, inp, out as u64)).collect();
+            let halves: Vec<Halves> = [(HalfType::Bf16, 300), (HalfType::F16, 65)]
+                .map(|(of, out)| Halves::rounded(of, &random(out, inp, out as u64)))
+                .into();
+            let wide: Vec<Mat<f32>> =
+                full.iter().cloned().chain(halves.iter().map(Halves::to_mat)).collect();
+            let weights: Vec<Weight<'_, f32>> = full
+                .iter()
+                .map(|w| Weight::Full(w.view()))
+                .chain(halves.iter().map(Weight::Half))
+                .collect();
+            let results = || -> Vec<Mat<f32>> {
+                wide.iter().map(|w| Mat::from_fn(rows, w.rows(), |_, _| 7.0)).collect()
+            };
+            let (mut together, mut alone) = (results(), results());
+            let mut into: Vec<_> =
+                weights.iter().copied().zip(together.iter_mut().map(Mat::view_mut)).collect();
+            linears(x.view(), &mut into);
+            for (w, y) in weights.iter().zip(&mut alone) {
+                linears(x.view(), &mut [(*w, y.view_mut())]);
+            }
+            assert_eq!(together, alone, "{rows} rows of {inp}");
+            for (w, y) in wide.iter().zip(&together) {
+                let expected = naive(&x, &w.transpose());
+                for (y, e) in y.data().iter().zip(expected.data()) {
+                    assert!((f64::from(*y) - e).abs() < 2e-4, "{rows} rows of {inp}: {y}, not {e}");
+                }
+            }
+        }
+    }
+
+    /// The way of machines without tiles.
+    #[test]
+    fn weights_widened_in_pieces_equal_those_widened_whole() {
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(7, 2000, 1), random(700, 2000, 2));
+        let half = Halves::rounded(crate::HalfType::Bf16, &w);
+        let mut y = Mat::zeros(7, 700);
+        widened(x.view(), &half, y.view_mut());
+        let expected = naive(&x, &half.to_mat().transpose());
+        for (y, e) in y.data().iter().zip(expected.data()) {
+            assert!((f64::from(*y) - e).abs() < 2e-3, "{y}, not {e}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "2 rows of 5 times a weight")]
+    fn a_weight_of_another_width_is_refused() {
+        let (x, w): (Mat<f32>, Mat<f32>) = (random(2, 5, 1), random(3, 4, 2));
+        linears(x.view(), &mut [(Weight::Full(w.view()), Mat::zeros(2, 3).view_mut())]);
     }
 }

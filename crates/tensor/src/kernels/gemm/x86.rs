@@ -177,7 +177,8 @@ mod tests {
             for extents in [(1, 1, 1), (14, 8, 32), (29, 600, 70), (130, 17, 48), (5, 1100, 1030)] {
                 for alone in [true, false] {
                     in_every_orientation(extents, |alpha, a, b, c, write| {
-                        blocks::product(tile, alpha, (a, b), (c, write), alone);
+                        let mut into = [(blocks::Right::of(b), c)];
+                        blocks::products(tile, alpha, a, (&mut into, write), alone);
                     });
                 }
             }

@@ -7,10 +7,11 @@ use crate::checkpoint::header::StoredType;
 use crate::checkpoint::save::DirWriter;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::writer::WriteError;
-use crate::transformer::{Orientation, Transformer};
-use linwright_ops::{LinearSlot, OpSpec, Sites};
+use crate::transformer::{Orientation, Shown, Transformer};
+use linwright_ops::{LinearSlot, Sites};
 use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
+use linwright_tensor::kernels::gemm::Weight;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 /// Where the numbers of a tensor come from.
 enum Content<'a> {
     Values(&'a [f32]),
+    Table(Shown<'a>),
     /// The dense form of an operator, made when it is written.
     Weight(&'a LinearSlot, Orientation),
 }
@@ -105,13 +107,14 @@ fn write_tensor(
 ) -> Result<(), WriteError> {
     match content {
         Content::Values(values) => writer.tensor(out, values),
-        // The weight of a dense operator is written from where it lies, without a copy.
-        Content::Weight(slot, Orientation::Outputs)
-            if matches!(slot.op().map().spec(), OpSpec::Dense(_)) =>
-        {
-            writer.tensor(out, slot.op().map().params()[0].values)
-        }
+        Content::Table(values) => writer.tensor(out, &values.numbers()),
         Content::Weight(slot, orientation) => {
+            // The weight of a dense operator is written from where it lies, without a copy.
+            if let (Some(Weight::Full(weight)), Orientation::Outputs) =
+                (slot.op().map().weight(), orientation)
+            {
+                return writer.tensor(out, weight.data());
+            }
             let mut weight = slot.op().to_dense().map_err(|source| {
                 let site = slot.id().clone();
                 WriteError::Content(CheckpointError::Operator { site, source })
@@ -133,7 +136,7 @@ fn visit(decoder: &Transformer, show: &mut dyn FnMut(String, Vec<usize>, Content
         show(name.strip_prefix(prefix).unwrap_or(&name).to_owned(), shape, content);
     };
     decoder.for_each_tensor(&mut |name, shape, values| {
-        show(name.into(), shape.to_vec(), Content::Values(values));
+        show(name.into(), shape.to_vec(), Content::Table(values));
     });
     for slot in decoder.slots() {
         let shape = slot.op().map().shape();

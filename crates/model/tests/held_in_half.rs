@@ -1,0 +1,192 @@
+//! Weights held in 16 bits: the numbers, the results and the refusals of those held in f32.
+
+use crate::checkpoint_common::{logits, save_small, small_model};
+use crate::reference::Set;
+use linwright_model::checkpoint::gguf::save_gguf;
+use linwright_model::checkpoint::{Form, Precision, SaveOptions, TensorFile, load, load_as, save};
+use linwright_model::generate::{Choice, Limits, generate};
+use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
+use linwright_ops::{Dense, Op, Sites};
+use linwright_tensor::dtype::DType;
+use linwright_tensor::{HalfType, Mat};
+use std::fs;
+use std::path::Path;
+
+const TOKENS: [u32; 9] = [0, 3, 10, 7, 7, 1, 2, 9, 4];
+/// Logits differ at most in how products of few rows are summed.
+const TOLERANCE: f32 = 2e-5;
+
+/// The small model in 16 bits.
+fn save_half(dir: &Path, dtype: DType) {
+    let (decoder, source) = small_model();
+    let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
+    save(&decoder, &source, &options, dir).unwrap();
+}
+
+fn close(a: &Mat<f32>, b: &Mat<f32>, what: &str) {
+    for (a, b) in a.data().iter().zip(b.data()) {
+        assert!((a - b).abs() <= TOLERANCE * (1.0 + b.abs()), "{what}: {a} and {b}");
+    }
+}
+
+fn is_half(decoder: &Transformer) -> Option<HalfType> {
+    decoder.held_in_half().map(|(_, half)| half)
+}
+
+#[test]
+fn every_family_computes_the_same_with_weights_as_they_are_stored() {
+    for set in Set::all("decoder") {
+        for (dtype, half) in [(DType::Bf16, HalfType::Bf16), (DType::F16, HalfType::F16)] {
+            let dir = tempfile::tempdir().unwrap();
+            let out = dir.path().join("model");
+            let loaded = set.load();
+            let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Dense) };
+            save(&loaded.decoder, &loaded.source, &options, &out).unwrap();
+            let (wide, held) = (load(&out).unwrap(), load_as(&out, Precision::Auto).unwrap());
+            assert_eq!((is_half(&wide.decoder), is_half(&held.decoder)), (None, Some(half)));
+            assert_eq!(wide.hash, held.hash, "{}", set.stem);
+            assert_eq!(wide.decoder.parameters(), held.decoder.parameters(), "{}", set.stem);
+            for (a, b) in wide.decoder.slots().into_iter().zip(held.decoder.slots()) {
+                assert_eq!(a.op().to_dense().unwrap(), b.op().to_dense().unwrap(), "{}", a.id());
+            }
+            let tokens = [1, 5, 2, 2, 7, 3];
+            close(
+                &logits(&held.decoder, &tokens),
+                &logits(&wide.decoder, &tokens),
+                &format!("{} in {half:?}", set.stem),
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_texts_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_half(&out, DType::Bf16);
+    let write = |precision| {
+        let model = load_as(&out, precision).unwrap().decoder;
+        let limits = Limits { new_tokens: 12, end_tokens: Vec::new() };
+        generate(&model, &[&TOKENS], &Choice::greedy(), &limits, &mut |_, _| true).unwrap()
+    };
+    assert_eq!(write(Precision::Auto), write(Precision::F32));
+}
+
+#[test]
+fn more_bits_are_rounded_to_those_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_small(&out);
+    assert_eq!(is_half(&load_as(&out, Precision::Auto).unwrap().decoder), None);
+    let wide = load(&out).unwrap().decoder;
+    for (precision, half) in [(Precision::Bf16, HalfType::Bf16), (Precision::F16, HalfType::F16)] {
+        let held = load_as(&out, precision).unwrap().decoder;
+        assert_eq!(is_half(&held), Some(half));
+        for (a, b) in wide.slots().into_iter().zip(held.slots()) {
+            let mut rounded = a.op().to_dense().unwrap();
+            for value in rounded.data_mut() {
+                let bytes = half.dtype().encode(&[*value]);
+                *value = half.dtype().decode(&bytes)[0];
+            }
+            assert_eq!(rounded, b.op().to_dense().unwrap(), "{}", a.id());
+        }
+    }
+}
+
+/// Saving, which compares with what is in memory, editing and other formats.
+#[test]
+fn a_model_in_16_bits_is_edited_and_saved_as_any() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    save_half(&at("model"), DType::Bf16);
+    let mut held = load_as(&at("model"), Precision::Auto).unwrap();
+    for form in [Form::Dense, Form::Native] {
+        let out = at(&format!("{form:?}"));
+        save(&held.decoder, &held.source, &SaveOptions::new(form), &out).unwrap();
+        let [a, b] = [&at("model"), &out].map(|dir| fs::read(dir.join("model.safetensors")));
+        assert_eq!(a.unwrap(), b.unwrap(), "{form:?}");
+    }
+    let wider = SaveOptions { dtype: Some(DType::F32), ..SaveOptions::new(Form::Dense) };
+    save(&held.decoder, &held.source, &wider, &at("wide")).unwrap();
+    let narrower = SaveOptions { dtype: Some(DType::F16), ..SaveOptions::new(Form::Native) };
+    save(&held.decoder, &held.source, &narrower, &at("narrow")).unwrap();
+    let wide = load(&at("wide")).unwrap().decoder;
+    close(&logits(&wide, &TOKENS), &logits(&held.decoder, &TOKENS), "saved in f32");
+
+    let slot = held.decoder.slots_mut().remove(1);
+    let weight = slot.op().to_dense().unwrap();
+    slot.replace(Op::Linear(Box::new(Dense::new(weight)))).unwrap();
+    close(&logits(&held.decoder, &TOKENS), &logits(&wide, &TOKENS), "one weight in f32");
+}
+
+#[test]
+fn gguf_files_are_held_as_they_are_stored_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/gguf/models/llama.gguf");
+    let blocks = load(&golden).unwrap();
+    let written = dir.path().join("written");
+    let file =
+        save_gguf(&blocks.decoder, &blocks.source, Some(DType::Bf16), false, &written).unwrap();
+    let (wide, held) = (load(&file).unwrap(), load_as(&file, Precision::Auto).unwrap());
+    assert_eq!((is_half(&wide.decoder), is_half(&held.decoder)), (None, Some(HalfType::Bf16)));
+    let tokens = [1, 5, 2, 2, 7, 3];
+    close(&logits(&held.decoder, &tokens), &logits(&wide.decoder, &tokens), "from GGUF");
+    let again = dir.path().join("again");
+    let copy = save_gguf(&held.decoder, &held.source, None, false, &again).unwrap();
+    let copy = load(&copy).unwrap().decoder;
+    assert_eq!(logits(&copy, &tokens), logits(&wide.decoder, &tokens), "to GGUF and back");
+}
+
+#[test]
+fn training_is_refused_and_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    save_half(&out, DType::F16);
+    let decoder = load_as(&out, Precision::Auto).unwrap().decoder;
+    let batch = Batch::new(&[&TOKENS]);
+    let error = decoder
+        .loss_and_grads(
+            &batch,
+            &batch.next_tokens(),
+            &mut TransformerGrads::zeros(&decoder),
+            &mut TrainingMemory::default(),
+        )
+        .unwrap_err();
+    assert!(matches!(error, ModelError::HeldInHalf { .. }), "{error}");
+    assert!(error.to_string().contains("embed_tokens.weight is held in 16 bits"), "{error}");
+    assert!(error.to_string().contains("--dtype f32"), "{error}");
+}
+
+#[test]
+fn numbers_that_cannot_be_held_are_an_error_that_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    let (mut decoder, source) = small_model();
+    decoder.for_each_param_mut(&mut |name, values| {
+        if name == "model.layers.1.mlp.up_proj.weight" {
+            values[5] = -70_000.0;
+        }
+    });
+    save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
+    load_as(&out, Precision::Bf16).unwrap();
+    let error = load_as(&out, Precision::F16).unwrap_err().to_string();
+    for said in ["model.layers.1.mlp.up_proj.weight", "-70000", "index 5", "f16", "bf16 or f32"] {
+        assert!(error.contains(said), "{said}: {error}");
+    }
+
+    let half = dir.path().join("half");
+    save_half(&half, DType::Bf16);
+    let path = half.join("model.safetensors");
+    let name = "model.embed_tokens.weight";
+    let place = TensorFile::open(&path).unwrap().tensors()[name].bytes.start + 2 * 13;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[place..place + 2].copy_from_slice(&0x7f80u16.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    for precision in Precision::ALL {
+        let error = load_as(&half, precision).unwrap_err().to_string();
+        for said in [name, "holds inf at index 13"] {
+            assert!(error.contains(said), "{precision:?}, {said}: {error}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A dense weight held in 16 bits.
+//!
+//! `y = x Wᵀ`, W: (out, inp), in half the memory of [`Dense`](crate::Dense). Products widen the
+//! numbers, which is exact, and compute in `f32`: those of the same numbers held in `f32` differ at
+//! most in how they are summed. It is of the kind `dense` and is saved as such. Nothing trains it: it
+//! has no parameters, and [`Map::weight`] gives its numbers.
+
+use crate::{
+    Backward, DenseSpec, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,
+};
+use linwright_tensor::kernels::gemm::{Weight, linears};
+use linwright_tensor::{Halves, Mat, MatMut, MatRef};
+use std::sync::Arc;
+
+/// A dense weight W (out, inp) in 16 bits: `y = x Wᵀ`. Copies share the numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HalfDense {
+    weight: Arc<Halves>,
+}
+
+impl HalfDense {
+    /// From a weight (out, inp).
+    #[must_use]
+    pub fn new(weight: Halves) -> Self {
+        Self { weight: Arc::new(weight) }
+    }
+}
+
+impl Map<f32> for HalfDense {
+    fn spec(&self) -> OpSpec {
+        OpSpec::Dense(DenseSpec {})
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { out: self.weight.rows(), inp: self.weight.cols() }
+    }
+
+    fn macs_per_row(&self) -> u64 {
+        self.shape().dense_parameters() as u64
+    }
+
+    fn params(&self) -> Vec<Param<'_, f32>> {
+        Vec::new()
+    }
+
+    fn params_mut(&mut self) -> Vec<ParamMut<'_, f32>> {
+        Vec::new()
+    }
+
+    fn weight(&self) -> Option<Weight<'_, f32>> {
+        Some(Weight::Half(&self.weight))
+    }
+
+    fn forward(
+        &self,
+        x: MatRef<'_, f32>,
+        y: MatMut<'_, f32>,
+        _tape: Option<&mut Tape<f32>>,
+        _ws: &mut Workspace<f32>,
+    ) {
+        linears(x, &mut [(Weight::Half(&self.weight), y)]);
+    }
+
+    /// # Panics
+    /// Always: a model with such a weight refuses to be trained before it comes to this.
+    #[track_caller]
+    fn backward(&self, _args: Backward<'_, '_, f32>, _ws: &mut Workspace<f32>) {
+        let Shape { out, inp } = self.shape();
+        panic!("gradients of a {out} x {inp} weight held in {:?}", self.weight.half_type());
+    }
+
+    fn clone_op(&self) -> Op<f32> {
+        Op::Linear(Box::new(self.clone()))
+    }
+}
+
+impl LinearOp<f32> for HalfDense {
+    fn to_dense(&self) -> Mat<f32> {
+        self.weight.to_mat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dense, LinearSlot, Role, SiteId, archive};
+    use linwright_tensor::{HalfType, RngKey};
+
+    fn pair(of: HalfType) -> (HalfDense, Dense<f32>) {
+        let weight = Mat::from_vec(70, 130, RngKey::new(1).stream().normals(70 * 130, 1.0));
+        let half = HalfDense::new(Halves::rounded(of, &weight));
+        let wide = Dense::new(half.to_dense());
+        (half, wide)
+    }
+
+    #[test]
+    fn it_computes_what_the_same_numbers_compute_in_f32() {
+        for of in HalfType::ALL {
+            let (half, wide) = pair(of);
+            for rows in [1, 4, 5, 47, 48, 130] {
+                let x: Mat<f32> =
+                    Mat::from_vec(rows, 130, RngKey::new(2).stream().normals(rows * 130, 1.0));
+                let (mut a, mut b) = (Mat::zeros(rows, 70), Mat::zeros(rows, 70));
+                half.forward(x.view(), a.view_mut(), None, &mut Workspace::default());
+                wide.forward(x.view(), b.view_mut(), None, &mut Workspace::default());
+                for (a, b) in a.data().iter().zip(b.data()) {
+                    assert!((a - b).abs() < 2e-5, "{of:?}, {rows} rows: {a} and {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slots_count_it_and_archives_hold_it_as_any_dense_weight() {
+        let (half, wide) = pair(HalfType::Bf16);
+        let id = SiteId("a".into());
+        let slot = LinearSlot::new(id, Role::Query, None, half.clone_op(), None);
+        assert_eq!(slot.parameters(), 70 * 130);
+        let saved = [half.clone_op(), wide.clone_op()].map(|op| archive::save(&op).unwrap());
+        assert_eq!(saved[0], saved[1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "gradients of a 70 x 130 weight held in Bf16")]
+    fn it_has_no_gradients() {
+        let (half, _) = pair(HalfType::Bf16);
+        let (x, dy) = (Mat::zeros(1, 130), Mat::zeros(1, 70));
+        let mut grads = crate::Grads::zeros(&half.params());
+        let args = Backward {
+            x: x.view(),
+            dy: dy.view(),
+            tape: &Tape::default(),
+            dx: None,
+            grads: &mut grads,
+        };
+        half.backward(args, &mut Workspace::default());
+    }
+}

@@ -1,0 +1,226 @@
+//! Matrices held in 16 bits.
+//!
+//! Half the memory of `f32`, and half of what a product has to read; computation widens the numbers,
+//! which is exact, and sums in `f32`.
+
+use crate::dtype::DType;
+use crate::kernels::widen;
+use crate::{Mat, parallel};
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
+use half::{bf16, f16};
+
+/// A type of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfType {
+    /// The upper half of an `f32`.
+    Bf16,
+    /// IEEE's.
+    F16,
+}
+
+impl HalfType {
+    /// Every type.
+    pub const ALL: [Self; 2] = [Self::Bf16, Self::F16];
+
+    /// The type of these numbers in files, if it has 16 bits.
+    #[must_use]
+    pub fn of(dtype: DType) -> Option<Self> {
+        match dtype {
+            DType::Bf16 => Some(Self::Bf16),
+            DType::F16 => Some(Self::F16),
+            DType::F32 | DType::F64 => None,
+        }
+    }
+
+    /// The same type in files.
+    #[must_use]
+    pub fn dtype(self) -> DType {
+        match self {
+            Self::Bf16 => DType::Bf16,
+            Self::F16 => DType::F16,
+        }
+    }
+
+    /// The name in options and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// Whether any number is infinite or NaN: all bits of its exponent are set.
+    #[must_use]
+    pub fn has_non_finite(self, bits: &[u16]) -> bool {
+        let exponent = match self {
+            Self::Bf16 => 0x7f80,
+            Self::F16 => 0x7c00,
+        };
+        bits.iter().fold(false, |found, bits| found | (bits & exponent == exponent))
+    }
+
+    /// Rounds to nearest; what is too large becomes an infinity.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[track_caller]
+    pub fn narrow(self, from: &[f32], to: &mut [u16]) {
+        assert_eq!(from.len(), to.len(), "numbers of two types");
+        match self {
+            Self::Bf16 => to.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(from),
+            Self::F16 => to.reinterpret_cast_mut::<f16>().convert_from_f32_slice(from),
+        }
+    }
+
+    /// Widens exactly.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    #[track_caller]
+    pub fn widen(self, from: &[u16], to: &mut [f32]) {
+        assert_eq!(from.len(), to.len(), "numbers of two types");
+        match self {
+            Self::Bf16 => widen::widen(widen::Bf16, from, to),
+            Self::F16 => widen::widen(widen::F16, from, to),
+        }
+    }
+}
+
+/// Owned, contiguous, row-major matrix of 16-bit numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halves {
+    of: HalfType,
+    rows: usize,
+    cols: usize,
+    bits: Vec<u16>,
+}
+
+impl Halves {
+    /// Takes the bits of numbers, row after row.
+    ///
+    /// # Panics
+    /// If there are not exactly `rows * cols`.
+    #[must_use]
+    #[track_caller]
+    pub fn new(of: HalfType, (rows, cols): (usize, usize), bits: Vec<u16>) -> Self {
+        assert_eq!(bits.len(), rows * cols, "numbers of a {rows} x {cols} matrix");
+        Self { of, rows, cols, bits }
+    }
+
+    /// Rounds a matrix to nearest; what is too large becomes an infinity.
+    #[must_use]
+    pub fn rounded(of: HalfType, mat: &Mat<f32>) -> Self {
+        let mut bits = vec![0; mat.data().len()];
+        of.narrow(mat.data(), &mut bits);
+        Self { of, rows: mat.rows(), cols: mat.cols(), bits }
+    }
+
+    /// The type of the numbers.
+    #[must_use]
+    pub fn half_type(&self) -> HalfType {
+        self.of
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The bits of all numbers, row after row.
+    #[must_use]
+    pub fn bits(&self) -> &[u16] {
+        &self.bits
+    }
+
+    /// The bits of one row.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[u16] {
+        &self.bits[i * self.cols..(i + 1) * self.cols]
+    }
+
+    /// Widens one row.
+    ///
+    /// # Panics
+    /// If `into` has not one number for each column.
+    #[track_caller]
+    pub fn widen_row(&self, i: usize, into: &mut [f32]) {
+        self.of.widen(self.row(i), into);
+    }
+
+    /// The same numbers in `f32`.
+    #[must_use]
+    pub fn to_mat(&self) -> Mat<f32> {
+        const PIECE: usize = 1 << 16;
+        let mut wide = Mat::zeros(self.rows, self.cols);
+        parallel::for_each_chunk(wide.data_mut(), PIECE, |piece, wide| {
+            let first = piece * PIECE;
+            self.of.widen(&self.bits[first..first + wide.len()], wide);
+        });
+        wide
+    }
+
+    /// A transposed copy.
+    #[must_use]
+    pub fn transpose(&self) -> Self {
+        let mut bits = Vec::with_capacity(self.bits.len());
+        for j in 0..if self.rows > 0 { self.cols } else { 0 } {
+            bits.extend((0..self.rows).map(|i| self.bits[i * self.cols + j]));
+        }
+        Self { of: self.of, rows: self.cols, cols: self.rows, bits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_widens_as_the_definition_says_and_narrows_back() {
+        let all: Vec<u16> = (0..=u16::MAX).collect();
+        for of in HalfType::ALL {
+            let mut wide = vec![0.0; all.len()];
+            of.widen(&all, &mut wide);
+            for (&bits, &wide) in all.iter().zip(&wide) {
+                let want = match of {
+                    HalfType::Bf16 => bf16::from_bits(bits).to_f32(),
+                    HalfType::F16 => f16::from_bits(bits).to_f32(),
+                };
+                let same = wide.to_bits() == want.to_bits() || (wide.is_nan() && want.is_nan());
+                assert!(same, "{of:?} {bits:#x}: {wide}, not {want}");
+                assert_eq!(of.has_non_finite(&[0, bits]), !want.is_finite(), "{of:?} {bits:#x}");
+            }
+            let mut back = vec![0; all.len()];
+            of.narrow(&wide, &mut back);
+            for ((&bits, &back), wide) in all.iter().zip(&back).zip(&wide) {
+                assert!(bits == back || wide.is_nan(), "{of:?}: {bits:#x} became {back:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_goes_to_the_nearest_and_of_two_to_the_even_one() {
+        let mat = Mat::from_vec(1, 4, vec![1.0 + 0.003_906_25, 1.0 + 0.011_718_75, -2.5, 1e30]);
+        let wide = |of| Halves::rounded(of, &mat).to_mat().into_vec();
+        assert_eq!(wide(HalfType::Bf16)[..3], [1.0, 1.015_625, -2.5]);
+        assert_eq!(wide(HalfType::F16)[2..], [-2.5, f32::INFINITY]);
+    }
+
+    #[test]
+    fn a_transpose_has_columns_for_rows() {
+        let mat = Mat::from_fn(3, 5, |i, j| (10 * i + j) as f32);
+        let turned = Halves::rounded(HalfType::Bf16, &mat).transpose();
+        assert_eq!((turned.rows(), turned.cols()), (5, 3));
+        assert_eq!(turned.to_mat(), mat.transpose());
+        let mut row = [0.0; 3];
+        turned.widen_row(4, &mut row);
+        assert_eq!(row, [4.0, 14.0, 24.0]);
+    }
+}
