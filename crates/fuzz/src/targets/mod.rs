@@ -45,7 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("torch_pickle", weights::read_pickle),
     Target::new("torch_legacy", |bytes| weights::read(Format::TorchLegacy, bytes))
         .seeds(&["pickles/good", "pickles/bad"]),
-    Target::new("gguf", gguf::signature),
+    Target::new("gguf", gguf::signature).seeds(&["fuzz/gguf_found"]),
     Target::new("llama2c", weights::read_llama2c),
     Target::new("config", settings::config).seeds(&["configs"]),
     Target::new("generation_config", settings::generation),
