@@ -7,6 +7,7 @@
 //! The file has a pair a line, in the columns of the STS benchmark: the score of the pair in the
 //! fifth, the sentences in the sixth and seventh. Printed is Spearman's rank correlation of cosine
 //! and score.
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
 use linwright::model::Batch;
 use linwright::model::checkpoint::load;

@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    bench, chat, compress, eval, generate, import, inspect, ls, report, rotor, run, train_lm,
+    bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
+    train_lm,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Chat(chat::ChatArgs),
     Run(run::RunArgs),
     Report(report::ReportArgs),
+    Export(export::ExportArgs),
     Import(import::ImportArgs),
     TrainLm(train_lm::TrainLmArgs),
     Ls(ls::LsArgs),

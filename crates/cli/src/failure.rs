@@ -8,7 +8,9 @@ use linwright::measure::evaluate::EvaluationError;
 use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
+use linwright::model::checkpoint::export::ExportError;
 use linwright::model::generate::GenerateError;
+use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
@@ -185,6 +187,10 @@ impl From<EvaluationError> for Failure {
         let message = error.to_string();
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
+            EvaluationError::Journal { path, source } => {
+                Self::io(&path.display().to_string(), &source)
+            }
+            EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
@@ -194,6 +200,9 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Model { .. }
             | EvaluationError::NonFinite { .. }
             | EvaluationError::Continuation { .. }
+            | EvaluationError::TaskFile { .. }
+            | EvaluationError::Document { .. }
+            | EvaluationError::NoRoom { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }
@@ -229,10 +238,52 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Operator { .. }
             | CheckpointError::Tokenizer(_)
             | CheckpointError::Differs { .. }
+            | CheckpointError::Says { .. }
             | CheckpointError::Check { .. }
             | CheckpointError::Gguf { .. }
-            | CheckpointError::NoGguf(_)
             | CheckpointError::Llama2c { .. } => Self::general(message),
+            CheckpointError::NoGguf(_) => Self::usage(message),
+        }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let message = error.to_string();
+        match error {
+            ExportError::Checkpoint(error) => error.into(),
+            ExportError::Form { .. } | ExportError::Option { .. } => Self::usage(message),
+            ExportError::FullRank { .. } => {
+                Self::general(message).hint("give --rank R or --energy SHARE")
+            }
+            ExportError::Base { .. }
+            | ExportError::Decomposition { .. }
+            | ExportError::Differs { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<HubError> for Failure {
+    fn from(error: HubError) -> Self {
+        let message = error.to_string();
+        match error {
+            HubError::Interrupted { .. } => Self::interrupted(message),
+            HubError::Output(error) => Self { message, ..Self::from(error) },
+            HubError::Cache(error) => Self { message, ..Self::from(error) },
+            HubError::Revision { .. } | HubError::Endpoint => Self::usage(message),
+            HubError::NoCache
+            | HubError::Token { .. }
+            | HubError::Offline { .. }
+            | HubError::NotBuilt { .. }
+            | HubError::Unreachable { .. }
+            | HubError::Refused { .. }
+            | HubError::NotFound { .. }
+            | HubError::Answer { .. }
+            | HubError::FileName { .. }
+            | HubError::NoWeights { .. }
+            | HubError::Size { .. }
+            | HubError::TooLarge { .. }
+            | HubError::Damaged { .. } => Self::general(message),
         }
     }
 }

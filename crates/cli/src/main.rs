@@ -18,8 +18,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let asks =
-        !matches!(cli.command, Some(Command::Report(_) | Command::Import(_) | Command::Ls(_)));
+    let asks = !matches!(
+        cli.command,
+        Some(Command::Report(_) | Command::Export(_) | Command::Import(_) | Command::Ls(_))
+    );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     match installed.and_then(|()| run(cli)) {
@@ -39,6 +41,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Chat(args)) => commands::chat::run(&args, &cli.shared),
         Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
         Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
+        Some(Command::Export(args)) => commands::export::run(&args, &cli.shared),
         Some(Command::Import(args)) => commands::import::run(&args, &cli.shared),
         Some(Command::TrainLm(args)) => commands::train_lm::run(&args, &cli.shared),
         Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),

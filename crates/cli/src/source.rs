@@ -1,23 +1,69 @@
-//! Where models and texts come from: a path, or `pocket` for what is built in.
+//! Where models and texts come from: a path, `pocket` for what is built in, or a name on the hub.
 
 use crate::args::one_of;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::interrupt;
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::model::checkpoint::{LoadedModel, Precision, load_as};
+use linwright::model::hub::{self, Hooks, HubId, Settings};
 use linwright::pocket;
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The name of the built-in model and its data.
 pub(crate) const POCKET: &str = "pocket";
 
-/// The directory of a model. `pocket` is always the built-in one; `./pocket` is a directory.
-pub(crate) fn model_dir(model: &str) -> Result<PathBuf, Failure> {
+/// Where a model is, and what a result calls it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// Its directory, or its file.
+    pub(crate) path: PathBuf,
+    /// What the user gave; of a model of the hub `owner/name@commit`, which cannot come to mean
+    /// another one.
+    pub(crate) name: String,
+}
+
+/// Finds a model. `pocket` is always the built-in one, and `./pocket` a directory; a path that exists
+/// is a path; then `owner/name` is a model of the hub.
+pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Failure> {
+    let name = model.to_owned();
     if model == POCKET {
-        return pocket::directory().map_err(Failure::from);
+        return Ok(Place { path: pocket::directory()?, name });
     }
-    Ok(PathBuf::from(model))
+    let path = PathBuf::from(model);
+    if path.exists() {
+        return Ok(Place { path, name });
+    }
+    match HubId::parse(model)? {
+        Some(id) => from_hub(&id, console),
+        None => Ok(Place { path, name }),
+    }
+}
+
+fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
+    console.stage(&format!("looking for {id}"));
+    let settings = Settings::from_environment(variable)?;
+    let shared = RefCell::new(&mut *console);
+    let found = hub::find(
+        id,
+        &settings,
+        &mut Hooks {
+            stage: &mut |name| shared.borrow_mut().stage(name),
+            progress: &mut |done, total| shared.borrow_mut().progress(done, total),
+            cancelled: &interrupt::asked,
+        },
+    )?;
+    for note in &found.notes {
+        console.note(&format!("note: {note}"));
+    }
+    let name = found.id.to_string();
+    if *id != found.id {
+        console.note(&format!("note: {id} is {name}"));
+    }
+    Ok(Place { path: found.dir, name })
 }
 
 /// In which type weights are held in memory.
@@ -30,7 +76,10 @@ pub(crate) struct PrecisionArgs {
 }
 
 /// Loads a model in `f32`, telling of it.
-pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<LoadedModel, Failure> {
+pub(crate) fn open_model(
+    model: &str,
+    console: &mut Console,
+) -> Result<(LoadedModel, Place), Failure> {
     open_model_as(model, Precision::F32, console)
 }
 
@@ -39,16 +88,17 @@ pub(crate) fn open_model_as(
     model: &str,
     precision: Precision,
     console: &mut Console,
-) -> Result<LoadedModel, Failure> {
+) -> Result<(LoadedModel, Place), Failure> {
+    let place = find_model(model, console)?;
     console.stage(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
         console.note("note: pocket is the built-in model; for the directory here give ./pocket");
     }
-    let loaded = load_as(&model_dir(model)?, precision)?;
+    let loaded = load_as(&place.path, precision)?;
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
     }
-    Ok(loaded)
+    Ok((loaded, place))
 }
 
 /// The path of a text or question file, or of the built-in one of this name.
@@ -61,9 +111,12 @@ pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> 
 
 /// Where programs keep what they can make again, by the XDG base directory specification; none if
 /// the environment names no absolute directory.
-#[allow(clippy::disallowed_methods, reason = "the command line reads the environment")]
 pub(crate) fn cache_home() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
+}
+
+#[allow(clippy::disallowed_methods, reason = "the command line reads the environment")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 11] = [
+const VERBS: [&str; 14] = [
     "inspect",
     "compress",
     "eval",
+    "generate",
+    "chat",
     "run",
     "report",
+    "export",
     "import",
     "train-lm",
     "ls",

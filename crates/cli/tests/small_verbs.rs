@@ -39,7 +39,7 @@ fn ls_lists_all_there_is() {
         ("operators", &["dense", "low_rank", "monarch", "rotor_network", "product"][..]),
         ("methods", &["dense", "low_rank", "block_hadamard", "rotor", "structured"]),
         ("tasks", &["text", "multiple_choice", "completion"]),
-        ("families", &["llama", "qwen2", "mistral"]),
+        ("families", &["llama", "qwen2", "mistral", "gpt2", "gemma3_text", "bert"]),
         ("presets", &["main-job", "rotor-paper-pocket"]),
     ] {
         let listed = w.ok_json(&format!("ls {what}"));
@@ -106,6 +106,26 @@ fn import_makes_a_directory_that_evaluates() {
     assert!(w.ok(&format!("{again} --force")).contains("wrote imported"));
     w.write("tiny.bin", &llama2c_weights()[..999]);
     w.fails("import tiny.bin --tokenizer tok.bin -o other", 1, &["tiny.bin", "truncated"]);
+    assert!(!w.path("other").exists());
+}
+
+#[test]
+fn import_makes_a_directory_of_weights_without_a_tokenizer() {
+    let w = Workshop::new();
+    let numbers: Vec<u8> = (0..6u8).flat_map(|n| f32::from(n).to_be_bytes()).collect();
+    w.write("numbers", &numbers);
+    w.write(
+        "tensors.json",
+        r#"{"tensors": [{"name": "a", "file": "numbers", "shape": [2, 3], "dtype": "f32",
+            "byte_order": "big", "transpose": true}]}"#,
+    );
+    let json = w.ok_json("import tensors.json --output weights");
+    assert_eq!((&json["parameters"], &json["tensors"]["a"]), (&6.into(), &vec![3, 2].into()));
+    assert!(w.path("weights").join("model.safetensors").exists());
+    assert!(w.ok("import weights/model.safetensors -o copy").contains("1 tensors, 6 parameters"));
+    w.fails("import tensors.json -o weights", 2, &["weights", "exists", "--force"]);
+    w.write("tiny.bin", llama2c_weights());
+    w.fails("import tiny.bin -o other", 1, &["tiny.bin", "--tokenizer"]);
     assert!(!w.path("other").exists());
 }
 

@@ -244,7 +244,7 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
         let texts =
             items.iter().flat_map(|item| &item.requests).filter_map(|request| match request {
                 Request::Rolling { text, .. } => Some(text.trim()),
-                Request::LogLikelihood { .. } => None,
+                Request::LogLikelihood { .. } | Request::Generate { .. } => None,
             });
         let shared = texts.filter(|text| calibrated.contains(text)).count();
         if shared > 0 {
@@ -350,7 +350,7 @@ pub fn measure(
     tasks: &[Box<dyn Task>],
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<TaskResult>, StudyError> {
-    let model = Subject { decoder, tokenizer };
+    let model = Subject::new(decoder, tokenizer);
     let monitor = RefCell::new(monitor);
     let mut results = Vec::new();
     for task in tasks {
@@ -359,6 +359,7 @@ pub fn measure(
                 monitor.borrow_mut().progress(p.done_tokens, p.total_tokens);
             },
             cancelled: &|| monitor.borrow().interrupted(),
+            journal: None,
         };
         results.push(evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?);
     }

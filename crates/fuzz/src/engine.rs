@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes that a run may hold at a time: a multiple of its input, and a constant.
 const MEMORY_FACTOR: usize = 64;
-const MEMORY_BASE: usize = 1 << 20;
+const MEMORY_BASE: usize = 1 << 22;
 /// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
 const SLOW: Duration = Duration::from_secs(10);
 /// Most inputs that are kept in one loop.
@@ -206,11 +206,11 @@ mod tests {
     #[test]
     fn memory_beyond_the_bound_is_found() {
         let run = |input: &[u8]| {
-            let size = if input.contains(&b'3') { 1 << 21 } else { 1 << 19 };
+            let size = if input.contains(&b'3') { 1 << 23 } else { 1 << 19 };
             vec![0u8; size].len().to_string()
         };
         let outcome = fuzz(&Target::new("hungry", run), &seeds(), BOUNDS);
-        assert!(outcome.findings.iter().all(|f| matches!(f.kind, Kind::Memory(n) if n >= 1 << 21)));
+        assert!(outcome.findings.iter().all(|f| matches!(f.kind, Kind::Memory(n) if n >= 1 << 23)));
         assert!(!outcome.findings.is_empty());
         assert!(outcome.memory_share > 1.0);
     }

@@ -36,6 +36,8 @@ impl Seeds {
         for folder in [own].into_iter().chain(folders).chain(found.map(Path::to_owned)) {
             if folder.is_dir() {
                 seeds.read_folder(&folder)?;
+            } else if folder.is_file() {
+                seeds.inputs.push(fs::read(&folder)?);
             }
         }
         if seeds.inputs.is_empty() {

@@ -1,7 +1,18 @@
 //! What is alike in two results.
 
 /// Fields whose text is written in the source, and so says where an error arose.
-const TELLING: [&str; 7] = ["what", "within", "why", "opcode", "reason", "expected", "how"];
+const TELLING: [&str; 10] = [
+    "what",
+    "within",
+    "why",
+    "opcode",
+    "reason",
+    "expected",
+    "how",
+    "field",
+    "fields",
+    "supported",
+];
 
 /// The shape of a result as `Debug` prints it: names of types, variants and fields, texts of the
 /// fields that tell, with numbers and quoted words taken out.
@@ -56,10 +67,12 @@ fn quoted(text: &str) -> (&str, &str) {
 /// A message without the numbers and quoted words that belong to one input: its words of small
 /// letters, up to the first that is quoted.
 fn plain(message: &str) -> String {
+    let is_ours = |word: &&str| !word.contains(['"', '`', '\'', '\\']);
     let is_word = |word: &&str| {
-        word.chars().all(|c| c.is_ascii_lowercase() || matches!(c, ',' | ';' | '(' | ')'))
+        word.chars().all(|c| c.is_ascii_lowercase() || matches!(c, ',' | ';' | ':' | '(' | ')'))
     };
-    let words: Vec<&str> = message.split(' ').filter(is_word).take(12).collect();
+    let words: Vec<&str> =
+        message.split(' ').take_while(is_ours).filter(is_word).take(12).collect();
     words.join(" ")
 }
 
@@ -74,6 +87,7 @@ mod tests {
         };
         assert_eq!(shape("has 3 of it", "a\"b", 7), shape("has 4 of it", "c", 12345));
         assert_ne!(shape("has 3 of it", "a", 7), shape("has none", "a", 7));
+        assert_eq!(shape("unknown field `a b`", "", 1), shape("unknown field `c`", "", 1));
         assert_eq!(signature("[1, 2, 3]"), signature("[1]"));
         assert_eq!(signature("\"open"), "");
     }

@@ -92,11 +92,11 @@ fn the_built_in_model_knows_its_world_and_leaves_room() {
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
     let model = load(&assets).expect("loads");
     let tokenizer = model.tokenizer.as_ref().expect("has a tokenizer");
-    let subject = Subject { decoder: &model.decoder, tokenizer };
+    let subject = Subject::new(&model.decoder, tokenizer);
     let result = |name: &str, file: &str| {
         let options = TaskOptions { bos: Bos::Always, ..TaskOptions::default() };
         let task = open_task(name, &assets.join(file), &options).expect("opens");
-        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks).expect("scores")
     };
     let questions = result("multiple_choice", "facts.jsonl");

@@ -9,6 +9,8 @@ pub struct Batch {
     spans: Vec<Range<usize>>,
     /// Position of the first token of each sequence.
     first: Vec<usize>,
+    /// For each sequence the one whose tokens come before its own; empty if all begin by themselves.
+    parents: Vec<Option<usize>>,
     /// Type of each token.
     types: Option<Vec<u32>>,
 }
@@ -35,6 +37,29 @@ impl Batch {
             batch.spans.push(start..batch.tokens.len());
         }
         batch
+    }
+
+    /// Packs beginnings, each followed by the sequences that continue it. What continues a beginning
+    /// sees it and itself, and not the others; positions go on from the end of the beginning.
+    #[must_use]
+    pub fn branching(groups: &[(&[u32], Vec<&[u32]>)]) -> Self {
+        let mut batch = Self::default();
+        for (beginning, branches) in groups {
+            let parent = batch.spans.len();
+            batch.push(beginning, 0, None);
+            for branch in branches {
+                batch.push(branch, beginning.len(), Some(parent));
+            }
+        }
+        batch
+    }
+
+    fn push(&mut self, sequence: &[u32], first: usize, parent: Option<usize>) {
+        let start = self.tokens.len();
+        self.tokens.extend_from_slice(sequence);
+        self.spans.push(start..self.tokens.len());
+        self.first.push(first);
+        self.parents.push(parent);
     }
 
     /// The same with a type for each token: which of two texts it belongs to.
@@ -70,6 +95,18 @@ impl Batch {
     #[must_use]
     pub fn first_positions(&self) -> &[usize] {
         &self.first
+    }
+
+    /// The sequence that a sequence continues, if it does.
+    #[must_use]
+    pub fn parent(&self, sequence: usize) -> Option<usize> {
+        self.parents.get(sequence).copied().flatten()
+    }
+
+    /// Whether some sequence continues another one.
+    #[must_use]
+    pub fn is_branching(&self) -> bool {
+        self.parents.iter().any(Option::is_some)
     }
 
     /// Number of rows, which is the number of tokens.
@@ -122,5 +159,17 @@ mod tests {
         assert_eq!(batch.next_tokens(), [6, 7, u32::MAX, u32::MAX]);
         let later = Batch::continuing(&[&[5], &[6, 7]], &[9, 2]);
         assert_eq!(later.longest(), 10);
+    }
+
+    #[test]
+    fn branches_follow_their_beginning() {
+        let batch = Batch::branching(&[(&[5, 6], vec![&[7], &[8, 9]]), (&[1], vec![])]);
+        assert_eq!(batch.tokens(), [5, 6, 7, 8, 9, 1]);
+        assert_eq!(batch.spans(), [0..2, 2..3, 3..5, 5..6]);
+        assert_eq!(batch.first_positions(), [0, 2, 2, 0]);
+        let parents: Vec<_> = (0..4).map(|sequence| batch.parent(sequence)).collect();
+        assert_eq!(parents, [None, Some(0), Some(0), None]);
+        assert!(batch.is_branching() && !Batch::new(&[&[1]]).is_branching());
+        assert_eq!(batch.longest(), 4);
     }
 }

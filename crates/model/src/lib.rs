@@ -10,6 +10,7 @@ pub mod config;
 pub mod error;
 pub mod families;
 pub mod generate;
+pub mod hub;
 mod parts;
 pub mod tokenizer;
 pub mod train_lm;

@@ -125,6 +125,13 @@ macro_rules! each {
 each!(each, push, iter);
 each!(each_mut, push_mut, iter_mut, mut);
 
+/// What a conversion makes of all parts.
+type Converted<C, T, N, S> = Parts<
+    <C as Convert<T, N, S>>::Table,
+    <C as Convert<T, N, S>>::Norm,
+    <C as Convert<T, N, S>>::Slot,
+>;
+
 impl<T, N, S> Parts<T, N, S> {
     /// Converts every part, in the order of computation.
     ///
@@ -133,7 +140,7 @@ impl<T, N, S> Parts<T, N, S> {
     pub(crate) fn convert<C: Convert<T, N, S>>(
         self,
         convert: &mut C,
-    ) -> Result<Parts<C::Table, C::Norm, C::Slot>, C::Error> {
+    ) -> Result<Converted<C, T, N, S>, C::Error> {
         let embedding = convert.table(self.embedding)?;
         let positions = self.positions.map(|table| convert.table(table)).transpose()?;
         let types = self.types.map(|table| convert.table(table)).transpose()?;

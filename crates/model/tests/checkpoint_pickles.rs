@@ -214,7 +214,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("zip_no_object", "holds no data.pkl"),
     ("zip_offset_beyond", "starts beyond the directory"),
     ("zip_only_magic", "no end record"),
-    ("zip_overlap", "beyond the directory"),
+    ("zip_overlap", "overlap"),
     ("zip_parent", "no plain relative name"),
     ("zip_script", "TorchScript"),
     ("zip_size_beyond", "ends beyond the directory"),

@@ -155,7 +155,8 @@ impl AtomicDir {
         &self.temp
     }
 
-    /// Writes one file of the directory: `content` gets a buffered writer. Returns its bytes.
+    /// Writes one file of the directory, or of a folder in it: `content` gets a buffered writer.
+    /// Returns its bytes.
     ///
     /// # Errors
     /// [`OutputError`].
@@ -166,7 +167,11 @@ impl AtomicDir {
     ) -> Result<u64, OutputError> {
         let shown = self.target.join(name);
         let failed = |e| OutputError::io("write", &shown, e);
-        let file = File::create_new(self.temp.join(name)).map_err(failed)?;
+        let path = self.temp.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = File::create_new(path).map_err(failed)?;
         let metered = Metered { file, written: 0, left: self.left_bytes };
         let mut writer = BufWriter::with_capacity(1 << 20, metered);
         content(&mut writer).map_err(failed)?;

@@ -7,23 +7,25 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
+/// Everything as it is built by default.
+const WORKSPACE: &[&str] = &["--workspace"];
+/// What is behind a feature.
+const DOWNLOADS: &[&str] = &["--package", "linwright-model", "--features", "hub"];
+
 /// Reports if the workspace has a warning.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
-    let complaint = complaint(&mut clippy(&repository.root))?;
-    Ok(Offence::from_complaint("clippy", complaint))
+    let mut offences = Vec::new();
+    for what in [WORKSPACE, DOWNLOADS] {
+        let complaint = complaint(&mut clippy(&repository.root, what))?;
+        offences.extend(Offence::from_complaint("clippy", complaint));
+    }
+    Ok(offences)
 }
 
-fn clippy(root: &Path) -> Command {
+fn clippy(root: &Path, what: &[&str]) -> Command {
     let mut command = Command::new("cargo");
-    command.current_dir(root).args([
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    command.current_dir(root).args(["clippy", "--quiet"]).args(what);
+    command.args(["--all-targets", "--", "-D", "warnings"]);
     command
 }
 
@@ -41,7 +43,8 @@ mod tests {
             let source = format!("fn main() {{ {body} }}\n");
             std::fs::write(dir.path().join("src/main.rs"), source).unwrap();
             let target = dir.path().join("target");
-            let complaint = complaint(clippy(dir.path()).env("CARGO_TARGET_DIR", target));
+            let complaint =
+                complaint(clippy(dir.path(), WORKSPACE).env("CARGO_TARGET_DIR", target));
             assert_eq!(complaint.unwrap().is_none(), clean, "{body}");
         }
     }

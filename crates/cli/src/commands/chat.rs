@@ -11,7 +11,7 @@ use std::io::{BufRead, IsTerminal};
 /// Talk with a model that has a chat template: one line of standard input is one message.
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// A checkpoint directory.
+    /// A checkpoint directory, or `owner/name[@revision]` on the hub.
     model: String,
     /// The first message, of the role `system`.
     #[arg(long)]

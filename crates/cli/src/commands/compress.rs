@@ -8,7 +8,7 @@ use super::{print, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::{data_file, model_dir, open_model};
+use crate::source::{data_file, open_model};
 use clap::builder::{PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
@@ -30,7 +30,7 @@ use summary::Summary;
 /// Replace linear layers by cheaper ones fitted to calibration text, and save the model.
 #[derive(Debug, Args)]
 pub(crate) struct CompressArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
     /// What replaces the weights [default: low-rank, or structured with --operator].
     #[arg(long, value_enum)]
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
             .hint("give --form native"));
     }
-    let loaded = open_model(&args.model, &mut console)?;
+    let (loaded, place) = open_model(&args.model, &mut console)?;
     let plan = plan::plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
     if args.form == FormArg::Dense {
@@ -193,14 +193,14 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
     let times = console.finish();
-    let summary = Summary::new(&done, &loaded.decoder, &model_dir(&args.model)?);
+    let summary = Summary::new(&done, &loaded.decoder, &place.path);
     if shared.json {
         let stages: Vec<_> = times
             .iter()
             .map(|(stage, seconds)| serde_json::json!({"stage": stage, "seconds": seconds}))
             .collect();
         return print_json(&serde_json::json!({
-            "output": args.output, "plan": plan, "summary": summary, "sites": done.edited.sites, "stages": stages,
+            "model": place.name, "output": args.output, "plan": plan, "summary": summary, "sites": done.edited.sites, "stages": stages,
         }));
     }
     print(&summary.render(&done.edited, &args.output))

@@ -25,7 +25,7 @@ const PROMPT_BYTES: u64 = 1 << 26;
 /// Continue texts, greedily unless the model or an option says otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// A checkpoint directory, or `pocket` for the built-in model.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
     /// What is continued; may be given more than once.
     #[arg(short, long, required_unless_present = "prompt_file")]
@@ -47,7 +47,7 @@ pub(crate) struct SamplingArgs {
     #[arg(short = 'n', long, alias = "max_new_tokens")]
     max_new_tokens: Option<usize>,
     /// Logits are divided by this; 0 takes the likeliest token [default: that of the model, or 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     temperature: Option<f32>,
     /// Only this many of the likeliest tokens are drawn from.
     #[arg(long, alias = "top_k", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
@@ -82,7 +82,7 @@ pub(crate) struct Writer {
 impl SamplingArgs {
     /// Opens a model, and joins what its makers say with the options.
     pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
-        let mut loaded = open_model_as(model, self.precision.dtype, console)?;
+        let (mut loaded, _) = open_model_as(model, self.precision.dtype, console)?;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(
                 "{model} is an encoder, which continues no texts; give a causal language model"

@@ -6,7 +6,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::{cache_home, model_dir};
+use crate::source::{Place, cache_home, find_model};
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::measure::bench::Hooks;
@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 /// values, broken numbers, empty rows, copies; with --spectra also singular values and ranks.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// A weight file, a directory of them, or `pocket` for the built-in model.
+    /// A weight file, a directory of them, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
     model: String,
     /// Singular values of every matrix, and what they say.
     #[arg(long)]
@@ -71,9 +72,10 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         spectra: args.spectra,
         cache: if args.spectra { cache(args, &console)? } else { None },
     };
-    let mut found = look(&model_dir(&args.model)?, &options, &mut console)?;
+    let Place { path, name } = find_model(&args.model, &mut console)?;
+    let mut found = look(&path, &options, &mut console)?;
     console.finish();
-    found.model.clone_from(&args.model);
+    found.model = name;
     if let Some(page) = &args.html {
         write_atomic(page, render::inspection_page(&found)?.as_bytes())?;
         console.note(&format!("wrote {}", page.display()));

@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
-use linwright::measure::evaluate::TASKS;
+use linwright::measure::evaluate::{PROTOCOLS, STANDARD_TASKS, TASKS};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use serde_json::{Value, json};
@@ -49,7 +49,13 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
         What::Operators => return operators(args.shape, shared),
         What::Methods => pairs(MethodSpec::IDS),
         What::Tasks => {
-            TASKS.iter().map(|task| (task.name.to_owned(), task.summary.to_owned())).collect()
+            let own = TASKS.iter().map(|task| (task.name, task.summary));
+            let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
+            let protocols = PROTOCOLS.iter().map(|named| (named.name, named.summary));
+            own.chain(protocols)
+                .chain(standard)
+                .map(|(name, about)| (name.to_owned(), about.to_owned()))
+                .collect()
         }
         What::Families => FAMILIES
             .iter()

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod compress;
 pub(crate) mod eval;
+pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;

@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     /// Directory of the run [default: runs/ and the recipe's name and fingerprint].
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Use this model instead of the recipe's.
+    /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
     #[arg(short, long)]
     model: Option<String>,
     /// Check the recipe against the model, show what each row will cost, and stop.
@@ -92,7 +92,9 @@ pub(crate) fn study(
     shared: &Shared,
 ) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let loaded = open_model(&recipe.model, &mut console)?;
+    let (loaded, place) = open_model(&recipe.model, &mut console)?;
+    // What is written down names the commit of a model of the hub.
+    let recipe = &Recipe { model: place.name, ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
     let tasks = open_tasks(recipe)?;
     let path = data_file(&recipe.calibration.dataset, "calibration.jsonl")?;

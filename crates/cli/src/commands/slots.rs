@@ -37,7 +37,7 @@ struct Site {
 
 pub(crate) fn run(model: &str, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let loaded = open_model(model, &mut console)?;
+    let (loaded, place) = open_model(model, &mut console)?;
     console.finish();
     let decoder = &loaded.decoder;
     let sites: Vec<Site> = decoder
@@ -62,7 +62,7 @@ pub(crate) fn run(model: &str, shared: &Shared) -> Result<(), Failure> {
     let linear_parameters = sites.iter().map(|site| site.parameters).sum();
     let dense_total: u64 = sites.iter().map(|site| site.dense_parameters).sum();
     let slots = Slots {
-        model: model.to_owned(),
+        model: place.name,
         model_hash: loaded.hash,
         family: config.family.model_type.to_owned(),
         layers: config.layers.len(),

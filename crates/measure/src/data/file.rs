@@ -103,6 +103,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// All fields.
+    pub(super) fn fields(self) -> Map<String, Value> {
+        self.fields
+    }
+
     /// An error at this record.
     pub(super) fn bad(&self, reason: String) -> DataError {
         DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }

@@ -9,8 +9,10 @@ mod corpus;
 mod error;
 mod file;
 mod questions;
+mod table;
 
 pub use corpus::{Corpus, Document, Format};
 pub use error::DataError;
 pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES, sha256_hex};
 pub use questions::{Question, QuestionSet};
+pub use table::{Fields, Row, Table, TableFormat};

@@ -40,7 +40,7 @@ impl Task for Completion {
         ENTRY.name.to_owned()
     }
 
-    fn version(&self) -> u32 {
+    fn version(&self) -> f64 {
         VERSION
     }
 

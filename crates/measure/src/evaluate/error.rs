@@ -10,12 +10,48 @@ pub enum EvaluationError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// No task of this name.
-    #[error("no task is called {found:?}; the tasks are {known}")]
+    #[error("no task is called {found:?}; {known}")]
     UnknownTask {
         /// The name asked for.
         found: String,
-        /// All names.
+        /// The names there are, or those that are near.
         known: String,
+    },
+    /// A task file that cannot be used.
+    #[error("{origin}: {reason}")]
+    TaskFile {
+        /// Its path, or the name of a task that comes along.
+        origin: String,
+        /// What is wrong, and what was expected.
+        reason: String,
+    },
+    /// A document that does not fit its task.
+    #[error("{place}: {field} of task {task}: {reason}")]
+    Document {
+        /// File and line.
+        place: String,
+        /// The task.
+        task: String,
+        /// The field of the task file.
+        field: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What was kept of an interrupted evaluation cannot be used or written.
+    #[error("{}: {source}", path.display())]
+    Journal {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// What was kept is of another evaluation.
+    #[error("{} is of another evaluation: {difference}; remove it, or name another", path.display())]
+    OtherRun {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The first field that differs.
+        difference: String,
     },
     /// Window and stride do not make a protocol.
     #[error("window {window} and stride {stride} do not fit: {reason}")]
@@ -82,6 +118,18 @@ pub enum EvaluationError {
         found: usize,
         /// Tokens that fit.
         limit: usize,
+    },
+    /// A context from which nothing can be written.
+    #[error(
+        "{place}: {new_tokens} new tokens leave no room for a context in {positions} positions, or the context is empty"
+    )]
+    NoRoom {
+        /// The document.
+        place: String,
+        /// Tokens to be written.
+        new_tokens: usize,
+        /// Positions of the model.
+        positions: usize,
     },
     /// Nothing was left to score.
     #[error("task {task} has no {what} to score")]

@@ -6,9 +6,12 @@
 //!
 //! A new task is one file and one line of [`TASKS`].
 
+mod compare;
 mod completion;
 mod decoder;
 mod error;
+mod harness;
+mod journal;
 mod language_model;
 mod multiple_choice;
 mod pair;
@@ -23,16 +26,19 @@ mod throughput;
 #[cfg(test)]
 mod tests;
 
+pub use compare::{Comparison, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
 pub use error::EvaluationError;
-pub use language_model::{LanguageModel, Sequence};
+pub use harness::{DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, StandardTask};
+pub use journal::{FileJournal, Journal};
+pub use language_model::{LanguageModel, ModelFailure, Sequence, Written};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
-pub use perplexity::{Join, Protocol, TextPerplexity};
-pub use request::{Item, Reply, Request};
-pub use result::{Counts, GroupResult, Metric, TaskResult};
+pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
+pub use request::{Cut, Generation, Item, Reply, Request};
+pub use result::{Counts, GroupResult, Metric, Sample, TaskResult};
 pub use runner::{Hooks, Progress, RunOptions, evaluate};
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

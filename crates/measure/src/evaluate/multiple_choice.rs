@@ -60,7 +60,7 @@ impl Task for MultipleChoice {
         ENTRY.name.to_owned()
     }
 
-    fn version(&self) -> u32 {
+    fn version(&self) -> f64 {
         VERSION
     }
 

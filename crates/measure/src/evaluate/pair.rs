@@ -14,11 +14,11 @@ pub(super) struct Pair {
 
 /// Tokenises as the evaluation harness does: spaces at the end of the context go to the
 /// continuation, both are tokenised as one text, and the context's own number of tokens says where
-/// the continuation begins. An empty context is the beginning-of-sequence token. What is longer
-/// than the model loses tokens from the left.
+/// the continuation begins. An empty context is the token that begins texts, or else the one that ends
+/// them. Of what is longer than the model the left is cut; the last token is never an input, so that
+/// one more than its positions fit.
 ///
-/// One deviation: the harness keeps one token more, since the last token is never an input; here
-/// the whole sequence fits the model.
+/// One deviation: the harness leaves the beginning token out where a text begins with its name.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
     (context, continuation): (&str, &str),
@@ -35,28 +35,24 @@ pub(super) fn encode_pair(
     let mut tokens: Vec<u32> = bos.into_iter().collect();
     let start;
     if kept.is_empty() {
-        if tokens.is_empty() {
-            let first = model.bos().ok_or_else(|| EvaluationError::NoBos {
-                needed_by: format!("{place}, whose context is empty"),
-                advice: "give the question a context",
-            })?;
-            tokens.push(first);
-        }
-        start = tokens.len();
-        tokens.extend(encode(&continuation)?);
+        let first = bos.or(model.bos()).or(model.eos()).ok_or_else(|| EvaluationError::NoBos {
+            needed_by: format!("{place}, whose context is empty"),
+            advice: "give the question a context",
+        })?;
+        let continuation = encode(&continuation)?;
+        // A continuation that begins with that token needs no other one before it.
+        tokens = if continuation.first() == Some(&first) { Vec::new() } else { vec![first] };
+        start = 1;
+        tokens.extend(continuation);
     } else {
         start = tokens.len() + encode(kept)?.len();
         tokens.extend(encode(&format!("{kept}{continuation}"))?);
     }
     let found = tokens.len().saturating_sub(start);
-    let limit = model.max_positions().unwrap_or(usize::MAX);
-    if start == 0 || found == 0 || found >= limit {
-        return Err(EvaluationError::Continuation {
-            place: place.to_owned(),
-            found,
-            limit: limit - 1,
-        });
+    let limit = model.max_positions().unwrap_or(usize::MAX - 1);
+    if start == 0 || found == 0 || found > limit {
+        return Err(EvaluationError::Continuation { place: place.to_owned(), found, limit });
     }
-    let truncated = tokens.len().saturating_sub(limit);
+    let truncated = tokens.len().saturating_sub(limit + 1);
     Ok(Pair { tokens: tokens.split_off(truncated), continuation: start - truncated, truncated })
 }

@@ -15,6 +15,7 @@
 //! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
 //! counted, since they would be too good otherwise.
 
+use super::request::Cut;
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
 use super::{Task, TaskEntry, TaskOptions, TaskResult};
 use crate::data::{Corpus, Document};
@@ -69,7 +70,54 @@ pub struct Protocol {
     bos: Bos,
     /// Whether documents are joined.
     join: Join,
+    /// Whether a last window that is shorter than the others is left out.
+    #[serde(default)]
+    whole_windows: bool,
 }
+
+/// A protocol that has a name, and is a task by that name.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedProtocol {
+    /// The name.
+    pub name: &'static str,
+    /// One sentence for the listing.
+    pub summary: &'static str,
+    protocol: Protocol,
+}
+
+/// The protocols of papers. What they have in common: one text of all documents, tokenised once.
+pub const PROTOCOLS: &[NamedProtocol] = {
+    const fn of(window: usize, stride: usize, join: Join, whole_windows: bool) -> Protocol {
+        Protocol { window, stride, bos: Bos::Auto, join, whole_windows }
+    }
+    &[
+        NamedProtocol {
+            name: "wikitext2_token_ppl_2048",
+            summary: "WikiText-2 of compression papers: joined by blank lines, whole windows of 2048",
+            protocol: of(2048, 2048, Join::BlankLine, true),
+        },
+        NamedProtocol {
+            name: "ptb_token_ppl_2048",
+            summary: "Penn Treebank of compression papers: joined by spaces, whole windows of 2048",
+            protocol: of(2048, 2048, Join::Space, true),
+        },
+        NamedProtocol {
+            name: "c4_token_ppl_2048",
+            summary: "C4 of compression papers: joined by spaces, whole windows of 2048",
+            protocol: of(2048, 2048, Join::Space, true),
+        },
+        NamedProtocol {
+            name: "wikitext2_token_ppl_128",
+            summary: "WikiText-2 of the feature-space decomposition: whole windows of 128",
+            protocol: of(128, 128, Join::BlankLine, true),
+        },
+        NamedProtocol {
+            name: "rotor_paper",
+            summary: "text of the rotor paper: joined by spaces, windows of 512 every 256",
+            protocol: of(512, 256, Join::Space, false),
+        },
+    ]
+};
 
 impl Protocol {
     /// Checks and takes the options.
@@ -90,7 +138,7 @@ impl Protocol {
         } else if stride > window {
             "a stride beyond the window would leave tokens unseen"
         } else {
-            return Ok(Self { window, stride, bos, join });
+            return Ok(Self { window, stride, bos, join, whole_windows: false });
         };
         Err(EvaluationError::BadProtocol { window, stride, reason })
     }
@@ -98,14 +146,15 @@ impl Protocol {
     /// Window 512, stride 256 on text joined by a space.
     #[must_use]
     pub fn rotor_paper() -> Self {
-        Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space }
+        Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space, whole_windows: false }
     }
 
     /// The name under which figures may be compared.
     #[must_use]
     pub fn id(&self) -> String {
-        if *self == Self::rotor_paper() {
-            return "rotor_paper".to_owned();
+        // The names say nothing of the first token, which is the tokenizer's affair.
+        if let Some(named) = PROTOCOLS.iter().find(|named| named.protocol == *self) {
+            return named.name.to_owned();
         }
         let join = match self.join {
             Join::Separate => "",
@@ -130,7 +179,8 @@ impl Protocol {
             let end = tokens.min(start + self.window);
             // The first token of a window has nothing before it and can never be counted.
             let first = (counted - start).max(1);
-            if first < end - start {
+            let is_whole = end - start == self.window || !self.whole_windows;
+            if first < end - start && is_whole {
                 windows.push((start..end, first));
             }
             counted = end;
@@ -143,6 +193,7 @@ impl Protocol {
 /// The task over one corpus.
 #[derive(Clone, Debug)]
 pub struct TextPerplexity {
+    name: &'static str,
     protocol: Protocol,
     sha256: String,
     documents: Vec<Document>,
@@ -165,7 +216,23 @@ impl TextPerplexity {
                 vec![Document { text: texts.join(separator), line: 1 }]
             }
         };
-        Self { protocol, sha256: corpus.sha256, documents, file: corpus.path.display().to_string() }
+        let file = corpus.path.display().to_string();
+        Self { name: ENTRY.name, protocol, sha256: corpus.sha256, documents, file }
+    }
+
+    /// The task of a named protocol over a file.
+    ///
+    /// # Errors
+    /// [`EvaluationError::Data`].
+    pub fn named(
+        named: &NamedProtocol,
+        path: &Path,
+        (bos, limit): (Bos, Option<usize>),
+    ) -> Result<Self, EvaluationError> {
+        let mut corpus = Corpus::open(path)?;
+        corpus.documents.truncate(limit.unwrap_or(usize::MAX));
+        let protocol = Protocol { bos, ..named.protocol };
+        Ok(Self { name: named.name, ..Self::new(corpus, protocol) })
     }
 
     fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
@@ -184,11 +251,11 @@ impl TextPerplexity {
 
 impl Task for TextPerplexity {
     fn id(&self) -> String {
-        ENTRY.name.to_owned()
+        self.name.to_owned()
     }
 
-    fn version(&self) -> u32 {
-        1
+    fn version(&self) -> f64 {
+        1.0
     }
 
     fn bos(&self) -> Bos {
@@ -202,7 +269,7 @@ impl Task for TextPerplexity {
                 place: format!("{}, document at line {}", self.file, document.line),
                 requests: vec![Request::Rolling {
                     text: Cow::Borrowed(&document.text),
-                    protocol: self.protocol,
+                    cut: Cut::Protocol(self.protocol),
                 }],
             })
             .collect()
@@ -240,18 +307,19 @@ impl Task for TextPerplexity {
             data_sha256: self.sha256.clone(),
             bos_used,
             metrics,
-            groups: Vec::new(),
             counts: Counts {
                 items: self.documents.len(),
                 tokens_counted: counted,
                 ..Counts::default()
             },
+            original: self.documents.len(),
+            ..TaskResult::default()
         })
     }
 }
 
 fn lower(name: &str, value: f64) -> Metric {
-    Metric { name: name.to_owned(), value, stderr: None, higher_is_better: false }
+    Metric::new(name, value, None, false)
 }
 
 #[cfg(test)]
@@ -299,6 +367,21 @@ mod tests {
             "text_ppl_w512_s256_bos-auto_joined-blank-line"
         );
         assert_eq!(id(512, 256, Bos::Auto, Join::Space), "rotor_paper");
+    }
+
+    #[test]
+    fn papers_leave_a_short_last_window_out() {
+        let paper = Protocol {
+            whole_windows: true,
+            ..Protocol::new(4, 4, Bos::Never, Join::Space).unwrap()
+        };
+        assert_eq!(paper.windows(10), [(0..4, 1), (4..8, 1)]);
+        assert_eq!(paper.windows(3), []);
+        let mut names: Vec<_> = PROTOCOLS.iter().map(|named| named.protocol.id()).collect();
+        // Penn Treebank and C4 differ by their text alone.
+        names.dedup();
+        assert_eq!(names[0], "wikitext2_token_ppl_2048");
+        assert_eq!(names.last().unwrap(), "rotor_paper");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::data::{Question, QuestionSet};
 use std::path::Path;
 
 /// Version of the way in which questions are asked and scored.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: f64 = 1.0;
 
 /// Questions, and how they start.
 #[derive(Clone, Debug)]
@@ -53,12 +53,7 @@ impl Questions {
         figures: impl Fn(&[usize]) -> Vec<Metric>,
     ) -> TaskResult {
         let mut counts = Counts { items: replies.len(), ..Counts::default() };
-        for reply in replies.iter().flatten() {
-            if let Reply::LogLikelihood { tokens, truncated, .. } = reply {
-                counts.tokens_counted += tokens;
-                counts.truncated += usize::from(*truncated > 0);
-            }
-        }
+        replies.iter().flatten().for_each(|reply| counts.add(reply));
         let groups: Vec<Option<&str>> =
             self.set.questions.iter().map(|question| question.group.as_deref()).collect();
         TaskResult {
@@ -70,6 +65,8 @@ impl Questions {
             metrics: figures(&(0..replies.len()).collect::<Vec<_>>()),
             groups: by_group(&groups, figures),
             counts,
+            original: replies.len(),
+            ..TaskResult::default()
         }
     }
 }
@@ -80,6 +77,6 @@ pub(super) fn likelihoods(replies: &[Reply]) -> impl Iterator<Item = Likelihood>
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {
             Some(Likelihood { nats: *log_likelihood, is_greedy: *is_greedy })
         }
-        Reply::Rolling { .. } => None,
+        Reply::Rolling { .. } | Reply::Generated { .. } => None,
     })
 }

@@ -1,9 +1,10 @@
 //! The questions that a task may put to a model.
 //!
 //! Three kinds exist in this field: log-likelihood of a continuation, rolling log-likelihood of a
-//! text, and generation. The first two are here; no task needs the third yet.
+//! text, and generation.
 
 use super::Protocol;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// One question to the model.
@@ -20,13 +21,52 @@ pub enum Request<'a> {
     Rolling {
         /// The document.
         text: Cow<'a, str>,
-        /// Windows of the protocol.
-        protocol: Protocol,
+        /// How it is cut in windows.
+        cut: Cut,
+    },
+    /// What does the model write after `context`?
+    Generate {
+        /// Text before.
+        context: Cow<'a, str>,
+        /// When it ends.
+        generation: Generation,
     },
 }
 
+impl Request<'_> {
+    /// The text that it begins with.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::LogLikelihood { context, .. } | Self::Generate { context, .. } => context,
+            Self::Rolling { text, .. } => text,
+        }
+    }
+}
+
+/// How a text is cut in windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// By a protocol.
+    Protocol(Protocol),
+    /// As the evaluation harness does: every token is predicted once, the first after a token that
+    /// begins or ends texts; windows of the model's length follow each other, the last one takes in
+    /// as much before it as fits.
+    Harness,
+}
+
+/// When a continuation ends, at the latest. It is decoded greedily.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Texts that end it; they are not part of it.
+    pub until: Vec<String>,
+    /// Tokens at most.
+    pub new_tokens: usize,
+}
+
 /// The answer to a [`Request`] of the same kind.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// Answer to [`Request::LogLikelihood`].
     LogLikelihood {
@@ -49,6 +89,15 @@ pub enum Reply {
         text_tokens: usize,
         /// Windows scored.
         windows: usize,
+    },
+    /// Answer to [`Request::Generate`].
+    Generated {
+        /// What was written.
+        text: String,
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens cut from the left of the context to fit the model.
+        truncated: usize,
     },
 }
 

@@ -1,12 +1,18 @@
 //! What a task says about a model.
 
+use super::Reply;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// Name as in the evaluation harness: `acc`, `acc_norm`, `token_perplexity`.
     pub name: String,
+    /// Name of the way from what the model wrote to its answer; `none` where there is no need for one.
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    pub filter: String,
     /// The value; infinite where a perplexity is beyond what a number can hold.
     #[serde(with = "infinite")]
     pub value: f64,
@@ -14,6 +20,35 @@ pub struct Metric {
     pub stderr: Option<f64>,
     /// Whether more is better.
     pub higher_is_better: bool,
+}
+
+impl Metric {
+    /// A figure.
+    #[must_use]
+    pub fn new(name: &str, value: f64, stderr: Option<f64>, higher_is_better: bool) -> Self {
+        Self { name: name.to_owned(), filter: none(), value, stderr, higher_is_better }
+    }
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn is_none(filter: &str) -> bool {
+    filter == "none"
+}
+
+/// One item of a task: what was asked, replied and made of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Where it comes from.
+    pub place: String,
+    /// The way from what the model wrote to its answer.
+    pub filter: String,
+    /// Figures that are one number for an item, by name.
+    pub numbers: BTreeMap<String, f64>,
+    /// All of it in the form in which the evaluation harness logs samples.
+    pub record: Map<String, Value>,
 }
 
 /// The figures of one group of items, such as a frequency band.
@@ -40,15 +75,28 @@ pub struct Counts {
     pub ties: usize,
 }
 
+impl Counts {
+    /// Counts a reply.
+    pub(super) fn add(&mut self, reply: &Reply) {
+        let (tokens, cut) = match reply {
+            Reply::LogLikelihood { tokens, truncated, .. }
+            | Reply::Generated { tokens, truncated, .. } => (*tokens, *truncated > 0),
+            Reply::Rolling { tokens, .. } => (*tokens, false),
+        };
+        self.tokens_counted += tokens;
+        self.truncated += usize::from(cut);
+    }
+}
+
 /// The result of one task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
     /// Name of the task, the key under `results`.
     pub task: String,
     /// The exact way of scoring, such as `text_ppl_w512_s512_bos-always`.
     pub protocol: String,
     /// Version of the task's code; figures of different versions do not compare.
-    pub version: u32,
+    pub version: f64,
     /// sha256 of the data file.
     pub data_sha256: String,
     /// Whether documents did start with the beginning-of-sequence token.
@@ -59,6 +107,21 @@ pub struct TaskResult {
     pub groups: Vec<GroupResult>,
     /// Counts over all items.
     pub counts: Counts,
+    /// Examples before each item.
+    #[serde(default)]
+    pub shots: usize,
+    /// Items that there are, counted or not.
+    #[serde(default)]
+    pub original: usize,
+    /// The task's file; null for tasks without one.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub description: Value,
+    /// sha256 of the task's file; empty for tasks without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub task_hash: String,
+    /// The items, where the task tells them.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
 }
 
 impl TaskResult {
@@ -77,12 +140,8 @@ pub(super) fn accuracy(name: &str, outcomes: impl Iterator<Item = bool>) -> Metr
         count += 1;
     }
     let (n, value) = (f64::from(count), f64::from(right) / f64::from(count));
-    Metric {
-        name: name.to_owned(),
-        value,
-        stderr: (count > 1).then(|| (value * (1.0 - value) / (n - 1.0)).sqrt()),
-        higher_is_better: true,
-    }
+    let stderr = (count > 1).then(|| (value * (1.0 - value) / (n - 1.0)).sqrt());
+    Metric::new(name, value, stderr, true)
 }
 
 /// Figures by group: `groups[i]` is the group of item i, `figures` makes those of a list of items.

@@ -1,8 +1,10 @@
 //! Puts the requests of a task to a model, in batches of bounded size.
 
+use super::journal::Journal;
 use super::pair::encode_pair;
-use super::{Bos, EvaluationError, Item, LanguageModel, Reply, Request, Sequence};
-use super::{Task, TaskResult, TokenScore};
+use super::{Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request};
+use super::{Sequence, Task, TaskResult, TokenScore};
+use std::ops::Range;
 
 /// How requests are answered; none of it changes a figure by more than rounding.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +35,9 @@ pub struct Hooks<'a> {
     pub progress: &'a mut dyn FnMut(Progress),
     /// Asked before every batch; `true` stops.
     pub cancelled: &'a dyn Fn() -> bool,
+    /// Keeps replies, and knows those of an earlier run.
+    pub journal: Option<&'a mut dyn Journal>,
 }
-
-/// For each item the reply to each request.
-type Replies = Vec<Vec<Reply>>;
 
 /// A piece of a request that the model sees as one sequence.
 struct Job {
@@ -46,6 +47,32 @@ struct Job {
     window: Option<usize>,
     tokens: Vec<u32>,
     first_counted: usize,
+}
+
+/// Jobs of one item that begin alike.
+struct Group {
+    jobs: Range<usize>,
+    /// Tokens that all of them begin with.
+    shared: usize,
+}
+
+/// A continuation to be written.
+struct Writing {
+    item: usize,
+    request: usize,
+    tokens: Vec<u32>,
+    generation: Generation,
+}
+
+/// Everything that is asked of the model, and what it has replied so far.
+#[derive(Default)]
+struct Plan {
+    jobs: Vec<Job>,
+    writings: Vec<Writing>,
+    /// For each item the reply to each request.
+    replies: Vec<Vec<Reply>>,
+    /// For each item the jobs and writings that are open.
+    open: Vec<usize>,
 }
 
 /// Asks the model everything that the task wants to know.
@@ -61,24 +88,14 @@ pub fn evaluate(
 ) -> Result<TaskResult, EvaluationError> {
     let bos = resolve(task.bos(), model)?;
     let items = task.items();
-    let (jobs, mut replies) = plan(&items, model, bos, hooks.cancelled)?;
-    let total_tokens = jobs.iter().map(|job| job.tokens.len() as u64).sum();
-    let mut done_tokens = 0;
-    let mut rest = &jobs[..];
-    while !rest.is_empty() {
-        if (hooks.cancelled)() {
-            return Err(EvaluationError::Interrupted { done_tokens, total_tokens });
-        }
-        let (batch, after) = rest.split_at(batch_len(rest, options.max_batch_tokens));
-        for (job, scores) in batch.iter().zip(score(&items, model, batch)?) {
-            let sum = total(&items, job, &scores)?;
-            add(&mut replies[job.item][job.request], sum, &scores);
-            done_tokens += job.tokens.len() as u64;
-        }
-        (hooks.progress)(Progress { done_tokens, total_tokens });
-        rest = after;
-    }
-    task.score(&replies, bos.is_some())
+    let mut plan = Plan::new(&items, (model, bos), hooks)?;
+    let groups = plan.groups();
+    let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
+        + plan.writings.iter().map(Writing::cost).sum::<usize>();
+    let mut run = Run { items: &items, model, hooks, done: 0, total: total as u64 };
+    run.score(&mut plan, &groups, options.max_batch_tokens)?;
+    run.write(&mut plan, options.max_batch_tokens)?;
+    task.score(&plan.replies, bos.is_some())
 }
 
 /// The token that starts every document, if any.
@@ -98,86 +115,180 @@ fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, Evaluatio
     Ok(Some(token))
 }
 
-/// Cuts all requests into jobs, and makes for each request a reply that nothing was added to yet.
-#[allow(clippy::type_complexity, reason = "a pair that exists between two lines")]
-fn plan(
-    items: &[Item<'_>],
-    model: &dyn LanguageModel,
-    bos: Option<u32>,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<(Vec<Job>, Replies), EvaluationError> {
-    let (mut jobs, mut replies) = (Vec::new(), Vec::with_capacity(items.len()));
-    for (index, item) in items.iter().enumerate() {
-        if cancelled() {
-            return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
+impl Plan {
+    /// Cuts all requests into jobs, and makes for each request a reply that nothing was added to
+    /// yet. Items whose replies are known already are not asked again.
+    fn new(
+        items: &[Item<'_>],
+        model: (&dyn LanguageModel, Option<u32>),
+        hooks: &Hooks<'_>,
+    ) -> Result<Self, EvaluationError> {
+        let mut plan = Self::default();
+        for (index, item) in items.iter().enumerate() {
+            if (hooks.cancelled)() {
+                return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
+            }
+            let known = hooks.journal.as_ref().and_then(|journal| journal.find(index));
+            let before = plan.jobs.len() + plan.writings.len();
+            let replies = match known.filter(|known| known.len() == item.requests.len()) {
+                Some(known) => known.to_vec(),
+                None => (0..item.requests.len())
+                    .map(|request| plan.add((index, request), item, model))
+                    .collect::<Result<_, _>>()?,
+            };
+            plan.replies.push(replies);
+            plan.open.push(plan.jobs.len() + plan.writings.len() - before);
         }
-        let mut of_item = Vec::with_capacity(item.requests.len());
-        for (request, content) in item.requests.iter().enumerate() {
-            let place = Place { item: index, request };
-            of_item.push(plan_request(content, item, place, (model, bos), &mut jobs)?);
-        }
-        replies.push(of_item);
+        Ok(plan)
     }
-    Ok((jobs, replies))
-}
 
-#[derive(Clone, Copy)]
-struct Place {
-    item: usize,
-    request: usize,
-}
-
-fn plan_request(
-    content: &Request<'_>,
-    item: &Item<'_>,
-    Place { item: index, request }: Place,
-    (model, bos): (&dyn LanguageModel, Option<u32>),
-    jobs: &mut Vec<Job>,
-) -> Result<Reply, EvaluationError> {
-    match content {
-        Request::LogLikelihood { context, continuation } => {
-            let place = format!("{}, choice {request}", item.place);
-            let pair = encode_pair(model, (context, continuation), bos, &place)?;
-            jobs.push(Job {
-                item: index,
-                request,
-                window: None,
-                tokens: pair.tokens,
-                first_counted: pair.continuation,
-            });
-            Ok(Reply::LogLikelihood {
-                log_likelihood: 0.0,
-                is_greedy: true,
-                tokens: 0,
-                truncated: pair.truncated,
-            })
-        }
-        Request::Rolling { text, protocol } => {
-            let mut tokens: Vec<u32> = bos.into_iter().collect();
-            let text = model.encode(text).map_err(|source| EvaluationError::Tokenizer {
-                place: item.place.clone(),
-                source,
-            })?;
-            tokens.extend(&text);
-            for (window, (range, first_counted)) in
-                protocol.windows(tokens.len()).into_iter().enumerate()
-            {
-                jobs.push(Job {
+    /// Plans one request.
+    fn add(
+        &mut self,
+        (index, request): (usize, usize),
+        item: &Item<'_>,
+        (model, bos): (&dyn LanguageModel, Option<u32>),
+    ) -> Result<Reply, EvaluationError> {
+        let encode = |text: &str| {
+            let failed = |source| EvaluationError::Tokenizer { place: item.place.clone(), source };
+            model.encode(text).map_err(failed)
+        };
+        match &item.requests[request] {
+            Request::LogLikelihood { context, continuation } => {
+                let place = format!("{}, choice {request}", item.place);
+                let pair = encode_pair(model, (context, continuation), bos, &place)?;
+                self.jobs.push(Job {
                     item: index,
                     request,
-                    window: Some(window),
-                    tokens: tokens[range].to_vec(),
-                    first_counted,
+                    window: None,
+                    tokens: pair.tokens,
+                    first_counted: pair.continuation,
                 });
+                Ok(Reply::LogLikelihood {
+                    log_likelihood: 0.0,
+                    is_greedy: true,
+                    tokens: 0,
+                    truncated: pair.truncated,
+                })
             }
-            check_window(protocol.window().min(tokens.len()), model)?;
-            Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
+            Request::Rolling { text, cut } => {
+                let text = encode(text)?;
+                let tokens: Vec<u32> = bos.into_iter().chain(text.iter().copied()).collect();
+                let (tokens, windows) = cut_of(*cut, tokens, model, &item.place)?;
+                for (window, (range, first_counted)) in windows.into_iter().enumerate() {
+                    self.jobs.push(Job {
+                        item: index,
+                        request,
+                        window: Some(window),
+                        tokens: tokens[range].to_vec(),
+                        first_counted,
+                    });
+                }
+                Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
+            }
+            Request::Generate { context, generation } => {
+                let mut tokens: Vec<u32> = bos.into_iter().chain(encode(context)?).collect();
+                let positions = model.max_positions().unwrap_or(usize::MAX);
+                let room = positions.saturating_sub(generation.new_tokens);
+                if room == 0 || tokens.is_empty() {
+                    return Err(EvaluationError::NoRoom {
+                        place: item.place.clone(),
+                        new_tokens: generation.new_tokens,
+                        positions,
+                    });
+                }
+                let truncated = tokens.len().saturating_sub(room);
+                let tokens = tokens.split_off(truncated);
+                let generation = generation.clone();
+                self.writings.push(Writing { item: index, request, tokens, generation });
+                Ok(Reply::Generated { text: String::new(), tokens: 0, truncated })
+            }
         }
     }
+
+    /// Jobs of one item that have at least half of their tokens in common with the first of them.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (index, job) in self.jobs.iter().enumerate() {
+            if let Some(group) = groups.last_mut() {
+                let first = &self.jobs[group.jobs.start];
+                let pairs = first.tokens.iter().zip(&job.tokens);
+                let common = pairs.take_while(|(a, b)| a == b).count();
+                let alike = first.item == job.item && job.window.is_none();
+                if alike && 2 * common >= job.tokens.len() {
+                    group.jobs.end = index + 1;
+                    group.shared = group.shared.min(common);
+                    continue;
+                }
+            }
+            groups.push(Group { jobs: index..index + 1, shared: job.tokens.len() });
+        }
+        groups
+    }
+
+    /// Tokens that the model sees of a group.
+    fn cost(&self, group: &Group) -> usize {
+        let own = |job: &Job| job.tokens.len() - group.shared;
+        group.shared + self.jobs[group.jobs.clone()].iter().map(own).sum::<usize>()
+    }
+
+    /// Counts a job or a writing of an item as done; true if it was the last.
+    fn close(&mut self, item: usize) -> bool {
+        self.open[item] -= 1;
+        self.open[item] == 0
+    }
+}
+
+/// The windows of a text: the tokens in each and the index, inside of it, of the first that counts.
+type Windows = Vec<(Range<usize>, usize)>;
+
+/// Cuts a text. The harness puts a token before it.
+fn cut_of(
+    cut: Cut,
+    tokens: Vec<u32>,
+    model: &dyn LanguageModel,
+    place: &str,
+) -> Result<(Vec<u32>, Windows), EvaluationError> {
+    match cut {
+        Cut::Protocol(protocol) => {
+            check_window(protocol, tokens.len(), model)?;
+            let windows = protocol.windows(tokens.len());
+            Ok((tokens, windows))
+        }
+        Cut::Harness => {
+            let first = model.bos().or(model.eos()).ok_or_else(|| EvaluationError::NoBos {
+                needed_by: place.to_owned(),
+                advice: "measure perplexity with --text",
+            })?;
+            let all: Vec<u32> = [first].into_iter().chain(tokens).collect();
+            let length = model.max_positions().unwrap_or(all.len());
+            let windows = harness_windows(all.len() - 1, length);
+            Ok((all, windows))
+        }
+    }
+}
+
+/// Windows of `length` inputs over a text of `count` tokens behind a first one.
+fn harness_windows(count: usize, length: usize) -> Windows {
+    let mut windows = Vec::new();
+    let mut predicted = 0;
+    while predicted < count {
+        let new = length.min(count - predicted);
+        let end = predicted + new + 1;
+        let start = end.saturating_sub(length + 1);
+        windows.push((start..end, end - start - new));
+        predicted += new;
+    }
+    windows
 }
 
 /// Only a window that really occurs can be too long: short documents fit under a large one.
-fn check_window(window: usize, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
+fn check_window(
+    protocol: Protocol,
+    tokens: usize,
+    model: &dyn LanguageModel,
+) -> Result<(), EvaluationError> {
+    let window = protocol.window().min(tokens);
     match model.max_positions() {
         Some(positions) if window > positions => {
             Err(EvaluationError::WindowTooLong { window, positions })
@@ -186,35 +297,136 @@ fn check_window(window: usize, model: &dyn LanguageModel) -> Result<(), Evaluati
     }
 }
 
-/// How many of the first jobs go into one batch.
-fn batch_len(jobs: &[Job], max_tokens: usize) -> usize {
+impl Writing {
+    fn cost(&self) -> usize {
+        self.tokens.len() + self.generation.new_tokens
+    }
+}
+
+/// An evaluation on its way.
+struct Run<'a, 'h> {
+    items: &'a [Item<'a>],
+    model: &'a dyn LanguageModel,
+    hooks: &'a mut Hooks<'h>,
+    done: u64,
+    total: u64,
+}
+
+impl Run<'_, '_> {
+    /// Scores groups of jobs, batch by batch.
+    fn score(
+        &mut self,
+        plan: &mut Plan,
+        groups: &[Group],
+        max_tokens: usize,
+    ) -> Result<(), EvaluationError> {
+        let mut rest = groups;
+        while !rest.is_empty() {
+            self.check()?;
+            let count = fitting(rest.iter().map(|group| plan.cost(group)), max_tokens);
+            let (batch, after) = rest.split_at(count);
+            let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
+            let scores = self.scores(&plan.jobs[jobs.clone()], batch)?;
+            for (index, scores) in jobs.zip(scores) {
+                let job = &plan.jobs[index];
+                let sum = total(self.items, job, &scores)?;
+                let (item, request) = (job.item, job.request);
+                add(&mut plan.replies[item][request], sum, &scores);
+                self.close(plan, item)?;
+            }
+            self.advance(batch.iter().map(|group| plan.cost(group)).sum());
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Writes continuations, those that end alike side by side.
+    fn write(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+        let mut next = 0;
+        while next < plan.writings.len() {
+            self.check()?;
+            let generation = plan.writings[next].generation.clone();
+            let alike = plan.writings[next..].iter().take_while(|w| w.generation == generation);
+            let count = fitting(alike.map(Writing::cost), max_tokens);
+            let batch = &plan.writings[next..next + count];
+            let prompts: Vec<Vec<u32>> = batch.iter().map(|w| w.tokens.clone()).collect();
+            let cost = batch.iter().map(Writing::cost).sum();
+            let written = self.model.generate(&prompts, &generation).map_err(|source| {
+                let place = self.items[batch[0].item].place.clone();
+                EvaluationError::Model { place, source }
+            })?;
+            for (index, written) in (next..next + count).zip(written) {
+                let (item, request) = (plan.writings[index].item, plan.writings[index].request);
+                if let Reply::Generated { text, tokens, .. } = &mut plan.replies[item][request] {
+                    (*text, *tokens) = (written.text, written.tokens);
+                }
+                self.close(plan, item)?;
+            }
+            self.advance(cost);
+            next += count;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), EvaluationError> {
+        if !(self.hooks.cancelled)() {
+            return Ok(());
+        }
+        Err(EvaluationError::Interrupted { done_tokens: self.done, total_tokens: self.total })
+    }
+
+    fn advance(&mut self, tokens: usize) {
+        self.done += tokens as u64;
+        (self.hooks.progress)(Progress { done_tokens: self.done, total_tokens: self.total });
+    }
+
+    /// Counts a part of an item as done, and keeps the item once it is whole.
+    fn close(&mut self, plan: &mut Plan, item: usize) -> Result<(), EvaluationError> {
+        if plan.close(item)
+            && let Some(journal) = self.hooks.journal.as_deref_mut()
+        {
+            journal.keep(item, &plan.replies[item])?;
+        }
+        Ok(())
+    }
+
+    /// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the
+    /// error can say which of them it was.
+    fn scores(
+        &self,
+        jobs: &[Job],
+        groups: &[Group],
+    ) -> Result<Vec<Vec<TokenScore>>, EvaluationError> {
+        fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
+            Sequence { tokens: &job.tokens, first_counted: job.first_counted, shared }
+        }
+        let start = groups[0].jobs.start;
+        let mut sequences = Vec::with_capacity(jobs.len());
+        for group in groups {
+            for index in group.jobs.clone() {
+                let shared = if index == group.jobs.start { 0 } else { group.shared };
+                sequences.push(sequence(&jobs[index - start], shared));
+            }
+        }
+        self.model.score(&sequences).map_err(|source| {
+            let alone = jobs.iter().find_map(|job| {
+                let one = self.model.score(&[sequence(job, 0)]);
+                one.err().map(|source| (job, source))
+            });
+            let (job, source) = alone.unwrap_or((&jobs[0], source));
+            EvaluationError::Model { place: place(self.items, job), source }
+        })
+    }
+}
+
+/// How many of the first costs go into one batch, at least one.
+fn fitting(costs: impl Iterator<Item = usize>, max_tokens: usize) -> usize {
     let mut tokens = 0;
-    let fitting = jobs.iter().take_while(|job| {
-        tokens += job.tokens.len();
+    let fitting = costs.take_while(|cost| {
+        tokens += cost;
         tokens <= max_tokens
     });
     fitting.count().max(1)
-}
-
-/// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the error
-/// can say which of them it was.
-fn score(
-    items: &[Item<'_>],
-    model: &dyn LanguageModel,
-    batch: &[Job],
-) -> Result<Vec<Vec<TokenScore>>, EvaluationError> {
-    let sequences: Vec<Sequence<'_>> = batch
-        .iter()
-        .map(|job| Sequence { tokens: &job.tokens, first_counted: job.first_counted })
-        .collect();
-    model.score(&sequences).map_err(|source| {
-        let alone = batch
-            .iter()
-            .zip(sequences.chunks(1))
-            .find_map(|(job, one)| model.score(one).err().map(|source| (job, source)));
-        let (job, source) = alone.unwrap_or((&batch[0], source));
-        EvaluationError::Model { place: place(items, job), source }
-    })
 }
 
 /// The negative log-likelihood of a job in nats.
@@ -248,6 +460,26 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *nll += sum;
             *tokens += scores.len();
             *windows += 1;
+        }
+        Reply::Generated { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod window_tests {
+    use super::harness_windows;
+
+    #[test]
+    fn windows_of_the_harness_predict_each_token_once() {
+        // Inputs [0..4], [4..8] and, filled up to the left, [6..10].
+        assert_eq!(harness_windows(10, 4), [(0..5, 1), (4..9, 1), (6..11, 3)]);
+        assert_eq!(harness_windows(3, 4), [(0..4, 1)]);
+        assert_eq!(harness_windows(0, 4), []);
+        for count in 0..30 {
+            let windows = harness_windows(count, 7);
+            let predicted: usize = windows.iter().map(|(range, first)| range.len() - first).sum();
+            assert_eq!(predicted, count);
+            assert!(windows.iter().all(|(range, _)| range.len() <= 8));
         }
     }
 }

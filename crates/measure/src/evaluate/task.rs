@@ -10,7 +10,7 @@ pub trait Task {
     fn id(&self) -> String;
 
     /// Version of the way of asking and scoring.
-    fn version(&self) -> u32;
+    fn version(&self) -> f64;
 
     /// Whether documents start with the beginning-of-sequence token.
     fn bos(&self) -> Bos;
@@ -76,7 +76,11 @@ pub fn open_task(
     let entry = TASKS.iter().find(|entry| entry.name == name);
     let entry = entry.ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
-        known: TASKS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", "),
+        known: format!("the tasks are {}", names().join(", ")),
     })?;
     (entry.open)(data, options)
+}
+
+fn names() -> Vec<&'static str> {
+    TASKS.iter().map(|entry| entry.name).collect()
 }

@@ -13,7 +13,7 @@ const BOS: u32 = 256;
 
 /// Bytes as tokens; the loss of a token depends on all tokens before it in its sequence, so that a
 /// window cut in the wrong place changes the figures.
-struct Fake {
+pub(super) struct Fake {
     bos: Option<u32>,
     adds_bos: bool,
     positions: usize,
@@ -53,6 +53,10 @@ impl LanguageModel for Fake {
         self.bos
     }
 
+    fn eos(&self) -> Option<u32> {
+        None
+    }
+
     fn adds_bos(&self) -> bool {
         self.adds_bos
     }
@@ -66,9 +70,15 @@ impl LanguageModel for Fake {
         sequences: &[Sequence<'_>],
     ) -> Result<Vec<Vec<TokenScore>>, Box<dyn Error + Send + Sync>> {
         self.batches.borrow_mut().push(sequences.iter().map(|s| s.tokens.len()).sum());
+        for group in sequences.chunk_by(|_, later| later.shared > 0) {
+            for member in &group[1..] {
+                let shared = member.shared;
+                assert_eq!(member.tokens[..shared], group[0].tokens[..shared], "what is shared");
+            }
+        }
         sequences
             .iter()
-            .map(|&Sequence { tokens, first_counted }| {
+            .map(|&Sequence { tokens, first_counted, .. }| {
                 if self.refused.is_some_and(|bad| tokens.contains(&bad)) {
                     return Err("refused".into());
                 }
@@ -86,18 +96,34 @@ impl LanguageModel for Fake {
             })
             .collect()
     }
+
+    /// Writes the alphabet on from the last letter.
+    fn generate(
+        &self,
+        prompts: &[Vec<u32>],
+        generation: &Generation,
+    ) -> Result<Vec<Written>, ModelFailure> {
+        let write = |prompt: &Vec<u32>| {
+            let letters = (1..=generation.new_tokens as u32).map(|i| prompt[prompt.len() - 1] + i);
+            let text: String = letters.filter_map(char::from_u32).collect();
+            let stops = generation.until.iter().filter_map(|stop| text.find(stop.as_str()));
+            let end = stops.min().unwrap_or(text.len());
+            Written { text: text[..end].to_owned(), tokens: end }
+        };
+        Ok(prompts.iter().map(write).collect())
+    }
 }
 
 fn run(task: &dyn Task, model: &Fake) -> Result<TaskResult, EvaluationError> {
     run_with(task, model, 4096)
 }
 
-fn run_with(
+pub(super) fn run_with(
     task: &dyn Task,
     model: &Fake,
     max_batch_tokens: usize,
 ) -> Result<TaskResult, EvaluationError> {
-    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
     evaluate(task, model, &RunOptions { max_batch_tokens }, &mut hooks)
 }
 
@@ -230,6 +256,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
     let mut hooks = Hooks {
         progress: &mut |progress| seen.push((progress.done_tokens, progress.total_tokens)),
         cancelled: &|| false,
+        journal: None,
     };
     evaluate(&task, &Fake::default(), &RunOptions { max_batch_tokens: 4 }, &mut hooks).unwrap();
     assert_eq!(seen, [(4, 16), (8, 16), (12, 16), (16, 16)]);
@@ -239,7 +266,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         asked.set(asked.get() + 1);
         asked.get() > 4
     };
-    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled };
+    let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled, journal: None };
     let options = RunOptions { max_batch_tokens: 4 };
     let error = evaluate(&task, &Fake::default(), &options, &mut hooks).unwrap_err();
     assert!(matches!(error, EvaluationError::Interrupted { done_tokens: 8, total_tokens: 16 }));
@@ -251,7 +278,7 @@ fn questions(lines: &[serde_json::Value]) -> QuestionSet {
 }
 
 /// Log-likelihood of `continuation` after `context`, the slow way.
-fn log_likelihood(context: &str, continuation: &str) -> f64 {
+pub(super) fn log_likelihood(context: &str, continuation: &str) -> f64 {
     let tokens: Vec<u32> = [BOS]
         .into_iter()
         .chain(format!("{context}{continuation}").bytes().map(u32::from))
@@ -361,7 +388,7 @@ fn the_list_opens_tasks_by_name() {
     let path = folder.path().join("t.txt");
     std::fs::write(&path, "abcdef").unwrap();
     let task = open_task("text", &path, &TaskOptions::default()).unwrap();
-    assert_eq!((task.id().as_str(), task.version()), ("text", 1));
+    assert_eq!((task.id().as_str(), task.version()), ("text", 1.0));
     assert_eq!(run(task.as_ref(), &Fake::default()).unwrap().counts.tokens_counted, 6);
     let message = open_task("poetry", &path, &TaskOptions::default()).err().unwrap().to_string();
     assert!(message.contains("the tasks are text, multiple_choice, completion"), "{message}");
@@ -403,11 +430,11 @@ fn subject() -> (Transformer, Tokenizer) {
 #[test]
 fn a_real_decoder_gives_the_same_figures_in_any_batches() {
     let (decoder, tokenizer) = subject();
-    let model = Subject { decoder: &decoder, tokenizer: &tokenizer };
+    let model = Subject::new(&decoder, &tokenizer);
     let task =
         perplexity(&["some letters without sense", "abc", "and more of them"], 8, 4, Bos::Auto);
     let figures = |max_batch_tokens| {
-        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false };
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         evaluate(&task, &model, &RunOptions { max_batch_tokens }, &mut hooks).unwrap()
     };
     let whole = figures(4096);
@@ -419,6 +446,37 @@ fn a_real_decoder_gives_the_same_figures_in_any_batches() {
     for limit in [1, 20] {
         let nll = figure(&figures(limit), "nll_nats_per_token");
         assert!((nll - figure(&whole, "nll_nats_per_token")).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn what_a_group_shares_is_computed_once_and_changes_nothing() {
+    let (decoder, tokenizer) = subject();
+    let model = Subject::new(&decoder, &tokenizer);
+    let encode = |text: &str| [vec![0], model.encode(text).unwrap()].concat();
+    let all: Vec<Vec<u32>> =
+        ["what is it a", "what is it bcd", "what is it", "what was that", "z"].map(encode).into();
+    let alone: Vec<Vec<TokenScore>> = all
+        .iter()
+        .map(|tokens| {
+            let one = [Sequence { tokens, first_counted: 4, shared: 0 }];
+            model.score(&one).unwrap().remove(0)
+        })
+        .collect();
+    for shared in [[0, 12, 11, 0, 0], [0, 5, 6, 6, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]] {
+        let sequences: Vec<Sequence<'_>> = all
+            .iter()
+            .zip(shared)
+            .map(|(tokens, shared)| Sequence { tokens, first_counted: 4, shared })
+            .collect();
+        let together = model.score(&sequences).unwrap();
+        for (together, alone) in together.iter().zip(&alone) {
+            assert_eq!(together.len(), alone.len());
+            for (a, b) in together.iter().zip(alone) {
+                assert!((a.nll - b.nll).abs() < 1e-5 * b.nll.max(1.0), "{a:?} {b:?}");
+                assert_eq!(a.is_greedy, b.is_greedy);
+            }
+        }
     }
 }
 

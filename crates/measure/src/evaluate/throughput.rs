@@ -37,9 +37,10 @@ pub fn tokens_per_second(
         *index == 0 || tokens <= TOKENS
     });
     let sequences: Vec<Sequence<'_>> =
-        few.map(|(_, tokens)| Sequence { tokens, first_counted: 1 }).collect();
+        few.map(|(_, tokens)| Sequence { tokens, first_counted: 1, shared: 0 }).collect();
     let first = &windows[0];
-    let short = [Sequence { tokens: &first[..first.len().min(WARM_UP)], first_counted: 1 }];
+    let short =
+        [Sequence { tokens: &first[..first.len().min(WARM_UP)], first_counted: 1, shared: 0 }];
     for model in models {
         pass(model, &short)?;
     }

@@ -5,7 +5,7 @@
 //! under one further key, `linwright`.
 
 use super::{ParameterCounts, Provenance, SCHEMA};
-use crate::evaluate::{Metric, TaskResult};
+use crate::evaluate::{Comparison, Metric, TaskResult};
 use serde_json::{Map, Value, json};
 
 /// What an evaluation knows.
@@ -17,6 +17,8 @@ pub struct EvaluationRecord<'a> {
     pub results: &'a [TaskResult],
     /// Figures of the dense model in the same run; none if the model itself is the dense one.
     pub baseline: Option<&'a [TaskResult]>,
+    /// How the two compare, item by item.
+    pub comparisons: &'a [Comparison],
     /// Its parameters.
     pub parameters: ParameterCounts,
     /// Where it comes from.
@@ -38,11 +40,11 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     };
     object.insert("configs".to_owned(), per_task(configuration));
     object.insert("versions".to_owned(), per_task(|r| json!(r.version)));
-    object.insert("n-shot".to_owned(), per_task(|_| json!(0)));
+    object.insert("n-shot".to_owned(), per_task(|r| json!(r.shots)));
     object.insert("higher_is_better".to_owned(), per_task(directions));
     object.insert(
         "n-samples".to_owned(),
-        per_task(|r| json!({"original": r.counts.items, "effective": r.counts.items})),
+        per_task(|r| json!({"original": r.original, "effective": r.counts.items})),
     );
     object.insert(
         "config".to_owned(),
@@ -53,7 +55,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     );
     object.insert("git_hash".to_owned(), Value::Null);
     object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
-    object.insert("task_hashes".to_owned(), per_task(|r| json!(r.data_sha256)));
+    object.insert("task_hashes".to_owned(), per_task(|r| json!(task_hash(r))));
     object.insert(
         "linwright".to_owned(),
         json!({
@@ -69,6 +71,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
                 "targeted_dense": record.parameters.targeted_dense,
             },
             "baseline": record.baseline.map(results),
+            "comparisons": record.comparisons,
             "timing": {"evaluate_seconds": record.seconds},
             "threads": provenance.threads,
             "model_sha256": provenance.model_sha256,
@@ -87,25 +90,30 @@ fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
 fn results(results: &[TaskResult]) -> Value {
     let mut object = Map::new();
     for result in results {
-        object.insert(result.task.clone(), figures(&result.task, &result.metrics));
+        let alias = result.description["task_alias"].as_str().unwrap_or(&result.task);
+        let mut own = figures(alias, &result.metrics);
+        own.insert("name".to_owned(), json!(result.task));
+        own.insert("sample_len".to_owned(), json!(result.counts.items));
+        object.insert(result.task.clone(), own.into());
         for group in &result.groups {
             let alias = format!(" - {}", group.group);
-            object.insert(subtask(result, &group.group), figures(&alias, &group.metrics));
+            object.insert(subtask(result, &group.group), figures(&alias, &group.metrics).into());
         }
     }
     object.into()
 }
 
-fn figures(alias: &str, metrics: &[Metric]) -> Value {
+fn figures(alias: &str, metrics: &[Metric]) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("alias".to_owned(), json!(alias));
     for metric in metrics {
-        object.insert(format!("{},none", metric.name), json!(metric.value));
-        if let Some(stderr) = metric.stderr {
-            object.insert(format!("{}_stderr,none", metric.name), json!(stderr));
-        }
+        let Metric { name, filter, .. } = metric;
+        object.insert(format!("{name},{filter}"), json!(metric.value));
+        // The word of the harness for a figure that has no error.
+        let stderr = metric.stderr.map_or_else(|| json!("N/A"), |stderr| json!(stderr));
+        object.insert(format!("{name}_stderr,{filter}"), stderr);
     }
-    object.into()
+    object
 }
 
 fn subtasks(results: &[TaskResult]) -> Value {
@@ -123,7 +131,17 @@ fn subtask(result: &TaskResult, group: &str) -> String {
     format!("{}_{group}", result.task)
 }
 
+/// What names the way of asking and the data.
+fn task_hash(result: &TaskResult) -> &str {
+    if result.task_hash.is_empty() { &result.data_sha256 } else { &result.task_hash }
+}
+
 fn configuration(result: &TaskResult) -> Value {
+    if let Value::Object(fields) = &result.description {
+        let mut fields = fields.clone();
+        fields.insert("num_fewshot".to_owned(), json!(result.shots));
+        return fields.into();
+    }
     let kind = if result.metric("token_perplexity").is_some() {
         "loglikelihood_rolling"
     } else {

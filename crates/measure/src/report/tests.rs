@@ -12,19 +12,21 @@ const METHODS: [(&str, f64, f64); 4] = [
 ];
 
 fn metric(name: &str, value: f64, higher_is_better: bool) -> Metric {
-    Metric { name: name.to_owned(), value, stderr: None, higher_is_better }
+    Metric::new(name, value, None, higher_is_better)
 }
 
 fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
     let base = |task: &str, metrics: Vec<Metric>, groups: Vec<GroupResult>| TaskResult {
         task: task.to_owned(),
         protocol: format!("{task}_protocol"),
-        version: 1,
+        version: 1.0,
         data_sha256: "ab".repeat(32),
         bos_used: true,
         metrics,
         groups,
         counts: Counts { items: 5, tokens_counted: 1804, truncated: 0, ties: 1 },
+        original: 5,
+        ..TaskResult::default()
     };
     let band = |group: &str, value: f64| GroupResult {
         group: group.to_owned(),
@@ -340,6 +342,7 @@ fn an_evaluation_has_the_shape_of_the_harness() {
     let value = result_json(&EvaluationRecord {
         model: "pocket",
         results: &report.baseline,
+        comparisons: &[],
         baseline: Some(&dense),
         parameters: report.rows[0].parameters,
         provenance: &report.provenance,

@@ -88,7 +88,7 @@ mod tests {
             vendi_score(Mat::from_fn(rows, cols, f).view()).unwrap()
         };
         assert!((score(5, 9, &|_, j| j as f32) - 1.0).abs() < 1e-9, "equal rows");
-        let signs = |i: usize, j: usize| if i % 2 == 0 { j as f32 } else { -(j as f32) };
+        let signs = |i: usize, j: usize| if i.is_multiple_of(2) { j as f32 } else { -(j as f32) };
         assert!((score(6, 4, &signs) - 1.0).abs() < 1e-9, "opposite rows");
         let orthogonal = |i: usize, j: usize| if i == j { i as f32 + 1.0 } else { 0.0 };
         assert!((score(7, 7, &orthogonal) - 7.0).abs() < 1e-9, "orthogonal rows");

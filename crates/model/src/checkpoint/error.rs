@@ -203,6 +203,14 @@ pub enum CheckpointError {
         /// Tolerance of the storage type.
         allowed: f32,
     },
+    /// A saved file describes another model than the one that was saved.
+    #[error("{}: loaded back, it differs in {field}, which the format does not hold; the file was not kept", path.display())]
+    Says {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        field: &'static str,
+    },
     /// The check of a saved model could not compute.
     #[error("{}: the check of the saved model failed: {source}", path.display())]
     Check {

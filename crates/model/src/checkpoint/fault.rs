@@ -125,7 +125,7 @@ pub enum FileFault {
 }
 
 /// A name from a file for a message: on one line, and no longer than that.
-pub(super) fn shown(name: &[u8]) -> String {
+pub(crate) fn shown(name: &[u8]) -> String {
     const SHOWN: usize = 80;
     let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN)]);
     let text = text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'");

@@ -113,9 +113,10 @@ impl<'a> Reader<'a> {
         Self { dir, weights, family, headers, precision: Precision::F32, used: Used::new() }
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether there is a tensor of this name, or the operator of a site in place of its weight.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.weights.has(&self.stored(name))
+        let replaced = |site: &str| self.headers.contains_key(&SiteId(site.into()));
+        self.weights.has(&self.stored(name)) || name.strip_suffix(".weight").is_some_and(replaced)
     }
 
     fn stored(&self, name: &str) -> String {
@@ -282,6 +283,6 @@ pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> Strin
 }
 
 /// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,8 @@
 //! gains one object `linwright` with the header of each site, and the parameters stand as
 //! `<site>.<parameter>` among the weights (low rank: `<site>.u` (out, r) and `<site>.v` (r, inp)).
 //!
+//! [`export()`] writes what other runtimes load, with a card and a record of how it was made.
+//!
 //! Nothing that a checkpoint says is trusted: sizes, offsets, names, types and numbers are checked
 //! and refused with a [`CheckpointError`] before they are used, and nothing in a file is ever
 //! executed. Files must not be shortened while they are read, since they are mapped.
@@ -19,6 +21,7 @@
 mod digest;
 pub mod dump;
 mod error;
+pub mod export;
 mod fault;
 mod format;
 mod gather;
@@ -39,7 +42,18 @@ mod weights;
 mod writer;
 mod zip;
 
+#[cfg(feature = "hub")]
+pub(crate) use fault::shown;
+#[cfg(feature = "hub")]
+pub(crate) use load::hex;
+#[cfg(feature = "hub")]
+pub(crate) use source::companion_names;
+pub(crate) use weights::lacking_weights;
+#[cfg(feature = "hub")]
+pub(crate) use weights::{shards_of, weights_among};
+
 pub use error::CheckpointError;
+pub use export::export;
 pub use fault::FileFault;
 pub use format::Format;
 pub use header::{Header, StoredType, TensorInfo};

@@ -4,6 +4,7 @@
 //! then renamed into place. Weights are written as a stream, one tensor at a time.
 
 use super::error::CheckpointError;
+use super::export::factored;
 use super::native::{self, Headers};
 use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
@@ -30,6 +31,8 @@ pub enum Form {
     Dense,
     /// By their parameters.
     Native,
+    /// By their parameters, with a Python file by which transformers runs them.
+    Factored,
 }
 
 /// What can be chosen about a saved model.
@@ -47,6 +50,8 @@ pub struct SaveOptions {
     pub max_bytes: Option<u64>,
     /// Further keys of the `linwright` object of `config.json`.
     pub metadata: Map<String, Value>,
+    /// Name and content of further files.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl SaveOptions {
@@ -60,6 +65,7 @@ impl SaveOptions {
             shard_bytes: SHARD_BYTES,
             max_bytes: None,
             metadata: Map::new(),
+            files: Vec::new(),
         }
     }
 }
@@ -113,6 +119,9 @@ pub fn save(
 ) -> Result<SavedModel, CheckpointError> {
     assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let dtype = options.dtype.unwrap_or(source.dtype);
+    if options.form == Form::Factored {
+        factored::check(decoder, source)?;
+    }
     let plan = Plan::new(decoder, options.form, dtype)?;
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
@@ -120,8 +129,11 @@ pub fn save(
     }
     let mut writer = DirWriter::new(target);
     writer.text(CONFIG, pretty(&plan.config(source, &options.metadata)).as_bytes())?;
-    for (name, bytes) in &source.companions {
+    for (name, bytes) in source.companions.iter().chain(&options.files) {
         writer.text(name, bytes)?;
+    }
+    if options.form == Form::Factored {
+        writer.text(factored::FILE, factored::MODELLING.as_bytes())?;
     }
     plan.write_weights(&mut writer, options.shard_bytes)?;
     writer.checksums()?;
@@ -137,14 +149,14 @@ pub fn save(
     })
 }
 
-fn pretty(value: &Value) -> String {
+pub(super) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
 /// A directory in the making and what is in it so far.
 pub(super) struct DirWriter {
-    target: AtomicDir,
-    files: Vec<SavedFile>,
+    pub(super) target: AtomicDir,
+    pub(super) files: Vec<SavedFile>,
 }
 
 impl DirWriter {
@@ -158,7 +170,7 @@ impl DirWriter {
     }
 
     /// Writes a file in one go.
-    fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
+    pub(super) fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
         self.stream(name, |out| Ok(out.write_all(bytes)?))
     }
 
@@ -207,7 +219,7 @@ enum Content<'a> {
 }
 
 /// All tensors of a model in the order in which they are written.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     decoder: &'a Transformer,
     form: Form,
     dtype: DType,
@@ -216,7 +228,11 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(decoder: &'a Transformer, form: Form, dtype: DType) -> Result<Self, CheckpointError> {
+    pub(super) fn new(
+        decoder: &'a Transformer,
+        form: Form,
+        dtype: DType,
+    ) -> Result<Self, CheckpointError> {
         let mut headers = Headers::new();
         for slot in decoder.slots() {
             let map = slot.op().map();
@@ -224,7 +240,7 @@ impl<'a> Plan<'a> {
                 let source = linwright_ops::OpError::NotLinear { kind: map.spec().kind() };
                 return Err(CheckpointError::Operator { site: slot.id().clone(), source });
             }
-            if form == Form::Native && !matches!(map.spec(), OpSpec::Dense(_)) {
+            if form != Form::Dense && !matches!(map.spec(), OpSpec::Dense(_)) {
                 let header = Header::of(map).map_err(|source| CheckpointError::Operator {
                     site: slot.id().clone(),
                     source,
@@ -269,7 +285,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Number of stored parameters; buffers are not counted.
-    fn parameters(&self) -> u64 {
+    pub(super) fn parameters(&self) -> u64 {
         let floats = self.tensors.iter().filter(|tensor| tensor.dtype.float().is_some());
         floats.map(|tensor| tensor.shape.iter().map(|&n| n as u64).product::<u64>()).sum()
     }
@@ -290,7 +306,15 @@ impl<'a> Plan<'a> {
             config.insert(key.into(), json!(name));
         }
         native::write(&mut config, &self.headers, metadata);
+        if self.form == Form::Factored {
+            factored::decorate(&mut config, self.decoder);
+        }
         Value::Object(config)
+    }
+
+    /// Bytes of all tensors.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tensors.iter().map(|tensor| tensor.bytes).sum()
     }
 
     fn write_weights(&self, dir: &mut DirWriter, shard_bytes: u64) -> Result<(), CheckpointError> {
@@ -305,8 +329,7 @@ impl<'a> Plan<'a> {
             let names = self.tensors[shard.clone()].iter().map(|tensor| tensor.name.clone());
             map.extend(names.map(|tensor| (tensor, json!(name))));
         }
-        let total: u64 = self.tensors.iter().map(|tensor| tensor.bytes).sum();
-        let index = json!({ "metadata": { "total_size": total }, "weight_map": map });
+        let index = json!({ "metadata": { "total_size": self.bytes() }, "weight_map": map });
         dir.text(INDEX, pretty(&index).as_bytes())
     }
 
@@ -317,8 +340,11 @@ impl<'a> Plan<'a> {
         name: &str,
         range: Range<usize>,
     ) -> Result<(), CheckpointError> {
+        let tensors = &self.tensors[range.clone()];
+        let header = header_bytes(tensors);
+        let expected = header.len() as u64 + tensors.iter().map(|tensor| tensor.bytes).sum::<u64>();
         dir.stream(name, |out| {
-            out.write_all(&header_bytes(&self.tensors[range.clone()]))?;
+            out.write_all(&header)?;
             let (mut index, mut result) = (0, Ok(()));
             self.visit(&mut |planned, content| {
                 if range.contains(&index) && result.is_ok() {
@@ -327,7 +353,10 @@ impl<'a> Plan<'a> {
                 index += 1;
             });
             result
-        })
+        })?;
+        let written = dir.files.last().map(|file| file.bytes);
+        assert_eq!(written, Some(expected), "bytes of {name}, header and parameters");
+        Ok(())
     }
 
     fn write_tensor(

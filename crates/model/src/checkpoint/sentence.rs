@@ -9,12 +9,116 @@ use crate::batch::Batch;
 use crate::transformer::{Pooling, normalise_rows};
 use linwright_tensor::{Mat, MatRef};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Component, Path};
 
 /// Name of the list of modules.
 const MODULES: &str = "modules.json";
+/// Settings beside the list: of the whole, and of the transformer.
+const SETTINGS: [&str; 2] = ["config_sentence_transformers.json", "sentence_bert_config.json"];
 /// Largest file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
+/// Most modules, and most files of one: ten times those of any known encoder.
+const MOST_MODULES: usize = 32;
+
+/// A module of the list.
+struct Module {
+    /// Its class, without the package.
+    kind: String,
+    /// Its folder; none where it lies beside the list.
+    folder: Option<String>,
+}
+
+impl Module {
+    /// The modules of a folder, if it lists any.
+    fn all(dir: &Path) -> Result<Option<Vec<Self>>, CheckpointError> {
+        let path = dir.join(MODULES);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let bytes = read_bounded(&path, MOST_BYTES)?;
+        let wrong = |reason: String| CheckpointError::Json {
+            path: path.clone(),
+            reason,
+            expected: "a list of modules with type and path",
+        };
+        let modules: Vec<Value> = serde_json::from_slice(&bytes)
+            .map_err(|error| wrong(format!("not a list in JSON ({error})")))?;
+        if modules.len() > MOST_MODULES {
+            return Err(wrong(format!("{} modules, at most {MOST_MODULES}", modules.len())));
+        }
+        let read = |module: &Value| {
+            let text = |field: &str| module.get(field).and_then(Value::as_str);
+            let (Some(kind), Some(folder)) = (text("type"), text("path")) else {
+                return Err(wrong(format!("a module is {module}")));
+            };
+            let kind = kind.rsplit('.').next().unwrap_or(kind).to_owned();
+            if matches!(folder, "" | ".") {
+                return Ok(Self { kind, folder: None });
+            }
+            if !is_plain(folder) {
+                let reason = format!("the path {folder:?} is not the name of a folder beside it");
+                return Err(wrong(reason));
+            }
+            Ok(Self { kind, folder: Some(folder.to_owned()) })
+        };
+        modules.iter().map(read).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn is_transformer(&self) -> bool {
+        self.kind == "Transformer"
+    }
+}
+
+/// Whether this is one name, on any system.
+fn is_plain(folder: &str) -> bool {
+    let mut parts = Path::new(folder).components();
+    let one = matches!(parts.next(), Some(Component::Normal(part)) if part == folder);
+    one && parts.next().is_none() && !folder.contains(['\\', ':', '\0'])
+}
+
+/// Names of the files that make a folder a sentence encoder and travel with it unchanged: the list of
+/// modules, the settings, and the files of every module but the transformer itself.
+pub(super) fn files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
+    let settings = SETTINGS.into_iter().filter(|name| dir.join(name).is_file());
+    let mut files: Vec<String> = settings.map(str::to_owned).collect();
+    let Some(modules) = Module::all(dir)? else {
+        return Ok(files);
+    };
+    files.push(MODULES.to_owned());
+    let folders = modules.iter().filter(|module| !module.is_transformer());
+    let folders: BTreeSet<&str> = folders.filter_map(|module| module.folder.as_deref()).collect();
+    for folder in folders {
+        files.extend(files_of(dir, folder)?);
+    }
+    Ok(files)
+}
+
+/// The files of a folder, in the order of their names; a folder that is absent has none.
+fn files_of(dir: &Path, folder: &str) -> Result<Vec<String>, CheckpointError> {
+    let path = dir.join(folder);
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&path).map_err(CheckpointError::read(&path))? {
+        let entry = entry.map_err(CheckpointError::read(&path))?;
+        if names.len() == MOST_MODULES {
+            return Err(CheckpointError::Json {
+                path,
+                reason: format!("more than {MOST_MODULES} files"),
+                expected: "the settings and weights of one module",
+            });
+        }
+        let file = entry.path().is_file();
+        if let Some(name) = entry.file_name().to_str().filter(|_| file) {
+            names.push(format!("{folder}/{name}"));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
 
 /// How one vector is made of the vectors of all tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,38 +133,22 @@ impl Sentence {
     /// Reads the modules of a folder, if it lists any. The second part says what keeps a text from
     /// becoming a vector here.
     pub(super) fn read(dir: &Path) -> Result<(Option<Self>, Option<String>), CheckpointError> {
-        let path = dir.join(MODULES);
-        if !path.is_file() {
+        let Some(modules) = Module::all(dir)? else {
             return Ok((None, None));
-        }
-        let bytes = read_bounded(&path, MOST_BYTES)?;
-        let wrong = |reason: String| CheckpointError::Json {
-            path: path.clone(),
-            reason,
-            expected: "a list of modules with type and path",
         };
-        let modules: Vec<Value> = serde_json::from_slice(&bytes)
-            .map_err(|error| wrong(format!("not a list in JSON ({error})")))?;
         let (mut pooling, mut normalise) = (None, false);
         for module in &modules {
-            let text = |field: &str| module.get(field).and_then(Value::as_str);
-            let (Some(kind), Some(place)) = (text("type"), text("path")) else {
-                return Err(wrong(format!("a module is {module}")));
-            };
-            match kind.rsplit('.').next() {
-                Some("Transformer") => {}
-                Some("Normalize") => normalise = true,
-                Some("Pooling") => {
-                    let plain = |part| matches!(part, Component::Normal(_));
-                    if !Path::new(place).components().all(plain) {
-                        return Err(wrong(format!("the path {place:?} leads out of the folder")));
-                    }
-                    match read_pooling(&dir.join(place).join("config.json"))? {
+            match module.kind.as_str() {
+                "Transformer" => {}
+                "Normalize" => normalise = true,
+                "Pooling" => {
+                    let folder = dir.join(module.folder.as_deref().unwrap_or_default());
+                    match read_pooling(&folder.join("config.json"))? {
                         Ok(found) => pooling = Some(found),
                         Err(note) => return Ok((None, Some(note))),
                     }
                 }
-                _ => {
+                kind => {
                     let note = format!("{MODULES} lists {kind}, which is not supported");
                     return Ok((None, Some(note)));
                 }
@@ -111,7 +199,6 @@ fn read_pooling(path: &Path) -> Result<Result<Pooling, String>, CheckpointError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn read(modules: &str, pooling: &str) -> Result<(Option<Sentence>, Option<String>), String> {
         let dir = tempfile::tempdir().unwrap();
@@ -139,7 +226,9 @@ mod tests {
         let (none, note) = read(&dense, mean).unwrap();
         assert!(none.is_none() && note.is_some_and(|note| note.contains("Dense")));
         let outside = MINILM.replace("1_Pooling", "../x");
-        assert!(read(&outside, mean).is_err_and(|error| error.contains("out of the folder")));
+        assert!(
+            read(&outside, mean).is_err_and(|error| error.contains("not the name of a folder"))
+        );
         assert!(read("{}", mean).is_err_and(|error| error.contains("not a list")));
     }
 }

@@ -1,6 +1,8 @@
 //! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
 
 use super::error::CheckpointError;
+use super::export::factored;
+use super::sentence;
 use crate::config::TransformerConfig;
 use crate::generate::Settings;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
@@ -53,13 +55,18 @@ impl Source {
         }
         let path = dir.join(CONFIG);
         let bytes = read_bounded(&path, JSON_BYTES)?;
-        let config = parse_object(&path, &bytes)?;
+        let mut config = parse_object(&path, &bytes)?;
+        factored::undo(dir, &mut config)?;
         let mut companions = Vec::new();
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
             if path.is_file() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
+        }
+        for name in sentence::files(dir)? {
+            let bytes = read_bounded(&dir.join(&name), COMPANION_BYTES)?;
+            companions.push((name, bytes));
         }
         Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }
@@ -94,6 +101,11 @@ impl Source {
             .map_err(|source| CheckpointError::Config { path, source })
     }
 
+    /// Names and contents of the licences.
+    pub(super) fn licences(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.companions.iter().filter(|(name, _)| LICENCES.contains(&name.as_str()))
+    }
+
     /// The content of a companion file.
     #[must_use]
     pub fn companion(&self, name: &str) -> Option<&[u8]> {
@@ -115,6 +127,12 @@ impl Source {
         TransformerConfig::from_json(&Value::Object(self.config.clone()))
             .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
     }
+}
+
+/// Names of the files beside weights that [`load`](super::load) reads or keeps.
+#[cfg(feature = "hub")]
+pub(crate) fn companion_names() -> impl Iterator<Item = &'static str> {
+    [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES)
 }
 
 /// Reads a JSON object.

@@ -31,7 +31,7 @@ const VOCABULARY_ROWS: usize = 4096;
 /// Largest difference, as a share of the largest logit, between a dense form in `f32` and the
 /// operators it came from: products are rounded anew. Everything else runs the very same numbers,
 /// once they are rounded to the storage type.
-const REORDERED: f32 = 1e-3;
+pub(super) const REORDERED: f32 = 1e-3;
 
 /// The token sequences of the usual check: random, always the same for a vocabulary.
 #[must_use]
@@ -67,7 +67,8 @@ pub fn verify(
         return Err(CheckpointError::Differs { path: dir.into(), found: f32::NAN, allowed: 0.0 });
     }
     let dtype = saved.weights.main_dtype();
-    let off = embedding_difference(&saved, &mut Rounded { decoder, dtype, form })?;
+    let rounded = || Rounded { decoder, dtype, vectors: dtype, form };
+    let off = embedding_difference(&saved.config, &mut saved.reader()?, &mut rounded())?;
     if off > 0.0 || off.is_nan() {
         return Err(CheckpointError::Differs { path: dir.into(), found: off, allowed: 0.0 });
     }
@@ -75,13 +76,12 @@ pub fn verify(
     let (difference, largest) = compare(&exact, &found);
     // In the same parts, so that the same numbers give the same bits.
     let again = || {
-        let rounded = || Ok(Rounded { decoder, dtype, form });
-        let expected = in_parts(dir, &saved.config, &batch, &rounded)?;
+        let expected = in_parts(dir, &saved.config, &batch, &|| Ok(rounded()))?;
         Ok::<_, CheckpointError>(compare(&expected, &found).0)
     };
     let (difference, off, allowed) = match (dtype, form) {
         (DType::F32 | DType::F64, Form::Dense) => (difference, difference, REORDERED * largest),
-        (DType::F32 | DType::F64, Form::Native) => {
+        (DType::F32 | DType::F64, Form::Native | Form::Factored) => {
             let off = again()?;
             (off, off, 0.0)
         }
@@ -95,14 +95,14 @@ pub fn verify(
 
 /// What a model ends in, of what left its last layer: logits, or the rows themselves where there is
 /// no head; and what the layer on top of the first token gives.
-fn ends_of(model: &Transformer, hidden: Mat<f32>, batch: &Batch) -> Vec<Mat<f32>> {
+pub(super) fn ends_of(model: &Transformer, hidden: Mat<f32>, batch: &Batch) -> Vec<Mat<f32>> {
     let pooled = model.pooler_output(hidden.view(), batch);
     let end = if model.has_head() { model.logits(hidden.view()) } else { hidden };
     [Some(end), pooled].into_iter().flatten().collect()
 }
 
 /// The largest difference of what two models end in, and the largest number of the first.
-fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
+pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
     let (mut largest, mut difference) = (0.0f32, 0.0f32);
     if expected.len() != found.len() {
         return (f32::NAN, 0.0);
@@ -123,13 +123,13 @@ fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
 
 /// The largest difference between the embedding of a file and that in memory: a text may never ask
 /// for some of its rows.
-fn embedding_difference(
-    saved: &Saved<'_>,
+pub(super) fn embedding_difference(
+    config: &TransformerConfig,
+    reader: &mut impl RowSource,
     expected: &mut Rounded<'_>,
 ) -> Result<f32, CheckpointError> {
-    let shape = [saved.config.vocab, saved.config.embedding_width];
-    let name = embedding(&saved.config);
-    let (mut reader, mut difference) = (saved.reader()?, 0.0f32);
+    let shape = [config.vocab, config.embedding_width];
+    let (name, mut difference) = (embedding(config), 0.0f32);
     for rows in vocabulary_blocks(shape[0]) {
         let len = rows.len();
         let of = |values| Mat::from_vec(len, shape[1], values);
@@ -157,7 +157,7 @@ fn vocabulary_blocks(vocab: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Gives parts of tensors too.
-trait RowSource: TensorSource<Error = CheckpointError> {
+pub(super) trait RowSource: TensorSource<Error = CheckpointError> {
     /// Some rows of a tensor.
     fn rows(
         &mut self,
@@ -279,7 +279,7 @@ fn head_in_parts<S: RowSource>(
 }
 
 /// What a model ends in of which one part is in memory at a time, as [`ends_of`] gives it.
-fn in_parts<S: RowSource>(
+pub(super) fn in_parts<S: RowSource>(
     dir: &Path,
     config: &TransformerConfig,
     batch: &Batch,
@@ -330,8 +330,10 @@ impl<'a> Saved<'a> {
         let config = source.decoder_config()?;
         source.tokenizer(&config)?;
         let weights = Weights::open(dir)?;
-        let has = |name: &str| weights.has(name);
-        Ok(Self { dir, source, config: config.with_ends(has), weights })
+        let saved = Self { dir, source, config, weights };
+        let reader = saved.reader()?;
+        let config = saved.config.clone().with_ends(|name| reader.has(name));
+        Ok(Self { config, ..saved })
     }
 
     fn reader(&self) -> Result<Reader<'_>, CheckpointError> {
@@ -341,18 +343,19 @@ impl<'a> Saved<'a> {
 }
 
 /// The model in memory as its file holds it: every number rounded to the storage type.
-struct Rounded<'a> {
-    decoder: &'a Transformer,
-    dtype: DType,
-    form: Form,
+pub(super) struct Rounded<'a> {
+    pub(super) decoder: &'a Transformer,
+    /// That of matrices.
+    pub(super) dtype: DType,
+    /// That of vectors.
+    pub(super) vectors: DType,
+    pub(super) form: Form,
 }
 
-impl Rounded<'_> {
-    fn round(&self, values: &mut [f32]) {
-        // In pieces: a whole embedding would be held twice.
-        for piece in values.chunks_mut(1 << 16) {
-            self.dtype.decode_into(&self.dtype.encode(piece), piece);
-        }
+fn round(dtype: DType, values: &mut [f32]) {
+    // In pieces: a whole embedding would be held twice.
+    for piece in values.chunks_mut(1 << 16) {
+        dtype.decode_into(&dtype.encode(piece), piece);
     }
 }
 
@@ -372,7 +375,7 @@ impl TensorSource for Rounded<'_> {
             found = bias.to_vec();
         }
         assert_eq!(found.len(), shape.iter().product::<usize>(), "numbers of {name} in memory");
-        self.round(&mut found);
+        round(if shape.len() == 2 { self.dtype } else { self.vectors }, &mut found);
         Ok(found)
     }
 
@@ -387,12 +390,12 @@ impl TensorSource for Rounded<'_> {
         let held_in_half = matches!(slot.op().map().weight(), Some(Weight::Half(_)));
         if self.form == Form::Dense || held_in_half {
             let mut weight = slot.op().to_dense().map_err(failed)?;
-            self.round(weight.data_mut());
+            round(self.dtype, weight.data_mut());
             return Ok(Op::Linear(Box::new(Dense::new(weight))));
         }
         let mut op = slot.op().clone();
         for param in op.map_mut().params_mut() {
-            self.round(param.values);
+            round(self.dtype, param.values);
         }
         Ok(op)
     }
@@ -421,13 +424,13 @@ impl RowSource for Rounded<'_> {
             };
         }
         assert_eq!(found.len(), rows.len() * cols, "rows of {name} in memory");
-        self.round(&mut found);
+        round(self.dtype, &mut found);
         Ok(found)
     }
 
     fn is_structured(&self, site: &SiteId) -> bool {
         let slot = self.decoder.slot(site);
-        self.form == Form::Native && slot.is_some_and(|slot| !is_dense(slot))
+        self.form != Form::Dense && slot.is_some_and(|slot| !is_dense(slot))
     }
 }
 

@@ -222,6 +222,42 @@ pub fn weight_files(path: &Path) -> Result<Vec<TensorFile>, CheckpointError> {
     paths.iter().map(|path| TensorFile::open(path)).collect()
 }
 
+/// What holds the weights of a model whose files are told by `has`: the file, or the index of shards,
+/// that [`Weights::open`] would take.
+#[cfg(feature = "hub")]
+pub(crate) fn weights_among(has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let known = KNOWN.iter().flat_map(|(single, index)| [*single, *index]);
+    let parts = (!has(PARTS[1])).then_some(PARTS[0]);
+    known.chain(parts).find(|name| has(name))
+}
+
+/// Names of the shards of an index, in order.
+///
+/// # Errors
+/// [`CheckpointError`] if it is no index, or a name leads elsewhere.
+#[cfg(feature = "hub")]
+pub(crate) fn shards_of(index: &Path) -> Result<Vec<String>, CheckpointError> {
+    Ok(read_index(index)?.into_keys().collect())
+}
+
+/// What a directory lacks of the weights that [`Weights::open`] takes; none if they are there.
+///
+/// # Errors
+/// [`CheckpointError`] if an index is damaged.
+pub(crate) fn lacking_weights(dir: &Path) -> Result<Option<String>, CheckpointError> {
+    for (single, index) in KNOWN {
+        let index = dir.join(index);
+        if dir.join(single).exists() {
+            return Ok(None);
+        }
+        if index.exists() {
+            let shards = read_index(&index)?;
+            return Ok(shards.into_keys().find(|shard| !dir.join(shard).exists()));
+        }
+    }
+    Ok((!dir.join(PARTS[0]).exists()).then(|| "its weights".into()))
+}
+
 /// The shards of an index with the tensors of each, checked to be plain file names.
 fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointError> {
     let object = read_object(index)?;

@@ -4,7 +4,7 @@
 /// Features of the residual stream, or inside an MLP.
 pub(super) const WIDTH: usize = 1 << 20;
 /// Layers.
-pub(super) const LAYERS: usize = 1 << 12;
+pub(super) const LAYERS: usize = 1 << 11;
 /// Heads of a layer.
 pub(super) const HEADS: usize = 1 << 14;
 /// Features of a head.

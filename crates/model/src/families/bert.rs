@@ -1,6 +1,6 @@
 //! BERT, and sentence encoders of its shape (MiniLM).
 
-use super::llama::{LLAMA, NAMES};
+use super::llama::LLAMA;
 use super::{
     BiasRule, Default, Family, FirstRow, Head, Names, NormKind, NormRule, Placement, Positions,
     Role, Switch,
@@ -11,7 +11,7 @@ pub(super) const BERT: Family = Family {
     model_type: "bert",
     aliases: &[],
     architecture: "BertForMaskedLM",
-    fields: &[("rms_norm_eps", "layer_norm_eps")],
+    fields: &[("head_dim", ""), ("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("gelu")),
         ("rms_norm_eps", Default::Number(1e-12)),
@@ -43,7 +43,6 @@ pub(super) const BERT: Family = Family {
         },
         pooler: Some("pooler.dense"),
         variants: &[("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")],
-        ..NAMES
     },
     causal: false,
     norm: NormRule { kind: NormKind::Layer, weight: Switch::On, bias: Switch::On, offset: 0.0 },

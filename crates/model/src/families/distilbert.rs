@@ -8,6 +8,7 @@ pub(super) const DISTILBERT: Family = Family {
     model_type: "distilbert",
     architecture: "DistilBertForMaskedLM",
     fields: &[
+        ("head_dim", ""),
         ("hidden_size", "dim"),
         ("intermediate_size", "hidden_dim"),
         ("num_hidden_layers", "n_layers"),

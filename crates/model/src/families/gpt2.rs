@@ -11,6 +11,7 @@ pub(super) const GPT2: Family = Family {
     aliases: &[],
     architecture: "GPT2LMHeadModel",
     fields: &[
+        ("head_dim", ""),
         ("hidden_size", "n_embd"),
         ("intermediate_size", "n_inner"),
         ("num_hidden_layers", "n_layer"),

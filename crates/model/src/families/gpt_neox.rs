@@ -11,6 +11,7 @@ pub(super) const GPT_NEOX: Family = Family {
     aliases: &[],
     architecture: "GPTNeoXForCausalLM",
     fields: &[
+        ("head_dim", ""),
         ("rms_norm_eps", "layer_norm_eps"),
         ("partial_rotary_factor", "rotary_pct"),
         ("rope_theta", "rotary_emb_base"),

@@ -285,6 +285,19 @@ pub struct Family {
     pub scaled_embedding: bool,
 }
 
+/// The family whose configurations name widths layer by layer.
+pub const BLOCKS: &Family = &deci::DECI;
+/// The family of the same models where all layers have one width.
+pub const PLAIN: &Family = &llama::LLAMA;
+
+/// What transformers since version 5 calls the module of a site, where its files say otherwise.
+pub(crate) fn module_name(site: &str) -> &str {
+    match site {
+        "embed_out" => "lm_head",
+        other => other,
+    }
+}
+
 /// All families, in the order of listings.
 pub const FAMILIES: &[&Family] = &[
     &llama::LLAMA,
@@ -323,5 +336,15 @@ impl Family {
         let is =
             |family: &Self| family.model_type == model_type || family.aliases.contains(&model_type);
         FAMILIES.iter().copied().find(|family| is(family))
+    }
+
+    /// Whether models of both families compute and store the same if their configurations say the
+    /// same.
+    pub(crate) fn computes_as(&self, other: &Self) -> bool {
+        let of = |family: &Self| {
+            let Self { names, causal, transposed, fused, positions, .. } = *family;
+            (names, causal, transposed, fused, positions)
+        };
+        of(self) == of(other)
     }
 }

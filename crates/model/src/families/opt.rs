@@ -13,6 +13,7 @@ pub(super) const OPT: Family = Family {
     aliases: &[],
     architecture: "OPTForCausalLM",
     fields: &[
+        ("head_dim", ""),
         ("intermediate_size", "ffn_dim"),
         ("hidden_act", "activation_function"),
         ("rms_norm_eps", ""),

@@ -8,7 +8,7 @@ pub(super) const STABLELM: Family = Family {
     model_type: "stablelm",
     aliases: &[],
     architecture: "StableLmForCausalLM",
-    fields: &[("rms_norm_eps", "layer_norm_eps")],
+    fields: &[("head_dim", ""), ("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-5)),

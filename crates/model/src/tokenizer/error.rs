@@ -15,7 +15,7 @@ pub enum TokenizerError {
         found: u64,
     },
     /// The file is not a tokenizer.
-    #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display())]
+    #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display(), reason = brief(reason))]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -23,7 +23,7 @@ pub enum TokenizerError {
         reason: String,
     },
     /// A field of `tokenizer_config.json` that cannot be read.
-    #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display())]
+    #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display(), found = brief(found))]
     Config {
         /// The tokenizer that it belongs to.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum TokenizerError {
         expected: &'static str,
     },
     /// The model has fewer tokens than the tokenizer.
-    #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display())]
+    #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display(), token = brief(token))]
     Vocabulary {
         /// The tokenizer.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum TokenizerError {
         vocab: usize,
     },
     /// A text that the tokenizer cannot encode.
-    #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display())]
+    #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display(), reason = brief(reason))]
     Encode {
         /// The tokenizer.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum TokenizerError {
         path: PathBuf,
     },
     /// A file of a vocabulary, of tokens or of settings that does not hold what it should.
-    #[error("{}: {place}: found {found}, expected {expected}", path.display())]
+    #[error("{}: {place}: found {found}, expected {expected}", path.display(), place = brief(place), found = brief(found))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -91,7 +91,7 @@ pub enum TokenizerError {
         class: String,
     },
     /// A file that cannot be read.
-    #[error("{}: cannot be read: {reason}", path.display())]
+    #[error("{}: cannot be read: {reason}", path.display(), reason = brief(reason))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum TokenizerError {
         known: String,
     },
     /// A chat template that fails.
-    #[error("{}: chat template {name:?}, line {line}: {reason}", path.display())]
+    #[error("{}: chat template {name:?}, line {line}: {reason}", path.display(), reason = brief(reason))]
     Template {
         /// The file of the template.
         path: PathBuf,
@@ -120,4 +120,15 @@ pub enum TokenizerError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// A text from a file for a message: on one line, and no longer than that.
+fn brief(text: &str) -> String {
+    const SHOWN: usize = 300;
+    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    let mut shown: String = text.chars().take(SHOWN).map(plain).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }

@@ -14,6 +14,9 @@ use std::path::Path;
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::Vocab;
 
+/// Largest id of a token: more than any vocabulary holds.
+const LARGEST_ID: u32 = 1 << 24;
+
 /// What of a file is checked.
 #[derive(serde::Deserialize)]
 struct Parts {
@@ -75,6 +78,11 @@ fn check_model(path: &Path, model: &Model) -> Result<(), TokenizerError> {
     if model.dropout.is_some_and(|share| share != 0.0) {
         let found = format!("{:?}", model.dropout);
         return Err(malformed(path, "model.dropout".into(), found, "null: ids would be random"));
+    }
+    // The id after the largest one overflows.
+    if let Some((token, id)) = model.vocab.ids.iter().find(|(_, id)| **id > LARGEST_ID) {
+        let expected = format!("an id of at most {LARGEST_ID}");
+        return Err(malformed(path, format!("model.vocab {token:?}"), id.to_string(), expected));
     }
     // Deep tries overflow the stack when they are dropped.
     if model.vocab.longest > LONGEST_PIECE {

@@ -222,6 +222,10 @@ fn what_the_library_panics_on_is_refused() {
     let strip = json!({"type": "Strip", "content": " ", "start": 0, "stop": 1});
     let sequence = json!({"type": "Sequence", "decoders": [
         {"type": "Replace", "pattern": {"String": "a"}, "content": ""}, strip]});
+    // The library computes the next id; it overflows, or wraps round where nothing checks it.
+    let mut plain = token("x", false, false, 1);
+    plain["special"] = false.into();
+    let last = json!({"type": "WordLevel", "vocab": {"a": 0, "<s>": u32::MAX}, "unk_token": "<s>"});
     for (changes, said, panics) in [
         (vec![("/model", bpe(json!([["ab", "ab"]])))], "model.merges[0]", true),
         (vec![("/model", bpe(json!(["a b", "ab ab"])))], "model.merges[1]", true),
@@ -233,6 +237,14 @@ fn what_the_library_panics_on_is_refused() {
         (vec![("/post_processor/single", single)], "B in the template", true),
         (vec![("/post_processor/special_tokens", json!({}))], "special token \"<s>\"", true),
         (vec![("/post_processor/special_tokens", special)], "as many ids as tokens", false),
+        (
+            vec![
+                ("/model", last),
+                ("/added_tokens", json!([token("<s>", false, false, 0), plain])),
+            ],
+            "4294967295",
+            false,
+        ),
         (vec![("/added_tokens", spaces)], "added tokens \"R\" and \" \"", true),
     ] {
         let json = changed(&changes);

@@ -126,7 +126,7 @@ impl Pass<'_> {
         let attention = attention_of(self.config, heads);
         if let Some(cache) = self.cache.as_deref_mut() {
             let cache = cache.layer(self.index);
-            for (i, span) in self.spans.iter().enumerate() {
+            for (i, span) in self.batch.spans().iter().enumerate() {
                 let new = [key, value].map(|mat| mat.rows_range(span.start, span.len()));
                 cache.append(i, new);
             }
@@ -134,14 +134,55 @@ impl Pass<'_> {
                 let [key, value] = cache.of(i);
                 Sequence { queries: span.clone(), key, value }
             };
-            let sequences: Vec<_> = self.spans.iter().enumerate().map(sequence).collect();
+            let sequences: Vec<_> = self.batch.spans().iter().enumerate().map(sequence).collect();
             attention.forward(query, &sequences, inner.view_mut(), None);
+        } else if self.batch.is_branching() {
+            self.attend_branches(&attention, [query, key, value], inner.view_mut());
         } else {
             let log_sums = self.keep.then(|| sums.view_mut_of(query.rows(), self.config.heads));
             let inputs = Inputs { query, key, value };
-            attention.forward_packed(self.spans, inputs, inner.view_mut(), log_sums);
+            attention.forward_packed(self.batch.spans(), inputs, inner.view_mut(), log_sums);
         }
         (tape.inner, tape.log_sums) = (inner, sums);
+    }
+
+    /// Attention where some sequences continue others: these see copies of the keys and values of
+    /// their beginnings, followed by their own.
+    fn attend_branches(
+        &mut self,
+        attention: &Attention,
+        [query, key, value]: [MatRef<'_, f32>; 3],
+        inner: MatMut<'_, f32>,
+    ) {
+        assert!(!self.keep, "branches have no backward pass");
+        let spans = self.batch.spans();
+        let parent = |i: usize| self.batch.parent(i).map(|parent| spans[parent].clone());
+        let lengths = spans.iter().enumerate();
+        let copied = lengths.filter_map(|(i, span)| Some(parent(i)?.len() + span.len())).sum();
+        let mut joined = [key, value].map(|mat| self.workspace.take(copied, mat.cols()));
+        let mut starts = Vec::with_capacity(spans.len());
+        let mut at = 0;
+        for (i, span) in spans.iter().enumerate() {
+            starts.push(at);
+            for row in parent(i).into_iter().flat_map(|beginning| beginning.chain(span.clone())) {
+                joined[0].row_mut(at).copy_from_slice(key.row(row));
+                joined[1].row_mut(at).copy_from_slice(value.row(row));
+                at += 1;
+            }
+        }
+        let sequence = |(i, span): (usize, &Range<usize>)| {
+            let [key, value] = match parent(i) {
+                Some(beginning) => {
+                    let rows = beginning.len() + span.len();
+                    [0, 1].map(|of| joined[of].view().rows_range(starts[i], rows))
+                }
+                None => [key, value].map(|mat| mat.rows_range(span.start, span.len())),
+            };
+            Sequence { queries: span.clone(), key, value }
+        };
+        let sequences: Vec<_> = spans.iter().enumerate().map(sequence).collect();
+        attention.forward(query, &sequences, inner, None);
+        joined.into_iter().for_each(|mat| self.workspace.give(mat));
     }
 }
 

@@ -48,7 +48,7 @@ impl Transformer {
         self.embed_into(batch, hidden, workspace, Some(embedded))?;
         let mut pass = Pass {
             config: &self.config,
-            spans: batch.spans(),
+            batch,
             rotations: &rotations,
             probe: &mut NoProbe,
             workspace,
@@ -150,7 +150,7 @@ impl BackwardPass<'_> {
         compute(self, branch, (&input, dy), tape, grads, dx.view_mut());
         self.workspace.give(input);
         d_output.into_iter().for_each(|mat| self.workspace.give(mat));
-        self.into_residual((branch, tape), dx, d_hidden, grads);
+        self.add_to_residual((branch, tape), dx, d_hidden, grads);
     }
 
     /// The same for attention and MLP of one residual stream.
@@ -176,7 +176,7 @@ impl BackwardPass<'_> {
         match own {
             Some(own) => {
                 self.workspace.give(own);
-                self.into_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
+                self.add_to_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
             }
             None => {
                 add(dx.data_mut(), dz.data());
@@ -184,11 +184,11 @@ impl BackwardPass<'_> {
             }
         }
         self.workspace.give(input);
-        self.into_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
+        self.add_to_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
     }
 
     /// Adds the gradient of a half's input to that of the residual stream, through its norm.
-    fn into_residual(
+    fn add_to_residual(
         &mut self,
         (branch, tape): (&Branch, &BranchTape),
         dx: Mat<f32>,

@@ -24,7 +24,7 @@ impl Transformer {
     ///
     /// # Panics
     /// If `hidden` has not one row of the model's width for each token of `batch`, or the batch
-    /// continues sequences.
+    /// continues sequences that are not in it.
     pub fn run_layers(
         &self,
         hidden: &mut Mat<f32>,
@@ -32,7 +32,9 @@ impl Transformer {
         layers: Range<usize>,
         probe: &mut dyn Probe,
     ) -> Result<(), ModelError> {
-        assert!(batch.first_positions().iter().all(|&first| first == 0), "whole sequences");
+        let mut firsts = batch.first_positions().iter().enumerate();
+        let is_whole = |(i, &first): (usize, &usize)| first == 0 || batch.parent(i).is_some();
+        assert!(firsts.all(is_whole), "whole sequences");
         self.run(hidden, batch, layers, (probe, None))
     }
 
@@ -74,7 +76,7 @@ impl Transformer {
         self.memory.lend(|memory| {
             let mut pass = Pass {
                 config: &self.config,
-                spans: batch.spans(),
+                batch,
                 rotations: &rotations,
                 probe,
                 workspace: &mut memory.workspace,
@@ -108,7 +110,7 @@ impl Transformer {
 /// A forward pass on its way through the layers.
 pub(super) struct Pass<'a> {
     pub(super) config: &'a TransformerConfig,
-    pub(super) spans: &'a [Range<usize>],
+    pub(super) batch: &'a Batch,
     pub(super) rotations: &'a Rotations,
     pub(super) probe: &'a mut dyn Probe,
     pub(super) workspace: &'a mut Workspace<f32>,

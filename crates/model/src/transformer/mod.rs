@@ -28,6 +28,7 @@ mod mlp;
 mod pool;
 mod score;
 mod weights;
+mod widths;
 
 pub use build::{Fetch, Held, Orientation, TensorSource};
 pub use cache::Cache;
@@ -36,6 +37,7 @@ pub use memory::TrainingMemory;
 pub use pool::{Pooling, normalise_rows};
 pub use score::TokenScore;
 pub use weights::{ShowTensor, Shown};
+pub use widths::{KeptHeads, KeptWidths, WidthError};
 
 use crate::config::TransformerConfig;
 use crate::parts::Part;

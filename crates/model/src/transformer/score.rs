@@ -46,30 +46,37 @@ impl Transformer {
             (span.start + first.max(1)).min(span.end).saturating_sub(1)..span.end.saturating_sub(1)
         });
         let counted: Vec<_> = counted.collect();
-        let rows: Vec<usize> = counted.iter().cloned().flatten().collect();
-        let mut scores = self.score_rows(hidden, batch.tokens(), &rows)?.into_iter();
+        let rows = counted.iter().cloned().flatten();
+        let wanted: Vec<(usize, u32)> = rows.map(|row| (row, batch.tokens()[row + 1])).collect();
+        let mut scores = self.score_rows(hidden, &wanted)?.into_iter();
         Ok(counted.into_iter().map(|rows| scores.by_ref().take(rows.len()).collect()).collect())
     }
 
-    /// How well each of `rows` predicts the token of the row behind it.
-    fn score_rows(
+    /// How well rows of `hidden` (rows, hidden), which left the last layer, predict tokens: each of
+    /// `wanted` is a row and a token.
+    ///
+    /// # Errors
+    /// [`ModelError::NonFinite`] if a logit is not finite.
+    ///
+    /// # Panics
+    /// If there is no such row or token.
+    pub fn score_rows(
         &self,
         hidden: &Mat<f32>,
-        tokens: &[u32],
-        rows: &[usize],
+        wanted: &[(usize, u32)],
     ) -> Result<Vec<TokenScore>, ModelError> {
-        let mut scores = Vec::with_capacity(rows.len());
+        let mut scores = Vec::with_capacity(wanted.len());
         self.memory.lend(|memory| {
-            for rows in rows.chunks(self.rows_of_logits()) {
+            for wanted in wanted.chunks(self.rows_of_logits()) {
                 let workspace = &mut memory.workspace;
-                let mut chosen = workspace.take(rows.len(), hidden.cols());
-                for (i, &row) in rows.iter().enumerate() {
+                let mut chosen = workspace.take(wanted.len(), hidden.cols());
+                for (i, &(row, _)) in wanted.iter().enumerate() {
                     chosen.row_mut(i).copy_from_slice(hidden.row(row));
                 }
-                let logits = memory.logits.view_mut_of(rows.len(), self.config.vocab);
+                let logits = memory.logits.view_mut_of(wanted.len(), self.config.vocab);
                 self.logits_into(chosen.view(), &mut memory.head, logits, false, workspace);
                 workspace.give(chosen);
-                let targets: Vec<u32> = rows.iter().map(|row| tokens[row + 1]).collect();
+                let targets: Vec<u32> = wanted.iter().map(|&(_, token)| token).collect();
                 scores.extend(score(memory.logits.view(), &targets));
             }
         });

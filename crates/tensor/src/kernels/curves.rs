@@ -48,7 +48,7 @@ curve!(Gelu, FUSED, |x| {
 
 curve!(GeluTanh, FUSED, |x| {
     /// `2 sqrt(2 / pi)`: with `tanh(u) = 2 sigmoid(2u) - 1` the curve is `x sigmoid(2u)`.
-    const TWICE: f32 = 1.595_769_1;
+    const TWICE: f32 = 1.595_769;
     const CUBIC: f32 = 0.044_715;
     /// Here the sigmoid has long reached 0 and 1, and the cube is far from overflow.
     const FAR: f32 = 16.0;

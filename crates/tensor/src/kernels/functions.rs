@@ -56,7 +56,7 @@ pub(super) fn normal<const FUSED: bool>(x: f32) -> (f32, f32) {
     let above = polynomial::<FUSED, 5>(ABOVE, t);
     let below = polynomial::<FUSED, 6>(BELOW, t);
     let tail = power * (above / below);
-    let density = power * 0.398_942_28;
+    let density = power * 0.398_942_3;
     (if x < 0.0 { tail } else { 1.0 - tail }, density)
 }
 

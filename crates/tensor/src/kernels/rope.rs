@@ -120,7 +120,7 @@ impl RopeTable {
                     let turns = &self.turns[position * width..][..width];
                     match self.pairing {
                         Pairing::Halves => {
-                            rotate_halves(x.row_mut(row - start), head_dim, turns, turn)
+                            rotate_halves(x.row_mut(row - start), head_dim, turns, turn);
                         }
                         Pairing::Neighbours => {
                             rotate_neighbours(x.row_mut(row - start), head_dim, turns, turn);

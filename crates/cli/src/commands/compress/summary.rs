@@ -117,7 +117,8 @@ fn weight_bytes(path: &Path) -> u64 {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     entries
         .filter(|entry| weights(&entry.file_name().to_string_lossy()))
-        .filter_map(|entry| entry.metadata().ok())
+        // Through links: in the cache of the hub every file is one.
+        .filter_map(|entry| entry.path().metadata().ok())
         .map(|metadata| metadata.len())
         .sum()
 }

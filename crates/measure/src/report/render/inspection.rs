@@ -127,12 +127,12 @@ fn value_cells(values: Option<ValueFigures>) -> [String; 3] {
     }
 }
 
-const VALUE_COLUMNS: [(&str, bool); 3] = [("mean", true), ("deviation", true), ("largest", true)];
+const VALUE_COLUMNS: [(&str, bool); 3] = [("mean", true), ("std", true), ("largest", true)];
 
 fn contents_by_name(found: &Inspection) -> Table {
     let mut columns = vec![
         ("name", false),
-        ("tensors", true),
+        ("count", true),
         ("shape", true),
         ("type", false),
         ("parameters", true),

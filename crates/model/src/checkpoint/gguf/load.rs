@@ -5,13 +5,17 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
 use crate::checkpoint::precision::Precision;
 use crate::checkpoint::source::Source;
+use crate::checkpoint::verify::RowSource;
+use crate::config::TransformerConfig;
 use crate::families::Family;
 use crate::transformer::{Held, TensorSource, Transformer};
+use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 /// Whether a path is a file of this format, by its first bytes.
@@ -33,9 +37,8 @@ pub(in crate::checkpoint) fn load(
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
-    let (family, used) = (config.family, Used::new());
-    let mut reader = Reader { gguf: &gguf, family, precision, used };
-    let config = config.with_ends(|name| reader.has(&reader.stored(name)));
+    let mut reader = Reader { precision, ..Reader::new(&gguf, config.family) };
+    let config = reader.whole(config);
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
     let notes = notes(&gguf, &used);
@@ -45,7 +48,7 @@ pub(in crate::checkpoint) fn load(
 }
 
 /// What a directory with the same model would hold besides weights.
-fn source(gguf: &Gguf) -> Source {
+pub(super) fn source(gguf: &Gguf) -> Source {
     let contents = gguf.contents();
     let mut companions = Vec::new();
     if let Ok(files) = &contents.tokenizer {
@@ -99,14 +102,23 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
 }
 
 /// Gives the decoder its parts.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     gguf: &'a Gguf,
     family: &'static Family,
     precision: Precision,
     used: Used,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(gguf: &'a Gguf, family: &'static Family) -> Self {
+        Self { gguf, family, precision: Precision::F32, used: Used::new() }
+    }
+
+    /// What the file describes, with the ends that its tensors make.
+    pub(super) fn whole(&self, config: TransformerConfig) -> TransformerConfig {
+        config.with_ends(|name| self.has(&self.stored(name)))
+    }
+
     fn has(&self, name: &str) -> bool {
         self.gguf.contents().tensors.contains_key(name)
     }
@@ -151,5 +163,20 @@ impl TensorSource for Reader<'_> {
                 dtype: of.name(),
             }),
         }
+    }
+}
+
+impl RowSource for Reader<'_> {
+    fn rows(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        self.gguf.read_rows(&self.stored(name), shape, rows)
+    }
+
+    fn is_structured(&self, _site: &SiteId) -> bool {
+        false
     }
 }

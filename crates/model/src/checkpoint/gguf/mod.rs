@@ -22,6 +22,7 @@ mod rope;
 mod special;
 mod stored;
 mod tokenizer;
+mod verify;
 mod write;
 
 pub use fault::GgufFault;
@@ -32,6 +33,7 @@ pub use names::{GgufTensor, Layout};
 pub use stored::{GgufType, Numbers};
 pub use tokenizer::TokenizerFiles;
 pub use write::{GgufWriter, Model, NoGguf, save_gguf};
+pub(super) use write::{file_name, write_gguf};
 
 use super::error::CheckpointError;
 use linwright_tensor::MappedFile;
@@ -92,7 +94,7 @@ pub fn signature(bytes: &[u8]) -> String {
         Err(fault) => fault.kind(),
     };
     let (model, tensors) = (&contents.config["model_type"], contents.tensors.len());
-    format!("{model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
+    format!("read {model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
 }
 
 /// The numbers of a tensor, row-major, and what names its contents: SHA-256 over the SHA-256 of

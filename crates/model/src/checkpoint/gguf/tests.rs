@@ -428,10 +428,10 @@ fn seeds_are_read_and_each_byte_of_them_may_take_any_extreme() {
     assert_eq!(
         signatures,
         [
-            "\"bert\" of 2 tensors, finite true, tokenizer WordPiece",
-            "\"gpt2\" of 4 tensors, finite true, tokenizer BPE",
-            "\"gpt_neox\" of 3 tensors, finite true, tokenizer Tokenizer tokenizer.ggml.model is known are and",
-            "\"llama\" of 4 tensors, finite true, tokenizer BPE",
+            "read \"bert\" of 2 tensors, finite true, tokenizer WordPiece",
+            "read \"gpt2\" of 4 tensors, finite true, tokenizer BPE",
+            "read \"gpt_neox\" of 3 tensors, finite true, tokenizer Tokenizer tokenizer.ggml.model is known are and",
+            "read \"llama\" of 4 tensors, finite true, tokenizer BPE",
         ]
     );
     for seed in seeds {

@@ -18,9 +18,10 @@ use super::save::{Form, SaveOptions, SavedModel, save};
 use super::source::{Source, read_bounded};
 use crate::config::TransformerConfig;
 use crate::transformer::Transformer;
+use serde_json::Value;
 use std::path::Path;
 use vocabulary::Vocabulary;
-use weights::Checkpoint;
+use weights::{Checkpoint, Sizes};
 
 /// Largest tokenizer file that is read, in bytes.
 const TOKENIZER_BYTES: u64 = 1 << 26;
@@ -48,6 +49,26 @@ pub fn import_llama2c(
     let source = Source::of_new_model(decoder.config(), companions(decoder.config(), &vocabulary));
     let options = SaveOptions { force, ..SaveOptions::new(Form::Dense) };
     save(&decoder, &source, &options, out)
+}
+
+/// The configuration of the model in the bytes of a `.bin`, of which `bytes` is the whole. `path`
+/// appears in messages.
+///
+/// # Errors
+/// [`CheckpointError::Llama2c`], [`CheckpointError::Config`].
+pub fn read_config(path: &Path, bytes: &[u8]) -> Result<TransformerConfig, CheckpointError> {
+    let wrong = |reason: String| CheckpointError::Llama2c { path: path.into(), reason };
+    let (sizes, _) = Sizes::of_file(bytes).map_err(wrong)?;
+    sizes.config(path)
+}
+
+/// The `tokenizer.json` that gives the ids of a llama2.c tokenizer of `vocab` tokens. `path` appears in
+/// messages.
+///
+/// # Errors
+/// [`CheckpointError::Llama2c`].
+pub fn read_tokenizer(path: &Path, bytes: &[u8], vocab: usize) -> Result<Value, CheckpointError> {
+    Ok(Vocabulary::parse(path, bytes, vocab)?.tokenizer_json())
 }
 
 /// Tokenizer files in the form of the tokenizers library and of transformers.

@@ -15,19 +15,21 @@ const HEADER_BYTES: usize = 28;
 /// First word of the newer, versioned export.
 const MAGIC: u32 = 0x616b_3432;
 
+/// Numbers (not bytes) after the header, by the name of the tensor's kind; those of all layers
+/// together.
+type Parts = BTreeMap<&'static str, Range<usize>>;
+
 /// A mapped file whose size fits its header.
 pub(super) struct Checkpoint {
     path: PathBuf,
     map: MappedFile,
     sizes: Sizes,
-    /// Numbers (not bytes) after the header, by the name of the tensor's kind; those of all layers
-    /// together.
-    parts: BTreeMap<&'static str, Range<usize>>,
+    parts: Parts,
 }
 
 /// The header, checked.
 #[derive(Clone, Copy)]
-struct Sizes {
+pub(super) struct Sizes {
     dim: usize,
     hidden: usize,
     layers: usize,
@@ -43,40 +45,13 @@ impl Checkpoint {
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
         let wrong = |reason: String| CheckpointError::Llama2c { path: path.into(), reason };
-        let sizes = Sizes::read(map.bytes()).map_err(wrong)?;
-        let (parts, numbers) = sizes.layout();
-        let (expected, found) = (HEADER_BYTES as u128 + 4 * numbers, map.bytes().len());
-        if expected != found as u128 {
-            let word = if (found as u128) < expected { "truncated" } else { "too long" };
-            return Err(wrong(format!(
-                "the header asks for {expected} bytes, the file has {found}; it is {word}, or no \
-                 llama2.c file"
-            )));
-        }
-        // All ends lie within the file, whose size is a usize.
-        let parts = parts.into_iter().map(|(k, r)| (k, r.start as usize..r.end as usize)).collect();
+        let (sizes, parts) = Sizes::of_file(map.bytes()).map_err(wrong)?;
         Ok(Self { path: path.into(), map, sizes, parts })
     }
 
     /// The configuration of the same model for transformers.
     pub(super) fn config(&self) -> Result<TransformerConfig, CheckpointError> {
-        let Sizes { dim, hidden, layers, heads, kv_heads, vocab, positions, tied } = self.sizes;
-        TransformerConfig::from_json(&json!({
-            "model_type": "llama",
-            "hidden_size": dim,
-            "intermediate_size": hidden,
-            "num_hidden_layers": layers,
-            "num_attention_heads": heads,
-            "num_key_value_heads": kv_heads,
-            "vocab_size": vocab,
-            "max_position_embeddings": positions,
-            "rms_norm_eps": 1e-5,
-            "rope_theta": 10_000.0,
-            "tie_word_embeddings": tied,
-            "bos_token_id": super::vocabulary::BOS,
-            "eos_token_id": super::vocabulary::EOS,
-        }))
-        .map_err(|source| CheckpointError::Config { path: self.path.clone(), source })
+        self.sizes.config(&self.path)
     }
 
     /// The numbers of one kind, of one layer where the kind has layers.
@@ -209,6 +184,45 @@ impl Sizes {
             return Err(format!("n_heads {heads} is no multiple of n_kv_heads {kv_heads}"));
         }
         Ok(Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied })
+    }
+
+    /// Reads the header and checks that the file has exactly the bytes that it asks for. Returns also
+    /// where each kind of tensor lies, as in [`Self::layout`].
+    pub(super) fn of_file(bytes: &[u8]) -> Result<(Self, Parts), String> {
+        let sizes = Self::read(bytes)?;
+        let (parts, numbers) = sizes.layout();
+        let (expected, found) = (HEADER_BYTES as u128 + 4 * numbers, bytes.len());
+        if expected != found as u128 {
+            let word = if (found as u128) < expected { "truncated" } else { "too long" };
+            return Err(format!(
+                "the header asks for {expected} bytes, the file has {found}; it is {word}, or no \
+                 llama2.c file"
+            ));
+        }
+        // All ends lie within the file, whose size is a usize.
+        let parts = parts.into_iter().map(|(k, r)| (k, r.start as usize..r.end as usize)).collect();
+        Ok((sizes, parts))
+    }
+
+    /// The configuration of the same model for transformers. `path` appears in messages.
+    pub(super) fn config(self, path: &Path) -> Result<TransformerConfig, CheckpointError> {
+        let Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied } = self;
+        TransformerConfig::from_json(&json!({
+            "model_type": "llama",
+            "hidden_size": dim,
+            "intermediate_size": hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "vocab_size": vocab,
+            "max_position_embeddings": positions,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10_000.0,
+            "tie_word_embeddings": tied,
+            "bos_token_id": super::vocabulary::BOS,
+            "eos_token_id": super::vocabulary::EOS,
+        }))
+        .map_err(|source| CheckpointError::Config { path: path.into(), source })
     }
 
     /// Where each kind of tensor lies, in numbers after the header, and how many there are. Sizes

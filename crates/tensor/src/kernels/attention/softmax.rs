@@ -52,6 +52,7 @@ pub(super) fn log_sum(max: f32, sum: f32) -> f32 {
 ///
 /// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r` at
 /// zero and whose largest relative error for |r| <= 1/2 is the least.
+#[allow(clippy::approx_constant, reason = "a fitted coefficient lies near ln 2")]
 #[inline(always)]
 pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
     /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
@@ -72,10 +73,10 @@ pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     let square = x * x;
-    let p = multiply_add::<FUSED>(-5.704_988_7e-3, square, 2.063_908_9e-2);
+    let p = multiply_add::<FUSED>(-5.704_988_7e-3, square, 2.063_909e-2);
     let p = multiply_add::<FUSED>(p, square, -5.373_971_6e-2);
     let p = multiply_add::<FUSED>(p, square, 1.333_144_2e-1);
-    let p = multiply_add::<FUSED>(p, square, -3.333_328_2e-1);
+    let p = multiply_add::<FUSED>(p, square, -3.333_328e-1);
     let near = multiply_add::<FUSED>(p * square, x, x);
     let power = power::<FUSED>(-2.0 * LOG2_E * x.abs());
     let far = ((1.0 - power) / (1.0 + power)).copysign(x);

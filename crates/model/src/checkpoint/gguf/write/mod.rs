@@ -10,6 +10,7 @@ mod values;
 mod vocabulary;
 
 pub use save::save_gguf;
+pub(in crate::checkpoint) use save::{file_name, write_gguf};
 
 use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;

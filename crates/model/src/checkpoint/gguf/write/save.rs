@@ -2,7 +2,9 @@
 
 use super::{GgufWriter, Model};
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::gguf::Gguf;
+use crate::checkpoint::gguf::verify::verify;
+use crate::checkpoint::header::StoredType;
+use crate::checkpoint::save::DirWriter;
 use crate::checkpoint::source::Source;
 use crate::checkpoint::writer::WriteError;
 use crate::transformer::{Orientation, Shown, Transformer};
@@ -11,11 +13,8 @@ use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Weight;
 use serde_json::Value;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Name of the file in its directory.
-const FILE: &str = "model.gguf";
 
 /// Where the numbers of a tensor come from.
 enum Content<'a> {
@@ -25,10 +24,15 @@ enum Content<'a> {
     Weight(&'a LinearSlot, Orientation),
 }
 
-/// Saves a model with the configuration and tokenizer of `source` as `model.gguf` in the new
+/// Name of the file in its directory, with the type as programs that look for one expect it.
+pub(in crate::checkpoint) fn file_name(dtype: DType) -> String {
+    format!("model-{}.gguf", StoredType::from(dtype).name())
+}
+
+/// Saves a model with the configuration and tokenizer of `source` as one GGUF file in the new
 /// directory `out`, and gives the path of the file. Matrices are stored as `dtype`, or as most of the
-/// weights of `source` were; every operator must be linear. The file is opened again before it is
-/// kept.
+/// weights of `source` were; every operator must be linear. The file is loaded and compared before it
+/// is kept.
 ///
 /// # Errors
 /// [`CheckpointError`]; nothing is then left at `out` that was not there before.
@@ -42,46 +46,50 @@ pub fn save_gguf(
     force: bool,
     out: &Path,
 ) -> Result<PathBuf, CheckpointError> {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let dtype = dtype.unwrap_or(source.dtype);
+    let mut writer = DirWriter::new(AtomicDir::create(out, force)?);
+    write_gguf(&mut writer, (decoder, source), dtype, &name)?;
+    writer.commit()?;
+    Ok(out.join(file_name(dtype)))
+}
+
+/// Writes the file into a directory in the making and compares it, see [`verify`]; `name` is that of
+/// the model. Gives the largest difference from the model as it is.
+///
+/// # Panics
+/// If `source` describes a model of another shape.
+pub(in crate::checkpoint) fn write_gguf(
+    dir: &mut DirWriter,
+    (decoder, source): (&Transformer, &Source),
+    dtype: DType,
+    name: &str,
+) -> Result<f32, CheckpointError> {
     assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let mut tensors = Vec::new();
     visit(decoder, &mut |name, shape, _| tensors.push((name, shape)));
     let [tokenizer, settings] = ["tokenizer.json", "tokenizer_config.json"]
         .map(|name| source.companion(name).map(|bytes| json(source, name, bytes)).transpose());
     let (tokenizer, settings) = (tokenizer?, settings?);
-    let name = out.file_name().unwrap_or_default().to_string_lossy();
     let model = Model {
         config: &source.config,
         tokenizer: tokenizer.as_ref(),
         tokenizer_config: settings.as_ref(),
-        name: &name,
+        name,
     };
-    let mut writer = GgufWriter::new(model, &tensors, dtype.unwrap_or(source.dtype))?;
-    let mut target = AtomicDir::create(out, force)?;
-    let mut refused = None;
-    let written = target.write(FILE, |file| {
-        file.write_all(&writer.header())?;
+    let mut writer = GgufWriter::new(model, &tensors, dtype)?;
+    let file = file_name(dtype);
+    dir.stream(&file, |out| {
+        out.write_all(&writer.header())?;
         let mut result = Ok(());
         visit(decoder, &mut |_, _, content| {
             if result.is_ok() {
-                result = write_tensor(&mut writer, file, &content);
+                result = write_tensor(&mut writer, out, &content);
             }
         });
-        match result {
-            Ok(()) => Ok(()),
-            Err(WriteError::Io(error)) => Err(error),
-            Err(WriteError::Content(error)) => {
-                refused = Some(error);
-                Err(io::Error::other("the content was refused"))
-            }
-        }
-    });
-    if let Some(error) = refused {
-        return Err(error);
-    }
-    written?;
-    Gguf::open(&target.path().join(FILE))?;
-    target.commit()?;
-    Ok(out.join(FILE))
+        result
+    })?;
+    verify(&dir.target.path().join(file), decoder, dtype)
 }
 
 fn json(source: &Source, name: &str, bytes: &[u8]) -> Result<Value, CheckpointError> {

@@ -1,6 +1,6 @@
 """Compares ids of real vocabularies with those of transformers, and the time that they take.
 
-    python tools/parity/tokenizers.py --gpt2 DIR --minilm DIR --text FILE [--llama2c FOLDER]
+    python tools/parity/token_ids.py --gpt2 DIR --minilm DIR --text FILE [--llama2c FOLDER]
 
 DIR of `--gpt2` holds `encoder.json` and `vocab.bpe` as OpenAI published them, that of `--minilm` a
 `tokenizer.json` and a `vocab.txt`; FOLDER is what `linwright import` made of a llama2.c model. FILE is
@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 
-sys.path = [p for p in sys.path if pathlib.Path(p or ".").resolve() != pathlib.Path(__file__).resolve().parent]
 os.environ["RAYON_NUM_THREADS"] = "2"
 os.environ["TOKENIZERS_PARALLELISM"] = "true"
 

@@ -3,7 +3,7 @@
 Run from the root of the repository, in an environment with transformers 5, tokenizers,
 sentencepiece and protobuf:
 
-    python tools/golden/tokenizers.py testdata/tokenizers
+    python tools/golden/token_ids.py testdata/tokenizers
 
 It writes `texts.json`, the texts, of which long ones are a rule; for each kind a folder with the
 raw files of a checkpoint and `expected.json`, what transformers makes of them; and `chat.json`,

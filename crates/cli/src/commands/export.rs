@@ -1,0 +1,304 @@
+//! `linwright export`: a model in a form that other runtimes load.
+
+use super::{grouped, print, print_json};
+use crate::args::{Shared, one_of};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::source::{Place, find_model, open_model};
+use clap::{Args, ValueEnum};
+use linwright::compress::Monitor;
+use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
+use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
+use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
+use linwright::tensor::atomic::check_target;
+use linwright::tensor::dtype::DType;
+use serde_json::{Map, Value, json};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Largest file of results that is read, in bytes.
+const RESULT_BYTES: u64 = 1 << 24;
+
+/// Write a model in a form that other runtimes load, with a card and a record of how it was made.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// A checkpoint directory, or `pocket` for the built-in model.
+    model: String,
+    /// Directory to write.
+    #[arg(short, long)]
+    output: PathBuf,
+    /// What is written.
+    #[arg(long, value_parser = one_of(&FormArg::ALL, FormArg::name), default_value = "auto")]
+    form: FormArg,
+    /// Storage type of the weights [default: that of the model; f32 for adapters].
+    #[arg(long, value_enum)]
+    dtype: Option<DTypeArg>,
+    /// Largest weight file: `5GB`, `500MB`, `2GiB`, or bytes [default: 5GB; gguf is one file].
+    #[arg(long, alias = "shard_size", value_parser = parse_size)]
+    shard_size: Option<u64>,
+    /// The model that an adapter belongs to (lora).
+    #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]
+    base: Option<String>,
+    /// Largest rank of a layer's difference from the base (lora).
+    #[arg(long, requires = "base")]
+    rank: Option<usize>,
+    /// Share of the energy of a difference that is kept, above 0, at most 1 (lora).
+    #[arg(long, requires = "base")]
+    energy: Option<f64>,
+    /// Name of the model that it was made from, `owner/name`, for the card.
+    #[arg(long, value_name = "NAME", alias = "base_model")]
+    base_model: Option<String>,
+    /// Results of `linwright eval --json`, for the card.
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
+    /// Replace the directory if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FormArg {
+    Auto,
+    Whole(ExportForm),
+    Lora,
+}
+
+impl FormArg {
+    const ALL: [Self; 8] = [
+        Self::Auto,
+        Self::Whole(ExportForm::Dense),
+        Self::Whole(ExportForm::Factored),
+        Self::Whole(ExportForm::Width),
+        Self::Whole(ExportForm::Blocks),
+        Self::Lora,
+        Self::Whole(ExportForm::Native),
+        Self::Whole(ExportForm::Gguf),
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Whole(form) => form.name(),
+            Self::Lora => "lora",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DTypeArg {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl DTypeArg {
+    fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F16 => DType::F16,
+            Self::Bf16 => DType::Bf16,
+        }
+    }
+}
+
+/// A number of bytes, with a decimal or a binary unit.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        other => {
+            return Err(format!("unknown unit {other}; expected B, KB, MB, GB, KiB, MiB, GiB"));
+        }
+    };
+    let count: u64 = digits.parse().map_err(|_| "expected a whole number and a unit".to_owned())?;
+    match count.checked_mul(unit) {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("expected at least one byte, and fewer than 2^64".into()),
+    }
+}
+
+pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    check(args)?;
+    check_target(&args.output, args.force)?;
+    let card = Card {
+        base_model: args.base_model.clone(),
+        results: args.results.as_deref().map(read_results).transpose()?,
+    };
+    let (loaded, place) = open_model(&args.model, &mut console)?;
+    let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
+    let reproduce = record((&loaded, &place), base.as_ref());
+    console.stage("writing and reading back");
+    match args.form {
+        FormArg::Lora => {
+            let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
+            let adapter = write_adapter(args, (&loaded, &base), (card, reproduce))?;
+            console.finish();
+            tell_adapter(args, &adapter, shared)
+        }
+        FormArg::Auto | FormArg::Whole(_) => {
+            let options = ExportOptions {
+                form: match args.form {
+                    FormArg::Whole(form) => Some(form),
+                    FormArg::Auto | FormArg::Lora => None,
+                },
+                dtype: args.dtype.map(DTypeArg::dtype),
+                force: args.force,
+                shard_bytes: args.shard_size.unwrap_or(SHARD_BYTES),
+                max_bytes: None,
+                card,
+                reproduce,
+            };
+            let done = export(&loaded.decoder, &loaded.source, &options, &args.output)?;
+            for warning in &done.warnings {
+                console.note(&format!("note: {warning}"));
+            }
+            console.finish();
+            tell(args, &done, shared)
+        }
+    }
+}
+
+/// Refuses options that have no use in the form.
+fn check(args: &ExportArgs) -> Result<(), Failure> {
+    let form = args.form.name();
+    if args.form != FormArg::Lora && args.base.is_some() {
+        return Err(Failure::usage(format!("--base has no use in form {form}"))
+            .hint("give --form lora to write the difference from a base"));
+    }
+    let one_file = matches!(args.form, FormArg::Lora | FormArg::Whole(ExportForm::Gguf));
+    if one_file && args.shard_size.is_some() {
+        return Err(Failure::usage(format!("--shard-size has no use in form {form}"))
+            .hint("its weights are one file"));
+    }
+    if args.output.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+        let shown = args.output.display();
+        return Err(Failure::usage(format!("{shown} would be a directory")).hint(
+            "give a directory; form gguf writes model-F16.gguf, or of another type, into it",
+        ));
+    }
+    Ok(())
+}
+
+/// The result of an evaluation, as `linwright eval --json` prints it.
+fn read_results(path: &Path) -> Result<Value, Failure> {
+    let shown = path.display().to_string();
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| Failure::io(&shown, &error))?;
+    file.take(RESULT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::io(&shown, &error))?;
+    let wrong = |what: &str| {
+        Failure::general(format!("{shown}: {what}"))
+            .hint("give what `linwright eval --json` printed")
+    };
+    if bytes.len() as u64 > RESULT_BYTES {
+        return Err(wrong("larger than any result of an evaluation"));
+    }
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| wrong(&format!("not valid JSON ({error})")))?;
+    match value.get("results") {
+        Some(Value::Object(_)) => Ok(value),
+        _ => Err(wrong("there is no object `results` in it")),
+    }
+}
+
+/// Command line and inputs.
+fn record((loaded, place): (&LoadedModel, &Place), base: Option<&Place>) -> Map<String, Value> {
+    let command: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut inputs = vec![json!({ "model": place.name, "sha256": loaded.hash })];
+    if let Some(base) = base {
+        // What an adapter was compared with; its weights are read as they are needed.
+        let config = base.path.join("config.json");
+        inputs.push(json!({ "base": base.name, "config": config.display().to_string() }));
+    }
+    let mut record = Map::new();
+    record.insert("command".into(), json!([&["linwright".to_owned()][..], &command].concat()));
+    record.insert("inputs".into(), json!(inputs));
+    record
+}
+
+fn write_adapter(
+    args: &ExportArgs,
+    (loaded, base): (&LoadedModel, &Place),
+    (card, reproduce): (Card, Map<String, Value>),
+) -> Result<Adapter, Failure> {
+    let options = LoraOptions {
+        rank: args.rank,
+        energy: args.energy,
+        dtype: args.dtype.map_or(DType::F32, DTypeArg::dtype),
+        force: args.force,
+        max_bytes: None,
+        card,
+        reproduce,
+    };
+    Ok(export_lora(&loaded.decoder, &loaded.source, &base.path, &options, &args.output)?)
+}
+
+fn tell(args: &ExportArgs, done: &Exported, shared: &Shared) -> Result<(), Failure> {
+    let form = done.choice.form.name();
+    if shared.json {
+        return print_json(&json!({
+            "output": args.output, "form": form, "reason": done.choice.reason,
+            "parameters": done.sizes, "warnings": done.warnings,
+            "max_logit_difference": done.saved.max_difference,
+            "files": done.saved.files.iter().map(|file| json!({
+                "name": file.name, "bytes": file.bytes, "sha256": file.sha256,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    let sizes = &done.sizes;
+    print(&format!(
+        "form {form}: {}\n{} parameters (dense {}), {} bytes of weights (dense {})\n{}",
+        done.choice.reason,
+        grouped(sizes.stored),
+        grouped(sizes.dense),
+        grouped(sizes.bytes),
+        grouped(sizes.dense_bytes),
+        args.output.display(),
+    ))
+}
+
+fn tell_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result<(), Failure> {
+    let loss = adapter.sites.iter().map(|site| site.loss).fold(0.0, f64::max);
+    let parameters: u64 = adapter.sites.iter().map(|site| site.parameters).sum();
+    if shared.json {
+        return print_json(&json!({
+            "output": args.output, "form": "lora", "sites": adapter.sites,
+            "parameters": parameters, "resolution": adapter.resolution, "max_loss": loss,
+        }));
+    }
+    let (least, most) = adapter
+        .sites
+        .iter()
+        .fold((usize::MAX, 0), |(least, most), site| (least.min(site.rank), most.max(site.rank)));
+    print(&format!(
+        "form lora: {} layers of ranks {least} to {most}, {} parameters; at most {loss:.2e} of a \
+         difference was cut\n{}",
+        adapter.sites.len(),
+        grouped(parameters),
+        args.output.display(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_decimal_and_binary_units() {
+        assert_eq!(parse_size("5GB"), Ok(5_000_000_000));
+        assert_eq!(parse_size("2GiB"), Ok(1 << 31));
+        assert_eq!(parse_size("1000"), Ok(1000));
+        for wrong in ["", "GB", "1.5GB", "0", "5XB", "-1", "18446744073709551615GB"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The readers that are driven.
+
+mod settings;
+mod tokenizers;
+mod weights;
+
+use crate::signature::signature;
+use linwright_model::checkpoint::{Format, gguf};
+use std::fmt::{Debug, Display};
+
+/// A reader of outside bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its folder in `testdata/fuzz`.
+    pub name: &'static str,
+    /// Takes an input and says in a few words what came of it.
+    pub run: fn(&[u8]) -> String,
+    /// Further seeds in `testdata`: files, and folders of them.
+    pub seeds: &'static [&'static str],
+}
+
+impl Target {
+    /// A target with seeds in its own folder.
+    #[must_use]
+    pub const fn new(name: &'static str, run: fn(&[u8]) -> String) -> Self {
+        Self { name, run, seeds: &[] }
+    }
+
+    /// The same with further seeds in `testdata`.
+    #[must_use]
+    pub const fn seeds(self, seeds: &'static [&'static str]) -> Self {
+        Self { seeds, ..self }
+    }
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target::new("safetensors", |bytes| weights::read(Format::Safetensors, bytes))
+        .seeds(&["pickles/model/safetensors"]),
+    Target::new("torch_zip", |bytes| weights::read(Format::TorchZip, bytes)).seeds(&[
+        "pickles/good",
+        "pickles/bad",
+        "pickles/model/pickle",
+    ]),
+    Target::new("torch_pickle", weights::read_pickle),
+    Target::new("torch_legacy", |bytes| weights::read(Format::TorchLegacy, bytes))
+        .seeds(&["pickles/good", "pickles/bad"]),
+    Target::new("gguf", gguf::signature),
+    Target::new("llama2c", weights::read_llama2c),
+    Target::new("config", settings::config).seeds(&["configs"]),
+    Target::new("generation_config", settings::generation),
+    Target::new("tokenizer_json", tokenizers::json)
+        .seeds(&["tokenizers/llama-json/tokenizer.json", "tokenizers/mistral-json/tokenizer.json"]),
+    Target::new("tokenizer_config", tokenizers::config).seeds(&[
+        "tokenizers/bert-cased/tokenizer_config.json",
+        "tokenizers/gpt2-added/tokenizer_config.json",
+        "tokenizers/llama-json/tokenizer_config.json",
+        "tokenizers/mistral-json/tokenizer_config.json",
+        "tokenizers/qwen2/tokenizer_config.json",
+    ]),
+    Target::new("chat_template", tokenizers::chat_template),
+    Target::new("sentencepiece", tokenizers::sentencepiece).seeds(&[
+        "tokenizers/albert/spiece.model",
+        "tokenizers/gemma/tokenizer.model",
+        "tokenizers/llama/tokenizer.model",
+        "tokenizers/t5/spiece.model",
+        "tokenizers/xlm-roberta/sentencepiece.bpe.model",
+    ]),
+    Target::new("byte_level_vocab", tokenizers::byte_level_vocab)
+        .seeds(&["tokenizers/gpt2/vocab.json", "tokenizers/qwen2/vocab.json"]),
+    Target::new("byte_level_merges", tokenizers::byte_level_merges)
+        .seeds(&["tokenizers/gpt2/merges.txt", "tokenizers/qwen2/merges.txt"]),
+    Target::new("word_pieces", tokenizers::word_pieces)
+        .seeds(&["tokenizers/bert-cased/vocab.txt", "tokenizers/bert-uncased/vocab.txt"]),
+    Target::new("llama2c_tokenizer", tokenizers::llama2c),
+];
+
+/// What came of an input: `read ...`, or what kind of error.
+fn outcome<E: Debug + Display>(result: Result<String, E>) -> String {
+    match result {
+        Ok(read) => format!("read {read}"),
+        Err(error) => {
+            check_message(&error);
+            signature(&format!("{error:?}"))
+        }
+    }
+}
+
+/// Checks that a message is one line of bounded length, whatever the input.
+fn check_message(error: &dyn Display) {
+    let message = error.to_string();
+    assert!(message.len() < 2000, "a message of {} bytes", message.len());
+    let odd = message.chars().find(|c| c.is_control());
+    assert!(odd.is_none(), "a message with a control character: {message:?}");
+}
+
+/// Small numbers as they are, all others alike.
+fn few(count: usize) -> usize {
+    count.min(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bounds, Seeds, fuzz, repository_root};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_target_takes_some_thousand_damaged_inputs() {
+        for target in TARGETS {
+            let seeds = Seeds::read(target, &repository_root(), None).unwrap();
+            let outcome = fuzz(target, &seeds, Bounds { runs: 4000, seconds: 1e9, seed: 1 });
+            let name = target.name;
+            assert!(outcome.findings.is_empty(), "{name}: {:?}", outcome.findings);
+            assert!(outcome.signatures.len() > 2, "{name}: {:?}", outcome.signatures);
+        }
+    }
+
+    #[test]
+    fn some_seeds_of_each_target_are_good_files() {
+        for target in TARGETS {
+            let seeds = Seeds::read(target, &repository_root(), None).unwrap();
+            let results: BTreeSet<String> = seeds.inputs.iter().map(|i| (target.run)(i)).collect();
+            assert!(results.iter().any(|r| r.starts_with("read ")), "{}: {results:?}", target.name);
+        }
+    }
+}

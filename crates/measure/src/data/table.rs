@@ -1,0 +1,312 @@
+//! Rows of named values, from every form in which data sets are kept.
+
+use super::{DataError, file};
+use serde_json::{Map, Number, Value};
+use std::path::{Path, PathBuf};
+
+/// Named values of one row.
+pub type Fields = Map<String, Value>;
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its values, in the order of the file.
+    pub fields: Fields,
+    /// Line of the file where it begins, from one; for a list in one JSON value, its place there.
+    pub line: usize,
+}
+
+/// The rows of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// sha256 of the file's bytes, hexadecimal.
+    pub sha256: String,
+    /// The rows, at least one.
+    pub rows: Vec<Row>,
+}
+
+/// How a file holds its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// One JSON object a line, or one JSON value: a list of objects, or an object that holds one.
+    Json,
+    /// Values between commas, names in the first line.
+    Csv,
+    /// The same between tabs.
+    Tsv,
+    /// Each line is a row with the one value `text`.
+    Text,
+}
+
+impl TableFormat {
+    /// The format that a file name says: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`, and
+    /// `.txt`.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_string_lossy().to_lowercase();
+        match extension.as_str() {
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            "csv" => Some(Self::Csv),
+            "tsv" => Some(Self::Tsv),
+            "txt" | "text" => Some(Self::Text),
+            _ => None,
+        }
+    }
+}
+
+impl Table {
+    /// Reads a file. `field` names the list in a file that is one JSON object; without it the only
+    /// list of objects in there is taken.
+    ///
+    /// # Errors
+    /// [`DataError`], naming file and line.
+    pub fn open(path: &Path, format: TableFormat, field: Option<&str>) -> Result<Self, DataError> {
+        Self::from_bytes(path, &file::read(path)?, (format, field))
+    }
+
+    /// Reads rows from memory; `path` is the name used in messages.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn from_bytes(
+        path: &Path,
+        bytes: &[u8],
+        (format, field): (TableFormat, Option<&str>),
+    ) -> Result<Self, DataError> {
+        let text = file::decode(path, bytes)?;
+        let rows = match format {
+            TableFormat::Json => json(path, text, field)?,
+            TableFormat::Csv => separated(path, text, b',')?,
+            TableFormat::Tsv => separated(path, text, b'\t')?,
+            TableFormat::Text => lines(text),
+        };
+        if rows.is_empty() {
+            return Err(DataError::NoRecords { path: path.to_owned(), what: "rows" });
+        }
+        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), rows })
+    }
+}
+
+fn lines(text: &str) -> Vec<Row> {
+    let row = |(index, line): (usize, &str)| Row {
+        fields: Fields::from_iter([("text".to_owned(), Value::from(line))]),
+        line: index + 1,
+    };
+    text.lines().enumerate().map(row).collect()
+}
+
+/// A list in one value if the text is one JSON value over lines, else an object a line.
+fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataError> {
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let is_lines = field.is_none() && serde_json::from_str::<Fields>(first).is_ok();
+    if is_lines && first.trim().len() < text.trim().len() {
+        return file::records(path, text)
+            .map(|record| record.map(|record| Row { line: record.line, fields: record.fields() }))
+            .collect();
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| DataError::BrokenJson {
+        path: path.to_owned(),
+        line: error.line(),
+        reason: error.to_string(),
+    })?;
+    let bad =
+        |line: usize, reason: String| DataError::BadRecord { path: path.to_owned(), line, reason };
+    let items = match value {
+        Value::Array(items) => items,
+        Value::Object(fields) => list_of(fields, field).map_err(|reason| bad(1, reason))?,
+        other => {
+            let found = file::kind(&other);
+            return Err(bad(1, format!("expected a list of objects, found {found}")));
+        }
+    };
+    let row = |(index, item): (usize, Value)| match item {
+        Value::Object(fields) => Ok(Row { fields, line: index + 1 }),
+        other => {
+            let found = file::kind(&other);
+            Err(bad(index + 1, format!("entry {index} is {found}, expected an object")))
+        }
+    };
+    items.into_iter().enumerate().map(row).collect()
+}
+
+/// The list of rows in an object: that of a name, or the only one that is a list of objects. An
+/// object without any is a row itself.
+fn list_of(mut fields: Fields, name: Option<&str>) -> Result<Vec<Value>, String> {
+    if let Some(name) = name {
+        return match fields.shift_remove(name) {
+            Some(Value::Array(items)) => Ok(items),
+            Some(other) => Err(format!("field {name} is {}, expected a list", file::kind(&other))),
+            None => Err(format!("there is no field {name}")),
+        };
+    }
+    let is_rows = |value: &Value| {
+        value.as_array().is_some_and(|items| items.first().is_some_and(Value::is_object))
+    };
+    let lists: Vec<String> =
+        fields.iter().filter(|(_, v)| is_rows(v)).map(|(k, _)| k.clone()).collect();
+    match lists.as_slice() {
+        [] => Ok(vec![Value::Object(fields)]),
+        [name] => match fields.shift_remove(name) {
+            Some(Value::Array(items)) => Ok(items),
+            _ => Ok(Vec::new()),
+        },
+        several => Err(format!("there are several lists ({}); name one", several.join(", "))),
+    }
+}
+
+/// Rows of a table with names in its first line. A column is of whole numbers or of numbers if all
+/// of its values are; empty values are null then.
+fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataError> {
+    let wrong = |error: csv::Error| {
+        let line = error.position().map_or(1, |position| position.line() as usize);
+        DataError::BadRecord { path: path.to_owned(), line, reason: reason_of(&error) }
+    };
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
+    let names = reader.headers().map_err(wrong)?.clone();
+    let mut records = Vec::new();
+    for record in reader.records() {
+        records.push(record.map_err(wrong)?);
+    }
+    let columns: Vec<Column> =
+        (0..names.len()).map(|i| Column::of(records.iter().filter_map(|r| r.get(i)))).collect();
+    let row = |record: &csv::StringRecord| {
+        let cells = names.iter().zip(&columns).zip(record);
+        Row {
+            fields: cells.map(|((name, kind), cell)| (name.to_owned(), kind.value(cell))).collect(),
+            line: record.position().map_or(0, |position| position.line() as usize),
+        }
+    };
+    Ok(records.iter().map(row).collect())
+}
+
+fn reason_of(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} values, expected {expected_len} as in the first line")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Integer,
+    Number,
+    Text,
+}
+
+impl Column {
+    fn of<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let mut filled = cells.clone().filter(|cell| !cell.is_empty()).peekable();
+        if filled.peek().is_none() {
+            Self::Text
+        } else if cells.clone().all(|cell| cell.parse::<i64>().is_ok()) {
+            Self::Integer
+        } else if filled.all(|cell| cell.parse::<f64>().is_ok_and(f64::is_finite)) {
+            Self::Number
+        } else {
+            Self::Text
+        }
+    }
+
+    fn value(self, cell: &str) -> Value {
+        match self {
+            Self::Integer => cell.parse::<i64>().map_or(Value::Null, Value::from),
+            Self::Number => {
+                let number = cell.parse::<f64>().ok().and_then(Number::from_f64);
+                number.map_or(Value::Null, Value::Number)
+            }
+            Self::Text => Value::from(cell),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn table(text: &str, format: TableFormat, field: Option<&str>) -> Result<Vec<Row>, DataError> {
+        Table::from_bytes(Path::new("t"), text.as_bytes(), (format, field)).map(|t| t.rows)
+    }
+
+    fn values(rows: &[Row]) -> Vec<Value> {
+        rows.iter().map(|row| Value::Object(row.fields.clone())).collect()
+    }
+
+    #[test]
+    fn json_is_lines_or_one_value() {
+        let want = [json!({"a": 1}), json!({"a": 2})];
+        for (text, field) in [
+            ("{\"a\":1}\n\n{\"a\":2}\n", None),
+            ("[{\"a\":1},\n{\"a\":2}]", None),
+            ("{\"name\": \"x\",\n \"examples\": [{\"a\":1},{\"a\":2}]}", None),
+            ("{\"p\": [{\"b\":1}], \"q\": [{\"a\":1},{\"a\":2}]}", Some("q")),
+        ] {
+            assert_eq!(values(&table(text, TableFormat::Json, field).unwrap()), want, "{text}");
+        }
+        let rows = table("{\"a\":1}\n\n{\"a\":2}\n", TableFormat::Json, None).unwrap();
+        assert_eq!(rows[1].line, 3);
+        assert_eq!(values(&table("{\"a\":1}", TableFormat::Json, None).unwrap()), want[..1]);
+    }
+
+    #[test]
+    fn separated_values_have_types_by_column() {
+        let text = "n,x,t,e\n1,1.5,\"a, \"\"b\"\"\",\n2,,c,\n";
+        let rows = table(text, TableFormat::Csv, None).unwrap();
+        let want = [
+            json!({"n": 1, "x": 1.5, "t": "a, \"b\"", "e": ""}),
+            json!({"n": 2, "x": null, "t": "c", "e": ""}),
+        ];
+        assert_eq!(values(&rows), want);
+        assert_eq!(rows[1].line, 3);
+        let tabs = table("a\tb\n1\tx y\n", TableFormat::Tsv, None).unwrap();
+        assert_eq!(values(&tabs), [json!({"a": 1, "b": "x y"})]);
+    }
+
+    #[test]
+    fn lines_are_texts() {
+        let rows = table("one\n\ntwo", TableFormat::Text, None).unwrap();
+        assert_eq!(
+            values(&rows),
+            [json!({"text": "one"}), json!({"text": ""}), json!({"text": "two"})]
+        );
+    }
+
+    #[test]
+    fn faults_name_the_line() {
+        let cases = [
+            ("{\"a\":1}\n{", TableFormat::Json, None, "t, line 2: not valid JSON"),
+            ("[1]", TableFormat::Json, None, "entry 0 is a number"),
+            ("7", TableFormat::Json, None, "expected a list of objects, found a number"),
+            ("{\"a\": 1}", TableFormat::Json, Some("b"), "no field b"),
+            ("{\"a\": 1}", TableFormat::Json, Some("a"), "field a is a number"),
+            ("{\"a\":[{}],\"b\":[{}]}", TableFormat::Json, None, "several lists (a, b)"),
+            ("a,b\n1,2\n1,2,3\n", TableFormat::Csv, None, "t, line 3: 3 values, expected 2"),
+            ("a,b\n", TableFormat::Csv, None, "holds no rows"),
+            ("", TableFormat::Text, None, "holds no rows"),
+        ];
+        for (text, format, field, want) in cases {
+            let message = table(text, format, field).unwrap_err().to_string();
+            assert!(message.contains(want), "{message:?} lacks {want:?}");
+        }
+    }
+
+    #[test]
+    fn names_say_the_format() {
+        for (name, format) in [
+            ("a.JSONL", Some(TableFormat::Json)),
+            ("a.json", Some(TableFormat::Json)),
+            ("a.csv", Some(TableFormat::Csv)),
+            ("a.tsv", Some(TableFormat::Tsv)),
+            ("a.txt", Some(TableFormat::Text)),
+            ("a.parquet", None),
+            ("a", None),
+        ] {
+            assert_eq!(TableFormat::of(Path::new(name)), format, "{name}");
+        }
+    }
+}

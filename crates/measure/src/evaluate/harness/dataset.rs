@@ -1,0 +1,198 @@
+//! Where the documents of a task are.
+//!
+//! As in the harness, `dataset_path` is `json`, `csv` or `text` with `data_files` in
+//! `dataset_kwargs`: one file, a list, or one or a list for each split; a file or list without splits
+//! is the split `train`. A folder is searched for files named after the split. Paths count from the
+//! working directory and, where nothing is there, from the folder of the task file. A file that the
+//! caller names for a task stands above all of this.
+
+use super::description::TaskFile;
+use super::functions::{Function, Kind};
+use super::prompt::Located;
+use crate::data::{DataError, Table, TableFormat, sha256_hex};
+use crate::evaluate::EvaluationError;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A file that the caller names for a split of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataFile {
+    /// The task.
+    pub task: String,
+    /// The split; that which is scored if absent.
+    pub split: Option<String>,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The documents of one split.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Split {
+    pub(super) documents: Vec<Located>,
+    /// sha256 of its file, or of those of its files.
+    pub(super) sha256: String,
+}
+
+/// Reads splits of one task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dataset<'a> {
+    pub(super) file: &'a TaskFile,
+    pub(super) given: &'a [DataFile],
+    /// The split that is scored.
+    pub(super) scored: &'a str,
+}
+
+impl Dataset<'_> {
+    /// The documents of a split, each changed by `process`.
+    pub(super) fn split(
+        &self,
+        name: &str,
+        process: Option<&Function>,
+    ) -> Result<Split, EvaluationError> {
+        let mut split = Split::default();
+        let mut hashes = Vec::new();
+        for (path, format, field) in self.files(name)? {
+            let table = Table::open(&path, format, field.as_deref())?;
+            let shown = path.display();
+            for row in table.rows {
+                let place = format!("{shown}, line {}", row.line);
+                split.documents.push(Located { fields: row.fields, place });
+            }
+            hashes.push(table.sha256);
+        }
+        split.sha256 = match hashes.as_slice() {
+            [one] => one.clone(),
+            several => sha256_hex(several.concat().as_bytes()),
+        };
+        if let Some(function) = process {
+            let Kind::Document(change) = function.kind else {
+                let reason = format!("!function {} changes no documents", function.name);
+                return Err(self.file.wrong(reason));
+            };
+            for document in &mut split.documents {
+                document.fields =
+                    change(&document.fields).map_err(|reason| EvaluationError::Document {
+                        place: document.place.clone(),
+                        task: self.file.description.task.clone(),
+                        field: "process_docs".into(),
+                        reason,
+                    })?;
+            }
+        }
+        Ok(split)
+    }
+
+    /// Files of a split, how they are read, and the field with their rows.
+    fn files(
+        &self,
+        split: &str,
+    ) -> Result<Vec<(PathBuf, TableFormat, Option<String>)>, EvaluationError> {
+        let d = &self.file.description;
+        let is_given = |data: &&DataFile| {
+            data.task == d.task && data.split.as_deref().unwrap_or(self.scored) == split
+        };
+        let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
+        if !given.is_empty() {
+            let file = |data: &&DataFile| Ok((data.path.clone(), self.format(&data.path)?, None));
+            return given.iter().map(file).collect();
+        }
+        let options = d.dataset_kwargs.as_ref();
+        let option = |name: &str| options.and_then(|options| options.get(name));
+        let field = option("field").and_then(Value::as_str).map(str::to_owned);
+        let format = match d.dataset_path.as_deref() {
+            Some("json") => TableFormat::Json,
+            Some("csv") => match option("sep").or(option("delimiter")).and_then(Value::as_str) {
+                None | Some(",") => TableFormat::Csv,
+                Some("\t") => TableFormat::Tsv,
+                Some(other) => {
+                    return Err(self.file.wrong(format!("sep is {other:?}, expected , or a tab")));
+                }
+            },
+            Some("text") => TableFormat::Text,
+            Some(folder) if self.located(folder).is_dir() => {
+                return self.in_folder(&self.located(folder), split);
+            }
+            other => {
+                let name = other.unwrap_or("none");
+                let task = &d.task;
+                return Err(self.file.wrong(format!(
+                    "the data set {name} is not on this machine; give the rows of its split \
+                     {split} with --data {task}:{split}=FILE"
+                )));
+            }
+        };
+        let files = option("data_files");
+        let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
+        let paths = self.paths(files, split)?;
+        Ok(paths.into_iter().map(|path| (path, format, field.clone())).collect())
+    }
+
+    fn paths(&self, files: &Value, split: &str) -> Result<Vec<PathBuf>, EvaluationError> {
+        let list = match files {
+            Value::Object(splits) => splits.get(split).ok_or_else(|| {
+                let known: Vec<&str> = splits.keys().map(String::as_str).collect();
+                let known = known.join(", ");
+                self.file.wrong(format!("data_files has no split {split}; there are {known}"))
+            })?,
+            _ if split != "train" => {
+                return Err(self.file.wrong(format!(
+                    "data_files names no splits, so that all is the split train; write \
+                     {{{split}: ...}}"
+                )));
+            }
+            list => list,
+        };
+        let one = |value: &Value| match value.as_str() {
+            Some(path) => Ok(self.located(path)),
+            None => Err(self.file.wrong(format!("data_files holds {value}, expected a path"))),
+        };
+        match list {
+            Value::Array(several) => several.iter().map(one).collect(),
+            single => Ok(vec![one(single)?]),
+        }
+    }
+
+    /// A path as it is, or else as seen from the folder of the task file.
+    fn located(&self, path: &str) -> PathBuf {
+        let own = Path::new(path);
+        if own.exists() { own.to_owned() } else { self.file.folder.join(own) }
+    }
+
+    /// Files of a folder whose names begin with that of a split.
+    fn in_folder(
+        &self,
+        folder: &Path,
+        split: &str,
+    ) -> Result<Vec<(PathBuf, TableFormat, Option<String>)>, EvaluationError> {
+        let failed = |source| DataError::Read { path: folder.to_owned(), source };
+        let mut files = Vec::new();
+        for folder in [folder.to_owned(), folder.join("data")] {
+            if !folder.is_dir() {
+                continue;
+            }
+            for entry in folder.read_dir().map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let rest = name.strip_prefix(split);
+                let is_of_split = rest.is_some_and(|rest| rest.starts_with(['.', '-']));
+                if is_of_split && TableFormat::of(&path).is_some() {
+                    files.push(path);
+                }
+            }
+        }
+        files.sort();
+        if files.is_empty() {
+            let shown = folder.display();
+            let reason = format!("{shown} has no file {split}.jsonl, .json, .csv, .tsv or .txt");
+            return Err(self.file.wrong(reason));
+        }
+        files.into_iter().map(|path| Ok((path.clone(), self.format(&path)?, None))).collect()
+    }
+
+    fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {
+        TableFormat::of(path).ok_or_else(|| {
+            let shown = path.display();
+            self.file.wrong(format!("{shown}: expected a .jsonl, .json, .csv, .tsv or .txt file"))
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! From what a model wrote to the answer in it.
+
+use super::description::FilterEntry;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// A named chain of steps.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    pub(super) name: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    TakeFirst,
+    Trim,
+    Lower,
+    Upper,
+    Map { table: Map<String, Value>, otherwise: Option<String> },
+    Find { pattern: Regex, which: isize, otherwise: String },
+}
+
+impl Filter {
+    /// The chains of a file, or the one that changes nothing. Says in words what is wrong.
+    pub(super) fn all(entries: Option<&[FilterEntry]>) -> Result<Vec<Self>, String> {
+        let Some(entries) = entries else {
+            return Ok(vec![Self { name: "none".into(), steps: Vec::new() }]);
+        };
+        let chain = |entry: &FilterEntry| {
+            let steps = entry.filter.iter().map(step).collect::<Result<_, _>>()?;
+            Ok(Self { name: entry.name.clone(), steps })
+        };
+        entries.iter().map(chain).collect()
+    }
+
+    /// The answer in a text.
+    pub(super) fn apply(&self, text: &str) -> String {
+        self.steps.iter().fold(text.to_owned(), |text, step| step.apply(text))
+    }
+}
+
+fn step(entry: &Map<String, Value>) -> Result<Step, String> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let function = text("function").ok_or("a filter without a function")?;
+    Ok(match function {
+        "take_first" => Step::TakeFirst,
+        "remove_whitespace" => Step::Trim,
+        "lowercase" => Step::Lower,
+        "uppercase" => Step::Upper,
+        "map" => {
+            let table = entry.get("mapping_dict").and_then(Value::as_object);
+            Step::Map {
+                table: table.cloned().ok_or("filter map needs a mapping_dict")?,
+                otherwise: text("default_value").map(str::to_owned),
+            }
+        }
+        "regex" => {
+            let pattern = text("regex_pattern").unwrap_or(r"#### (\-?[0-9\.\,]+)");
+            let which = entry.get("group_select").and_then(Value::as_i64).unwrap_or(0);
+            Step::Find {
+                pattern: Regex::new(pattern)
+                    .map_err(|error| format!("regex_pattern {pattern:?}: {error}"))?,
+                which: which as isize,
+                otherwise: text("fallback").unwrap_or("[invalid]").to_owned(),
+            }
+        }
+        other => {
+            return Err(format!(
+                "filter function {other:?} is not known; there are take_first, regex, \
+                 remove_whitespace, lowercase, uppercase and map"
+            ));
+        }
+    })
+}
+
+impl Step {
+    fn apply(&self, text: String) -> String {
+        match self {
+            Self::TakeFirst => text,
+            Self::Trim => text.trim().to_owned(),
+            Self::Lower => text.to_lowercase(),
+            Self::Upper => text.to_uppercase(),
+            Self::Map { table, otherwise } => match table.get(&text) {
+                Some(Value::String(other)) => other.clone(),
+                Some(other) => other.to_string(),
+                None => otherwise.clone().unwrap_or(text),
+            },
+            Self::Find { pattern, which, otherwise } => {
+                found(pattern, &text, *which).unwrap_or_else(|| otherwise.clone())
+            }
+        }
+    }
+}
+
+/// The match of an index, from the end if negative: of its groups the first that holds something, or
+/// all of it where the pattern has no groups.
+fn found(pattern: &Regex, text: &str, which: isize) -> Option<String> {
+    let matches: Vec<regex::Captures<'_>> = pattern.captures_iter(text).collect();
+    let index = if which < 0 { matches.len().checked_add_signed(which)? } else { which as usize };
+    let captures = matches.get(index)?;
+    let part = if captures.len() == 1 {
+        captures.get(0)
+    } else {
+        captures.iter().skip(1).flatten().find(|group| !group.is_empty())
+    };
+    // A single group may be empty; of several one must hold something.
+    match part {
+        Some(part) => Some(part.as_str().trim().to_owned()),
+        None => (captures.len() == 2).then(String::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn filter(steps: Value) -> Result<Filter, String> {
+        let entry: FilterEntry =
+            serde_json::from_value(json!({"name": "f", "filter": steps})).unwrap();
+        Filter::all(Some(&[entry])).map(|mut filters| filters.remove(0))
+    }
+
+    #[test]
+    fn chains_apply_in_order() {
+        let last = json!([
+            {"function": "regex", "regex_pattern": "is (?:([A-D])|\\((\\d)\\))", "group_select": -1},
+            {"function": "lowercase"}, {"function": "take_first"},
+        ]);
+        let last = filter(last).unwrap();
+        assert_eq!(last.apply("it is A, it is C."), "c");
+        assert_eq!(last.apply("it is (3)"), "3");
+        assert_eq!(last.apply("no"), "[invalid]");
+        let mapped = filter(json!([
+            {"function": "remove_whitespace"},
+            {"function": "map", "mapping_dict": {"one": "1"}, "default_value": "?"},
+        ]));
+        let mapped = mapped.unwrap();
+        assert_eq!((mapped.apply(" one\n"), mapped.apply("two")), ("1".into(), "?".into()));
+        assert_eq!(Filter::all(None).unwrap()[0].apply(" a "), " a ");
+    }
+
+    #[test]
+    fn unknown_steps_are_refused() {
+        for (steps, want) in [
+            (json!([{"function": "eval"}]), "take_first"),
+            (json!([{"name": "x"}]), "without a function"),
+            (json!([{"function": "regex", "regex_pattern": "("}]), "regex_pattern"),
+            (json!([{"function": "map"}]), "mapping_dict"),
+        ] {
+            let error = filter(steps).unwrap_err();
+            assert!(error.contains(want), "{error:?} lacks {want:?}");
+        }
+    }
+}

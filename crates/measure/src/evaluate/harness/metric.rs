@@ -1,0 +1,366 @@
+//! Figures of documents, and of a task from them, by the formulas of the evaluation harness.
+
+use super::description::{MetricEntry, OutputType};
+use super::random::PythonRandom;
+use linwright_tensor::parallel;
+use serde_json::{Value as Json, json};
+use std::f64::consts::LN_2;
+
+/// Draws of a bootstrap that share one seed.
+const CHUNK: usize = 1000;
+
+/// What one document came to in one figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// A number.
+    Number(f64),
+    /// A log-likelihood, and the words or bytes that it counts for.
+    Weighted(f64, f64),
+    /// The class of a document, if it has one of those that exist, and the class predicted.
+    Classes(Option<usize>, usize),
+    /// The class of a document and the probability of each.
+    Probabilities(Option<usize>, Vec<f64>),
+}
+
+impl Value {
+    /// As the harness writes it in its samples.
+    pub(super) fn json(&self) -> Json {
+        let class = |class: &Option<usize>| class.map_or(json!(-100), |class| json!(class));
+        match self {
+            Self::Number(value) => json!(value),
+            Self::Weighted(value, weight) => json!([value, *weight as u64]),
+            Self::Classes(gold, predicted) => json!([class(gold), predicted]),
+            Self::Probabilities(gold, shares) => json!([class(gold), shares]),
+        }
+    }
+
+    /// The number to compare models by, where there is one for a document.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            Self::Classes(gold, predicted) => Some(f64::from(u8::from(*gold == Some(*predicted)))),
+            Self::Weighted(..) | Self::Probabilities(..) => None,
+        }
+    }
+}
+
+/// How the figure of a task is made of those of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aggregation {
+    Mean,
+    Median,
+    Perplexity,
+    WeightedPerplexity,
+    BitsPerByte,
+    F1,
+    Matthews,
+    Brier,
+}
+
+/// Every aggregation by the name that the harness gives it.
+const AGGREGATIONS: [(&str, Aggregation); 9] = [
+    ("mean", Aggregation::Mean),
+    ("nanmean", Aggregation::Mean),
+    ("median", Aggregation::Median),
+    ("perplexity", Aggregation::Perplexity),
+    ("weighted_perplexity", Aggregation::WeightedPerplexity),
+    ("bits_per_byte", Aggregation::BitsPerByte),
+    ("f1", Aggregation::F1),
+    ("matthews_corrcoef", Aggregation::Matthews),
+    ("brier_score", Aggregation::Brier),
+];
+
+/// Every figure of a document: its name, its usual aggregation, whether more is better, and the kinds
+/// of requests that it is made of.
+const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
+    use Aggregation as A;
+    use OutputType::{GenerateUntil, Loglikelihood, LoglikelihoodRolling, MultipleChoice};
+    [
+        ("acc", A::Mean, true, &[Loglikelihood, MultipleChoice]),
+        ("acc_norm", A::Mean, true, &[MultipleChoice]),
+        ("acc_bytes", A::Mean, true, &[MultipleChoice]),
+        ("acc_mutual_info", A::Mean, true, &[MultipleChoice]),
+        ("exact_match", A::Mean, true, &[MultipleChoice, GenerateUntil]),
+        ("f1", A::F1, true, &[MultipleChoice]),
+        ("mcc", A::Matthews, true, &[MultipleChoice]),
+        ("brier_score", A::Brier, false, &[MultipleChoice]),
+        ("perplexity", A::Perplexity, false, &[Loglikelihood]),
+        ("word_perplexity", A::WeightedPerplexity, false, &[LoglikelihoodRolling]),
+        ("byte_perplexity", A::WeightedPerplexity, false, &[LoglikelihoodRolling]),
+        ("bits_per_byte", A::BitsPerByte, false, &[LoglikelihoodRolling]),
+    ]
+};
+
+/// A figure of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct MetricRule {
+    pub(super) name: String,
+    pub(super) aggregation: Aggregation,
+    pub(super) higher_is_better: bool,
+    pub(super) options: serde_json::Map<String, Json>,
+}
+
+impl MetricRule {
+    /// The figures that a file asks for, or those usual for the kind of requests. Says in words what
+    /// is wrong.
+    pub(super) fn all(
+        entries: Option<&[MetricEntry]>,
+        output: OutputType,
+        own_results: bool,
+    ) -> Result<Vec<Self>, String> {
+        let usual: &[&str] = match output {
+            OutputType::Loglikelihood => &["perplexity", "acc"],
+            OutputType::LoglikelihoodRolling => {
+                &["word_perplexity", "byte_perplexity", "bits_per_byte"]
+            }
+            OutputType::MultipleChoice => &["acc", "acc_norm"],
+            OutputType::GenerateUntil => &["exact_match"],
+        };
+        let entry = |name: &&str| MetricEntry {
+            metric: (*name).to_owned(),
+            aggregation: None,
+            higher_is_better: None,
+            options: serde_json::Map::new(),
+        };
+        let usual: Vec<MetricEntry> = usual.iter().map(entry).collect();
+        let entries = entries.unwrap_or(&usual);
+        entries.iter().map(|entry| Self::of(entry, output, own_results)).collect()
+    }
+
+    fn of(entry: &MetricEntry, output: OutputType, own_results: bool) -> Result<Self, String> {
+        let name = &entry.metric;
+        let known = METRICS.iter().find(|(metric, ..)| metric == name);
+        let fits = known.is_some_and(|(.., kinds)| kinds.contains(&output));
+        if !fits && !own_results {
+            let fitting = METRICS.iter().filter(|(.., kinds)| kinds.contains(&output));
+            let names: Vec<&str> = fitting.map(|(name, ..)| *name).collect();
+            return Err(format!(
+                "metric {name:?} is not one of this output_type; there are {}",
+                names.join(", ")
+            ));
+        }
+        let aggregation = match &entry.aggregation {
+            Some(name) => {
+                AGGREGATIONS.iter().find(|(known, _)| known == name).map(|(_, a)| *a).ok_or_else(
+                    || {
+                        let names: Vec<&str> = AGGREGATIONS.iter().map(|(name, _)| *name).collect();
+                        format!("aggregation {name:?} is not known; there are {}", names.join(", "))
+                    },
+                )?
+            }
+            None => known.map_or(Aggregation::Mean, |(_, aggregation, ..)| *aggregation),
+        };
+        let usual = known.is_none_or(|(_, _, higher, _)| *higher);
+        Ok(Self {
+            name: name.clone(),
+            aggregation,
+            higher_is_better: entry.higher_is_better.unwrap_or(usual),
+            options: entry.options.clone(),
+        })
+    }
+}
+
+impl Aggregation {
+    /// The figure over documents; NaN if they have not the values that it is made of.
+    pub(super) fn of(self, values: &[Value]) -> f64 {
+        let numbers = || values.iter().filter_map(Value::number);
+        match self {
+            Self::Mean => mean(numbers()),
+            Self::Median => {
+                let mut sorted: Vec<f64> = numbers().collect();
+                sorted.sort_by(f64::total_cmp);
+                sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+            }
+            Self::Perplexity => (-mean(numbers())).exp(),
+            Self::WeightedPerplexity => (-weighted_mean(values)).exp(),
+            Self::BitsPerByte => -weighted_mean(values) / LN_2,
+            Self::F1 => f1(values),
+            Self::Matthews => matthews(values),
+            Self::Brier => brier(values),
+        }
+    }
+
+    /// Its standard error: that of a mean by its formula, others by `draws` samples with replacement,
+    /// as the harness draws them. None where the harness has none.
+    pub(super) fn standard_error(self, values: &[Value], draws: usize) -> Option<f64> {
+        if values.len() < 2 || draws == 0 {
+            return None;
+        }
+        match self {
+            Self::Mean => {
+                let numbers: Vec<f64> = values.iter().filter_map(Value::number).collect();
+                Some(deviation(&numbers) / (numbers.len() as f64).sqrt())
+            }
+            Self::Median | Self::Perplexity | Self::F1 | Self::Matthews => {
+                Some(self.bootstrap(values, draws))
+            }
+            Self::WeightedPerplexity | Self::BitsPerByte | Self::Brier => None,
+        }
+    }
+
+    /// Chunks have seeds of their own, so that they can be drawn side by side.
+    fn bootstrap(self, values: &[Value], draws: usize) -> f64 {
+        let size = CHUNK.min(draws);
+        let chunk = |_, seed: usize| {
+            let mut random = PythonRandom::new(seed as u64);
+            let mut sample = values.to_vec();
+            let draw = |_| {
+                for value in &mut sample {
+                    value.clone_from(&values[random.choice(values.len())]);
+                }
+                self.of(&sample)
+            };
+            (0..size).map(draw).collect::<Vec<f64>>()
+        };
+        deviation(&parallel::map((0..draws / size).collect(), chunk).concat())
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        count += 1.0;
+    }
+    sum / count
+}
+
+/// Standard deviation of a sample.
+fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values.iter().copied());
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (values.len() as f64 - 1.0)).sqrt()
+}
+
+fn weighted_mean(values: &[Value]) -> f64 {
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for value in values {
+        if let Value::Weighted(value, weight) = value {
+            sum += value;
+            weights += weight;
+        }
+    }
+    sum / weights
+}
+
+/// Counts of documents: class 1 predicted as 1, class 0 as 1, class 1 as 0, class 0 as 0.
+fn binary(values: &[Value]) -> [f64; 4] {
+    let mut counts = [0.0; 4];
+    for value in values {
+        if let Value::Classes(gold, predicted) = value {
+            let (gold, predicted) = (*gold == Some(1), *predicted == 1);
+            counts[match (gold, predicted) {
+                (true, true) => 0,
+                (false, true) => 1,
+                (true, false) => 2,
+                (false, false) => 3,
+            }] += 1.0;
+        }
+    }
+    counts
+}
+
+/// F1 of class 1; 0 where it neither occurs nor is predicted.
+fn f1(values: &[Value]) -> f64 {
+    let [hits, false_alarms, misses, _] = binary(values);
+    let all = 2.0 * hits + false_alarms + misses;
+    if all == 0.0 { 0.0 } else { 2.0 * hits / all }
+}
+
+/// Matthews' correlation of classes and predictions, of any number of classes (Gorodkin 2004); 0 where
+/// it is not defined.
+fn matthews(values: &[Value]) -> f64 {
+    let pairs = values.iter().filter_map(|value| match value {
+        Value::Classes(gold, predicted) => Some((gold.map_or(usize::MAX, |gold| gold), *predicted)),
+        _ => None,
+    });
+    let pairs: Vec<(usize, usize)> = pairs.collect();
+    let mut classes: Vec<usize> = pairs.iter().flat_map(|&(gold, p)| [gold, p]).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let n = pairs.len() as f64;
+    let right = pairs.iter().filter(|(gold, predicted)| gold == predicted).count() as f64;
+    let count = |of: &dyn Fn(&(usize, usize)) -> usize, class: usize| {
+        pairs.iter().filter(|pair| of(pair) == class).count() as f64
+    };
+    let (mut both, mut of_gold, mut of_predicted) = (0.0, 0.0, 0.0);
+    for class in classes {
+        let (gold, predicted) = (count(&|pair| pair.0, class), count(&|pair| pair.1, class));
+        both += gold * predicted;
+        of_gold += gold * gold;
+        of_predicted += predicted * predicted;
+    }
+    let scale = ((n * n - of_predicted) * (n * n - of_gold)).sqrt();
+    if scale == 0.0 { 0.0 } else { (right * n - both) / scale }
+}
+
+/// Mean squared distance of the probabilities from the truth.
+fn brier(values: &[Value]) -> f64 {
+    mean(values.iter().filter_map(|value| match value {
+        Value::Probabilities(gold, shares) => {
+            let truth = |class: usize| f64::from(u8::from(*gold == Some(class)));
+            Some(shares.iter().enumerate().map(|(class, p)| (p - truth(class)).powi(2)).sum())
+        }
+        _ => None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(values: &[f64]) -> Vec<Value> {
+        values.iter().map(|&value| Value::Number(value)).collect()
+    }
+
+    fn classes(pairs: &[(usize, usize)]) -> Vec<Value> {
+        pairs.iter().map(|&(gold, predicted)| Value::Classes(Some(gold), predicted)).collect()
+    }
+
+    #[test]
+    fn figures_by_hand() {
+        assert!((Aggregation::Mean.of(&numbers(&[1.0, 0.0, 1.0, 1.0])) - 0.75).abs() < 1e-15);
+        assert_eq!(Aggregation::Median.of(&numbers(&[3.0, 1.0, 2.0, 9.0])), 3.0);
+        let likelihoods = numbers(&[-1.0, -3.0]);
+        assert!((Aggregation::Perplexity.of(&likelihoods) - 2f64.exp()).abs() < 1e-12);
+        let weighted = [Value::Weighted(-2.0, 1.0), Value::Weighted(-4.0, 2.0)];
+        assert!((Aggregation::WeightedPerplexity.of(&weighted) - 2f64.exp()).abs() < 1e-12);
+        assert!((Aggregation::BitsPerByte.of(&weighted) - 2.0 / LN_2).abs() < 1e-12);
+        // sklearn: f1_score, matthews_corrcoef of the same pairs.
+        let pairs = classes(&[(1, 1), (1, 0), (0, 1), (0, 0), (1, 1)]);
+        assert!((Aggregation::F1.of(&pairs) - 2.0 / 3.0).abs() < 1e-12);
+        assert!((Aggregation::Matthews.of(&pairs) - 1.0 / 6.0).abs() < 1e-12);
+        let shares = [Value::Probabilities(Some(0), vec![0.75, 0.25])];
+        assert!((Aggregation::Brier.of(&shares) - 0.125).abs() < 1e-12);
+        assert_eq!(Aggregation::F1.of(&classes(&[(0, 0)])), 0.0);
+        assert_eq!(Aggregation::Matthews.of(&classes(&[(0, 0)])), 0.0);
+    }
+
+    #[test]
+    fn errors_are_those_of_the_harness() {
+        let mean = Aggregation::Mean.standard_error(&numbers(&[1.0, 0.0, 1.0, 1.0]), 100_000);
+        assert!((mean.unwrap() - 0.25).abs() < 1e-12);
+        assert_eq!(Aggregation::WeightedPerplexity.standard_error(&numbers(&[1.0, 2.0]), 10), None);
+        assert_eq!(Aggregation::Mean.standard_error(&numbers(&[1.0]), 10), None);
+        // lm_eval.api.metrics.bootstrap_stderr(perplexity, [-1.0, -2.0, -0.5, -3.0], 2000)
+        let values = numbers(&[-1.0, -2.0, -0.5, -3.0]);
+        let error = Aggregation::Perplexity.standard_error(&values, 2000).unwrap();
+        assert!((error - 2.987_403_365_160_044).abs() < 1e-12, "{error}");
+    }
+
+    #[test]
+    fn unknown_figures_are_refused_with_those_there_are() {
+        let entry = |metric: &str, aggregation: Option<&str>| MetricEntry {
+            metric: metric.into(),
+            aggregation: aggregation.map(str::to_owned),
+            higher_is_better: None,
+            options: serde_json::Map::new(),
+        };
+        let all =
+            |entry: MetricEntry| MetricRule::all(Some(&[entry]), OutputType::MultipleChoice, false);
+        assert!(all(entry("bleu", None)).unwrap_err().contains("acc_norm"));
+        assert!(all(entry("acc", Some("max"))).unwrap_err().contains("median"));
+        let rule = &all(entry("mcc", None)).unwrap()[0];
+        assert_eq!((rule.aggregation, rule.higher_is_better), (Aggregation::Matthews, true));
+    }
+}

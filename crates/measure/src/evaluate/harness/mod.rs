@@ -1,0 +1,317 @@
+//! Tasks described in files, in the vocabulary of lm-evaluation-harness, with its prompts, its ways to
+//! score and its numbers.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | [`description`] | the fields of a task file |
+//! | [`dataset`] | where documents come from |
+//! | [`template`], [`functions`] | from a document to text |
+//! | [`prompt`], [`random`] | contexts and the examples in them |
+//! | [`filter`] | from what a model wrote to its answer |
+//! | [`metric`] | figures |
+//! | [`outcome`] | from replies to figures and samples |
+//! | [`standard`] | the tasks that come along |
+
+mod dataset;
+mod description;
+mod filter;
+mod functions;
+mod metric;
+mod outcome;
+mod prompt;
+mod random;
+mod standard;
+mod template;
+
+#[cfg(test)]
+mod tests;
+
+pub use dataset::DataFile;
+pub use standard::{STANDARD_TASKS, StandardTask};
+
+use super::request::{Cut, Generation};
+use super::{Bos, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use crate::data::sha256_hex;
+use dataset::Dataset;
+use description::{OutputType, TaskFile};
+use filter::Filter;
+use functions::{Function, Kind};
+use metric::MetricRule;
+use prompt::{Examples, Prompt, Prompter, output_of, text_of};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// What can be chosen about a task of a file.
+#[derive(Clone, Debug, Default)]
+pub struct HarnessOptions {
+    /// Examples before each document; those of the file if absent.
+    pub shots: Option<usize>,
+    /// Only this many documents, from the start.
+    pub limit: Option<usize>,
+    /// Beginning-of-sequence token.
+    pub bos: Bos,
+    /// Files that hold the rows of data sets.
+    pub data: Vec<DataFile>,
+    /// Seed of the examples; the harness has 1234.
+    pub shots_seed: Option<u64>,
+    /// Draws for standard errors without a formula; the harness has 100,000.
+    pub bootstrap: Option<usize>,
+}
+
+/// A task of a file, ready to be asked.
+#[derive(Debug)]
+pub struct HarnessTask {
+    file: TaskFile,
+    output: OutputType,
+    prompts: Vec<Prompt>,
+    multiple_targets: bool,
+    metrics: Vec<MetricRule>,
+    filters: Vec<Filter>,
+    results: Option<&'static Function>,
+    generation: Generation,
+    bos: Bos,
+    shots: usize,
+    sha256: String,
+    original: usize,
+    bootstrap: usize,
+}
+
+impl HarnessTask {
+    /// Opens a task by the path of its file, or by the name of one that comes along.
+    ///
+    /// # Errors
+    /// [`EvaluationError`], naming file or document.
+    pub fn open(name: &str, options: &HarnessOptions) -> Result<Self, EvaluationError> {
+        let path = Path::new(name);
+        let is_path = path.extension().is_some_and(|e| e == "yaml" || e == "yml") || path.is_file();
+        let file = if is_path { TaskFile::open(path)? } else { standard::open(name)? };
+        Self::new(file, options)
+    }
+
+    fn new(file: TaskFile, options: &HarnessOptions) -> Result<Self, EvaluationError> {
+        let d = &file.description;
+        let scored = d.test_split.as_deref().or(d.validation_split.as_deref());
+        let scored =
+            scored.ok_or_else(|| file.wrong("there is no test_split or validation_split"))?;
+        let function = |name: &str, value: &Option<String>| {
+            value.as_deref().map(|value| file.function_of(name, value)).transpose()
+        };
+        let process = function("process_docs", &d.process_docs)?;
+        let results = function("process_results", &d.process_results)?;
+        let dataset = Dataset { file: &file, given: &options.data, scored };
+        let split = dataset.split(scored, process)?;
+        let first = split.documents.first();
+        let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
+        let prompter = Prompter::new(&file, first)?;
+        let shots = options.shots.or(d.num_fewshot).unwrap_or(0);
+        let examples = examples(&dataset, process, (shots, options.shots_seed.unwrap_or(1234)))?;
+        let original = split.documents.len();
+        let chosen = split.documents.into_iter().enumerate();
+        let chosen = chosen.take(options.limit.unwrap_or(usize::MAX)).collect();
+        let prompts = prompter.prompts(chosen, &examples)?;
+        let output = output_of(d);
+        let metrics = MetricRule::all(d.metric_list.as_deref(), output, results.is_some());
+        let filters = Filter::all(d.filter_list.as_deref());
+        let generation = generation(&file)?;
+        Ok(Self {
+            output,
+            metrics: metrics.map_err(|reason| file.wrong(reason))?,
+            filters: filters.map_err(|reason| file.wrong(reason))?,
+            multiple_targets: prompter.multiple_targets,
+            prompts,
+            results,
+            generation,
+            bos: options.bos,
+            shots,
+            sha256: split.sha256,
+            original,
+            bootstrap: options.bootstrap.unwrap_or(100_000),
+            file,
+        })
+    }
+
+    /// Examples before each document.
+    #[must_use]
+    pub fn shots(&self) -> usize {
+        self.shots
+    }
+
+    /// The fields of its file.
+    #[must_use]
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.file.fields
+    }
+
+    /// The name of the way to ask and score.
+    fn protocol(&self) -> String {
+        let shots = self.shots;
+        format!("lm-eval_{}-shot_bos-{}", shots, self.bos.name())
+    }
+
+    fn requests<'a>(&'a self, prompt: &'a Prompt) -> Vec<Request<'a>> {
+        let likelihood = |context: &'a str, continuation: String| Request::LogLikelihood {
+            context: Cow::Borrowed(context),
+            continuation: Cow::Owned(continuation),
+        };
+        let context = || prompt.contexts.first().map_or("", String::as_str);
+        match self.output {
+            OutputType::Loglikelihood => {
+                vec![likelihood(context(), text_of(prompt.target.clone()))]
+            }
+            OutputType::LoglikelihoodRolling => vec![Request::Rolling {
+                text: Cow::Owned(text_of(prompt.target.clone())),
+                cut: Cut::Harness,
+            }],
+            OutputType::GenerateUntil => vec![Request::Generate {
+                context: Cow::Borrowed(context()),
+                generation: self.generation.clone(),
+            }],
+            OutputType::MultipleChoice => {
+                let delimiter = &self.file.description.target_delimiter;
+                let mut requests: Vec<_> =
+                    if prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1 {
+                        let target = text_of(prompt.target.clone());
+                        let continuation = format!("{delimiter}{target}");
+                        let contexts = prompt.contexts.iter();
+                        contexts.map(|context| likelihood(context, continuation.clone())).collect()
+                    } else {
+                        let choices = prompt.choices.iter();
+                        choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
+                    };
+                if self.metrics.iter().any(|rule| rule.name == "acc_mutual_info") {
+                    let alone = |choice: &String| likelihood("", format!("{delimiter}{choice}"));
+                    requests.extend(prompt.choices.iter().map(alone));
+                }
+                requests
+            }
+        }
+    }
+}
+
+impl Task for HarnessTask {
+    fn id(&self) -> String {
+        self.file.description.task.clone()
+    }
+
+    fn version(&self) -> f64 {
+        let version = self.file.description.metadata.as_ref().and_then(|m| m.get("version"));
+        version.and_then(Value::as_f64).unwrap_or(0.0)
+    }
+
+    fn bos(&self) -> Bos {
+        self.bos
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let item = |prompt| Item { place: place(prompt), requests: self.requests(prompt) };
+        self.prompts.iter().map(item).collect()
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        outcome::result(self, replies, bos_used)
+    }
+}
+
+fn place(prompt: &Prompt) -> String {
+    prompt.place.clone()
+}
+
+/// Where the examples of a task come from.
+fn examples(
+    dataset: &Dataset<'_>,
+    process: Option<&Function>,
+    (count, seed): (usize, u64),
+) -> Result<Examples, EvaluationError> {
+    let (file, d) = (dataset.file, &dataset.file.description);
+    let own = d.fewshot_config.clone().unwrap_or_default();
+    let first = match own.sampler.as_deref() {
+        None | Some("default") => false,
+        Some("first_n") => true,
+        Some(other) => {
+            let reason = format!("sampler {other:?} is not known; there are default and first_n");
+            return Err(file.wrong(reason));
+        }
+    };
+    let own_split = own.split.or_else(|| d.fewshot_split.clone());
+    let mut examples = Examples {
+        documents: Vec::new(),
+        count,
+        first,
+        without_itself: own_split == d.test_split,
+        seed,
+    };
+    if count == 0 {
+        return Ok(examples);
+    }
+    let process = match own.process_docs.as_deref() {
+        Some(function) => Some(file.function_of("process_docs", function)?),
+        None => process,
+    };
+    examples.documents = match (own_split, own.samples) {
+        (Some(split), _) => dataset.split(&split, process)?.documents,
+        (None, Some(samples)) => {
+            let of = |(index, fields)| prompt::Located {
+                fields,
+                place: format!("{}, sample {index}", file.origin),
+            };
+            samples.into_iter().enumerate().map(of).collect()
+        }
+        (None, None) => {
+            let split = d.training_split.as_deref().or(d.validation_split.as_deref());
+            dataset.split(split.unwrap_or(dataset.scored), process)?.documents
+        }
+    };
+    if let Some(indices) = own.fewshot_indices {
+        let chosen = indices.iter().map(|&index| examples.documents.get(index).cloned());
+        let chosen: Option<Vec<_>> = chosen.collect();
+        examples.documents =
+            chosen.ok_or_else(|| file.wrong("fewshot_indices point behind the last example"))?;
+    }
+    Ok(examples)
+}
+
+/// How a model writes, from `generation_kwargs`.
+fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
+    let d = &file.description;
+    let mut generation = Generation { until: vec![d.fewshot_delimiter.clone()], new_tokens: 256 };
+    for (name, value) in d.generation_kwargs.iter().flatten() {
+        match (name.as_str(), value) {
+            ("until", Value::String(text)) => generation.until = vec![text.clone()],
+            ("until", Value::Array(texts)) => {
+                generation.until = texts.iter().cloned().map(text_of).collect();
+            }
+            ("max_gen_toks" | "max_new_tokens", Value::Number(number)) => {
+                let tokens = number.as_u64().filter(|&tokens| tokens > 0);
+                let tokens = tokens.ok_or_else(|| file.wrong(format!("{name} is {number}")))?;
+                generation.new_tokens = tokens as usize;
+            }
+            ("do_sample", Value::Bool(false)) => {}
+            ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
+            // Without drawing it has no effect, and several of the standard tasks give it.
+            ("top_p" | "top_k", Value::Number(_)) => {}
+            _ => {
+                return Err(file.wrong(format!(
+                    "generation_kwargs has {name}: {value}; only greedy decoding is scored, with \
+                     until and max_gen_toks"
+                )));
+            }
+        }
+    }
+    generation.until.retain(|stop| !stop.is_empty());
+    Ok(generation)
+}
+
+/// What names a task's file in results.
+fn task_hash(file: &TaskFile) -> String {
+    sha256_hex(Value::Object(file.fields.clone()).to_string().as_bytes())
+}
+
+/// The function that scores documents, checked to be one.
+fn scorer(task: &HarnessTask) -> Result<Option<functions::Scorer>, EvaluationError> {
+    match task.results.map(|function| (&function.kind, function.name)) {
+        None => Ok(None),
+        Some((Kind::Results(score), _)) => Ok(Some(*score)),
+        Some((_, name)) => Err(task.file.wrong(format!("!function {name} scores no documents"))),
+    }
+}

@@ -1,0 +1,213 @@
+//! Templates of tasks.
+//!
+//! They are Jinja with the methods of Python's strings, lists and dictionaries, set up as the
+//! evaluation harness sets it up: what is not defined is an error, and a newline at the end stays.
+//! Values are printed as Python prints them where the two differ: `True`, `False`, `None`.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// Steps of a template at most: it comes from a file that may not mean well.
+const MOST_STEPS: u64 = 1_000_000;
+
+/// The engine.
+#[derive(Debug)]
+pub(super) struct Templates(Environment<'static>);
+
+impl Templates {
+    pub(super) fn new() -> Result<Self, String> {
+        let mut environment = Environment::new();
+        let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+        environment.set_syntax(syntax.map_err(|error| error.to_string())?);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.set_fuel(Some(MOST_STEPS));
+        environment.set_unknown_method_callback(|state, value, method, args| match method {
+            "index" => index_of(value, args),
+            _ => unknown_method_callback(state, value, method, args),
+        });
+        environment.set_formatter(|out, _, value| {
+            let text = match value.kind() {
+                ValueKind::Bool if value.is_true() => "True".to_owned(),
+                ValueKind::Bool => "False".to_owned(),
+                ValueKind::None => "None".to_owned(),
+                ValueKind::Undefined => {
+                    return Err(Error::new(ErrorKind::UndefinedError, "an undefined value"));
+                }
+                _ => value.to_string(),
+            };
+            out.write_str(&text).map_err(Error::from)
+        });
+        environment.add_filter("regex_replace", regex_replace);
+        Ok(Self(environment))
+    }
+
+    /// The text that a template makes of a document. Says in words what is wrong, with the line of
+    /// the template.
+    pub(super) fn render(
+        &self,
+        template: &str,
+        fields: &Map<String, Value>,
+    ) -> Result<String, String> {
+        let context = Jinja::from(Serde(fields));
+        self.0.render_str(template, context).map_err(|error| reason(&error))
+    }
+
+    /// The value of a template that is one expression in `{{ }}`, or none if it is not.
+    pub(super) fn value(
+        &self,
+        template: &str,
+        fields: &Map<String, Value>,
+    ) -> Option<Result<Value, String>> {
+        let inner = template.trim().strip_prefix("{{")?.strip_suffix("}}")?;
+        if inner.contains("{{") || inner.contains("}}") {
+            return None;
+        }
+        let expression = inner.trim_matches('-');
+        let context = Jinja::from(Serde(fields));
+        let value = self.0.compile_expression(expression).and_then(|e| e.eval(context));
+        let value = value.and_then(|value| match value.is_undefined() {
+            true => Err(Error::new(ErrorKind::UndefinedError, "the value is undefined")),
+            false => Ok(value),
+        });
+        Some(match value {
+            Ok(value) => serde_json::to_value(&value).map_err(|error| error.to_string()),
+            Err(error) => Err(reason(&error)),
+        })
+    }
+}
+
+fn reason(error: &Error) -> String {
+    let what = match (error.kind(), error.detail()) {
+        (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps"),
+        (kind, Some(detail)) => format!("{kind}: {detail}"),
+        (kind, None) => kind.to_string(),
+    };
+    match error.line() {
+        Some(line) => format!("line {line} of the template: {what}"),
+        None => what,
+    }
+}
+
+/// `index` of lists and strings.
+fn index_of(value: &Jinja, args: &[Jinja]) -> Result<Jinja, Error> {
+    let [wanted] = args else {
+        return Err(Error::new(ErrorKind::InvalidOperation, "index takes one value"));
+    };
+    let place = match (value.as_str(), wanted.as_str()) {
+        (Some(text), Some(part)) => text.find(part).map(|at| text[..at].chars().count()),
+        (Some(_), None) => None,
+        (None, _) => value.try_iter()?.position(|item| item == *wanted),
+    };
+    place.map(Jinja::from).ok_or_else(|| {
+        Error::new(ErrorKind::InvalidOperation, format!("{wanted:?} is not in {value:?}"))
+    })
+}
+
+/// `re.sub`: groups are written `\1`.
+fn regex_replace(
+    text: &str,
+    pattern: &str,
+    replacement: &str,
+    count: Option<usize>,
+) -> Result<String, Error> {
+    let wrong = |error: regex::Error| Error::new(ErrorKind::InvalidOperation, error.to_string());
+    let pattern = Regex::new(pattern).map_err(wrong)?;
+    Ok(pattern.replacen(text, count.unwrap_or(0), python_replacement(replacement)).into_owned())
+}
+
+/// A replacement of Python's `re` in the words of the regex crate.
+pub(super) fn python_replacement(replacement: &str) -> String {
+    let mut out = String::new();
+    let mut rest = replacement.chars().peekable();
+    while let Some(c) = rest.next() {
+        match (c, rest.peek()) {
+            ('$', _) => out.push_str("$$"),
+            ('\\', Some(digit)) if digit.is_ascii_digit() => {
+                out.push_str(&format!("${{{digit}}}"));
+                rest.next();
+            }
+            ('\\', Some('n')) => {
+                out.push('\n');
+                rest.next();
+            }
+            ('\\', Some('\\')) => {
+                out.push('\\');
+                rest.next();
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields() -> Map<String, Value> {
+        let value = json!({
+            "question": " Why? ",
+            "choices": {"text": ["a", "it's \"b\""], "label": ["A", "B"]},
+            "answerKey": " B",
+            "text": "one two  three",
+            "label": 2,
+            "truth": true,
+            "nothing": null,
+        });
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn the_templates_of_the_standard_tasks_render_as_in_jinja() {
+        let templates = Templates::new().unwrap();
+        for (template, want) in [
+            ("Question: {{question.strip()}}\nAnswer:", "Question: Why?\nAnswer:"),
+            ("{{choices.label.index(answerKey.lstrip())}}", "1"),
+            ("{{choices['text'][0]}}.", "a."),
+            ("{{text.split(' ')[:-1]|join(' ')}}", "one two "),
+            ("{{' '+text.split(' ')[-1]}}", " three"),
+            ("{{ (label|int) - 1 }}", "1"),
+            ("{% set p = 'x\n' %}{{p + question}}\n", "x\n Why? \n"),
+            ("{{truth}} {{nothing}} {{not truth}}", "True None False"),
+            ("{{question|regex_replace('(W)h', '\\\\1.')}}", " W.y? "),
+            ("{{ 'yes' if label == 2 else 'no' }}", "yes"),
+            ("{{ 'abc'.index('c') }}", "2"),
+        ] {
+            assert_eq!(templates.render(template, &fields()).as_deref(), Ok(want), "{template}");
+        }
+    }
+
+    #[test]
+    fn one_expression_has_a_value() {
+        let templates = Templates::new().unwrap();
+        let value = |template| templates.value(template, &fields());
+        assert_eq!(value("{{choices.text}}"), Some(Ok(json!(["a", "it's \"b\""]))));
+        assert_eq!(value(" {{[label, text]}} "), Some(Ok(json!([2, "one two  three"]))));
+        assert_eq!(value("{{label}}{{label}}"), None);
+        assert_eq!(value("x {{label}}"), None);
+        assert!(value("{{absent}}").unwrap().is_err());
+    }
+
+    #[test]
+    fn faults_say_what_and_where() {
+        let templates = Templates::new().unwrap();
+        for (template, want) in [
+            ("a\n{{absent}}", "line 2"),
+            ("{{question", "line 1"),
+            ("{{choices.label.index('Z')}}", "is not in"),
+            (
+                "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+                "steps",
+            ),
+        ] {
+            let error = templates.render(template, &fields()).unwrap_err();
+            assert!(error.contains(want), "{error:?} lacks {want:?}");
+        }
+    }
+}

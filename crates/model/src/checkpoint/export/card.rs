@@ -1,0 +1,282 @@
+//! The card of a model and the record of how it was made.
+
+use super::super::save::pretty;
+use super::super::source::{Source, read_bounded};
+use super::super::{header::StoredType, native};
+use super::ExportForm;
+use super::widths;
+use crate::transformer::Transformer;
+use linwright_ops::{LinearSlot, OpSpec, Sites};
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Largest card of a source that is read for its licence, in bytes.
+const CARD_BYTES: u64 = 1 << 20;
+/// Largest record of a source that is taken over, in bytes.
+const RECORD_BYTES: u64 = 1 << 20;
+/// Keys of the `linwright` object that belong to the file and not to the model.
+const OF_THE_FILE: [&str; 3] = ["schema", "sites", "base"];
+
+/// What a card says beside what the model itself tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Card {
+    /// The model that it was made from, as the hub knows it; that of the source's configuration
+    /// unless given.
+    pub base_model: Option<String>,
+    /// Results in the shape of the evaluation harness: `results.<task>["<metric>,<filter>"]`, with
+    /// protocols under `linwright.protocols`.
+    pub results: Option<Value>,
+}
+
+/// What a model holds.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Sizes {
+    /// Parameters if every linear layer were dense.
+    pub dense: u64,
+    /// Parameters that are stored.
+    pub stored: u64,
+    /// Stored parameters but for tables that are looked up, of which a token uses a row.
+    pub active: u64,
+    /// Bytes of the weights.
+    pub bytes: u64,
+    /// Bytes of dense weights in the same storage type.
+    pub dense_bytes: u64,
+}
+
+impl Sizes {
+    pub(super) fn new(model: &Transformer, stored: u64, bytes: u64, dtype: DType) -> Self {
+        let config = model.config();
+        let dense = config.parameters();
+        let layout = config.layout();
+        let looked_up = [Some(&layout.embedding), layout.positions.as_ref(), layout.types.as_ref()];
+        let tables = looked_up.into_iter().skip(usize::from(config.tied_embeddings)).flatten();
+        let rows: u64 = tables.map(|t| t.shape.iter().map(|&n| n as u64).product::<u64>()).sum();
+        let dense_bytes = dense * dtype.size() as u64;
+        Self { dense, stored, active: stored.saturating_sub(rows), bytes, dense_bytes }
+    }
+}
+
+/// What the source says about the model beside its operators.
+pub(super) fn metadata(source: &Source) -> Map<String, Value> {
+    let mut object = match source.config.get(native::KEY) {
+        Some(Value::Object(object)) => object.clone(),
+        _ => Map::new(),
+    };
+    OF_THE_FILE.iter().for_each(|key| drop(object.shift_remove(*key)));
+    object
+}
+
+/// The record of how an export was made.
+pub(super) fn reproduce(
+    given: &Map<String, Value>,
+    source: &Source,
+    form: &str,
+    dtype: DType,
+) -> Vec<u8> {
+    let metadata = metadata(source);
+    let mut record = Map::new();
+    record.insert("schema".into(), json!(1));
+    record.insert("linwright".into(), json!(env!("CARGO_PKG_VERSION")));
+    record.insert("form".into(), json!(form));
+    record.insert("dtype".into(), json!(StoredType::from(dtype).name()));
+    for key in ["recipe", "seed"] {
+        record.insert(key.into(), metadata.get(key).cloned().unwrap_or(Value::Null));
+    }
+    record.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
+    // How the source itself was made, if it says so.
+    let before = read_bounded(&source.dir.join("reproduce.json"), RECORD_BYTES).ok();
+    let before = before.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    record.insert("source".into(), before.unwrap_or(Value::Null));
+    pretty(&Value::Object(record)).into_bytes()
+}
+
+/// The licence that the card of the source names.
+fn licence(source: &Source) -> Option<String> {
+    let bytes = read_bounded(&source.dir.join("README.md"), CARD_BYTES).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let mut lines = text.lines();
+    (lines.next()?.trim_end() == "---").then_some(())?;
+    let matter = lines.take_while(|line| line.trim_end() != "---");
+    let value = matter.filter_map(|line| line.strip_prefix("license:")).next()?;
+    plain_word(value.trim().trim_matches(['"', '\''])).map(str::to_owned)
+}
+
+/// The name of a model on the hub, `owner/name` or `name`, and nothing else.
+fn hub_name(source: &Source) -> Option<&str> {
+    let name = source.config.get("_name_or_path")?.as_str()?;
+    let parts: Vec<&str> = name.split('/').collect();
+    let plain = |part: &&str| plain_word(part).is_some() && !part.starts_with('.');
+    (parts.len() == 2 && parts.iter().all(plain)).then_some(name)
+}
+
+/// The model that it was made from, if that is known.
+pub(super) fn name_of<'a>(source: &'a Source, card: &'a Card) -> Option<&'a str> {
+    card.base_model.as_deref().or_else(|| hub_name(source))
+}
+
+/// A word that needs no quotes in YAML.
+fn plain_word(word: &str) -> Option<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
+    (!word.is_empty() && word.len() <= 96 && word.chars().all(plain)).then_some(word)
+}
+
+/// The lines between dashes that the hub reads.
+pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[&str]) -> String {
+    let mut text = String::from("---\n");
+    if let Some(base) = name_of(source, card) {
+        let _ = writeln!(text, "base_model: {}", json!(base));
+    }
+    let _ = writeln!(text, "library_name: {library}");
+    if let Some(licence) = licence(source) {
+        let _ = writeln!(text, "license: {licence}");
+    }
+    text.push_str("tags:\n");
+    text.extend(tags.iter().map(|tag| format!("- {tag}\n")));
+    text.push_str("---\n\n");
+    text
+}
+
+/// The card of a whole model.
+pub(super) fn of_model(
+    model: &Transformer,
+    source: &Source,
+    (form, sizes, warnings): (ExportForm, &Sizes, &[String]),
+    card: &Card,
+) -> String {
+    let remote = matches!(form, ExportForm::Factored | ExportForm::Blocks);
+    let library = match form {
+        ExportForm::Native => "linwright",
+        ExportForm::Gguf => "gguf",
+        ExportForm::Dense | ExportForm::Factored | ExportForm::Width | ExportForm::Blocks => {
+            "transformers"
+        }
+    };
+    let mut tags = vec!["linwright"];
+    tags.extend(remote.then_some("custom_code"));
+    let mut text = front_matter(source, card, library, &tags);
+    let name = name_of(source, card).unwrap_or("A model");
+    let version = env!("CARGO_PKG_VERSION");
+    let _ = writeln!(text, "# {name}, edited by Linwright\n");
+    let _ = writeln!(
+        text,
+        "Written by Linwright {version} in the form `{}`, read back and compared; `reproduce.json` \
+         says how, `SHA256SUMS` what.\n",
+        form.name()
+    );
+    text.push_str(&replaced(model));
+    text.push_str(&sizes_table(sizes));
+    for warning in warnings {
+        let _ = writeln!(text, "Note: {warning}.\n");
+    }
+    if let Some(results) = &card.results {
+        text.push_str(&results_table(results));
+    }
+    text.push_str(&runtimes(form, model));
+    text
+}
+
+/// What stands in place of dense layers, by kind.
+fn replaced(model: &Transformer) -> String {
+    let slots = model.slots();
+    let mut kinds: BTreeMap<&'static str, (usize, usize, usize)> = BTreeMap::new();
+    let structured = |slot: &&&LinearSlot| !matches!(slot.op().map().spec(), OpSpec::Dense(_));
+    for slot in slots.iter().filter(structured) {
+        let entry = kinds.entry(slot.op().map().spec().kind()).or_default();
+        entry.0 += 1;
+        entry.1 += slot.shape().dense_parameters();
+        entry.2 += slot.parameters();
+    }
+    let mut text = String::from("## What was replaced\n\n");
+    if kinds.is_empty() {
+        let common = match widths::common(model.config()) {
+            Some((heads, inner)) => format!("{heads} key heads and MLPs of {inner} features"),
+            None => widths::difference(model.config()),
+        };
+        let _ = writeln!(text, "All {} linear layers are dense: {common}.\n", slots.len());
+        return text;
+    }
+    text.push_str("| operator | layers | parameters, dense | parameters |\n");
+    text.push_str("| --- | ---: | ---: | ---: |\n");
+    for (kind, (count, dense, own)) in kinds {
+        let _ = writeln!(text, "| {kind} | {count} of {} | {dense} | {own} |", slots.len());
+    }
+    text.push('\n');
+    text
+}
+
+fn sizes_table(sizes: &Sizes) -> String {
+    let Sizes { dense, stored, active, bytes, dense_bytes } = sizes;
+    format!(
+        "## Size\n\n| | dense | here |\n| --- | ---: | ---: |\n\
+         | parameters | {dense} | {stored} |\n\
+         | of them used for every token | | {active} |\n\
+         | bytes of weights | {dense_bytes} | {bytes} |\n\n"
+    )
+}
+
+/// Results of the evaluation harness's shape; nothing of them is computed here.
+fn results_table(results: &Value) -> String {
+    let mut text = String::from("## Results\n\n| task | protocol | metric | value |\n");
+    text.push_str("| --- | --- | --- | ---: |\n");
+    let tasks = results.get("results").and_then(Value::as_object);
+    for (task, metrics) in tasks.into_iter().flatten() {
+        let protocol = &results["linwright"]["protocols"][task];
+        let protocol = protocol.as_str().unwrap_or("not named");
+        for (metric, value) in metrics.as_object().into_iter().flatten() {
+            if let Some(value) = value.as_f64() {
+                let metric = metric.split(',').next().unwrap_or(metric);
+                let cells = [task, protocol, metric].map(|cell| cell.replace('|', "\\|"));
+                let _ = writeln!(text, "| {} | {value} |", cells.join(" | "));
+            }
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Where a form loads: runtime, whether, and under which condition.
+fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]> {
+    let tried = "tried by this project";
+    let public = "by its public documentation, not tried";
+    match form {
+        ExportForm::Dense | ExportForm::Width => vec![
+            ["transformers", "yes", tried],
+            ["vLLM", "yes, where it knows the model type", public],
+            ["llama.cpp", "yes, where it knows the model type", public],
+        ],
+        ExportForm::Blocks => vec![
+            ["transformers", "with `trust_remote_code=True`", tried],
+            ["vLLM", "yes, with `--trust-remote-code` for the configuration", public],
+            match widths::has_multipliers(model.config()) {
+                true => ["llama.cpp", "yes (`deci`)", public],
+                false => ["llama.cpp", "no: it needs MLPs of multiples of 256", public],
+            },
+        ],
+        ExportForm::Factored => vec![
+            ["transformers", "with `trust_remote_code=True`", tried],
+            ["vLLM", "through its transformers backend at best", "not tried"],
+            ["llama.cpp", "no", "it has no such operators"],
+        ],
+        ExportForm::Native => vec![
+            ["transformers", "no", "export it in form `factored` or `dense`"],
+            ["vLLM", "no", "the same"],
+            ["llama.cpp", "no", "the same"],
+        ],
+        ExportForm::Gguf => vec![
+            ["transformers", "with `gguf_file`, where it reads the architecture", tried],
+            ["vLLM", "in part", public],
+            ["llama.cpp", "yes: `llama-cli -m` and the file here", public],
+        ],
+    }
+}
+
+fn runtimes(form: ExportForm, model: &Transformer) -> String {
+    let mut text = String::from("## Where it loads\n\n| runtime | loads | known from |\n");
+    text.push_str("| --- | --- | --- |\n| Linwright | yes | read back when it was written |\n");
+    for [runtime, loads, note] in compatibility(form, model) {
+        let _ = writeln!(text, "| {runtime} | {loads} | {note} |");
+    }
+    text
+}

@@ -1,0 +1,48 @@
+//! The form of one file, which llama.cpp reads.
+
+use super::super::gguf::{file_name, write_gguf};
+use super::super::save::{DirWriter, Form, Plan, SavedModel};
+use super::super::source::Source;
+use super::card::{self, Sizes};
+use super::{ExportError, ExportForm, ExportOptions};
+use crate::transformer::Transformer;
+use linwright_tensor::atomic::AtomicDir;
+use linwright_tensor::dtype::DType;
+use std::path::Path;
+
+/// The name inside the file of a model that has none.
+const UNNAMED: &str = "model";
+
+/// Writes the directory: the file, licences, card, record and hashes.
+pub(super) fn write(
+    (model, source): (&Transformer, &Source),
+    dtype: DType,
+    options: &ExportOptions,
+    out: &Path,
+) -> Result<(SavedModel, Sizes), ExportError> {
+    // Refuses what is not linear, by its site.
+    let parameters = Plan::new(model, Form::Dense, dtype)?.parameters();
+    let mut target = AtomicDir::create(out, options.force)?;
+    if let Some(bytes) = options.max_bytes {
+        target = target.limit(bytes);
+    }
+    let mut writer = DirWriter::new(target);
+    let name = card::name_of(source, &options.card).unwrap_or(UNNAMED);
+    let max_difference = write_gguf(&mut writer, (model, source), dtype, name)?;
+    let file = file_name(dtype);
+    let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
+    // The bytes are those of the whole file, vocabulary included.
+    let sizes = Sizes { dense_bytes: bytes, ..Sizes::new(model, parameters, bytes, dtype) };
+    for (name, bytes) in source.licences() {
+        writer.text(name, bytes)?;
+    }
+    let form = ExportForm::Gguf;
+    let card = card::of_model(model, source, (form, &sizes, &[]), &options.card);
+    writer.text("README.md", card.as_bytes())?;
+    let record = card::reproduce(&options.reproduce, source, form.name(), dtype);
+    writer.text("reproduce.json", &record)?;
+    writer.checksums()?;
+    let files = writer.files.clone();
+    writer.commit()?;
+    Ok((SavedModel { dir: out.into(), files, parameters, dtype, max_difference }, sizes))
+}

@@ -1,0 +1,479 @@
+//! The difference of a model from its base as a PEFT adapter: `W = W_base + B A`.
+//!
+//! For every linear layer that differs, `D = W - W_base` is decomposed in `f64`, `D = U S Vᵀ`, and
+//! `B = U √S` (out, r), `A = √S Vᵀ` (r, inp) are stored; `lora_alpha = r`, so that PEFT adds `B A`
+//! as it is. The rank is the smallest r with `‖D - B A‖ <= u ‖W‖` (Frobenius), where u is what the
+//! storage types of model and base can resolve: [`resolution`]. A rank or a share of energy that is
+//! asked for cuts further, and what that loses is told. An adapter is meant for recovery and for
+//! small edits; it does not make a base smaller.
+//!
+//! Source: Hu et al. 2021 (arXiv:2106.09685); names and fields are those of PEFT.
+
+use super::super::error::CheckpointError;
+use super::super::header::StoredType;
+use super::super::load::Reader;
+use super::super::native;
+use super::super::save::{DirWriter, SavedFile, pretty};
+use super::super::source::Source;
+use super::super::tensor_file::TensorFile;
+use super::super::weights::Weights;
+use super::super::writer::{Planned, header_bytes, write_values};
+use super::card::{self, Card};
+use super::error::ExportError;
+use crate::config::TransformerConfig;
+use crate::families::module_name;
+use crate::transformer::{Orientation, TensorSource, Transformer};
+use linwright_ops::{LinearSlot, SiteId, Sites};
+use linwright_tensor::atomic::AtomicDir;
+use linwright_tensor::dtype::DType;
+use linwright_tensor::linalg::svd;
+use linwright_tensor::{Mat, MatRef};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name of the weights.
+const WEIGHTS: &str = "adapter_model.safetensors";
+/// Name of the settings.
+const SETTINGS: &str = "adapter_config.json";
+/// What rounding of stored factors may add, in units of the storage type's rounding.
+const STORED_ROUNDINGS: f64 = 4.0;
+
+/// What can be chosen about an adapter.
+#[derive(Clone, Debug)]
+pub struct LoraOptions {
+    /// Largest rank of a site.
+    pub rank: Option<usize>,
+    /// Share of the squared singular values of a difference that is kept, above 0, at most 1.
+    pub energy: Option<f64>,
+    /// Storage type of the factors.
+    pub dtype: DType,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Largest size of the whole directory, in bytes; beyond it the export fails as on a full disk.
+    pub max_bytes: Option<u64>,
+    /// What the card says; its base model is what PEFT will load.
+    pub card: Card,
+    /// What made the export: command line, inputs and their hashes.
+    pub reproduce: Map<String, Value>,
+}
+
+impl Default for LoraOptions {
+    fn default() -> Self {
+        Self {
+            rank: None,
+            energy: None,
+            dtype: DType::F32,
+            force: false,
+            max_bytes: None,
+            card: Card::default(),
+            reproduce: Map::new(),
+        }
+    }
+}
+
+/// A site of an adapter.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct LoraSite {
+    /// Its name.
+    pub site: SiteId,
+    /// Rank that is stored.
+    pub rank: usize,
+    /// Rank of the whole difference.
+    pub full_rank: usize,
+    /// Share of the difference that is lost (Frobenius).
+    pub loss: f64,
+    /// Parameters of both factors.
+    pub parameters: u64,
+}
+
+/// An adapter that was written and read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapter {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Its files, but for `SHA256SUMS`.
+    pub files: Vec<SavedFile>,
+    /// Sites that differ from the base, in the order of computation.
+    pub sites: Vec<LoraSite>,
+    /// What counted as equal, as a share of a weight.
+    pub resolution: f64,
+}
+
+/// Differences below this share of a weight (Frobenius) are rounding: the unit roundoff of the
+/// coarser storage type, four times that of `f32`, in which such a sum is also computed.
+#[must_use]
+pub fn resolution(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 | DType::F64 => 2.0f64.powi(-22),
+        DType::F16 => 2.0f64.powi(-11),
+        DType::Bf16 => 2.0f64.powi(-8),
+    }
+}
+
+/// Writes the difference of a model from the one in `base` as an adapter.
+///
+/// Memory: one weight of the base at a time, and the factors.
+///
+/// # Errors
+/// [`ExportError`]; nothing is then left at `out` that was not there before.
+pub fn export_lora(
+    model: &Transformer,
+    source: &Source,
+    base: &Path,
+    options: &LoraOptions,
+    out: &Path,
+) -> Result<Adapter, ExportError> {
+    check(options)?;
+    linwright_tensor::atomic::check_target(out, options.force)?;
+    let opened = Base::open(base, model)?;
+    opened.check_rest(model)?;
+    let resolution = resolution(source.dtype).max(resolution(opened.weights.main_dtype()));
+    let mut factors = Vec::new();
+    for slot in model.slots() {
+        if let Some(difference) = opened.difference(slot, model.config())? {
+            factors.push(Factors::of(slot, difference, (resolution, options))?);
+        }
+    }
+    if factors.is_empty() {
+        let reason = "the model equals it: there is nothing to store".into();
+        return Err(ExportError::Base { path: base.into(), reason });
+    }
+    if options.rank.is_none() && options.energy.is_none() {
+        refuse_full(&factors)?;
+    }
+    let mut target = AtomicDir::create(out, options.force)?;
+    if let Some(bytes) = options.max_bytes {
+        target = target.limit(bytes);
+    }
+    let mut writer = DirWriter::new(target);
+    write(&mut writer, model, &factors, options.dtype)?;
+    let settings = settings(model, &factors, options, base);
+    writer.text(SETTINGS, pretty(&settings).as_bytes())?;
+    for (name, bytes) in &source.companions {
+        writer.text(name, bytes)?;
+    }
+    let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.told).collect();
+    writer.text("README.md", text(source, &sites, options, resolution).as_bytes())?;
+    let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
+    writer.text("reproduce.json", &record)?;
+    writer.checksums()?;
+    read_back(&opened, model, (&sites, writer.target.path()), (resolution, options.dtype))?;
+    writer.target.commit()?;
+    Ok(Adapter { dir: out.into(), files: writer.files, sites, resolution })
+}
+
+fn check(options: &LoraOptions) -> Result<(), ExportError> {
+    if options.rank == Some(0) {
+        let (found, expected) = ("0".into(), "a whole number from 1");
+        return Err(ExportError::Option { option: "rank", found, expected });
+    }
+    match options.energy {
+        Some(energy) if !(energy > 0.0 && energy <= 1.0) => Err(ExportError::Option {
+            option: "energy",
+            found: energy.to_string(),
+            expected: "a share above 0, at most 1",
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses differences of which the factors would be no smaller than the weight.
+fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
+    const SHOWN: usize = 4;
+    let full = |f: &&Factors| f.told.parameters >= f.dense;
+    let full: Vec<String> = factors
+        .iter()
+        .filter(full)
+        .map(|f| format!("{} (rank {} of {})", f.told.site, f.told.full_rank, f.most))
+        .collect();
+    if full.is_empty() {
+        return Ok(());
+    }
+    let more = full.len().saturating_sub(SHOWN);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let listed = full[..full.len().min(SHOWN)].join(", ") + &rest;
+    Err(ExportError::FullRank { count: full.len(), listed })
+}
+
+/// A base whose weights are read one at a time.
+struct Base<'a> {
+    dir: &'a Path,
+    source: Source,
+    weights: Weights,
+    config: TransformerConfig,
+}
+
+impl<'a> Base<'a> {
+    fn open(dir: &'a Path, model: &Transformer) -> Result<Self, ExportError> {
+        let (source, _) = Source::read(dir)?;
+        let config = source.decoder_config()?;
+        let weights = Weights::open(dir)?;
+        let base = Self { dir, source, weights, config };
+        let reader = base.reader()?;
+        let config = base.config.clone().with_ends(|name| reader.has(name));
+        let (own, other) = (model.config().tensor_shapes(), config.tensor_shapes());
+        let differs = own.iter().zip(&other).find(|(own, other)| own != other);
+        let reason = match differs {
+            Some(((own, shape), (other, _))) if own != other => {
+                format!("it has the tensor {other} where the model has {own} {shape:?}")
+            }
+            Some(((name, shape), (_, other))) => {
+                format!("its tensor {name} has shape {other:?}, that of the model {shape:?}")
+            }
+            None if own.len() != other.len() => {
+                format!("it has {} tensors, the model {}", other.len(), own.len())
+            }
+            None if &config != model.config() => {
+                "its configuration describes another model of the same shapes".into()
+            }
+            None => return Ok(base),
+        };
+        Err(ExportError::Base { path: dir.into(), reason })
+    }
+
+    fn reader(&self) -> Result<Reader<'_>, CheckpointError> {
+        let headers = native::read(self.dir, &self.source.config)?;
+        Ok(Reader::new(self.dir, (&self.weights, self.config.family), headers))
+    }
+
+    /// Refuses a model that differs in what an adapter does not hold.
+    fn check_rest(&self, model: &Transformer) -> Result<(), ExportError> {
+        let mut reader = self.reader()?;
+        let mut compare = |name: &str, shape: &[usize], values: &[f32]| {
+            let found = reader.tensor(name, shape)?;
+            let same = found.iter().zip(values).all(|(a, b)| a == b);
+            let reason =
+                format!("tensor {name} differs too; an adapter holds the weights of linear layers");
+            if same { Ok(()) } else { Err(ExportError::Base { path: self.dir.into(), reason }) }
+        };
+        let mut result = Ok(());
+        model.for_each_tensor(&mut |name, shape, values| {
+            if result.is_ok() {
+                result = compare(name, shape, &values.numbers());
+            }
+        });
+        result?;
+        for slot in model.slots() {
+            if let Some(bias) = slot.bias() {
+                compare(&format!("{}.bias", slot.id()), &[bias.len()], bias)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Weight and difference from the base, unless they are the same.
+    fn difference(
+        &self,
+        slot: &LinearSlot,
+        config: &TransformerConfig,
+    ) -> Result<Option<Difference>, ExportError> {
+        let orientation = match config.is_transposed(slot.role()) {
+            true => Orientation::Inputs,
+            false => Orientation::Outputs,
+        };
+        let site = slot.id();
+        let failed = |source| CheckpointError::Operator { site: site.clone(), source };
+        let base = self.reader()?.operator(site, slot.shape(), orientation)?;
+        let base = base.to_dense().map_err(failed)?;
+        let own = slot.op().to_dense().map_err(failed)?;
+        if let Some(index) = own.data().iter().position(|v| !v.is_finite()) {
+            let (name, value) = (format!("{site}.weight"), own.data()[index]);
+            let dtype = StoredType::F32.name();
+            return Err(CheckpointError::Unstorable { name, index, value, dtype }.into());
+        }
+        if own.data() == base.data() {
+            return Ok(None);
+        }
+        let pairs = own.data().iter().zip(base.data());
+        let values = pairs.map(|(own, base)| f64::from(*own) - f64::from(*base)).collect();
+        let difference = Mat::from_vec(own.rows(), own.cols(), values);
+        Ok(Some(Difference { weight: norm(own.cast::<f64>().data()), matrix: difference }))
+    }
+}
+
+/// A difference and the norm of the weight that it belongs to.
+struct Difference {
+    matrix: Mat<f64>,
+    weight: f64,
+}
+
+/// Frobenius norm.
+fn norm(values: &[f64]) -> f64 {
+    values.iter().map(|v| v * v).sum::<f64>().sqrt()
+}
+
+/// The factors of a site.
+struct Factors {
+    told: LoraSite,
+    /// Smaller side of the weight.
+    most: usize,
+    /// Parameters of the weight.
+    dense: u64,
+    /// (r, inp).
+    a: Mat<f32>,
+    /// (out, r).
+    b: Mat<f32>,
+}
+
+impl Factors {
+    fn of(
+        slot: &LinearSlot,
+        Difference { matrix, weight }: Difference,
+        (resolution, options): (f64, &LoraOptions),
+    ) -> Result<Self, ExportError> {
+        let site = slot.id().clone();
+        let svd =
+            svd(matrix.view()).map_err(|_| ExportError::Decomposition { site: site.clone() })?;
+        // What each rank leaves out, from the largest to nothing.
+        let mut left = vec![0.0; svd.s.len() + 1];
+        for (rank, s) in svd.s.iter().enumerate().rev() {
+            left[rank] = left[rank + 1] + s * s;
+        }
+        let all = left[0];
+        let rank_of = |most: f64| left.iter().position(|&l| l <= most).unwrap_or(svd.s.len());
+        let full_rank = rank_of((resolution * weight).powi(2)).max(1);
+        let by_energy = options.energy.map_or(full_rank, |share| rank_of((1.0 - share) * all));
+        let rank = full_rank.min(by_energy.max(1)).min(options.rank.unwrap_or(full_rank));
+        let root = |k: usize| svd.s[k].sqrt();
+        let a = Mat::from_fn(rank, matrix.cols(), |k, j| (root(k) * svd.vt.at(k, j)) as f32);
+        let b = Mat::from_fn(matrix.rows(), rank, |i, k| (svd.u.at(i, k) * root(k)) as f32);
+        let loss = if all > 0.0 { (left[rank] / all).sqrt() } else { 0.0 };
+        let parameters = (a.data().len() + b.data().len()) as u64;
+        Ok(Self {
+            told: LoraSite { site, rank, full_rank, loss, parameters },
+            most: matrix.rows().min(matrix.cols()),
+            dense: slot.shape().dense_parameters() as u64,
+            a,
+            b,
+        })
+    }
+}
+
+/// What PEFT calls a site: encoders without a head are loaded without the name of the whole.
+fn module<'a>(site: &'a SiteId, config: &TransformerConfig) -> &'a str {
+    let bare = !config.is_causal() && !config.masked_head;
+    let prefix = config.family.names.prefix;
+    module_name(site.0.strip_prefix(prefix).filter(|_| bare).unwrap_or(&site.0))
+}
+
+/// Names of both factors.
+fn names(site: &SiteId, config: &TransformerConfig) -> [String; 2] {
+    let module = module(site, config);
+    ["lora_A", "lora_B"].map(|factor| format!("base_model.model.{module}.{factor}.weight"))
+}
+
+fn write(
+    writer: &mut DirWriter,
+    model: &Transformer,
+    factors: &[Factors],
+    dtype: DType,
+) -> Result<(), CheckpointError> {
+    let tensors: Vec<(Planned, &[f32])> = factors
+        .iter()
+        .flat_map(|f| {
+            let [a, b] = names(&f.told.site, model.config());
+            [(a, &f.a), (b, &f.b)]
+        })
+        .map(|(name, m)| (Planned::values(name, dtype, vec![m.rows(), m.cols()]), m.data()))
+        .collect();
+    let planned: Vec<Planned> = tensors.iter().map(|(planned, _)| planned.clone()).collect();
+    writer.stream(WEIGHTS, |out| {
+        out.write_all(&header_bytes(&planned))?;
+        tensors.iter().try_for_each(|(p, values)| write_values(out, &p.name, dtype, values))
+    })
+}
+
+/// The settings that PEFT reads.
+fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, base: &Path) -> Value {
+    let config = model.config();
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    factors.iter().for_each(|f| *counts.entry(f.told.rank).or_default() += 1);
+    // The commonest rank is that of the adapter; not every runtime knows the others.
+    let common = counts.iter().max_by_key(|(_, count)| **count).map_or(1, |(rank, _)| *rank);
+    let others = factors.iter().filter(|f| f.told.rank != common);
+    let pattern: Map<String, Value> =
+        others.map(|f| (module(&f.told.site, config).to_owned(), json!(f.told.rank))).collect();
+    let modules: Vec<&str> = factors.iter().map(|f| module(&f.told.site, config)).collect();
+    let name = options.card.base_model.clone();
+    json!({
+        "peft_type": "LORA",
+        "task_type": config.is_causal().then_some("CAUSAL_LM"),
+        "base_model_name_or_path": name.unwrap_or_else(|| base.display().to_string()),
+        "r": common,
+        "lora_alpha": common,
+        "rank_pattern": pattern,
+        "alpha_pattern": pattern,
+        "target_modules": modules,
+        "fan_in_fan_out": config.family.transposed,
+        "bias": "none",
+        "lora_dropout": 0.0,
+        "use_rslora": false,
+        "use_dora": false,
+        "init_lora_weights": true,
+        "modules_to_save": null,
+        "inference_mode": true,
+    })
+}
+
+/// The card.
+fn text(source: &Source, sites: &[LoraSite], options: &LoraOptions, resolution: f64) -> String {
+    let front = card::front_matter(source, &options.card, "peft", &["linwright", "lora"]);
+    let (least, most) = sites
+        .iter()
+        .fold((usize::MAX, 0), |(least, most), site| (least.min(site.rank), most.max(site.rank)));
+    let loss = sites.iter().map(|site| site.loss).fold(0.0, f64::max);
+    let parameters: u64 = sites.iter().map(|site| site.parameters).sum();
+    format!(
+        "{front}# A LoRA adapter written by Linwright {}\n\n\
+         The difference of a model from its base at {} linear layers, of ranks {least} to {most}: \
+         {parameters} parameters. What is below {resolution:.1e} of a weight counts as rounding; at \
+         most {loss:.3e} of a difference was cut.\n\n\
+         | runtime | loads | known from |\n| --- | --- | --- |\n\
+         | PEFT | yes | tried by this project |\n\
+         | vLLM | yes, where one rank is common to all layers and among those it allows | by its \
+         public documentation, not tried |\n\
+         | llama.cpp | after its own conversion | by its public documentation, not tried |\n",
+        env!("CARGO_PKG_VERSION"),
+        sites.len(),
+    )
+}
+
+/// Reads the factors back and compares their products with the differences.
+fn read_back(
+    base: &Base<'_>,
+    model: &Transformer,
+    (sites, dir): (&[LoraSite], &Path),
+    (resolution, dtype): (f64, DType),
+) -> Result<(), ExportError> {
+    let file = TensorFile::open(&dir.join(WEIGHTS))?;
+    for told in sites {
+        let Some(slot) = model.slot(&told.site) else { continue };
+        let Some(Difference { matrix, weight }) = base.difference(slot, model.config())? else {
+            continue;
+        };
+        let [a, b] = names(&told.site, model.config());
+        let a = file.read(&a, &[told.rank, matrix.cols()])?.values;
+        let b = file.read(&b, &[matrix.rows(), told.rank])?.values;
+        let a = MatRef::new(&a, told.rank, matrix.cols());
+        let mut off = 0.0;
+        for (i, row) in b.chunks_exact(told.rank).enumerate() {
+            let mut made = vec![0.0f64; matrix.cols()];
+            for (k, factor) in row.iter().enumerate() {
+                let pairs = made.iter_mut().zip(a.row(k));
+                pairs.for_each(|(made, a)| *made += f64::from(*factor) * f64::from(*a));
+            }
+            let gaps = matrix.row(i).iter().zip(&made).map(|(d, made)| (d - made).powi(2));
+            off += gaps.sum::<f64>();
+        }
+        let whole = norm(matrix.data());
+        let rounding = STORED_ROUNDINGS * self::resolution(dtype) * whole;
+        let weight = weight.max(f64::MIN_POSITIVE);
+        let (found, allowed) = (off.sqrt() / weight, (told.loss * whole + rounding) / weight);
+        if found.is_nan() || found > allowed.max(resolution) {
+            let site = told.site.clone();
+            return Err(ExportError::Differs { path: dir.into(), site, found, allowed });
+        }
+    }
+    Ok(())
+}

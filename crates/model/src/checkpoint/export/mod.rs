@@ -1,0 +1,314 @@
+//! Models for other runtimes.
+//!
+//! | form | what is written | for |
+//! | --- | --- | --- |
+//! | `dense` | ordinary weights | every runtime; not smaller |
+//! | `width` | ordinary weights and a configuration of the new widths | every runtime; smaller |
+//! | `blocks` | the same with widths layer by layer (`block_configs`) | runtimes that know DeciLM |
+//! | `factored` | operators by their parameters, and a Python file | transformers |
+//! | `native` | operators by their parameters | Linwright |
+//! | `gguf` | one file of ordinary weights with configuration and tokenizer | llama.cpp |
+//! | `lora` | the difference from a base, see [`lora`] | PEFT, and what reads its adapters |
+//!
+//! Every export is read back and compared before it gets its name, and comes with a card
+//! (`README.md`), `reproduce.json` and `SHA256SUMS`. Bytes do not depend on place or time.
+//!
+//! What other runtimes read was taken from their public documentation and sources. Only transformers
+//! and PEFT are tried (`tools/parity/export.py`).
+//!
+//! Every form is a directory, as the hub has them. That of the form `gguf` holds the one file that
+//! llama.cpp is given, `model-F16.gguf` or of another type, and no second copy of the tokenizer.
+
+pub mod card;
+mod error;
+pub mod factored;
+mod gguf;
+pub mod lora;
+mod widths;
+
+pub use card::{Card, Sizes};
+pub use error::ExportError;
+pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING};
+
+use super::save::{self, Form, Plan, SHARD_BYTES, SaveOptions, SavedModel};
+use super::source::Source;
+use crate::families::BLOCKS;
+use crate::transformer::Transformer;
+use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
+use linwright_tensor::dtype::DType;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// What a whole model can be written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportForm {
+    /// Ordinary weights.
+    Dense,
+    /// Operators by their parameters, with a Python file for transformers.
+    Factored,
+    /// Ordinary weights of a model that is narrower than its source in all layers alike.
+    Width,
+    /// Ordinary weights of a model whose layers have widths of their own.
+    Blocks,
+    /// Operators by their parameters.
+    Native,
+    /// Ordinary weights, configuration and tokenizer in one file.
+    Gguf,
+}
+
+impl ExportForm {
+    /// All forms.
+    pub const ALL: [Self; 6] =
+        [Self::Dense, Self::Factored, Self::Width, Self::Blocks, Self::Native, Self::Gguf];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Factored => "factored",
+            Self::Width => "width",
+            Self::Blocks => "blocks",
+            Self::Native => "native",
+            Self::Gguf => "gguf",
+        }
+    }
+
+    /// How [`save::save`] writes it; the last one it does not.
+    fn saved_as(self) -> Form {
+        match self {
+            Self::Dense | Self::Width | Self::Blocks | Self::Gguf => Form::Dense,
+            Self::Factored => Form::Factored,
+            Self::Native => Form::Native,
+        }
+    }
+}
+
+/// What can be chosen about an export.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// The form; [`choose`] says which if absent.
+    pub form: Option<ExportForm>,
+    /// Storage type of the weights; that of the source unless given.
+    pub dtype: Option<DType>,
+    /// Whether an existing output is replaced.
+    pub force: bool,
+    /// Largest weight file, in bytes, unless a single tensor is larger.
+    pub shard_bytes: u64,
+    /// Largest size of the whole directory, in bytes; beyond it the export fails as on a full disk.
+    pub max_bytes: Option<u64>,
+    /// What the card says beside what the model itself tells.
+    pub card: Card,
+    /// What made the export: command line, inputs and their hashes. Form and version are added.
+    pub reproduce: Map<String, Value>,
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        Self {
+            form: None,
+            dtype: None,
+            force: false,
+            shard_bytes: SHARD_BYTES,
+            max_bytes: None,
+            card: Card::default(),
+            reproduce: Map::new(),
+        }
+    }
+}
+
+/// A form and why it is the one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The form.
+    pub form: ExportForm,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+/// An export that was read back and found equal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exported {
+    /// The form, and why.
+    pub choice: Choice,
+    /// What was written.
+    pub saved: SavedModel,
+    /// What the model holds.
+    pub sizes: Sizes,
+    /// What the reader should know: sites, or a whole, that are no smaller than dense.
+    pub warnings: Vec<String>,
+}
+
+/// The form that loads in most places without being larger than it need be.
+#[must_use]
+pub fn choose(model: &Transformer, source: &Source) -> Choice {
+    let choice = |form, reason: String| Choice { form, reason };
+    let config = model.config();
+    if let Some(choice) = choose_operators(model) {
+        return choice;
+    }
+    let unchanged = describes(source, model);
+    if widths::common(config).is_some() {
+        return if unchanged && config.family != BLOCKS {
+            choice(
+                ExportForm::Dense,
+                "every linear layer is dense, and no width was changed".into(),
+            )
+        } else {
+            choice(ExportForm::Width, "all layers have the same, smaller widths".into())
+        };
+    }
+    match widths::blocks(model, source) {
+        Ok(_) => choice(ExportForm::Blocks, widths::difference(config)),
+        // Such a model can only have come from a file that said so.
+        Err(reason) => choice(ExportForm::Dense, reason),
+    }
+}
+
+/// The choice where operators decide it.
+fn choose_operators(model: &Transformer) -> Option<Choice> {
+    let slots = model.slots();
+    let replaced = slots.iter().filter(|slot| !is_dense(slot)).count();
+    if replaced == 0 {
+        return None;
+    }
+    let choice = |form, reason: String| Some(Choice { form, reason });
+    if let Some(slot) = slots.iter().find(|slot| matches!(slot.op(), Op::Map(_))) {
+        let kind = slot.op().map().spec().kind();
+        let reason = format!("{} holds a {kind}, which is not linear", slot.id());
+        return choice(ExportForm::Native, reason);
+    }
+    let (stored, dense) = (model.parameters(), model.config().parameters());
+    if stored >= dense {
+        let reason =
+            format!("the operators make {stored} parameters, dense weights {dense}: no gain");
+        return choice(ExportForm::Dense, reason);
+    }
+    if let Some((slot, kind)) = factored::missing_site(model) {
+        let reason =
+            format!("{} holds a {kind}, which the file for transformers does not have", slot.id());
+        return choice(ExportForm::Dense, format!("{reason}; `native` is smaller"));
+    }
+    if model.config().family == BLOCKS {
+        let reason = "transformers has no class of this model type; `native` is smaller";
+        return choice(ExportForm::Dense, reason.into());
+    }
+    choice(
+        ExportForm::Factored,
+        format!("{replaced} of {} linear layers hold operators", slots.len()),
+    )
+}
+
+fn is_dense(slot: &LinearSlot) -> bool {
+    matches!(slot.op().map().spec(), OpSpec::Dense(_))
+}
+
+/// Whether a source describes a model as it is.
+fn describes(source: &Source, model: &Transformer) -> bool {
+    source.config_of(model).is_ok_and(|read| &read == model.config())
+}
+
+/// Model and source as a form has them.
+fn prepared(
+    model: &Transformer,
+    source: &Source,
+    form: ExportForm,
+) -> Result<(Transformer, Source), ExportError> {
+    let refused = |reason| ExportError::Form { form: form.name(), reason };
+    // It points at files that do not come along.
+    let mut source = source.clone();
+    source.config.shift_remove("auto_map");
+    match form {
+        ExportForm::Blocks => widths::blocks(model, &source).map_err(refused),
+        ExportForm::Width => widths::plain(model, &source).map_err(refused),
+        ExportForm::Dense | ExportForm::Factored | ExportForm::Native | ExportForm::Gguf => {
+            if describes(&source, model) {
+                return Ok((model.clone(), source));
+            }
+            widths::plain(model, &source)
+                .map_err(|reason| refused(format!("{reason}; form `blocks` may hold it")))
+        }
+    }
+}
+
+/// Sites and a whole that are no smaller than dense weights.
+fn break_even(model: &Transformer, form: ExportForm) -> Vec<String> {
+    if !matches!(form, ExportForm::Factored | ExportForm::Native) {
+        return Vec::new();
+    }
+    const SHOWN: usize = 4;
+    let mut warnings = Vec::new();
+    let slots = model.slots();
+    let large = |slot: &&&LinearSlot| {
+        !is_dense(slot) && slot.parameters() >= slot.shape().dense_parameters()
+    };
+    let large: Vec<String> = slots
+        .iter()
+        .filter(large)
+        .map(|slot| {
+            let (own, dense) = (slot.parameters(), slot.shape().dense_parameters());
+            format!("{} ({own}, dense {dense})", slot.id())
+        })
+        .collect();
+    if !large.is_empty() {
+        let more = large.len().saturating_sub(SHOWN);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let listed = large[..large.len().min(SHOWN)].join(", ");
+        warnings.push(format!(
+            "operators that hold no fewer parameters than a dense weight: {listed}{rest}"
+        ));
+    }
+    let (stored, dense) = (model.parameters(), model.config().parameters());
+    if stored > dense {
+        warnings.push(format!(
+            "the model is larger than in dense form: {stored} parameters, dense {dense}"
+        ));
+    }
+    warnings
+}
+
+/// Exports a model to the directory `out`.
+///
+/// # Errors
+/// [`ExportError`]; nothing is then left at `out` that was not there before.
+pub fn export(
+    model: &Transformer,
+    source: &Source,
+    options: &ExportOptions,
+    out: &Path,
+) -> Result<Exported, ExportError> {
+    let choice = match options.form {
+        Some(form) => Choice { form, reason: "asked for".into() },
+        None => choose(model, source),
+    };
+    let form = choice.form;
+    let (model, source) = prepared(model, source, form)?;
+    let warnings = break_even(&model, form);
+    let dtype = options.dtype.unwrap_or(source.dtype);
+    if form == ExportForm::Gguf {
+        let (saved, sizes) = gguf::write((&model, &source), dtype, options, out)?;
+        return Ok(Exported { choice, saved, sizes, warnings });
+    }
+    if form == ExportForm::Factored {
+        factored::check(&model, &source)?;
+    }
+    let plan = Plan::new(&model, form.saved_as(), dtype)?;
+    let sizes = Sizes::new(&model, plan.parameters(), plan.bytes(), dtype);
+    let card = card::of_model(&model, &source, (form, &sizes, &warnings), &options.card);
+    let mut save_options = SaveOptions::new(form.saved_as());
+    save_options.dtype = Some(dtype);
+    save_options.force = options.force;
+    save_options.shard_bytes = options.shard_bytes;
+    save_options.max_bytes = options.max_bytes;
+    save_options.metadata = card::metadata(&source);
+    save_options.files.push(("README.md".into(), card.into_bytes()));
+    save_options.files.push((
+        "reproduce.json".into(),
+        card::reproduce(&options.reproduce, &source, form.name(), dtype),
+    ));
+    if form == ExportForm::Blocks {
+        save_options.files.push((BLOCKS_FILE.into(), BLOCKS_MODELLING.into()));
+    }
+    let saved = save::save(&model, &source, &save_options, out)?;
+    Ok(Exported { choice, saved, sizes, warnings })
+}

@@ -1,0 +1,164 @@
+//! Configurations of models whose widths are not those of their source: smaller ones of the same
+//! kind, or ones that name widths layer by layer.
+//!
+//! A configuration that was written is read again and must describe the model; there is no list of
+//! what a family can say.
+
+use super::super::source::Source;
+use crate::config::{AttentionConfig, MlpConfig, TransformerConfig};
+use crate::families::{BLOCKS, Family, PLAIN};
+use crate::transformer::Transformer;
+use serde_json::{Map, Value, json};
+
+/// Name of the Python file for transformers.
+pub const BLOCKS_FILE: &str = "modeling_blocks.py";
+/// The Python file.
+pub const BLOCKS_MODELLING: &str = include_str!("../../../assets/modeling_blocks.py");
+/// MLPs of the block form come in multiples of this for runtimes that know only a multiplier.
+pub(super) const MULTIPLE: usize = 256;
+
+/// Key and value heads and features of the MLP, if they are those of every layer.
+pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
+    let of = |layer: &crate::config::LayerConfig| match (layer.attention, layer.mlp) {
+        (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) => Some((heads.kv_heads, inner)),
+        _ => None,
+    };
+    let first = of(config.layers.first()?)?;
+    config.layers.iter().all(|layer| of(layer) == Some(first)).then_some(first)
+}
+
+/// The first two layers of different widths, in words.
+pub(super) fn difference(config: &TransformerConfig) -> String {
+    let words = |layer: &crate::config::LayerConfig| {
+        let attention = match layer.attention {
+            AttentionConfig::Heads(heads) => format!("{} key heads", heads.kv_heads),
+            AttentionConfig::Linear => "a linear layer for attention".into(),
+            AttentionConfig::Absent => "no attention".into(),
+        };
+        let mlp = match layer.mlp {
+            MlpConfig::Inner(inner) => format!("an MLP of {inner}"),
+            MlpConfig::Linear => "a linear layer for an MLP".into(),
+            MlpConfig::Absent => "no MLP".into(),
+        };
+        format!("{attention} and {mlp}")
+    };
+    let all: Vec<String> = config.layers.iter().map(words).collect();
+    match all.iter().position(|words| *words != all[0]) {
+        Some(other) => format!("layer 0 has {}, layer {other} {}", all[0], all[other]),
+        None => format!("every layer has {}", all.first().map_or("nothing", String::as_str)),
+    }
+}
+
+/// Model and source with the configuration of the original kind, if one describes the model.
+pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer, Source), String> {
+    let config = model.config();
+    let mut object = source.config.clone();
+    let family = if config.family == BLOCKS { PLAIN } else { config.family };
+    let Some((kv_heads, inner)) = common(config) else {
+        return Err(format!("{}: no common widths", difference(config)));
+    };
+    if config.family != family {
+        rename(&mut object, family);
+        object.shift_remove("block_configs");
+    }
+    let mut set = |field: &str, value: usize, always: bool| {
+        let own = family.fields.iter().find(|(usual, _)| *usual == field);
+        let own = own.map_or(field, |(_, own)| own);
+        if !own.is_empty() && (always || object.get(own).is_some_and(|old| !old.is_null())) {
+            object.insert(own.to_owned(), json!(value));
+        }
+    };
+    set("intermediate_size", inner, true);
+    set("num_attention_heads", config.heads, true);
+    set("num_key_value_heads", kv_heads, kv_heads != config.heads);
+    let usual = config.hidden.is_multiple_of(config.heads)
+        && config.hidden / config.heads == config.head_dim;
+    set("head_dim", config.head_dim, !usual);
+    described(model, source, object, family)
+}
+
+/// Model and source with a configuration that names widths layer by layer.
+pub(super) fn blocks(
+    model: &Transformer,
+    source: &Source,
+) -> Result<(Transformer, Source), String> {
+    let config = model.config();
+    if !config.family.computes_as(BLOCKS) {
+        let (own, like) = (config.family.model_type, PLAIN.model_type);
+        return Err(format!(
+            "widths by layer exist for models of the shape of {like}, this is {own}"
+        ));
+    }
+    let mut object = source.config.clone();
+    rename(&mut object, BLOCKS);
+    for field in ["intermediate_size", "num_key_value_heads"] {
+        object.insert(field.into(), Value::Null);
+    }
+    let layers = config.layers.iter().map(|layer| block(config, layer));
+    object.insert("block_configs".into(), layers.collect());
+    let module = BLOCKS_FILE.trim_end_matches(".py");
+    let map = json!({
+        "AutoConfig": format!("{module}.BlocksConfig"),
+        "AutoModelForCausalLM": format!("{module}.BlocksForCausalLM"),
+    });
+    object.insert("auto_map".into(), map);
+    described(model, source, object, BLOCKS)
+}
+
+/// Whether every MLP has a width that runtimes find by its multiplier.
+pub(super) fn has_multipliers(config: &TransformerConfig) -> bool {
+    config.layers.iter().all(|layer| match layer.mlp {
+        MlpConfig::Inner(inner) => inner.is_multiple_of(MULTIPLE),
+        MlpConfig::Linear | MlpConfig::Absent => true,
+    })
+}
+
+fn rename(object: &mut Map<String, Value>, family: &Family) {
+    object.insert("model_type".into(), json!(family.model_type));
+    object.insert("architectures".into(), json!([family.architecture]));
+}
+
+/// One layer as `block_configs` has it.
+fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Value {
+    let group = match layer.attention {
+        AttentionConfig::Heads(heads) => json!(config.heads / heads.kv_heads),
+        AttentionConfig::Linear | AttentionConfig::Absent => Value::Null,
+    };
+    let mut ffn = Map::new();
+    if let MlpConfig::Inner(inner) = layer.mlp {
+        ffn.insert("intermediate_size".into(), json!(inner));
+        // A runtime that finds a multiplier goes by it, so that it must not be there otherwise.
+        if inner.is_multiple_of(MULTIPLE) {
+            let multiplier = 1.5 * inner as f64 / config.hidden as f64;
+            ffn.insert("ffn_mult".into(), json!(multiplier));
+        }
+    }
+    ffn.insert("no_op".into(), json!(layer.mlp == MlpConfig::Absent));
+    ffn.insert("replace_with_linear".into(), json!(layer.mlp == MlpConfig::Linear));
+    json!({
+        "attention": {
+            "n_heads_in_group": group,
+            "no_op": layer.attention == AttentionConfig::Absent,
+            "replace_with_linear": layer.attention == AttentionConfig::Linear,
+        },
+        "ffn": ffn,
+    })
+}
+
+/// Model and source with this configuration, if it describes the model.
+fn described(
+    model: &Transformer,
+    source: &Source,
+    object: Map<String, Value>,
+    family: &'static Family,
+) -> Result<(Transformer, Source), String> {
+    let source = Source { config: object, ..source.clone() };
+    let config = model.config();
+    let read = source.config_of(model).map_err(|error| error.to_string())?;
+    let expected = TransformerConfig { family, ..config.clone() };
+    if read != expected {
+        let found = family.model_type;
+        return Err(format!("a configuration of {found} cannot say what this model is"));
+    }
+    Ok((model.under(expected), source))
+}

@@ -1,0 +1,104 @@
+//! Comparing a model with the file that was written of it.
+
+use super::Gguf;
+use super::load::{Reader, source};
+use crate::ModelError;
+use crate::batch::Batch;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::save::Form;
+use crate::checkpoint::verify::{
+    REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
+};
+use crate::config::{Rope, TransformerConfig};
+use crate::transformer::Transformer;
+use linwright_ops::NoProbe;
+use linwright_tensor::dtype::DType;
+use std::path::Path;
+
+/// Largest difference of rotary frequencies and of numbers of the configuration, relative: files
+/// hold them in `f32`, and the factors of frequencies as quotients.
+const FREQUENCY: f32 = 1e-5;
+
+/// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`, whose
+/// matrices are rounded to `dtype` as in the file. Returns the largest difference from `decoder` as
+/// it is.
+///
+/// # Errors
+/// [`CheckpointError::Differs`] or [`CheckpointError::Says`] if the file holds another model, and the
+/// errors of loading.
+pub(super) fn verify(
+    path: &Path,
+    decoder: &Transformer,
+    dtype: DType,
+) -> Result<f32, CheckpointError> {
+    let gguf = Gguf::open(path)?;
+    let source = source(&gguf);
+    let config = source.decoder_config()?;
+    source.tokenizer(&config)?;
+    let reader = || Reader::new(&gguf, config.family);
+    let config = reader().whole(config.clone());
+    if let Some(field) = other_field(decoder.config(), &config) {
+        return Err(CheckpointError::Says { path: path.into(), field });
+    }
+    let differs = |found, allowed| CheckpointError::Differs { path: path.into(), found, allowed };
+    let rounded = || Rounded { decoder, dtype, vectors: DType::F32, form: Form::Dense };
+    let off = embedding_difference(&config, &mut reader(), &mut rounded())?;
+    if off > 0.0 || off.is_nan() {
+        return Err(differs(off, 0.0));
+    }
+    let prompts = fixed_prompts(decoder.config());
+    let sequences: Vec<&[u32]> = prompts.iter().map(Vec::as_slice).collect();
+    let batch = Batch::new(&sequences);
+    let found = in_parts(path, &config, &batch, &|| Ok(reader()))?;
+    let expected = in_parts(path, decoder.config(), &batch, &|| Ok(rounded()))?;
+    // Norms may be stored less one, which rounds them.
+    let (off, largest) = compare(&expected, &found);
+    let allowed = REORDERED * largest;
+    if off > allowed || off.is_nan() {
+        return Err(differs(off, allowed));
+    }
+    let check = |source: ModelError| CheckpointError::Check { path: path.into(), source };
+    let mut hidden = decoder.embed(&batch).map_err(check)?;
+    let layers = 0..decoder.config().layers.len();
+    decoder.run_layers(&mut hidden, &batch, layers, &mut NoProbe).map_err(check)?;
+    Ok(compare(&ends_of(decoder, hidden, &batch), &found).0)
+}
+
+/// The first field in which two configurations describe models that compute differently: a window or
+/// a scaling may show in long texts alone. What a tokenizer says is not compared, nor are names.
+fn other_field(own: &TransformerConfig, read: &TransformerConfig) -> Option<&'static str> {
+    let near = |a: f32, b: f32| (a - b).abs() <= FREQUENCY * a.abs();
+    let all_near =
+        |a: &[f32], b: &[f32]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| near(*a, *b));
+    let same_rope = |(a, b): (&Rope, &Rope)| {
+        let same = |length| {
+            let of = |rope: &Rope| rope.frequencies(rope.variant(length));
+            all_near(&of(a), &of(b))
+        };
+        let factors = (a.attention_factor(), b.attention_factor());
+        same(1) && same(own.max_positions) && near(factors.0, factors.1)
+    };
+    let cap = |a: Option<f32>, b: Option<f32>| match (a, b) {
+        (Some(a), Some(b)) => near(a, b),
+        (None, None) => true,
+        _ => false,
+    };
+    let ropes =
+        own.ropes.len() == read.ropes.len() && own.ropes.iter().zip(&read.ropes).all(same_rope);
+    let fields = [
+        ("the number of layers", own.layers.len() == read.layers.len()),
+        ("heads, windows or widths of the layers", own.layers == read.layers),
+        ("the width", own.hidden == read.hidden && own.embedding_width == read.embedding_width),
+        ("the heads", (own.heads, own.head_dim) == (read.heads, read.head_dim)),
+        ("the vocabulary", own.vocab == read.vocab),
+        ("the positions", own.max_positions == read.max_positions),
+        ("the activation", own.activation == read.activation),
+        ("the output matrix", own.tied_embeddings == read.tied_embeddings),
+        ("the biases", own.biases == read.biases),
+        ("the rotary positions", ropes),
+        ("the cap of scores", cap(own.score_cap, read.score_cap)),
+        ("the cap of logits", cap(own.logit_cap, read.logit_cap)),
+        ("the clipping", cap(own.clip, read.clip)),
+    ];
+    fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
+}

@@ -1,0 +1,190 @@
+//! Names of models on the hub: `owner/name` and `owner/name@revision`.
+
+use super::error::HubError;
+use std::fmt;
+
+/// Longest owner or name that the hub gives out, in bytes.
+const MOST_BYTES: usize = 96;
+/// Longest revision, in bytes.
+const MOST_REVISION_BYTES: usize = 200;
+/// Branch that is meant where none is named.
+const MAIN: &str = "main";
+/// Ends of names that only files have.
+const FILE_ENDS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".json"];
+
+/// A model on the hub, at a branch, a tag or a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubId {
+    owner: String,
+    name: String,
+    revision: String,
+}
+
+impl HubId {
+    /// Reads `owner/name` or `owner/name@revision`; `main` is the revision where none is named.
+    /// None is given for what looks like a path: another number of slashes, a part that begins with
+    /// a dot, the name of a weight file.
+    ///
+    /// # Errors
+    /// [`HubError::Revision`] for a revision that no repository can have.
+    pub fn parse(text: &str) -> Result<Option<Self>, HubError> {
+        let (repository, revision) = match text.split_once('@') {
+            Some((repository, revision)) => (repository, revision),
+            None => (text, MAIN),
+        };
+        let Some((owner, name)) = repository.split_once('/') else {
+            return Ok(None);
+        };
+        if !is_part(owner) || !is_part(name) || FILE_ENDS.iter().any(|end| name.ends_with(end)) {
+            return Ok(None);
+        }
+        if !is_revision(revision) {
+            return Err(HubError::Revision { id: repository.into(), revision: revision.into() });
+        }
+        Ok(Some(Self { owner: owner.into(), name: name.into(), revision: revision.into() }))
+    }
+
+    /// The same model at a commit.
+    #[must_use]
+    pub fn at(&self, commit: &Commit) -> Self {
+        Self { revision: commit.0.clone(), ..self.clone() }
+    }
+
+    /// `owner/name`.
+    #[must_use]
+    pub fn repository(&self) -> String {
+        format!("{}/{}", self.owner, self.name)
+    }
+
+    /// Branch, tag or commit.
+    #[must_use]
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// Name of the folder in the cache.
+    pub(super) fn folder(&self) -> String {
+        format!("models--{}--{}", self.owner, self.name)
+    }
+}
+
+impl fmt::Display for HubId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.owner, self.name)?;
+        if self.revision == MAIN { Ok(()) } else { write!(f, "@{}", self.revision) }
+    }
+}
+
+/// The name of a commit: 40 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit(String);
+
+impl Commit {
+    /// Reads one; none if it is something else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        (text.len() == 40 && text.bytes().all(digit)).then(|| Self(text.to_owned()))
+    }
+
+    /// The digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether an owner or a model may have this name.
+fn is_part(part: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let ends = |byte: Option<&u8>| byte.is_some_and(|byte| !b"-.".contains(byte));
+    let bytes = part.as_bytes();
+    (1..=MOST_BYTES).contains(&bytes.len())
+        && bytes.iter().copied().all(inner)
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && !part.contains("--")
+        && !part.contains("..")
+}
+
+/// Whether a branch, tag or commit may have this name. It becomes a path below `refs`, so it is kept
+/// to what git allows, and to letters that no file system minds.
+fn is_revision(revision: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte);
+    revision.len() <= MOST_REVISION_BYTES
+        && revision.bytes().all(fine)
+        && revision
+            .split('/')
+            .all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with('.'))
+        && !revision.contains("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_told_from_paths() {
+        for (text, shown) in [
+            ("owner/name", "owner/name"),
+            ("owner/name@main", "owner/name"),
+            ("HuggingFaceTB/SmolLM-135M@v1.0", "HuggingFaceTB/SmolLM-135M@v1.0"),
+            ("a/b_c.d@refs/pr/3", "a/b_c.d@refs/pr/3"),
+        ] {
+            let id = HubId::parse(text).unwrap().unwrap();
+            assert_eq!(id.to_string(), shown);
+        }
+        let long = format!("owner/{}", "n".repeat(97));
+        for path in [
+            "model",
+            "./model",
+            "../a/b",
+            "/a",
+            "a/b/c",
+            "a/",
+            "/b",
+            "~/b",
+            "a/.b",
+            "-a/b",
+            "a/b..c",
+            "a--b/c",
+            "models/x.gguf",
+            "a/model.safetensors",
+            "a b/c",
+            "a\\b/c",
+            "",
+            "@main",
+            &long,
+        ] {
+            assert_eq!(HubId::parse(path).unwrap(), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn revisions_cannot_leave_their_folder() {
+        for revision in
+            ["", "../x", "a/../b", "/etc", "a//b", ".git", "a\\b", "a b", "a\n", "x/", "a."]
+        {
+            let error = HubId::parse(&format!("o/n@{revision}")).unwrap_err().to_string();
+            assert!(error.starts_with("o/n: "), "{error}");
+        }
+        assert!(HubId::parse(&format!("o/n@{}", "r".repeat(201))).is_err());
+    }
+
+    #[test]
+    fn a_commit_is_forty_digits() {
+        let digits = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(Commit::parse(digits).unwrap().as_str(), digits);
+        for text in [
+            "",
+            "main",
+            &digits[1..],
+            &digits.to_uppercase(),
+            "../../../../../../../../../../../../etc/x",
+        ] {
+            assert_eq!(Commit::parse(text), None, "{text}");
+        }
+        let id = HubId::parse("o/n").unwrap().unwrap();
+        assert_eq!(id.at(&Commit::parse(digits).unwrap()).to_string(), format!("o/n@{digits}"));
+    }
+}

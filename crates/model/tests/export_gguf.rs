@@ -1,0 +1,174 @@
+//! The export that llama.cpp reads: one file, with a card and a record beside it.
+
+use crate::checkpoint_common::{logits, names, small_model};
+use crate::reference::Set;
+use linwright_model::checkpoint::export::{ExportError, ExportForm, ExportOptions, export};
+use linwright_model::checkpoint::gguf::Gguf;
+use linwright_model::checkpoint::{CheckpointError, LoadedModel, Source, load};
+use linwright_model::transformer::KeptWidths;
+use linwright_model::{Batch, Transformer};
+use linwright_ops::{NoProbe, Op, OpSpec, Sites};
+use linwright_tensor::dtype::DType;
+use linwright_tensor::{Mat, RngKey};
+use std::fs;
+use std::path::Path;
+
+const TOKENS: [u32; 9] = [0, 3, 10, 7, 7, 1, 2, 9, 4];
+/// Share of the largest number: norms that are stored less one are rounded once more.
+const STORED: f32 = 1e-5;
+
+fn gguf(dtype: Option<DType>) -> ExportOptions {
+    ExportOptions { form: Some(ExportForm::Gguf), dtype, ..ExportOptions::default() }
+}
+
+/// A model without the tokenizer, which is none that the format has a form of.
+fn without_tokenizer() -> (Transformer, Source) {
+    let (model, mut source) = small_model();
+    source.companions.retain(|(name, _)| !name.starts_with("tokenizer"));
+    source.companions.push(("LICENSE".into(), b"as you like".to_vec()));
+    (model, source)
+}
+
+fn put(model: &mut Transformer, json: &str) {
+    let spec: OpSpec = serde_json::from_str(json).unwrap();
+    let slot = model.slots_mut().remove(0);
+    let op: Op<f32> = spec.random(slot.shape(), RngKey::new(1)).unwrap();
+    slot.replace(op).unwrap();
+}
+
+fn last_rows(model: &Transformer, tokens: &[u32]) -> Mat<f32> {
+    let batch = Batch::new(&[tokens]);
+    let mut hidden = model.embed(&batch).unwrap();
+    let layers = 0..model.config().layers.len();
+    model.run_layers(&mut hidden, &batch, layers, &mut NoProbe).unwrap();
+    if model.has_head() { model.logits(hidden.view()) } else { hidden }
+}
+
+#[test]
+fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let (mut model, source) = without_tokenizer();
+    put(&mut model, r#"{"kind":"low_rank","rank":2}"#);
+    for (dtype, file) in [
+        (DType::F32, "model-F32.gguf"),
+        (DType::F16, "model-F16.gguf"),
+        (DType::Bf16, "model-BF16.gguf"),
+    ] {
+        let options = ExportOptions { force: true, ..gguf(Some(dtype)) };
+        let done = export(&model, &source, &options, &out).unwrap();
+        assert_eq!(names(&out), ["LICENSE", "README.md", "SHA256SUMS", file, "reproduce.json"]);
+        let largest = logits(&model, &TOKENS).data().iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let off = done.saved.max_difference / largest;
+        assert!(if dtype == DType::F32 { off < STORED } else { off > 0.0 && off < 0.1 }, "{off}");
+        assert_eq!(done.sizes.stored, model.config().parameters());
+        let sums = fs::read_to_string(out.join("SHA256SUMS")).unwrap();
+        assert!(sums.contains(&format!("  {file}\n")) && sums.contains("  reproduce.json\n"));
+        let card = fs::read_to_string(out.join("README.md")).unwrap();
+        assert!(card.contains("library_name: gguf\n") && card.contains("llama-cli -m"), "{card}");
+        let record = fs::read_to_string(out.join("reproduce.json")).unwrap();
+        assert!(record.contains("\"form\": \"gguf\""), "{record}");
+        let back = load(&out.join(file)).unwrap();
+        let gap = difference(&logits(&model, &TOKENS), &logits(&back.decoder, &TOKENS));
+        assert!(gap <= 2.0 * done.saved.max_difference + STORED * largest, "{gap}");
+    }
+}
+
+fn difference(a: &Mat<f32>, b: &Mat<f32>) -> f32 {
+    a.data().iter().zip(b.data()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn models_of_every_family_come_back_or_are_refused_with_what_the_format_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut written, mut refused) = (Vec::new(), Vec::new());
+    for set in Set::all("decoder").into_iter().chain(Set::all("encoder")) {
+        let LoadedModel { decoder, mut source, .. } = set.load();
+        source.companions.clear();
+        let out = dir.path().join(&set.stem);
+        match export(&decoder, &source, &gguf(Some(DType::F32)), &out) {
+            Ok(_) => {
+                let back = load(&out.join("model-F32.gguf")).unwrap();
+                let tokens: Vec<u32> =
+                    (0..20).map(|t| t * 7 % decoder.config().vocab as u32).collect();
+                let (own, found) =
+                    (last_rows(&decoder, &tokens), last_rows(&back.decoder, &tokens));
+                let largest = own.data().iter().fold(0.0f32, |m, x| m.max(x.abs()));
+                assert!(difference(&own, &found) < STORED * largest, "{}", set.stem);
+                written.push(set.stem);
+            }
+            Err(ExportError::Checkpoint(error)) => {
+                let known = matches!(
+                    error,
+                    CheckpointError::NoGguf(_)
+                        | CheckpointError::Says { .. }
+                        | CheckpointError::Gguf { .. }
+                );
+                assert!(known, "{}: {error}", set.stem);
+                assert!(!out.exists());
+                refused.push(format!("{}: {error}", set.stem));
+            }
+            Err(error) => panic!("{}: {error}", set.stem),
+        }
+    }
+    for stem in ["llama-tied", "gpt2-plain", "qwen2-biases", "gemma-tied", "phi3-longrope"] {
+        assert!(written.iter().any(|other| other == stem), "{stem} of {written:?}: {refused:#?}");
+    }
+    for (stem, said) in [
+        ("gemma-untied-biases", "differs in the biases"),
+        ("llama-yarn-exact-range", "differs in the rotary positions"),
+        ("qwen2-window-layers", "sliding_window"),
+        ("bert-masked", "cls.predictions.transform.LayerNorm.weight has no place"),
+    ] {
+        let found = refused.iter().find(|refusal| refusal.starts_with(&format!("{stem}: ")));
+        assert!(found.is_some_and(|refusal| refusal.contains(said)), "{stem}: {refused:#?}");
+    }
+    assert!(written.len() >= 20, "{written:?}, not {refused:#?}");
+}
+
+#[test]
+fn what_the_format_cannot_hold_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let refused = |model: &Transformer, source: &Source, options: &ExportOptions, said: &str| {
+        let error = export(model, source, options, &out).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        assert!(names(dir.path()).is_empty());
+    };
+    let (model, source) = without_tokenizer();
+    refused(&model, &source, &gguf(Some(DType::F64)), "the storage type is F64");
+    let full = ExportOptions { max_bytes: Some(1000), ..gguf(Some(DType::F32)) };
+    refused(&model, &source, &full, "no space left");
+    let kept = |n: usize| KeptWidths { mlp: Some((0..n).collect()), heads: None };
+    let mixed = model.keep_widths(&[kept(2), kept(3)]).unwrap();
+    refused(&mixed, &source, &gguf(None), "form gguf: layer 0 has");
+    let mut other = model.clone();
+    put(&mut other, r#"{"kind":"rotor_network","hidden_width":4,"hidden_layers":1}"#);
+    refused(&other, &source, &gguf(None), "q_proj");
+    let mut nan = model.clone();
+    nan.slots_mut()[0].op_mut().map_mut().params_mut()[0].values[1] = f32::NAN;
+    refused(&nan, &source, &gguf(Some(DType::F32)), "NaN");
+    let mut vocabulary = source.clone();
+    vocabulary.companions.push(("tokenizer.json".into(), b"[]".to_vec()));
+    refused(&model, &vocabulary, &gguf(None), "tokenizer.json has no vocabulary");
+}
+
+#[test]
+fn the_name_inside_is_that_of_the_model_and_not_of_the_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, mut source) = without_tokenizer();
+    let bytes = |source: &Source, place: &str| {
+        let out = dir.path().join(place);
+        export(&model, source, &gguf(Some(DType::F16)), &out).unwrap();
+        fs::read(out.join("model-F16.gguf")).unwrap()
+    };
+    let name = |path: &Path| {
+        let gguf = Gguf::open(path).unwrap();
+        format!("{:?}", gguf.contents().header.metadata)
+    };
+    assert_eq!(bytes(&source, "a"), bytes(&source, "b"));
+    source.config.insert("_name_or_path".into(), serde_json::json!("somebody/small"));
+    let unnamed = fs::read(dir.path().join("a/model-F16.gguf")).unwrap();
+    assert_ne!(bytes(&source, "c"), unnamed);
+    assert!(name(&dir.path().join("c/model-F16.gguf")).contains("somebody/small"));
+}
