@@ -233,6 +233,7 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::TensorShape { .. }
             | CheckpointError::TensorType { .. }
             | CheckpointError::NonFinite { .. }
+            | CheckpointError::TooLarge { .. }
             | CheckpointError::Unstorable { .. }
             | CheckpointError::Native { .. }
             | CheckpointError::Operator { .. }

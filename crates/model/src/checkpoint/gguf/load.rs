@@ -37,7 +37,7 @@ pub(in crate::checkpoint) fn load(
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let tokenizer = source.tokenizer(&config)?;
-    let mut reader = Reader { precision, ..Reader::new(&gguf, config.family) };
+    let mut reader = Reader::new(&gguf, config.family, precision);
     let config = reader.whole(config);
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.used;
@@ -110,8 +110,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(gguf: &'a Gguf, family: &'static Family) -> Self {
-        Self { gguf, family, precision: Precision::F32, used: Used::new() }
+    pub(super) fn new(gguf: &'a Gguf, family: &'static Family, precision: Precision) -> Self {
+        Self { gguf, family, precision, used: Used::new() }
     }
 
     /// What the file describes, with the ends that its tensors make.

@@ -5,6 +5,7 @@ use super::load::{Reader, source};
 use crate::ModelError;
 use crate::batch::Batch;
 use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::precision::Precision;
 use crate::checkpoint::save::Form;
 use crate::checkpoint::verify::{
     REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
@@ -35,7 +36,7 @@ pub(super) fn verify(
     let source = source(&gguf);
     let config = source.decoder_config()?;
     source.tokenizer(&config)?;
-    let reader = || Reader::new(&gguf, config.family);
+    let reader = || Reader::new(&gguf, config.family, Precision::F32);
     let config = reader().whole(config.clone());
     if let Some(field) = other_field(decoder.config(), &config) {
         return Err(CheckpointError::Says { path: path.into(), field });
