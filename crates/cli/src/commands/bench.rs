@@ -154,7 +154,7 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
 fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let began = Instant::now();
-    let (loaded, _) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
+    let (loaded, place) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
     let load_seconds = began.elapsed().as_secs_f64();
     let decoder = &loaded.decoder;
     if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {
@@ -169,7 +169,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let peak = peak_resident_bytes();
     if shared.json {
         return print_json(&json!({
-            "model": args.model, "model_hash": loaded.hash, "held": held,
+            "model": place.name, "model_hash": loaded.hash, "held": held,
             "parameters": decoder.parameters(), "load_seconds": load_seconds,
             "peak_resident_bytes": peak, "timed": timed,
         }));

@@ -268,6 +268,7 @@ fn journal(
     let fingerprint = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "model_sha256": loaded.hash,
+        "dtype": args.precision.dtype.name(),
         "task": task.id(),
         "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
         "bos": task.bos().name(),

@@ -12,6 +12,7 @@ use crate::config::{AttentionConfig, HeadsConfig, MlpConfig, TransformerConfig};
 use crate::families::{Fused, Scope};
 use linwright_ops::{Dense, LinearSlot, LowRank, Op, OpSpec, Role, SiteId};
 use linwright_tensor::Mat;
+use linwright_tensor::kernels::gemm::Weight;
 
 /// What stays of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -301,9 +302,16 @@ fn taken(
     cols: Option<&[usize]>,
 ) -> Result<LinearSlot, WidthError> {
     let map = slot.op().map();
+    let widened = match (slot.op(), map.weight()) {
+        (Op::Linear(op), Some(Weight::Half(_))) => Some(op.to_dense()),
+        _ => None,
+    };
     let params = map.params();
     let matrix = |index: usize, rows: Option<&[usize]>, cols: Option<&[usize]>| {
-        let (shape, values) = (&params[index].shape, params[index].values);
+        let (shape, values) = match &widened {
+            Some(weight) => ([weight.rows(), weight.cols()], weight.data()),
+            None => ([params[index].shape[0], params[index].shape[1]], params[index].values),
+        };
         let width = shape[1];
         let (row, col) =
             (|i: usize| rows.map_or(i, |rows| rows[i]), |j: usize| cols.map_or(j, |cols| cols[j]));

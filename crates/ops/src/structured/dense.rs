@@ -33,7 +33,6 @@ impl<T: Scalar> Dense<T> {
     pub fn new(weight: Mat<T>) -> Self {
         Self { weight: Arc::new(weight) }
     }
-
 }
 
 impl<T: Scalar> Map<T> for Dense<T> {

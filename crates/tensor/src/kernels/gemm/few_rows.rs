@@ -1,11 +1,11 @@
 //! Products of a few rows with weights, as decoding makes them: every number of a weight is read once,
 //! in the order in which it lies, and nothing is packed.
 
-use super::{Weight, Write};
+use super::{Product, Weight, Write};
 use crate::kernels::instructions::vectorised;
 use crate::kernels::lanes::{LANES, multiply_add};
 use crate::kernels::widen::{Bf16, F16, Full, Held};
-use crate::{HalfType, MatMut, MatRef, parallel};
+use crate::{HalfType, MatRef, parallel};
 use std::ops::Range;
 
 /// Most rows that this is worth while for: with more, tiles read the weight less often.
@@ -22,7 +22,7 @@ pub(super) const SERIAL_LIMIT: usize = 1 << 17;
 pub(super) fn products(
     alpha: f32,
     x: MatRef<'_, f32>,
-    (into, write): (&mut [(Weight<'_, f32>, MatMut<'_, f32>)], Write),
+    (into, write): (&mut [Product<'_, '_>], Write),
     alone: bool,
 ) {
     let high = (PIECE / x.cols().max(1)).next_multiple_of(SIDE_BY_SIDE);

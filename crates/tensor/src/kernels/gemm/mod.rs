@@ -152,6 +152,9 @@ impl<T: Scalar> Weight<'_, T> {
     }
 }
 
+/// A weight (out, inp), and where the product with it goes, (rows, out).
+pub type Product<'w, 'y> = (Weight<'w, f32>, MatMut<'y, f32>);
+
 /// `y = x Wᵀ` for several weights and the same rows, as of queries, keys and values: the rows are
 /// packed once, and threads wait for each other once. `x`: (rows, inp), each weight (out, inp), its
 /// `y`: (rows, out). Each result has the bits that it has alone; those of a weight in 16 bits may
@@ -160,7 +163,7 @@ impl<T: Scalar> Weight<'_, T> {
 /// # Panics
 /// If the shapes do not match.
 #[track_caller]
-pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>)]) {
+pub fn linears(x: MatRef<'_, f32>, into: &mut [Product<'_, '_>]) {
     let (rows, inp) = (x.rows(), x.cols());
     let mut all = 0;
     for (w, y) in &*into {
@@ -188,7 +191,7 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [(Weight<'_, f32>, MatMut<'_, f32>
                 tiled.push((Right::of(Arg::Transposed(w)), y.reborrow()));
             }
             (Weight::Half(w), Some(_)) if w.rows() > 0 => {
-                tiled.push((Right::Half(w), y.reborrow()))
+                tiled.push((Right::Half(w), y.reborrow()));
             }
             (Weight::Full(w), _) => linear(x, w, y.reborrow(), Write::Set),
             (Weight::Half(w), _) => widened(x, w, y.reborrow()),
