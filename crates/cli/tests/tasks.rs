@@ -107,7 +107,7 @@ fn the_protocols_of_papers_are_tasks() {
         "wikitext2_token_ppl_128"
     );
     let counted = result["linwright"]["tokens_counted"].as_u64().unwrap();
-    assert!(counted > 0 && counted % 127 == 0, "{counted}");
+    assert!(counted > 0 && counted.is_multiple_of(127), "{counted}");
     w.fails("eval model --tasks rotor_paper", 2, &["--data rotor_paper=FILE"]);
 }
 

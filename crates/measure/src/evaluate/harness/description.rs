@@ -129,6 +129,9 @@ fn blank_line() -> String {
     "\n\n".into()
 }
 
+/// Gives the text of a file by its name, or says in words why not.
+type Include<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
 /// A task file that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TaskFile {
@@ -155,7 +158,7 @@ impl TaskFile {
     pub(super) fn parse(
         text: &str,
         origin: String,
-        (folder, include): (&Path, &dyn Fn(&str) -> Result<String, String>),
+        (folder, include): (&Path, &Include<'_>),
     ) -> Result<Self, EvaluationError> {
         let fields = with_includes(text, include, 0).map_err(|reason| wrong(&origin, reason))?;
         let description: Description = serde_json::from_value(Value::Object(fields.clone()))
@@ -249,7 +252,7 @@ fn read_text(path: &Path) -> Result<String, String> {
 /// The fields of a file, over those of what it includes.
 fn with_includes(
     text: &str,
-    include: &dyn Fn(&str) -> Result<String, String>,
+    include: &Include<'_>,
     depth: usize,
 ) -> Result<Map<String, Value>, String> {
     if depth > DEEPEST {

@@ -120,7 +120,8 @@ fn a_continuation_and_a_text_are_scored_as_by_hand() {
 
 #[test]
 fn what_is_written_is_filtered_and_compared() {
-    let row = |i: usize| json!({"q": "uvw", "answer": if i % 2 == 0 { "xy" } else { "X" }});
+    let row =
+        |i: usize| json!({"q": "uvw", "answer": if i.is_multiple_of(2) { "xy" } else { "X" }});
     let rows: Vec<Value> = (0..5).map(row).collect();
     let task = "output_type: generate_until\ndoc_to_text: q\ndoc_to_target: answer\n\
                 generation_kwargs: {until: [\"z\"], max_gen_toks: 5, do_sample: false}\n\
