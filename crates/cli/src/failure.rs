@@ -191,6 +191,7 @@ impl From<EvaluationError> for Failure {
                 Self::io(&path.display().to_string(), &source)
             }
             EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
+            EvaluationError::TooLong { .. } => Self::new(Kind::Resources, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }

@@ -131,6 +131,19 @@ pub enum EvaluationError {
         /// Positions of the model.
         positions: usize,
     },
+    /// A sequence for which the memory allowed has no room.
+    #[error(
+        "{place}: a sequence of {tokens} tokens, and the memory allowed has room for {longest}; \
+         allow more, or cut inputs with --max-length"
+    )]
+    TooLong {
+        /// Document or question.
+        place: String,
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens that fit.
+        longest: usize,
+    },
     /// Nothing was left to score.
     #[error("task {task} has no {what} to score")]
     Nothing {

@@ -1,7 +1,7 @@
 //! Puts the requests of a task to a model, in batches of bounded size.
 
 use super::journal::Journal;
-use super::pair::encode_pair;
+use super::pair::{beginning, encode_pair};
 use super::{Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request};
 use super::{Sequence, Task, TaskResult, TokenScore};
 use std::ops::Range;
@@ -12,11 +12,13 @@ pub struct RunOptions {
     /// Tokens that the model sees at once. Memory grows with it; a single longer sequence is still
     /// taken whole.
     pub max_batch_tokens: usize,
+    /// Tokens of the longest sequence that memory has room for, if that is bounded.
+    pub longest: Option<usize>,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { max_batch_tokens: 4096 }
+        Self { max_batch_tokens: 4096, longest: None }
     }
 }
 
@@ -89,7 +91,8 @@ pub fn evaluate(
     let bos = resolve(task.bos(), model)?;
     let items = task.items();
     let mut plan = Plan::new(&items, (model, bos), hooks)?;
-    let groups = plan.groups();
+    let groups = plan.groups(options.max_batch_tokens);
+    plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
         + plan.writings.iter().map(Writing::cost).sum::<usize>();
     let mut run = Run { items: &items, model, hooks, done: 0, total: total as u64 };
@@ -187,7 +190,7 @@ impl Plan {
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
             }
             Request::Generate { context, generation } => {
-                let mut tokens: Vec<u32> = bos.into_iter().chain(encode(context)?).collect();
+                let mut tokens = beginning(bos, encode(context)?);
                 let positions = model.max_positions().unwrap_or(usize::MAX);
                 let room = positions.saturating_sub(generation.new_tokens);
                 if room == 0 || tokens.is_empty() {
@@ -206,8 +209,9 @@ impl Plan {
         }
     }
 
-    /// Jobs of one item that have at least half of their tokens in common with the first of them.
-    fn groups(&self) -> Vec<Group> {
+    /// Jobs of one item that have at least half of their tokens in common with the first of them, as
+    /// many as fit a batch.
+    fn groups(&self, max_tokens: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, job) in self.jobs.iter().enumerate() {
             if let Some(group) = groups.last_mut() {
@@ -215,15 +219,34 @@ impl Plan {
                 let pairs = first.tokens.iter().zip(&job.tokens);
                 let common = pairs.take_while(|(a, b)| a == b).count();
                 let alike = first.item == job.item && job.window.is_none();
-                if alike && 2 * common >= job.tokens.len() {
-                    group.jobs.end = index + 1;
-                    group.shared = group.shared.min(common);
+                let larger =
+                    Group { jobs: group.jobs.start..index + 1, shared: group.shared.min(common) };
+                if alike && 2 * common >= job.tokens.len() && self.cost(&larger) <= max_tokens {
+                    *group = larger;
                     continue;
                 }
             }
             groups.push(Group { jobs: index..index + 1, shared: job.tokens.len() });
         }
         groups
+    }
+
+    /// Refuses what memory has no room for, before anything is computed.
+    fn check_lengths(
+        &self,
+        items: &[Item<'_>],
+        groups: &[Group],
+        options: &RunOptions,
+    ) -> Result<(), EvaluationError> {
+        let Some(longest) = options.longest else { return Ok(()) };
+        let groups = groups.iter().map(|g| (self.jobs[g.jobs.start].item, self.cost(g)));
+        let writings = self.writings.iter().map(|w| (w.item, w.cost()));
+        match groups.chain(writings).max_by_key(|(_, tokens)| *tokens) {
+            Some((item, tokens)) if tokens > longest => {
+                Err(EvaluationError::TooLong { place: items[item].place.clone(), tokens, longest })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tokens that the model sees of a group.

@@ -124,7 +124,7 @@ pub(super) fn run_with(
     max_batch_tokens: usize,
 ) -> Result<TaskResult, EvaluationError> {
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-    evaluate(task, model, &RunOptions { max_batch_tokens }, &mut hooks)
+    evaluate(task, model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
 }
 
 fn corpus(texts: &[&str]) -> Corpus {
@@ -258,7 +258,13 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         cancelled: &|| false,
         journal: None,
     };
-    evaluate(&task, &Fake::default(), &RunOptions { max_batch_tokens: 4 }, &mut hooks).unwrap();
+    evaluate(
+        &task,
+        &Fake::default(),
+        &RunOptions { max_batch_tokens: 4, longest: None },
+        &mut hooks,
+    )
+    .unwrap();
     assert_eq!(seen, [(4, 16), (8, 16), (12, 16), (16, 16)]);
 
     let asked = Cell::new(0);
@@ -267,7 +273,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         asked.get() > 4
     };
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled, journal: None };
-    let options = RunOptions { max_batch_tokens: 4 };
+    let options = RunOptions { max_batch_tokens: 4, longest: None };
     let error = evaluate(&task, &Fake::default(), &options, &mut hooks).unwrap_err();
     assert!(matches!(error, EvaluationError::Interrupted { done_tokens: 8, total_tokens: 16 }));
 }
@@ -435,7 +441,8 @@ fn a_real_decoder_gives_the_same_figures_in_any_batches() {
         perplexity(&["some letters without sense", "abc", "and more of them"], 8, 4, Bos::Auto);
     let figures = |max_batch_tokens| {
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        evaluate(&task, &model, &RunOptions { max_batch_tokens }, &mut hooks).unwrap()
+        evaluate(&task, &model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
+            .unwrap()
     };
     let whole = figures(4096);
     assert!(whole.bos_used);

@@ -17,6 +17,7 @@
 
 mod attend;
 mod backward;
+mod budget;
 mod build;
 mod cache;
 mod embed;

@@ -4,6 +4,7 @@
 //! answers, the document without its answer. Examples are drawn for one document after another from
 //! one stream of random numbers.
 
+use super::chat::{ChatPrompts, ChatWriter, Turn, plain};
 use super::description::{Description, Field, OutputType, TaskFile};
 use super::functions::{Function, Kind};
 use super::random::PythonRandom;
@@ -62,6 +63,10 @@ pub(super) struct Prompter<'a> {
     multiple_inputs: bool,
     /// Whether several answers may be right.
     pub(super) multiple_targets: bool,
+    /// What the caller lets the system say.
+    instruction: &'a str,
+    /// Writes prompts as conversations, if they are.
+    pub(super) chat: Option<ChatWriter<'a>>,
 }
 
 /// Where examples come from.
@@ -77,7 +82,11 @@ pub(super) struct Examples {
 }
 
 impl<'a> Prompter<'a> {
-    pub(super) fn new(file: &'a TaskFile, first: &Located) -> Result<Self, EvaluationError> {
+    pub(super) fn new(
+        file: &'a TaskFile,
+        first: &Located,
+        (instruction, chat): (&'a str, Option<ChatPrompts<'a>>),
+    ) -> Result<Self, EvaluationError> {
         let d = &file.description;
         let field = |name: &str, value: &Option<Value>| {
             value.as_ref().map(|value| file.field(name, value)).transpose()
@@ -116,6 +125,8 @@ impl<'a> Prompter<'a> {
             columns,
             multiple_inputs: false,
             multiple_targets: false,
+            instruction,
+            chat: chat.map(ChatWriter::new),
         };
         // The first document says which form the task has, as in the harness.
         let text = prompter.resolve(first, "doc_to_text", &prompter.rules.text)?;
@@ -143,25 +154,37 @@ impl<'a> Prompter<'a> {
         examples: &Examples,
         random: &mut PythonRandom,
     ) -> Result<Prompt, EvaluationError> {
-        let mut before = match &self.file.description.description {
+        let description = match &self.file.description.description {
             None => String::new(),
             Some(description) => {
                 let field = Field::Text(description.clone());
                 text_of(self.resolve(&document, "description", &field)?)
             }
         };
-        for example in self.drawn(&document, examples, random)? {
-            before.push_str(&self.example(example)?);
-        }
         let rules = &self.rules;
+        let mut before: Vec<Turn> =
+            Turn::system(self.instruction, &description, &rules.end).into_iter().collect();
+        for example in self.drawn(&document, examples, random)? {
+            before.extend(self.example(example)?);
+        }
         let choices = self.choices(&document, rules)?;
         let text = self.resolve(&document, "doc_to_text", &rules.text)?;
         let target = self.resolve(&document, "doc_to_target", &rules.target)?;
+        let prefix = self.prefix(&document, rules)?;
+        let context = |question: &str, delimiter: &str| {
+            let own = Turn::question(question, None, (&prefix, delimiter, ""));
+            let turns: Vec<Turn> = before.iter().cloned().chain(own).collect();
+            match &self.chat {
+                None => Ok(plain(&turns)),
+                Some(chat) => chat
+                    .write(&turns)
+                    .map_err(|reason| self.bad(&document, "the chat template", reason)),
+            }
+        };
         let contexts = if self.multiple_inputs {
-            choices.iter().map(|choice| format!("{before}{choice}")).collect()
+            choices.iter().map(|choice| context(choice, "")).collect::<Result<_, _>>()?
         } else {
-            let prefix = self.prefix(&document, rules)?;
-            vec![before + &with_prefix(&text_of(text.clone()), prefix.as_deref(), rules)]
+            vec![context(&text_of(text.clone()), &rules.target_delimiter)?]
         };
         let gold = if self.multiple_inputs { &text } else { &target };
         let gold = gold_of(gold, &choices);
@@ -209,7 +232,7 @@ impl<'a> Prompter<'a> {
     }
 
     /// A document with its answer.
-    fn example(&self, document: &Located) -> Result<String, EvaluationError> {
+    fn example(&self, document: &Located) -> Result<Vec<Turn>, EvaluationError> {
         let rules = &self.examples;
         let choices = self.choices(document, rules)?;
         let text = self.resolve(document, "doc_to_text", &rules.text)?;
@@ -231,18 +254,16 @@ impl<'a> Prompter<'a> {
             (_, index) if !choices.is_empty() && index.is_i64() => (text_of(text), choice(index)?),
             (_, target) => (text_of(text), text_of(target.clone())),
         };
-        let answer = match self.prefix(document, rules)? {
-            Some(prefix) if !prefix.is_empty() => delimited(&prefix, &answer),
-            _ => answer,
-        };
+        let prefix = self.prefix(document, rules)?;
         let Rules { target_delimiter, end, .. } = rules;
-        Ok(format!("{text}{target_delimiter}{answer}{end}"))
+        Ok(Turn::question(&text, Some(&answer), (&prefix, target_delimiter, end)))
     }
 
-    fn prefix(&self, document: &Located, rules: &Rules) -> Result<Option<String>, EvaluationError> {
-        let Some(prefix) = &rules.prefix else { return Ok(None) };
+    /// How an answer begins.
+    fn prefix(&self, document: &Located, rules: &Rules) -> Result<String, EvaluationError> {
+        let Some(prefix) = &rules.prefix else { return Ok(String::new()) };
         let prefix = self.resolve(document, "gen_prefix", &Field::Text(prefix.clone()))?;
-        Ok(Some(text_of(prefix)))
+        Ok(text_of(prefix))
     }
 
     fn choices(&self, document: &Located, rules: &Rules) -> Result<Vec<String>, EvaluationError> {
@@ -321,7 +342,7 @@ pub(super) fn output_of(description: &Description) -> OutputType {
 fn call(function: &Function, fields: &Fields) -> Result<Value, String> {
     match &function.kind {
         Kind::Field(field) => field(fields),
-        Kind::Document(_) | Kind::Results(_) => {
+        Kind::Document(_) | Kind::Lines(..) | Kind::Results(_) => {
             Err(format!("!function {} makes no text of a document", function.name))
         }
     }
@@ -336,24 +357,6 @@ pub(super) fn text_of(value: Value) -> String {
         Value::Bool(false) => "False".into(),
         other => other.to_string(),
     }
-}
-
-/// The question, and behind it how an answer begins.
-fn with_prefix(text: &str, prefix: Option<&str>, rules: &Rules) -> String {
-    let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else { return text.to_owned() };
-    let touches = text.is_empty()
-        || text.ends_with(char::is_whitespace)
-        || prefix.starts_with(char::is_whitespace);
-    let between = if touches { "" } else { &rules.target_delimiter };
-    format!("{text}{between}{prefix}")
-}
-
-/// Two texts, with a space between them if neither has one there.
-fn delimited(before: &str, after: &str) -> String {
-    let touches = after.is_empty()
-        || before.ends_with(char::is_whitespace)
-        || after.starts_with(char::is_whitespace);
-    format!("{before}{}{after}", if touches { "" } else { " " })
 }
 
 /// Which choices are right; none where there is no such choice.

@@ -46,6 +46,9 @@ pub const STANDARD_TASKS: &[StandardTask] = &[
     task!("mmlu", "the form of MMLU, by letter"),
     task!("sst2", "positive or negative"),
     task!("mnli", "true, neither or false"),
+    task!("rotor_arc_challenge", "ARC as the rotor paper scores it, by the letter written"),
+    task!("rotor_hellaswag", "HellaSwag likewise"),
+    task!("rotor_gpqa", "GPQA likewise"),
 ];
 
 /// Letters that may be wrong, missing or too many in a name that is meant.
@@ -63,7 +66,8 @@ pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
     TaskFile::parse(task.text, format!("task {name}"), (Path::new(""), &include))
 }
 
-fn find(name: &str) -> Option<&'static StandardTask> {
+/// A task that comes along, by its name.
+pub(super) fn find(name: &str) -> Option<&'static StandardTask> {
     STANDARD_TASKS.iter().find(|task| task.name == name)
 }
 
