@@ -12,8 +12,8 @@ use linwright::compress::Monitor;
 use linwright::measure::data::{QuestionSet, sha256_hex};
 use linwright::measure::evaluate::{
     Bos, Comparison, Completion, DataFile, EvaluationError, FileJournal, HarnessOptions,
-    HarnessTask, Hooks, Join, Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS,
-    RunOptions, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
+    HarnessTask, Hooks, Join, Journal, LaserOptions, LaserSet, LaserTask, Metric, MultipleChoice,
+    NamedProtocol, PROTOCOLS, RunOptions, Scoring, Split, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
     open_task,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
@@ -44,6 +44,8 @@ pub(crate) struct EvalArgs {
     /// Examples before each document of a task [default: as its file says].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     num_fewshot: Option<usize>,
+    #[command(flatten)]
+    laser: LaserArgs,
     /// Seed by which examples are drawn.
     #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
     fewshot_seed: u64,
@@ -87,6 +89,43 @@ pub(crate) struct EvalArgs {
     /// Write the result JSON to this file too.
     #[arg(short, long)]
     output: Option<PathBuf>,
+}
+
+/// Options of the tasks whose names begin with `laser_`.
+#[derive(Debug, Args)]
+struct LaserArgs {
+    /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's code,
+    /// with its faults.
+    #[arg(long, default_value = "correct", value_parser = one_of(&Scoring::ALL, Scoring::name))]
+    laser_scoring: Scoring,
+    /// Tokens written in `laser_` tasks whose answers are written; with 1 the likeliest token must be
+    /// the answer [default: as the set says].
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    laser_new_tokens: Option<usize>,
+    /// Which records of `laser_` tasks count: `validation` is the first fifth, in the order of the
+    /// files, `test` the others.
+    #[arg(long, default_value = "all", value_parser = one_of(&Split::ALL, Split::name))]
+    split: Split,
+}
+
+impl LaserArgs {
+    /// Refuses options that no task reads.
+    fn check(&self, tasks: &[String]) -> Result<(), Failure> {
+        let sets: Vec<&LaserSet> = tasks.iter().filter_map(|name| LaserSet::named(name)).collect();
+        let unread = [
+            ("--laser-scoring", self.laser_scoring != Scoring::default() && sets.is_empty()),
+            ("--split", self.split != Split::default() && sets.is_empty()),
+            (
+                "--laser-new-tokens",
+                self.laser_new_tokens.is_some() && !sets.iter().any(|set| set.is_written()),
+            ),
+        ];
+        match unread.iter().find(|(_, is_unread)| *is_unread) {
+            Some((option, _)) => Err(Failure::usage(format!("no task here reads {option}"))
+                .hint("it is for tasks of `linwright ls tasks` whose names begin with laser_")),
+            None => Ok(()),
+        }
+    }
 }
 
 fn perplexity(text: &str) -> Result<f64, String> {
@@ -203,6 +242,7 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
             tasks.push(Box::new(Completion::new(set, args.bos)));
         }
     }
+    args.laser.check(&args.tasks)?;
     let options = HarnessOptions {
         shots: args.num_fewshot,
         limit: args.limit,
@@ -212,9 +252,11 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
         bootstrap: Some(args.bootstrap_iters),
     };
     for name in &args.tasks {
-        tasks.push(match PROTOCOLS.iter().find(|named| named.name == name) {
-            Some(named) => Box::new(text_task(named, args)?),
-            None => Box::new(HarnessTask::open(name, &options)?),
+        let protocol = PROTOCOLS.iter().find(|named| named.name == name);
+        tasks.push(match (protocol, LaserSet::named(name)) {
+            (Some(named), _) => Box::new(text_task(named, args)?),
+            (None, Some(set)) => Box::new(laser_task(set, args)?),
+            (None, None) => Box::new(HarnessTask::open(name, &options)?),
         });
     }
     let mut names: Vec<String> = tasks.iter().map(|task| task.id()).collect();
@@ -239,6 +281,31 @@ fn text_task(named: &NamedProtocol, args: &EvalArgs) -> Result<TextPerplexity, F
         Failure::usage(format!("{name} has no text")).hint(format!("give --data {name}=FILE"))
     })?;
     Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
+}
+
+/// The task of one of LASER's sets.
+fn laser_task(set: &'static LaserSet, args: &EvalArgs) -> Result<LaserTask, Failure> {
+    let mut files = Vec::new();
+    for data in args.data.iter().filter(|data| data.task == set.name) {
+        if let Some(split) = &data.split {
+            return Err(Failure::usage(format!("--data {}:{split}: it has no such splits", set.name))
+                .hint(format!(
+                    "give its files in order, --data {}=FILE, and choose with --split",
+                    set.name
+                )));
+        }
+        files.push(data.path.clone());
+    }
+    let options = LaserOptions {
+        files,
+        scoring: args.laser.laser_scoring,
+        split: args.laser.split,
+        new_tokens: args.laser.laser_new_tokens,
+        limit: args.limit,
+        bos: args.bos,
+        whole_texts: args.log_samples.is_some(),
+    };
+    Ok(LaserTask::open(set, &options)?)
 }
 
 /// Where the replies of an evaluation are kept until its result is written.

@@ -20,6 +20,28 @@ pub struct Sequence<'a> {
     pub shared: usize,
 }
 
+/// A place of a sequence in which the likeliest tokens are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peek {
+    /// Index of the token that stands there, among those whose scores are wanted.
+    pub token: usize,
+    /// So many of the likeliest tokens.
+    pub likeliest: usize,
+}
+
+/// The likeliest tokens in one place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Likeliest {
+    /// Tokens that are likelier than the one that stands there; of equally likely ones those before it
+    /// in the vocabulary count.
+    pub rank: usize,
+    /// The likeliest tokens, falling: text and log-probability in nats.
+    pub tokens: Vec<(String, f64)>,
+}
+
+/// Scores of sequences, and for each what a [`Peek`] found.
+pub type Peeked = (Vec<Vec<TokenScore>>, Vec<Option<Likeliest>>);
+
 /// A continuation that a model wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -58,6 +80,19 @@ pub trait LanguageModel {
     /// # Errors
     /// What the model says.
     fn score(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Vec<TokenScore>>, ModelFailure>;
+
+    /// As [`Self::score`], and the likeliest tokens in one place of each sequence that has a peek.
+    ///
+    /// # Errors
+    /// What the model says; by default, that it knows no likeliest tokens.
+    fn score_and_peek(
+        &self,
+        sequences: &[Sequence<'_>],
+        peeks: &[Option<Peek>],
+    ) -> Result<Peeked, ModelFailure> {
+        let _ = (sequences, peeks);
+        Err("this model does not tell which tokens are the likeliest".into())
+    }
 
     /// Continues prompts greedily.
     ///

@@ -16,6 +16,8 @@ pub enum Request<'a> {
         context: Cow<'a, str>,
         /// Text judged.
         continuation: Cow<'a, str>,
+        /// What else is wanted, beyond what scoring needs; usually nothing.
+        look: Option<Look>,
     },
     /// How likely is a text from its start, in windows?
     Rolling {
@@ -42,6 +44,30 @@ impl Request<'_> {
             Self::Rolling { text, .. } => text,
         }
     }
+}
+
+/// A closer look at where a continuation begins. It costs logits that scoring alone does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// So many of the likeliest tokens in the place of the continuation's first one.
+    pub likeliest: usize,
+    /// Whether the log-likelihood of the context is wanted, which needs logits of all its tokens.
+    pub context: bool,
+}
+
+/// What a [`Look`] found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Tokens that are likelier than the first one of the continuation; of equally likely ones those
+    /// before it in the vocabulary count.
+    pub rank: usize,
+    /// The likeliest tokens, falling: text and log-probability in nats.
+    pub likeliest: Vec<(String, f64)>,
+    /// Log-likelihood of the context in nats without its first token, which nothing predicts; none if
+    /// it was not asked for.
+    pub context: Option<f64>,
+    /// Tokens of the context, with the one that begins it.
+    pub context_tokens: usize,
 }
 
 /// How a text is cut in windows.
@@ -78,6 +104,9 @@ pub enum Reply {
         tokens: usize,
         /// Tokens cut from the left of the context to fit the model.
         truncated: usize,
+        /// What a [`Look`] found, if one was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seen: Option<Box<Seen>>,
     },
     /// Answer to [`Request::Rolling`].
     Rolling {

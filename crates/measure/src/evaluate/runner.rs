@@ -2,8 +2,10 @@
 
 use super::journal::Journal;
 use super::pair::encode_pair;
-use super::{Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request};
-use super::{Sequence, Task, TaskResult, TokenScore};
+use super::{
+    Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Likeliest, Look, Peek, Peeked,
+    Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
+};
 use std::ops::Range;
 
 /// How requests are answered; none of it changes a figure by more than rounding.
@@ -47,6 +49,15 @@ struct Job {
     window: Option<usize>,
     tokens: Vec<u32>,
     first_counted: usize,
+    look: Option<Look>,
+}
+
+impl Job {
+    /// The first token that is scored: that of the continuation, or of the context where its
+    /// likelihood is wanted too.
+    fn first_scored(&self) -> usize {
+        if self.look.is_some_and(|look| look.context) { 1 } else { self.first_counted }
+    }
 }
 
 /// Jobs of one item that begin alike.
@@ -154,7 +165,7 @@ impl Plan {
             model.encode(text).map_err(failed)
         };
         match &item.requests[request] {
-            Request::LogLikelihood { context, continuation } => {
+            Request::LogLikelihood { context, continuation, look } => {
                 let place = format!("{}, choice {request}", item.place);
                 let pair = encode_pair(model, (context, continuation), bos, &place)?;
                 self.jobs.push(Job {
@@ -163,12 +174,14 @@ impl Plan {
                     window: None,
                     tokens: pair.tokens,
                     first_counted: pair.continuation,
+                    look: *look,
                 });
                 Ok(Reply::LogLikelihood {
                     log_likelihood: 0.0,
                     is_greedy: true,
                     tokens: 0,
                     truncated: pair.truncated,
+                    seen: None,
                 })
             }
             Request::Rolling { text, cut } => {
@@ -182,6 +195,7 @@ impl Plan {
                         window: Some(window),
                         tokens: tokens[range].to_vec(),
                         first_counted,
+                        look: None,
                     });
                 }
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
@@ -326,12 +340,14 @@ impl Run<'_, '_> {
             let count = fitting(rest.iter().map(|group| plan.cost(group)), max_tokens);
             let (batch, after) = rest.split_at(count);
             let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
-            let scores = self.scores(&plan.jobs[jobs.clone()], batch)?;
-            for (index, scores) in jobs.zip(scores) {
+            let (scores, seen) = self.scores(&plan.jobs[jobs.clone()], batch)?;
+            for ((index, scores), likeliest) in jobs.zip(scores).zip(seen) {
                 let job = &plan.jobs[index];
-                let sum = total(self.items, job, &scores)?;
+                check_finite(self.items, job, &scores)?;
                 let (item, request) = (job.item, job.request);
-                add(&mut plan.replies[item][request], sum, &scores);
+                let (context, scores) = scores.split_at(job.first_counted - job.first_scored());
+                add(&mut plan.replies[item][request], sum_of(scores), scores);
+                note(&mut plan.replies[item][request], job, context, likeliest);
                 self.close(plan, item)?;
             }
             self.advance(batch.iter().map(|group| plan.cost(group)).sum());
@@ -396,9 +412,9 @@ impl Run<'_, '_> {
         &self,
         jobs: &[Job],
         groups: &[Group],
-    ) -> Result<Vec<Vec<TokenScore>>, EvaluationError> {
+    ) -> Result<Peeked, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
-            Sequence { tokens: &job.tokens, first_counted: job.first_counted, shared }
+            Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }
         let start = groups[0].jobs.start;
         let mut sequences = Vec::with_capacity(jobs.len());
@@ -408,7 +424,17 @@ impl Run<'_, '_> {
                 sequences.push(sequence(&jobs[index - start], shared));
             }
         }
-        self.model.score(&sequences).map_err(|source| {
+        let peek = |job: &Job| {
+            let look = job.look.filter(|look| look.likeliest > 0)?;
+            Some(Peek { token: job.first_counted, likeliest: look.likeliest })
+        };
+        let peeks: Vec<Option<Peek>> = jobs.iter().map(peek).collect();
+        let scored = if peeks.iter().all(Option::is_none) {
+            self.model.score(&sequences).map(|scores| (scores, vec![None; jobs.len()]))
+        } else {
+            self.model.score_and_peek(&sequences, &peeks)
+        };
+        scored.map_err(|source| {
             let alone = jobs.iter().find_map(|job| {
                 let one = self.model.score(&[sequence(job, 0)]);
                 one.err().map(|source| (job, source))
@@ -429,13 +455,22 @@ fn fitting(costs: impl Iterator<Item = usize>, max_tokens: usize) -> usize {
     fitting.count().max(1)
 }
 
-/// The negative log-likelihood of a job in nats.
-fn total(items: &[Item<'_>], job: &Job, scores: &[TokenScore]) -> Result<f64, EvaluationError> {
+/// Negative log-likelihood in nats.
+fn sum_of(scores: &[TokenScore]) -> f64 {
+    scores.iter().map(|score| score.nll).sum()
+}
+
+/// Refuses losses that are no numbers.
+fn check_finite(
+    items: &[Item<'_>],
+    job: &Job,
+    scores: &[TokenScore],
+) -> Result<(), EvaluationError> {
     match scores.iter().position(|score| !score.nll.is_finite()) {
-        None => Ok(scores.iter().map(|score| score.nll).sum()),
+        None => Ok(()),
         Some(index) => Err(EvaluationError::NonFinite {
             place: place(items, job),
-            token: job.first_counted + index,
+            token: job.first_scored() + index,
             found: scores[index].nll,
         }),
     }
@@ -462,6 +497,19 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *windows += 1;
         }
         Reply::Generated { .. } => {}
+    }
+}
+
+/// Adds what a closer look found, if there was one.
+fn note(reply: &mut Reply, job: &Job, context: &[TokenScore], likeliest: Option<Likeliest>) {
+    if let (Reply::LogLikelihood { seen, .. }, Some(look)) = (reply, job.look) {
+        let Likeliest { rank, tokens } = likeliest.unwrap_or_default();
+        *seen = Some(Box::new(Seen {
+            rank,
+            likeliest: tokens,
+            context: look.context.then(|| -sum_of(context)),
+            context_tokens: job.first_counted,
+        }));
     }
 }
 

@@ -232,7 +232,7 @@ fn sample(
     let mut arguments = Map::new();
     for (index, request) in requests.iter().enumerate() {
         let values = match request {
-            Request::LogLikelihood { context, continuation } => {
+            Request::LogLikelihood { context, continuation, .. } => {
                 json!({"arg_0": context, "arg_1": continuation})
             }
             Request::Rolling { text, .. } => json!({"arg_0": text}),
