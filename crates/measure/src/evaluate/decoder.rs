@@ -204,3 +204,26 @@ fn score_seen(
     let mut scores = decoder.score_rows_seen(&hidden, &wanted, show)?.into_iter();
     Ok(sequences.iter().map(|s| scores.by_ref().take(counted(s)).collect()).collect())
 }
+
+#[cfg(test)]
+mod top_tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_logits_comes_first() {
+        let logits = [0.0, 2.0, 1.0, 2.0, -1.0];
+        let log_sum = logits.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
+        let of = |target: u32, count| {
+            let nll = log_sum - f64::from(logits[target as usize]);
+            Top::of(&logits, (target, &TokenScore { nll, is_greedy: false }), count)
+        };
+        let ids = |top: &Top| top.tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let top = of(3, 3);
+        assert_eq!((top.rank, ids(&top)), (1, vec![1, 3, 2]));
+        assert!((top.tokens[2].1 - (1.0 - log_sum)).abs() < 1e-12);
+        let all = of(4, 9);
+        assert_eq!((all.rank, ids(&all)), (4, vec![1, 3, 2, 0, 4]));
+        assert_eq!(ids(&of(0, 1)), [1]);
+        assert_eq!((of(0, 0).tokens, of(0, 0).rank), (Vec::new(), 3));
+    }
+}
