@@ -1,7 +1,10 @@
 //! A decoder with its tokenizer as the subject of an evaluation.
 
-use super::language_model::{Likeliest, ModelFailure, Peek, Peeked, Written};
-use super::{Generation, LanguageModel, Sequence, TokenScore};
+use super::gaps;
+use super::language_model::{
+    Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written,
+};
+use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::{Batch, ModelError, ShowLogits, Transformer};
@@ -81,6 +84,19 @@ impl LanguageModel for Subject<'_> {
         Ok((scores, found.into_iter().map(told).collect::<Result<_, _>>()?))
     }
 
+    fn is_masked(&self) -> bool {
+        !self.decoder.config().is_causal()
+    }
+
+    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
+        let limit = self.max_positions().unwrap_or(usize::MAX);
+        gaps::encode(self.tokenizer, gap, masks, limit)
+    }
+
+    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
+        gaps::fill((self.decoder, self.tokenizer), texts)
+    }
+
     fn generate(
         &self,
         prompts: &[Vec<u32>],
@@ -143,7 +159,7 @@ impl Top {
         Self { rank, tokens: tokens.collect() }
     }
 
-    fn told(self, tokenizer: &Tokenizer) -> Result<Likeliest, TokenizerError> {
+    pub(super) fn told(self, tokenizer: &Tokenizer) -> Result<Likeliest, TokenizerError> {
         let text = |(token, log_prob)| Ok((tokenizer.decode(&[token], false)?, log_prob));
         let tokens = self.tokens.into_iter().map(text).collect::<Result<_, _>>()?;
         Ok(Likeliest { rank: self.rank, tokens })

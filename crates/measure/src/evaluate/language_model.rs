@@ -1,6 +1,6 @@
 //! What evaluation needs of a language model.
 
-use super::Generation;
+use super::{Gap, Generation};
 use linwright_model::TokenScore;
 use std::error::Error;
 
@@ -41,6 +41,36 @@ pub struct Likeliest {
 
 /// Scores of sequences, and for each what a [`Peek`] found.
 pub type Peeked = (Vec<Vec<TokenScore>>, Vec<Option<Likeliest>>);
+
+/// Tokens with masks among them, side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masked {
+    /// The whole input, with the tokens that begin and end texts.
+    pub tokens: Vec<u32>,
+    /// Index of the first mask.
+    pub first: usize,
+    /// Number of masks.
+    pub masks: usize,
+    /// Tokens cut from the left of the context.
+    pub truncated: usize,
+    /// Answers to be judged, each of as many tokens as there are masks.
+    pub answers: Vec<Vec<u32>>,
+    /// So many of the likeliest tokens in the place of the first mask.
+    pub likeliest: usize,
+    /// The answer whose first token has its rank told.
+    pub gold: usize,
+}
+
+/// What a model says about [`Masked`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filled {
+    /// Log-likelihoods of the answers in nats.
+    pub log_likelihoods: Vec<f64>,
+    /// The likeliest token of each mask, as one text.
+    pub text: String,
+    /// The first mask.
+    pub likeliest: Likeliest,
+}
 
 /// A continuation that a model wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +122,29 @@ pub trait LanguageModel {
     ) -> Result<Peeked, ModelFailure> {
         let _ = (sequences, peeks);
         Err("this model does not tell which tokens are the likeliest".into())
+    }
+
+    /// Whether it is a masked language model: it is asked about gaps, and nothing else.
+    fn is_masked(&self) -> bool {
+        false
+    }
+
+    /// The tokens of a text with so many masks in its gap.
+    ///
+    /// # Errors
+    /// What the tokenizer says; by default, that the model fills no gaps.
+    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
+        let _ = (gap, masks);
+        Err("this model fills no gaps".into())
+    }
+
+    /// What stands behind masks.
+    ///
+    /// # Errors
+    /// What the model says; by default, that it fills no gaps.
+    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
+        let _ = texts;
+        Err("this model fills no gaps".into())
     }
 
     /// Continues prompts greedily.

@@ -10,6 +10,8 @@ mod compare;
 mod completion;
 mod decoder;
 mod error;
+mod filling;
+mod gaps;
 mod harness;
 mod journal;
 mod laser;
@@ -34,12 +36,14 @@ pub use error::EvaluationError;
 pub use harness::{DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, StandardTask};
 pub use journal::{FileJournal, Journal};
 pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
-pub use language_model::{LanguageModel, Likeliest, ModelFailure, Peek, Peeked, Sequence, Written};
+pub use language_model::{
+    Filled, LanguageModel, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
+};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
-pub use request::{Cut, Generation, Item, Look, Reply, Request, Seen};
+pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
 pub use result::{Counts, GroupResult, Metric, Sample, TaskResult};
 pub use runner::{Hooks, Progress, RunOptions, evaluate};
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};

@@ -1,10 +1,11 @@
 //! Puts the requests of a task to a model, in batches of bounded size.
 
+use super::filling::{self, Filling};
 use super::journal::Journal;
 use super::pair::encode_pair;
 use super::{
-    Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Likeliest, Look, Peek, Peeked,
-    Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
+    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, Likeliest, Look, Peek, Peeked,
+    Masked, Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
 };
 use std::ops::Range;
 
@@ -80,9 +81,10 @@ struct Writing {
 struct Plan {
     jobs: Vec<Job>,
     writings: Vec<Writing>,
+    fillings: Vec<Filling>,
     /// For each item the reply to each request.
     replies: Vec<Vec<Reply>>,
-    /// For each item the jobs and writings that are open.
+    /// For each item the jobs, writings and fillings that are open.
     open: Vec<usize>,
 }
 
@@ -98,15 +100,32 @@ pub fn evaluate(
     hooks: &mut Hooks<'_>,
 ) -> Result<TaskResult, EvaluationError> {
     let bos = resolve(task.bos(), model)?;
-    let items = task.items();
+    let items = items_of(task, model)?;
     let mut plan = Plan::new(&items, (model, bos), hooks)?;
     let groups = plan.groups();
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
-        + plan.writings.iter().map(Writing::cost).sum::<usize>();
+        + plan.writings.iter().map(Writing::cost).sum::<usize>()
+        + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>();
     let mut run = Run { items: &items, model, hooks, done: 0, total: total as u64 };
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
     run.write(&mut plan, options.max_batch_tokens)?;
+    run.fill(&mut plan, options.max_batch_tokens)?;
     task.score(&plan.replies, bos.is_some())
+}
+
+/// What is asked of a model of this kind.
+fn items_of<'a>(
+    task: &'a dyn Task,
+    model: &dyn LanguageModel,
+) -> Result<Vec<Item<'a>>, EvaluationError> {
+    if !model.is_masked() {
+        return Ok(task.items());
+    }
+    task.gaps().ok_or_else(|| {
+        let sets = LASER_TASKS.iter().filter(|set| set.has_gaps());
+        let known: Vec<&str> = sets.map(|set| set.name).collect();
+        EvaluationError::Masked { task: task.id(), known: known.join(", ") }
+    })
 }
 
 /// The token that starts every document, if any.
@@ -140,7 +159,7 @@ impl Plan {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
             }
             let known = hooks.journal.as_ref().and_then(|journal| journal.find(index));
-            let before = plan.jobs.len() + plan.writings.len();
+            let before = plan.planned();
             let replies = match known.filter(|known| known.len() == item.requests.len()) {
                 Some(known) => known.to_vec(),
                 None => (0..item.requests.len())
@@ -148,9 +167,14 @@ impl Plan {
                     .collect::<Result<_, _>>()?,
             };
             plan.replies.push(replies);
-            plan.open.push(plan.jobs.len() + plan.writings.len() - before);
+            plan.open.push(plan.planned() - before);
         }
         Ok(plan)
+    }
+
+    /// Everything that is to be done.
+    fn planned(&self) -> usize {
+        self.jobs.len() + self.writings.len() + self.fillings.len()
     }
 
     /// Plans one request.
@@ -199,6 +223,11 @@ impl Plan {
                     });
                 }
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
+            }
+            Request::Fill(gap) => {
+                let (fillings, reply) = filling::plan((index, request), gap, model, &item.place)?;
+                self.fillings.extend(fillings);
+                Ok(reply)
             }
             Request::Generate { context, generation } => {
                 let mut tokens: Vec<u32> = bos.into_iter().chain(encode(context)?).collect();
@@ -384,6 +413,33 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Fills gaps.
+    fn fill(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+        let mut next = 0;
+        while next < plan.fillings.len() {
+            self.check()?;
+            let costs = plan.fillings[next..].iter().map(|filling| filling.text.tokens.len());
+            let count = fitting(costs, max_tokens);
+            let batch = &plan.fillings[next..next + count];
+            let cost = batch.iter().map(|filling| filling.text.tokens.len()).sum();
+            let texts: Vec<Masked> = batch.iter().map(|filling| filling.text.clone()).collect();
+            let filled = self.model.fill(&texts).map_err(|source| {
+                let place = self.items[batch[0].item].place.clone();
+                EvaluationError::Model { place, source }
+            })?;
+            for (index, filled) in (next..next + count).zip(filled) {
+                let filling = &plan.fillings[index];
+                let (item, request) = (filling.item, filling.request);
+                let place = &self.items[item].place;
+                filling.add(filled, &mut plan.replies[item][request], place)?;
+                self.close(plan, item)?;
+            }
+            self.advance(cost);
+            next += count;
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), EvaluationError> {
         if !(self.hooks.cancelled)() {
             return Ok(());
@@ -496,7 +552,7 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *tokens += scores.len();
             *windows += 1;
         }
-        Reply::Generated { .. } => {}
+        Reply::Generated { .. } | Reply::Filled { .. } => {}
     }
 }
 

@@ -16,6 +16,7 @@ macro_rules! task {
             name: $name,
             summary: $summary,
             form: Form::Choice { two: false },
+            mask: None,
             read: |sources| read(sources, $words),
         };
     };

@@ -4,7 +4,7 @@
 //! Fields `hard_text`, `gender` (0 or `male`, 1 or `female`) and `profession`: a name, or its index
 //! among the 28 names of the data set in alphabetical order.
 
-use super::set::{ENDS, Form, LaserSet, Reading, Record, Source, ended, pair};
+use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use crate::data::DataError;
 use serde_json::Value;
 
@@ -13,6 +13,12 @@ pub(super) const GENDER: LaserSet = LaserSet {
     name: "laser_bios_gender",
     summary: "biographies, male or female (Bias in Bios)",
     form: Form::Choice { two: true },
+    mask: Some(Mask {
+        sentence: Some("This person is"),
+        after: ".",
+        last: Some(50),
+        written: 0,
+    }),
     read: |sources| {
         let records = sources.iter().map(gender).collect::<Result<_, _>>()?;
         Ok(Reading { records, left_out: Vec::new() })
@@ -24,6 +30,12 @@ pub(super) const PROFESSION: LaserSet = LaserSet {
     name: "laser_bios_profession",
     summary: "biographies, one of eight professions (Bias in Bios)",
     form: Form::Choice { two: false },
+    mask: Some(Mask {
+        sentence: Some("The profession of the person in the text is called"),
+        after: ".",
+        last: None,
+        written: 0,
+    }),
     read: |sources| {
         let mut reading = Reading::default();
         for source in sources {
@@ -108,10 +120,12 @@ fn record(
 ) -> Result<Record, DataError> {
     let biography = source.text(&["hard_text"])?;
     let text = ended(biography, &ENDS, '.');
+    let start = format!("Consider the following text: {text}");
     Ok(Record {
         place: source.place(),
         question: biography.to_owned(),
-        prompt: format!("Consider the following text: {text} {end}"),
+        prompt: format!("{start} {end}"),
+        start: start.len(),
         answer: choices[gold].clone(),
         choices,
         gold,

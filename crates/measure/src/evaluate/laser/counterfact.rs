@@ -4,7 +4,7 @@
 //! `subject`, and `target_true`; `paraphrase_prompts`), or those of its cut for model editing
 //! (`prompt`, `ground_truth`, `rephrase_prompt`). The groups tell the prompt from its paraphrases.
 
-use super::set::{Form, LaserSet, Reading, Record, Source};
+use super::set::{Form, LaserSet, Mask, Reading, Record, Source};
 use crate::data::DataError;
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_counterfact",
     summary: "facts, each in its own words and in others (CounterFact)",
     form: Form::Written { new_tokens: 10, longest: None },
+    mask: Some(Mask { after: ".", written: 1, ..Mask::PROMPT }),
     read,
 };
 

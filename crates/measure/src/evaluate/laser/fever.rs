@@ -3,7 +3,7 @@
 //! Fields `claim` and `label`: `SUPPORTS`, `REFUTES`, or `NOT ENOUGH INFO`, which is neither and left
 //! out. A claim that comes again is left out, and so is every claim that has both labels.
 
-use super::set::{ENDS, Form, LaserSet, Reading, Record, Source, ended, pair};
+use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use crate::data::DataError;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,7 @@ pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_fever",
     summary: "claims, true or false (FEVER)",
     form: Form::Choice { two: true },
+    mask: Some(Mask::PROMPT),
     read,
 };
 

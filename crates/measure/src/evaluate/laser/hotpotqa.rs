@@ -5,7 +5,7 @@
 //! answer has 14 for itself. A record is known to be left out once it was asked, so it keeps its place
 //! in the split.
 
-use super::set::{Form, LaserSet, Reading, Record, Source, ended};
+use super::set::{Form, LaserSet, Mask, Reading, Record, Source, ended};
 use crate::data::DataError;
 
 /// The line of this set in the list.
@@ -13,6 +13,7 @@ pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_hotpotqa",
     summary: "questions over two articles, answered without them (HotpotQA)",
     form: Form::Written { new_tokens: 15, longest: Some(14) },
+    mask: Some(Mask { written: 5, ..Mask::PROMPT }),
     read: |sources| {
         let records = sources.iter().map(record).collect::<Result<_, _>>()?;
         Ok(Reading { records, left_out: Vec::new() })

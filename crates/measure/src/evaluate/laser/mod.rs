@@ -3,6 +3,9 @@
 //! A set says how its rows become questions; how these are put and judged is the same for all, in one
 //! of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
 //!
+//! Masked language models are asked about gaps, where a set says where its gap is: all masks of an
+//! answer are judged at once.
+//!
 //! Deviations from the paper's code in either way: words and answers may have several tokens, and
 //! their whole likelihood counts; models write greedily; what the model saw before the answer is the
 //! text as this tokenizer cuts it together with the answer.
@@ -26,9 +29,11 @@ mod tests;
 
 pub use set::LaserSet;
 
-use super::{Bos, EvaluationError, Generation, Item, Look, Reply, Request, Task, TaskResult};
+use super::{
+    Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult,
+};
 use crate::data::{Table, TableFormat, sha256_hex};
-use set::{Form, Record, Source};
+use set::{Form, Mask, Record, Source};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -143,6 +148,12 @@ impl LaserSet {
         LASER_TASKS.iter().find(|set| set.name == name)
     }
 
+    /// Whether masked language models can be asked.
+    #[must_use]
+    pub fn has_gaps(&self) -> bool {
+        self.mask.is_some()
+    }
+
     /// Whether its answers are written, not chosen.
     #[must_use]
     pub fn is_written(&self) -> bool {
@@ -214,14 +225,29 @@ impl LaserTask {
         Ok(Self { set, form, options: options.clone(), records, left_out, original, sha256 })
     }
 
+    /// How the records are asked and judged, of a model that is masked or not.
+    fn form(&self, is_masked: bool) -> Form {
+        match (self.form, self.set.mask.filter(|_| is_masked)) {
+            (Form::Written { longest, .. }, Some(mask)) => {
+                let new_tokens = self.options.new_tokens.unwrap_or(mask.written);
+                Form::Written { new_tokens, longest }
+            }
+            (form, _) => form,
+        }
+    }
+
     /// The name of the way to ask and score.
-    fn protocol(&self) -> String {
+    fn protocol(&self, is_masked: bool) -> String {
         let LaserOptions { scoring, split, bos, .. } = &self.options;
-        let new = match self.form {
+        let scoring = match is_masked {
+            true => format!("{}_masked", scoring.name()),
+            false => scoring.name().to_owned(),
+        };
+        let new = match self.form(is_masked) {
             Form::Written { new_tokens, .. } => format!("_new-{new_tokens}"),
             Form::Choice { .. } => String::new(),
         };
-        let (scoring, split, bos) = (scoring.name(), split.name(), bos.name());
+        let (split, bos) = (split.name(), bos.name());
         format!("laser-{scoring}{new}_split-{split}_bos-{bos}")
     }
 
@@ -252,6 +278,34 @@ impl LaserTask {
     }
 }
 
+impl LaserTask {
+    /// The request of a masked language model.
+    fn gap<'a>(&self, record: &'a Record, mask: Mask) -> Gap<'a> {
+        let (context, before) = match mask.sentence {
+            Some(sentence) => (&record.prompt[..record.start], sentence),
+            None => (record.prompt.as_str(), ""),
+        };
+        let answers = match self.form {
+            Form::Choice { .. } => record.choices.as_slice(),
+            Form::Written { .. } => std::slice::from_ref(&record.answer),
+        };
+        let written = match self.form(true) {
+            Form::Choice { .. } => 0,
+            Form::Written { new_tokens, .. } => new_tokens,
+        };
+        Gap {
+            context: Cow::Borrowed(context),
+            last: mask.last,
+            before: Cow::Borrowed(before),
+            after: Cow::Borrowed(mask.after),
+            answers: answers.iter().map(|answer| format!(" {answer}")).collect(),
+            gold: record.gold,
+            likeliest: outcome::LIKELIEST,
+            written,
+        }
+    }
+}
+
 impl Task for LaserTask {
     fn id(&self) -> String {
         self.set.name.to_owned()
@@ -266,9 +320,20 @@ impl Task for LaserTask {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let item =
-            |record: &'_ Record| Item { place: record.place.clone(), requests: self.requests(record) };
-        self.records.iter().map(item).collect()
+        let items = self.records.iter().map(|record| Item {
+            place: record.place.clone(),
+            requests: self.requests(record),
+        });
+        items.collect()
+    }
+
+    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+        let mask = self.set.mask?;
+        let items = self.records.iter().map(|record| Item {
+            place: record.place.clone(),
+            requests: vec![Request::Fill(self.gap(record, mask))],
+        });
+        Some(items.collect())
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

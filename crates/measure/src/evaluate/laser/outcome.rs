@@ -13,6 +13,10 @@ pub(super) const LIKELIEST: usize = TOPS[2];
 
 /// What a model replied to a record.
 struct Answered {
+    /// How it was asked.
+    form: Form,
+    /// Whether it filled gaps.
+    is_masked: bool,
     /// Log-likelihood in nats and tokens of each choice, or of the one answer.
     scores: Vec<(f64, usize)>,
     /// What it wrote; none where it chose.
@@ -31,7 +35,11 @@ struct Judged {
 
 impl Answered {
     fn of(task: &LaserTask, record: &Record, replies: &[Reply]) -> Result<Self, EvaluationError> {
-        let mut answered = Self { scores: Vec::new(), written: None, seen: Seen::default() };
+        let is_masked = replies.iter().any(|reply| matches!(reply, Reply::Filled { .. }));
+        let form = task.form(is_masked);
+        let is_written = matches!(form, Form::Written { .. });
+        let (scores, seen) = (Vec::new(), Seen::default());
+        let mut answered = Self { form, is_masked, scores, written: None, seen };
         for reply in replies {
             match reply {
                 Reply::LogLikelihood { log_likelihood, tokens, seen, .. } => {
@@ -41,19 +49,23 @@ impl Answered {
                     }
                 }
                 Reply::Generated { text, .. } => answered.written = Some(text.clone()),
+                Reply::Filled { answers, text, seen, .. } => {
+                    answered.scores.clone_from(answers);
+                    answered.seen = Seen::clone(seen);
+                    answered.written = is_written.then(|| text.clone());
+                }
                 Reply::Rolling { .. } => {}
             }
         }
-        if let (Form::Written { new_tokens: 1, .. }, None) = (task.form, &answered.written) {
+        if let (Form::Written { new_tokens: 1, .. }, None) = (form, &answered.written) {
             let first = answered.seen.likeliest.first();
             answered.written = first.map(|(text, _)| text.clone());
         }
-        let asked = match task.form {
+        let asked = match form {
             Form::Choice { .. } => record.choices.len(),
             Form::Written { .. } => 1,
         };
-        let is_written = answered.written.is_some() == matches!(task.form, Form::Written { .. });
-        if answered.scores.len() == asked && is_written {
+        if answered.scores.len() == asked && answered.written.is_some() == is_written {
             return Ok(answered);
         }
         Err(EvaluationError::Document {
@@ -101,7 +113,7 @@ fn best(scores: &[f64]) -> (usize, bool) {
 fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
     let scoring = task.options.scoring;
     let top = Some(answered.tops(record, scoring));
-    match task.form {
+    match answered.form {
         Form::Choice { two } => {
             let own = |score: f64| match scoring {
                 Scoring::Correct => score,
@@ -128,7 +140,14 @@ fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
                 _ => contains(&judged, &record.answer),
             };
             let overlap = Some(overlap(&judged, &record.answer, scoring == Scoring::Compat));
-            let row = Row { right, answer: answered.scores.first().copied(), overlap, top };
+            let mut answer = answered.scores.first().copied();
+            if let (Scoring::Compat, true, Some((_, tokens))) =
+                (scoring, answered.is_masked, &mut answer)
+            {
+                // The paper's code begins to count the masks of an answer at one.
+                *tokens += 1;
+            }
+            let row = Row { right, answer, overlap, top };
             Judged { row, chosen: None, tie: false, generation }
         }
     }
@@ -142,9 +161,11 @@ pub(super) fn result(
 ) -> Result<TaskResult, EvaluationError> {
     let mut counts = Counts::default();
     let (mut rows, mut groups, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    let first = replies.first().and_then(|replies| replies.first());
+    let is_masked = matches!(first, Some(Reply::Filled { .. }));
     for (index, (record, replies)) in task.records.iter().zip(replies).enumerate() {
         let answered = Answered::of(task, record, replies)?;
-        if let Form::Written { longest: Some(longest), .. } = task.form
+        if let Form::Written { longest: Some(longest), .. } = answered.form
             && answered.scores[0].1 > longest
         {
             continue;
@@ -165,7 +186,7 @@ pub(super) fn result(
     };
     Ok(TaskResult {
         task: task.id(),
-        protocol: task.protocol(),
+        protocol: task.protocol(is_masked),
         version: VERSION,
         data_sha256: task.sha256.clone(),
         bos_used,
@@ -173,30 +194,31 @@ pub(super) fn result(
         groups: by_group(&groups, of),
         counts,
         original: task.original,
-        description: description(task, replies.len() - rows.len()),
+        description: description((task, is_masked), replies.len() - rows.len()),
         samples,
         ..TaskResult::default()
     })
 }
 
 /// What the result says about the task, with what was left out.
-fn description(task: &LaserTask, long: usize) -> Value {
+fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
+    let form = task.form(is_masked);
     let mut left_out: Map<String, Value> = Map::new();
     for (reason, count) in &task.left_out {
         left_out.insert((*reason).to_owned(), json!(count));
     }
     let mut fields = json!({
         "task": task.id(),
-        "output_type": match task.form {
+        "output_type": match form {
             Form::Choice { .. } => "multiple_choice",
             Form::Written { .. } => "generate_until",
         },
         "scoring": task.options.scoring.name(),
         "split": task.options.split.name(),
         "files": task.options.files.len(),
-        "metadata": {"version": VERSION, "protocol": task.protocol()},
+        "metadata": {"version": VERSION, "protocol": task.protocol(is_masked)},
     });
-    if let Form::Written { new_tokens, longest } = task.form {
+    if let Form::Written { new_tokens, longest } = form {
         fields["new_tokens"] = json!(new_tokens);
         if let Some(longest) = longest {
             left_out.insert(format!("answers of more than {longest} tokens"), json!(long));
@@ -249,7 +271,7 @@ fn sample(
     for (choice, (nats, _)) in record.choices.iter().zip(&answered.scores) {
         add(&format!("{choice}_logprob"), json!(nats));
     }
-    add("protocol", json!(task.protocol()));
+    add("protocol", json!(task.protocol(answered.is_masked)));
     if let Some(group) = record.group {
         add("group", json!(group));
     }

@@ -13,6 +13,8 @@ pub struct LaserSet {
     pub summary: &'static str,
     /// How it is asked.
     pub(super) form: Form,
+    /// Where the gap is for a masked language model; none if such a model is not asked.
+    pub(super) mask: Option<Mask>,
     /// Makes records of the rows of its files, in their order.
     pub(super) read: fn(&[Source<'_>]) -> Result<Reading, DataError>,
 }
@@ -28,6 +30,25 @@ pub(super) enum Form {
     Written { new_tokens: usize, longest: Option<usize> },
 }
 
+/// How a masked language model is asked: the prompt as it is, or a sentence behind the question, then
+/// the gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mask {
+    /// Sentence in place of the last one of the prompt, up to the gap; none for the prompt.
+    pub(super) sentence: Option<&'static str>,
+    /// Text behind the gap.
+    pub(super) after: &'static str,
+    /// Only so many of the last tokens before the sentence are seen.
+    pub(super) last: Option<usize>,
+    /// Masks in which an answer is written.
+    pub(super) written: usize,
+}
+
+impl Mask {
+    /// The gap is behind the prompt.
+    pub(super) const PROMPT: Self = Self { sentence: None, after: "", last: None, written: 0 };
+}
+
 /// One question.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Record {
@@ -37,6 +58,8 @@ pub(super) struct Record {
     pub(super) question: String,
     /// What the model is asked.
     pub(super) prompt: String,
+    /// Bytes of the prompt's start that a masked language model with a sentence of its own sees.
+    pub(super) start: usize,
     /// The answer, without a space before it.
     pub(super) answer: String,
     /// The words to choose from, without a space before them; none for [`Form::Written`].

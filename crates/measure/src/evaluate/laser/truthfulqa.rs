@@ -4,7 +4,7 @@
 //! the set's own table: `Question`, `Correct Answers` and `Incorrect Answers`, each several between
 //! semicolons.
 
-use super::set::{ENDS, Form, LaserSet, Reading, Record, Source, ended, pair};
+use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use crate::data::DataError;
 use serde_json::Value;
 
@@ -13,6 +13,7 @@ pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_truthfulqa",
     summary: "answers to questions, each true or false (TruthfulQA)",
     form: Form::Choice { two: true },
+    mask: Some(Mask::PROMPT),
     read: |sources| {
         let mut records = Vec::new();
         for source in sources {
