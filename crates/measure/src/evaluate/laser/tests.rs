@@ -502,3 +502,74 @@ fn names_are_told_apart() {
     assert_eq!(names.len(), 10);
     assert!(names.iter().all(|name| name.starts_with("laser_")));
 }
+
+/// Replies of a masked model to one record each: likelihoods of the choices or the answer with its
+/// tokens, and what was written.
+fn filled(replies: &[(&[(f64, usize)], &str)]) -> Vec<Vec<Reply>> {
+    let reply = |(answers, text): &(&[(f64, usize)], &str)| {
+        vec![Reply::Filled {
+            answers: answers.to_vec(),
+            text: (*text).to_owned(),
+            seen: Box::default(),
+            truncated: 0,
+        }]
+    };
+    replies.iter().map(reply).collect()
+}
+
+#[test]
+fn gaps_by_hand() {
+    let rows: Vec<Value> = (0..5)
+        .map(|i| {
+            json!({
+                "question": format!("Where is {i}"), "answer": "New York",
+                "prompt": format!("It {i} is"), "rephrase_prompt": "x", "ground_truth": "Rome",
+            })
+        })
+        .collect();
+    let replies = filled(&[
+        (&[(-2.0, 2)], " in New York , ,"),
+        (&[(-4.0, 2)], " New , York , ,"),
+        (&[(-6.0, 2)], "new york"),
+        (&[(-1.0, 2)], ""),
+        (&[(-3.0, 2)], " York"),
+    ]);
+    let result = |scoring| {
+        let made = task("laser_hotpotqa", &rows, &with(scoring)).unwrap();
+        made.score(&replies, false).unwrap()
+    };
+    let found = result(Scoring::Correct);
+    assert_eq!(correct(&found), [true, false, true, false, false]);
+    assert_figures(&found, &[("acc", 0.4), ("log_loss", 8.0 / 5.0)]);
+    assert_eq!(found.protocol, "laser-correct_masked_new-5_split-all_bos-auto");
+    // The masks are counted from one on: three for each answer.
+    assert_figures(&result(Scoring::Compat), &[("log_loss", 16.0 / 15.0)]);
+    // What is asked: the prompt, and five masks to write in.
+    let made = task("laser_hotpotqa", &rows, &with(Scoring::Correct)).unwrap();
+    let Some(Request::Fill(gap)) = made.gaps().unwrap()[0].requests.first().cloned() else {
+        panic!("a gap was expected");
+    };
+    assert_eq!(gap.context, "Where is 0? The answer is");
+    assert_eq!((gap.written, gap.answers[0].as_str()), (5, " New York"));
+    // One mask in CounterFact: the likeliest token must be the answer.
+    let made = task("laser_counterfact", &rows[..2], &with(Scoring::Correct)).unwrap();
+    let replies = filled(&[
+        (&[(-1.0, 1)], " rome"),
+        (&[(-1.0, 1)], " Romeo"),
+        (&[(-1.0, 1)], "Rome"),
+        (&[(-1.0, 1)], ""),
+    ]);
+    let found = made.score(&replies, false).unwrap();
+    assert_eq!(correct(&found), [true, false, true, false]);
+    assert_eq!(found.protocol, "laser-correct_masked_new-1_split-all_bos-auto");
+    let bios = json!({"hard_text": "He sings", "gender": 0, "profession": 5});
+    let made = task("laser_bios_gender", &[bios], &with(Scoring::Correct)).unwrap();
+    let Some(Request::Fill(gap)) = made.gaps().unwrap()[0].requests.first().cloned() else {
+        panic!("a gap was expected");
+    };
+    assert_eq!(gap.context, "Consider the following text: He sings.");
+    assert_eq!((gap.before.as_ref(), gap.after.as_ref()), ("This person is", "."));
+    assert_eq!((gap.last, gap.answers), (Some(50), vec![" male".to_owned(), " female".to_owned()]));
+    let other = json!({"input": "Is it?", "target": "Yes"});
+    assert!(task("laser_web_of_lies", &[other], &with(Scoring::Correct)).unwrap().gaps().is_none());
+}
