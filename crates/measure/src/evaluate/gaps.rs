@@ -155,6 +155,7 @@ mod tests {
         let json = json!({
             "version": "1.0",
             "added_tokens": SPECIAL.into_iter().enumerate().map(added).collect::<Vec<_>>(),
+            "decoder": {"type": "Fuse"},
             "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 0], "sep": ["[SEP]", 1]},
             "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
         });
