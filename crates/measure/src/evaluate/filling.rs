@@ -26,7 +26,7 @@ pub(super) fn plan(
     let failed = |source| EvaluationError::Tokenizer { place: place.to_owned(), source };
     let mut fillings: Vec<Filling> = Vec::new();
     let mut lengths = Vec::with_capacity(gap.answers.len());
-    let made = |masks| {
+    let made = |masks| -> Result<Filling, EvaluationError> {
         let text = model.encode_gap(gap, masks).map_err(failed)?;
         let (answers, is_gold, is_written) = (Vec::new(), false, masks == gap.written);
         Ok(Filling { item, request, text, answers, is_gold, is_written })
