@@ -10,9 +10,7 @@ fn workshop() -> Workshop {
     let lines = |rows: Vec<Value>| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
     w.write("dev.jsonl", lines((0..6).map(claim).collect()));
     w.write("test.jsonl", lines((4..10).map(claim).collect()));
-    let fact = |i: usize| {
-        json!({"prompt": format!("Tom {i} lives in"), "rephrase_prompt": "Tom is from", "ground_truth": "Rome"})
-    };
+    let fact = |i: usize| json!({"prompt": format!("Tom {i} lives in"), "rephrase_prompt": "Tom is from", "ground_truth": "Rome"});
     w.write("facts.json", json!((0..3).map(fact).collect::<Vec<_>>()).to_string());
     w
 }

@@ -13,8 +13,8 @@ use linwright::measure::data::{QuestionSet, sha256_hex};
 use linwright::measure::evaluate::{
     Bos, Comparison, Completion, DataFile, EvaluationError, FileJournal, HarnessOptions,
     HarnessTask, Hooks, Join, Journal, LaserOptions, LaserSet, LaserTask, Metric, MultipleChoice,
-    NamedProtocol, PROTOCOLS, RunOptions, Scoring, Split, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
-    open_task,
+    NamedProtocol, PROTOCOLS, RunOptions, Scoring, Split, Subject, Task, TaskOptions, TaskResult,
+    TextPerplexity, compare, evaluate, open_task,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
@@ -288,11 +288,14 @@ fn laser_task(set: &'static LaserSet, args: &EvalArgs) -> Result<LaserTask, Fail
     let mut files = Vec::new();
     for data in args.data.iter().filter(|data| data.task == set.name) {
         if let Some(split) = &data.split {
-            return Err(Failure::usage(format!("--data {}:{split}: it has no such splits", set.name))
-                .hint(format!(
-                    "give its files in order, --data {}=FILE, and choose with --split",
-                    set.name
-                )));
+            return Err(Failure::usage(format!(
+                "--data {}:{split}: it has no such splits",
+                set.name
+            ))
+            .hint(format!(
+                "give its files in order, --data {}=FILE, and choose with --split",
+                set.name
+            )));
         }
         files.push(data.path.clone());
     }

@@ -1,9 +1,7 @@
 //! A decoder with its tokenizer as the subject of an evaluation.
 
 use super::gaps;
-use super::language_model::{
-    Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written,
-};
+use super::language_model::{Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written};
 use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};

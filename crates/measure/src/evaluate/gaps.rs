@@ -1,8 +1,8 @@
 //! Masked language models and the gaps of texts.
 
+use super::Gap;
 use super::decoder::Top;
 use super::language_model::{Filled, Likeliest, Masked, ModelFailure};
-use super::Gap;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, TokenScore, Transformer};
 use linwright_ops::NoProbe;
@@ -73,9 +73,11 @@ pub(super) fn fill(
     texts: &[Masked],
 ) -> Result<Vec<Filled>, ModelFailure> {
     if !model.has_head() {
-        return Err("the model has no head, so that it predicts no tokens; only checkpoints with a \
+        return Err(
+            "the model has no head, so that it predicts no tokens; only checkpoints with a \
                     masked language head can be asked"
-            .into());
+                .into(),
+        );
     }
     let batch = Batch::new(&texts.iter().map(|text| text.tokens.as_slice()).collect::<Vec<_>>());
     let mut hidden = model.embed(&batch)?;
@@ -207,7 +209,8 @@ mod tests {
         let mut texts: Vec<Masked> = ["what", "who was it"]
             .map(|context| encode(&tokenizer, &gap(context, None), 2, 128).unwrap())
             .into();
-        texts[1].answers = ["ab", "xy"].map(|answer| tokenizer.encode(answer, false).unwrap()).into();
+        texts[1].answers =
+            ["ab", "xy"].map(|answer| tokenizer.encode(answer, false).unwrap()).into();
         (texts[1].gold, texts[1].likeliest) = (1, 4);
         let filled = fill((&model, &tokenizer), &texts).unwrap();
         assert!(filled[0].log_likelihoods.is_empty() && filled[0].likeliest.tokens.is_empty());
@@ -289,6 +292,9 @@ mod tests {
         let task = open_task("text", &text, &options).unwrap();
         let error = evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks);
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("which fills gaps") && message.contains("laser_fever"), "{message}");
+        assert!(
+            message.contains("which fills gaps") && message.contains("laser_fever"),
+            "{message}"
+        );
     }
 }

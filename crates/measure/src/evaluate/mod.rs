@@ -14,8 +14,8 @@ mod filling;
 mod gaps;
 mod harness;
 mod journal;
-mod laser;
 mod language_model;
+mod laser;
 mod multiple_choice;
 mod pair;
 mod perplexity;
@@ -35,10 +35,10 @@ pub use decoder::Subject;
 pub use error::EvaluationError;
 pub use harness::{DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, StandardTask};
 pub use journal::{FileJournal, Journal};
-pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use language_model::{
     Filled, LanguageModel, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
 };
+pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;

@@ -4,8 +4,8 @@ use super::filling::{self, Filling};
 use super::journal::Journal;
 use super::pair::encode_pair;
 use super::{
-    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, Likeliest, Look, Peek, Peeked,
-    Masked, Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
+    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, Likeliest, Look,
+    Masked, Peek, Peeked, Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
 };
 use std::ops::Range;
 
@@ -464,11 +464,7 @@ impl Run<'_, '_> {
 
     /// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the
     /// error can say which of them it was.
-    fn scores(
-        &self,
-        jobs: &[Job],
-        groups: &[Group],
-    ) -> Result<Peeked, EvaluationError> {
+    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Peeked, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
             Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }

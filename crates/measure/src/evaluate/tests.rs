@@ -491,7 +491,8 @@ fn a_closer_look_changes_no_score_and_finds_the_likeliest() {
         .zip([0, 11, 0])
         .map(|(tokens, shared)| Sequence { tokens, first_counted: 4, shared })
         .collect();
-    let peeks = [None, Some(Peek { token: 12, likeliest: 28 }), Some(Peek { token: 4, likeliest: 3 })];
+    let peeks =
+        [None, Some(Peek { token: 12, likeliest: 28 }), Some(Peek { token: 4, likeliest: 3 })];
     let (scores, found) = model.score_and_peek(&sequences, &peeks).unwrap();
     assert_eq!(scores, model.score(&sequences).unwrap());
     assert_eq!(found[0], None);

@@ -13,12 +13,7 @@ pub(super) const GENDER: LaserSet = LaserSet {
     name: "laser_bios_gender",
     summary: "biographies, male or female (Bias in Bios)",
     form: Form::Choice { two: true },
-    mask: Some(Mask {
-        sentence: Some("This person is"),
-        after: ".",
-        last: Some(50),
-        written: 0,
-    }),
+    mask: Some(Mask { sentence: Some("This person is"), after: ".", last: Some(50), written: 0 }),
     read: |sources| {
         let records = sources.iter().map(gender).collect::<Result<_, _>>()?;
         Ok(Reading { records, left_out: Vec::new() })
@@ -88,9 +83,9 @@ fn gender(source: &Source<'_>) -> Result<Record, DataError> {
     let is_female = match value.as_str().map(str::to_lowercase).as_deref() {
         Some("male" | "m") => false,
         Some("female" | "f") => true,
-        _ => source.bit_in(name, value).map_err(|_| {
-            source.expected(name, value, "0 or male, 1 or female")
-        })?,
+        _ => source
+            .bit_in(name, value)
+            .map_err(|_| source.expected(name, value, "0 or male, 1 or female"))?,
     };
     let end = "Is the person in this text a male or female? The gender of this person is";
     record(source, end, (pair(["male", "female"]), usize::from(is_female)))

@@ -52,9 +52,8 @@ fn overlap_of(row: &Value, place: &str) -> Option<Overlap> {
 
 fn row_of(row: &Value, place: &str) -> Row {
     let nats = row["answer_log_prob"].as_f64();
-    let top = row["top"].as_object().map(|top| {
-        ["1", "5", "10"].map(|k| number(&top[k], place) == 1.0)
-    });
+    let top =
+        row["top"].as_object().map(|top| ["1", "5", "10"].map(|k| number(&top[k], place) == 1.0));
     Row {
         right: row["is_correct"].as_bool().unwrap_or_else(|| panic!("{place}: is_correct")),
         answer: nats.map(|nats| (nats, number(&row["answer_len"], place) as usize)),

@@ -29,9 +29,7 @@ mod tests;
 
 pub use set::LaserSet;
 
-use super::{
-    Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult,
-};
+use super::{Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult};
 use crate::data::{Table, TableFormat, sha256_hex};
 use set::{Form, Mask, Record, Source};
 use std::borrow::Cow;
@@ -320,10 +318,10 @@ impl Task for LaserTask {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let items = self.records.iter().map(|record| Item {
-            place: record.place.clone(),
-            requests: self.requests(record),
-        });
+        let items = self
+            .records
+            .iter()
+            .map(|record| Item { place: record.place.clone(), requests: self.requests(record) });
         items.collect()
     }
 

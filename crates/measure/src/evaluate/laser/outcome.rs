@@ -178,7 +178,10 @@ pub(super) fn result(
         groups.push(record.group);
     }
     if rows.is_empty() {
-        return Err(EvaluationError::Nothing { task: task.id(), what: "records with short answers" });
+        return Err(EvaluationError::Nothing {
+            task: task.id(),
+            what: "records with short answers",
+        });
     }
     counts.items = rows.len();
     let of = |members: &[usize]| {
@@ -249,7 +252,9 @@ fn sample(
     }
     add("generation", json!(judged.generation));
     add("correct", json!(row.right));
-    for (name, within) in ["top_1_acc", "top_5_acc", "top_10_acc"].iter().zip(row.top.iter().flatten()) {
+    for (name, within) in
+        ["top_1_acc", "top_5_acc", "top_10_acc"].iter().zip(row.top.iter().flatten())
+    {
         add(name, json!(within));
     }
     let likeliest = seen.likeliest.iter();

@@ -133,7 +133,8 @@ impl<'a> Source<'a> {
 
     /// A value as a list of texts that are not empty.
     pub(super) fn texts_in(&self, name: &str, value: &'a Value) -> Result<Vec<&'a str>, DataError> {
-        let items = value.as_array().ok_or_else(|| self.expected(name, value, "a list of texts"))?;
+        let items =
+            value.as_array().ok_or_else(|| self.expected(name, value, "a list of texts"))?;
         items.iter().map(|item| self.text_in(name, item)).collect()
     }
 

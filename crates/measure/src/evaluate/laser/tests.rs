@@ -72,7 +72,10 @@ impl LanguageModel for Ruled {
         let one = |s: &Sequence<'_>| {
             let tokens = s.first_counted.max(1)..s.tokens.len();
             tokens
-                .map(|i| TokenScore { nll: self.loss(&s.tokens[..i], s.tokens[i]), is_greedy: false })
+                .map(|i| TokenScore {
+                    nll: self.loss(&s.tokens[..i], s.tokens[i]),
+                    is_greedy: false,
+                })
                 .collect()
         };
         Ok(sequences.iter().map(one).collect())
@@ -316,9 +319,7 @@ fn written_answers_by_hand() {
 
 #[test]
 fn next_tokens_by_hand() {
-    let fact = |prompt: &str, other: &str, answer: &str| {
-        json!({"prompt": prompt, "rephrase_prompt": other, "ground_truth": answer, "target_new": "x"})
-    };
+    let fact = |prompt: &str, other: &str, answer: &str| json!({"prompt": prompt, "rephrase_prompt": other, "ground_truth": answer, "target_new": "x"});
     let rows = [
         fact("Alpha speaks", "The tongue of Beta is", "French"),
         fact("Gamma plays", "Delta plays", "chess"),
@@ -334,7 +335,8 @@ fn next_tokens_by_hand() {
         ("New", "York", 0.25),
     ];
     let model = Ruled { losses, ..Ruled::default() };
-    let options = |scoring| LaserOptions { new_tokens: Some(1), whole_texts: true, ..with(scoring) };
+    let options =
+        |scoring| LaserOptions { new_tokens: Some(1), whole_texts: true, ..with(scoring) };
     let result = run("laser_counterfact", &rows, &options(Scoring::Correct), &model);
     // Case is folded; the likeliest token alone is never "New York".
     assert_eq!(correct(&result), [true, true, false, false, false, false]);
@@ -343,7 +345,10 @@ fn next_tokens_by_hand() {
     assert_eq!(groups, ["main", "paraphrase"]);
     assert_eq!(result.groups[0].metrics[0].value, 1.0 / 3.0);
     let first = &result.samples[0].record;
-    assert_eq!((&first["generation"], &first["top_10_tokens"][0]), (&json!(" French"), &json!(" French")));
+    assert_eq!(
+        (&first["generation"], &first["top_10_tokens"][0]),
+        (&json!(" French"), &json!(" French"))
+    );
     assert_eq!(first["top_10_logprob"][0], -0.5);
     // "speaks" has no rule; "Alpha" is predicted by nothing.
     assert_eq!(first["question_logprob"], -OTHERWISE);
@@ -414,7 +419,8 @@ fn statements_are_made_of_either_form_of_truthfulqa() {
     let columns = json!({
         "Question": "Why?", "Best Answer": "So", "Correct Answers": "So; ", "Incorrect Answers": "Not so.",
     });
-    let (found, others) = (records("laser_truthfulqa", &[row]), records("laser_truthfulqa", &[columns]));
+    let (found, others) =
+        (records("laser_truthfulqa", &[row]), records("laser_truthfulqa", &[columns]));
     assert_eq!(found, others);
     let prompts: Vec<&str> = found.iter().map(|record| record.prompt.as_str()).collect();
     let end = "Is this statement true or false? This statement is";
@@ -443,24 +449,76 @@ fn bad_rows_are_named() {
     let bios = |gender: Value, profession: Value| json!({"hard_text": "a", "gender": gender, "profession": profession});
     let rewrite = |prompt: &str| json!({"requested_rewrite": {"prompt": prompt, "subject": "a", "target_true": {"str": "b"}}});
     let cases = [
-        ("laser_fever", json!({"label": "SUPPORTS"}), "field `claim` is missing; the fields are [\"label\"]"),
-        ("laser_fever", json!({"claim": "a", "label": "maybe"}), "field `label` is \"maybe\", expected SUPPORTS, REFUTES or NOT ENOUGH INFO"),
-        ("laser_fever", json!({"claim": " ", "label": "REFUTES"}), "field `claim` is \" \", expected a text that is not empty"),
-        ("laser_bios_gender", bios(json!(2), json!(1)), "field `gender` is 2, expected 0 or male, 1 or female"),
-        ("laser_bios_profession", bios(json!(1), json!(28)), "field `profession` is 28, expected a profession"),
+        (
+            "laser_fever",
+            json!({"label": "SUPPORTS"}),
+            "field `claim` is missing; the fields are [\"label\"]",
+        ),
+        (
+            "laser_fever",
+            json!({"claim": "a", "label": "maybe"}),
+            "field `label` is \"maybe\", expected SUPPORTS, REFUTES or NOT ENOUGH INFO",
+        ),
+        (
+            "laser_fever",
+            json!({"claim": " ", "label": "REFUTES"}),
+            "field `claim` is \" \", expected a text that is not empty",
+        ),
+        (
+            "laser_bios_gender",
+            bios(json!(2), json!(1)),
+            "field `gender` is 2, expected 0 or male, 1 or female",
+        ),
+        (
+            "laser_bios_profession",
+            bios(json!(1), json!(28)),
+            "field `profession` is 28, expected a profession",
+        ),
         ("laser_bios_profession", bios(json!(1), json!("king")), "field `profession` is \"king\""),
-        ("laser_counterfact", json!({"subject": "a"}), "field `requested_rewrite` or `prompt` is missing"),
+        (
+            "laser_counterfact",
+            json!({"subject": "a"}),
+            "field `requested_rewrite` or `prompt` is missing",
+        ),
         ("laser_counterfact", rewrite("no place"), "expected {} in place of the subject"),
         ("laser_counterfact", rewrite("a {}"), "field `paraphrase_prompts` is missing"),
-        ("laser_counterfact", json!({"requested_rewrite": {"prompt": "{}"}}), "field `requested_rewrite.subject` is null"),
-        ("laser_truthfulqa", json!({"question": "a"}), "field `Correct Answers` or `mc2_targets` is missing"),
-        ("laser_truthfulqa", json!({"question": "a", "mc2_targets": {"choices": ["b"], "labels": [1, 0]}}), "expected a list of 1 labels"),
-        ("laser_truthfulqa", json!({"question": "a", "mc2_targets": {"choices": ["b"], "labels": [3]}}), "field `mc2_targets.labels` is 3, expected 0 or 1"),
+        (
+            "laser_counterfact",
+            json!({"requested_rewrite": {"prompt": "{}"}}),
+            "field `requested_rewrite.subject` is null",
+        ),
+        (
+            "laser_truthfulqa",
+            json!({"question": "a"}),
+            "field `Correct Answers` or `mc2_targets` is missing",
+        ),
+        (
+            "laser_truthfulqa",
+            json!({"question": "a", "mc2_targets": {"choices": ["b"], "labels": [1, 0]}}),
+            "expected a list of 1 labels",
+        ),
+        (
+            "laser_truthfulqa",
+            json!({"question": "a", "mc2_targets": {"choices": ["b"], "labels": [3]}}),
+            "field `mc2_targets.labels` is 3, expected 0 or 1",
+        ),
         ("laser_hotpotqa", json!({"question": "a"}), "field `answer` is missing"),
-        ("laser_causal_judgement", json!({"input": "a", "target_scores": {"Yes": 1, "No": 1}}), "expected one of Yes and No to be the right one"),
-        ("laser_causal_judgement", json!({"input": "a", "target_scores": {"True": 1, "False": 0}}), "field `target_scores` is \"True\", expected Yes or No"),
+        (
+            "laser_causal_judgement",
+            json!({"input": "a", "target_scores": {"Yes": 1, "No": 1}}),
+            "expected one of Yes and No to be the right one",
+        ),
+        (
+            "laser_causal_judgement",
+            json!({"input": "a", "target_scores": {"True": 1, "False": 0}}),
+            "field `target_scores` is \"True\", expected Yes or No",
+        ),
         ("laser_web_of_lies", json!({"input": "a", "target": 3}), "field `target` is 3"),
-        ("laser_qa_wikidata", json!({"context": "a", "continuation": []}), "expected at least one text"),
+        (
+            "laser_qa_wikidata",
+            json!({"context": "a", "continuation": []}),
+            "expected at least one text",
+        ),
     ];
     for (name, row, want) in cases {
         let first = if name == "laser_fever" { good.clone() } else { row.clone() };

@@ -23,7 +23,8 @@ pub(super) const ENTRY: LaserSet = LaserSet {
                 None => columns(source)?,
             };
             let answers = answers.into_iter().enumerate();
-            records.extend(answers.map(|(index, answer)| record(source, question, (index, answer))));
+            records
+                .extend(answers.map(|(index, answer)| record(source, question, (index, answer))));
         }
         Ok(Reading { records, left_out: Vec::new() })
     },
@@ -54,7 +55,11 @@ fn columns<'a>(source: &Source<'a>) -> Result<Answers<'a>, DataError> {
     Ok(answers)
 }
 
-fn record(source: &Source<'_>, question: &str, (index, (answer, is_true)): (usize, (&str, bool))) -> Record {
+fn record(
+    source: &Source<'_>,
+    question: &str,
+    (index, (answer, is_true)): (usize, (&str, bool)),
+) -> Record {
     let choices = pair(["true", "false"]);
     let gold = usize::from(!is_true);
     let question = format!("{question} {answer}");
