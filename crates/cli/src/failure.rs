@@ -204,6 +204,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::TaskFile { .. }
             | EvaluationError::Document { .. }
             | EvaluationError::NoRoom { .. }
+            | EvaluationError::Masked { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

@@ -1,5 +1,6 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
+mod laser;
 mod tasks;
 
 use super::{print, print_json};
@@ -24,6 +25,7 @@ use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use laser::LaserArgs;
 use tasks::{Measured, Tasks};
 
 /// What a pass takes that does not grow with the batch: blocks of logits, tables, threads.
@@ -49,6 +51,8 @@ pub(crate) struct EvalArgs {
     /// Examples before each document of a task [default: as its file says].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     num_fewshot: Option<usize>,
+    #[command(flatten)]
+    laser: LaserArgs,
     /// Seed by which examples are drawn.
     #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
     fewshot_seed: u64,

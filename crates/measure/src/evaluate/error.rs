@@ -144,6 +144,16 @@ pub enum EvaluationError {
         /// Tokens that fit.
         longest: usize,
     },
+    /// A task that asks how texts go on, and a model that does not know.
+    #[error(
+        "task {task} asks how texts go on, and this is a masked language model, which fills gaps; the tasks that ask for gaps are {known}"
+    )]
+    Masked {
+        /// The task.
+        task: String,
+        /// Tasks that such a model can be asked.
+        known: String,
+    },
     /// Nothing was left to score.
     #[error("task {task} has no {what} to score")]
     Nothing {

@@ -1,11 +1,12 @@
 //! The tasks that a command names.
 
 use super::EvalArgs;
+use super::laser::laser_task;
 use crate::failure::Failure;
 use crate::source::{Place, data_file};
 use linwright::measure::data::QuestionSet;
 use linwright::measure::evaluate::{
-    ChatPrompts, Completion, DataFile, HarnessOptions, MultipleChoice, NamedProtocol, PROTOCOLS,
+    ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol, PROTOCOLS,
     SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions, TextPerplexity,
     open_task,
 };
@@ -94,6 +95,7 @@ impl Tasks {
         args: &EvalArgs,
         chat: Option<(&LoadedModel, &Place)>,
     ) -> Result<(), Failure> {
+        args.laser.check(&args.tasks)?;
         let options = HarnessOptions {
             shots: args.num_fewshot,
             limit: args.limit,
@@ -110,6 +112,8 @@ impl Tasks {
             }
             if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
                 self.all.push(Measured::Asked(Box::new(text_task(named, args)?)));
+            } else if let Some(set) = LaserSet::named(name) {
+                self.all.push(Measured::Asked(Box::new(laser_task(set, args)?)));
             } else if SENTENCE_TASKS.iter().any(|(task, _)| task == name) {
                 let pairs =
                     SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?;

@@ -2,7 +2,7 @@
 //! harness, so that figures compare.
 
 use super::description::TaskFile;
-use crate::evaluate::EvaluationError;
+use crate::evaluate::{EvaluationError, LASER_TASKS};
 use std::path::Path;
 
 /// A task that comes along.
@@ -73,8 +73,9 @@ pub(super) fn find(name: &str) -> Option<&'static StandardTask> {
 
 /// The names that are closest to one, or all.
 fn nearest(name: &str) -> String {
-    let mut names: Vec<(usize, &str)> =
-        STANDARD_TASKS.iter().map(|task| (distance(name, task.name), task.name)).collect();
+    let others = LASER_TASKS.iter().map(|set| set.name);
+    let all = STANDARD_TASKS.iter().map(|task| task.name).chain(others);
+    let mut names: Vec<(usize, &str)> = all.map(|known| (distance(name, known), known)).collect();
     names.sort_unstable();
     let close: Vec<&str> =
         names.iter().filter(|(far, _)| *far <= CLOSE).map(|(_, name)| *name).take(3).collect();
