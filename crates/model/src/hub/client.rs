@@ -183,7 +183,10 @@ impl<'a> Client<'a> {
         match (status, token) {
             (401, false) => "it is private, gated or not there: check the name, and set HF_TOKEN",
             (401, true) => {
-                "there is nothing of this name, or the token is not valid: check the name and HF_TOKEN"
+                let noun = self.id.noun();
+                return format!(
+                    "there is no such {noun}, or the token is not valid: check the name and HF_TOKEN"
+                );
             }
             (_, false) => "it is not open to everybody: set HF_TOKEN",
             (_, true) => "the token may not read it: ask its owner for access, or renew the token",
