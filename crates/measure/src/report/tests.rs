@@ -343,6 +343,7 @@ fn an_evaluation_has_the_shape_of_the_harness() {
         model: "pocket",
         results: &report.baseline,
         comparisons: &[],
+        overlap: &[],
         baseline: Some(&dense),
         parameters: report.rows[0].parameters,
         provenance: &report.provenance,

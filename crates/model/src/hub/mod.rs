@@ -29,7 +29,7 @@ mod settings;
 pub use dataset::{CONVERTED, Dataset};
 pub use error::HubError;
 pub use id::{Commit, HubId};
-pub use settings::{Settings, Token};
+pub use settings::{Settings, Token, datasets_cache, is_true};
 
 use cache::{Cached, Repository};
 use std::fmt;

@@ -11,8 +11,9 @@ mod glob;
 mod prepared;
 
 use super::DataError;
-use linwright_model::hub::{Dataset, Hooks, HubError, HubId, Settings};
+use linwright_model::hub::{Dataset, Hooks, HubError, HubId, Settings, datasets_cache, is_true};
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -64,25 +65,28 @@ pub enum SetError {
     },
 }
 
-/// Where data sets are looked for.
+/// Gives a variable of the environment.
+pub type Variable<'a> = dyn Fn(&str) -> Option<OsString> + 'a;
+
+/// Where data sets are looked for, by the environment: `HF_DATASETS_CACHE` and what
+/// [`Settings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`. Nothing
+/// of it is read before a set is asked for.
 pub struct Sets<'a> {
-    /// Cache of the library `datasets`.
-    datasets: Option<PathBuf>,
-    settings: Settings,
+    variable: &'a Variable<'a>,
     hooks: RefCell<Hooks<'a>>,
 }
 
 impl fmt::Debug for Sets<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sets").field("datasets", &self.datasets).finish_non_exhaustive()
+        f.debug_struct("Sets").finish_non_exhaustive()
     }
 }
 
 impl<'a> Sets<'a> {
-    /// In a cache of `datasets`, and on the hub as `settings` say.
+    /// As the environment says.
     #[must_use]
-    pub fn new(datasets: Option<PathBuf>, settings: Settings, hooks: Hooks<'a>) -> Self {
-        Self { datasets, settings, hooks: RefCell::new(hooks) }
+    pub fn new(variable: &'a Variable<'a>, hooks: Hooks<'a>) -> Self {
+        Self { variable, hooks: RefCell::new(hooks) }
     }
 
     /// The files of a split; none if this is no name of a set.
@@ -91,8 +95,8 @@ impl<'a> Sets<'a> {
     /// [`SetError`].
     pub fn find(&self, query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError> {
         let Some(id) = HubId::parse_dataset(query.set, query.revision)? else { return Ok(None) };
-        if let Some(cache) = &self.datasets
-            && let Some(found) = prepared::find(cache, &id, query)?
+        if let Some(cache) = datasets_cache(self.variable)
+            && let Some(found) = prepared::find(&cache, &id, query)?
         {
             return Ok(Some(found));
         }
@@ -100,9 +104,12 @@ impl<'a> Sets<'a> {
     }
 
     fn from_hub(&self, id: &HubId, query: &SetQuery<'_>) -> Result<SetFiles, SetError> {
+        let mut settings = Settings::from_environment(self.variable)?;
+        let offline = (self.variable)("HF_DATASETS_OFFLINE");
+        settings.offline |= offline.is_some_and(|value| is_true(&value));
         let mut hooks = self.hooks.borrow_mut();
         (hooks.stage)(&format!("looking for the data set {id}"));
-        let set = Dataset::open(id, &self.settings, &mut hooks)?;
+        let set = Dataset::open(id, &settings, &mut hooks)?;
         let unfit = |set: &Dataset<'_>, reason: String| {
             let here = if set.is_whole() { "" } else { " (only its cached files were looked at)" };
             SetError::Unfit { origin: set.id().to_string(), reason: format!("{reason}{here}") }

@@ -23,6 +23,8 @@ pub(super) struct Prompt {
     pub(super) index: usize,
     /// Contexts: one, or one for each choice.
     pub(super) contexts: Vec<String>,
+    /// Bytes at the start of each that are not the document's own.
+    pub(super) before: usize,
     /// Text of the one continuation, or of the whole text.
     pub(super) target: Value,
     /// The choices.
@@ -154,6 +156,7 @@ impl<'a> Prompter<'a> {
             before.push_str(&self.example(example)?);
         }
         let rules = &self.rules;
+        let own = before.len();
         let choices = self.choices(&document, rules)?;
         let text = self.resolve(&document, "doc_to_text", &rules.text)?;
         let target = self.resolve(&document, "doc_to_target", &rules.target)?;
@@ -163,10 +166,21 @@ impl<'a> Prompter<'a> {
             let prefix = self.prefix(&document, rules)?;
             vec![before + &with_prefix(&text_of(text.clone()), prefix.as_deref(), rules)]
         };
-        let gold = if self.multiple_inputs { &text } else { &target };
-        let gold = gold_of(gold, &choices);
+        let (name, answer) =
+            if self.multiple_inputs { ("doc_to_text", &text) } else { ("doc_to_target", &target) };
+        let gold = gold_of(answer, &choices);
+        let d = &self.file.description;
+        let is_choice = output_of(d) == OutputType::MultipleChoice && d.process_results.is_none();
+        if is_choice && (gold.is_empty() || gold.contains(&None)) {
+            let last = choices.len() - 1;
+            return Err(self.bad(
+                &document,
+                name,
+                format!("is {answer}, expected the index of a choice, 0 to {last}, or its text"),
+            ));
+        }
         let Located { fields, place } = document;
-        Ok(Prompt { fields, place, index, contexts, target, choices, gold })
+        Ok(Prompt { fields, place, index, contexts, before: own, target, choices, gold })
     }
 
     /// The examples before a document.
