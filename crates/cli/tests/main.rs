@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod bits;
 mod compress;
+mod data;
 mod eval;
 mod export;
 mod flags;

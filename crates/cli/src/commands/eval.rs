@@ -1,26 +1,31 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
+mod selection;
+
 use super::{print, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
-use crate::source::{PrecisionArgs, data_file, open_model_as};
+use crate::source::{PrecisionArgs, data_file, open_model_as, variable};
 use crate::{interrupt, provenance};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::compress::Monitor;
-use linwright::measure::data::{QuestionSet, sha256_hex};
+use linwright::measure::data::sets::Sets;
+use linwright::measure::data::{CalibrationText, Corpus, Overlap, QuestionSet, sha256_hex};
 use linwright::measure::evaluate::{
     Bos, Comparison, Completion, DataFile, EvaluationError, FileJournal, HarnessOptions,
     HarnessTask, Hooks, Join, Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS,
     RunOptions, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
-    open_task,
+    open_task, overlap,
 };
-use linwright::measure::report::{EvaluationRecord, ParameterCounts, result_json};
+use linwright::measure::report::{DataSource, EvaluationRecord, ParameterCounts, result_json};
 use linwright::model::checkpoint::LoadedModel;
+use linwright::model::hub;
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
+use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +78,13 @@ pub(crate) struct EvalArgs {
     /// Whether documents are scored one by one, or joined by a space or a blank line.
     #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
     join: Join,
+    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as JSON or
+    /// as a file.
+    #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
+    samples: Option<String>,
+    /// Text that the model was fitted to: what it has in common with what is asked is told.
+    #[arg(long, alias = "overlap_with", value_name = "FILE", num_args = 1..)]
+    overlap_with: Vec<PathBuf>,
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
@@ -133,7 +145,8 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("name a file; --log-samples takes a directory"));
     }
-    let tasks = open_tasks(args)?;
+    let tasks = open_tasks(args, &mut console)?;
+    let (overlaps, calibration) = overlaps(args, &tasks, &mut console)?;
     let (loaded, place) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
     let began = console.seconds();
     let results = measure(args, (&loaded, &place.name), &tasks, &mut console)?;
@@ -147,12 +160,15 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     };
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
-    let provenance = provenance::of_evaluation(&loaded, &results);
+    let mut provenance = provenance::of_evaluation(&loaded, &results);
+    provenance.data.extend(calibration);
+    tell_notes(&results, &console);
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
         baseline: baseline.as_deref(),
         comparisons: &comparisons,
+        overlap: &overlaps,
         parameters: parameters(&loaded),
         provenance: &provenance,
         seconds,
@@ -182,7 +198,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     gate(args, &results)
 }
 
-fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
+fn open_tasks(args: &EvalArgs, console: &mut Console) -> Result<Vec<Box<dyn Task>>, Failure> {
     let options = TaskOptions {
         window: args.window,
         stride: args.stride.unwrap_or(args.window),
@@ -203,20 +219,36 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
             tasks.push(Box::new(Completion::new(set, args.bos)));
         }
     }
+    let samples = selection::read(args.samples.as_deref())?;
+    let shared = RefCell::new(console);
+    let hooks = hub::Hooks {
+        stage: &mut |name| shared.borrow_mut().stage(name),
+        progress: &mut |done, total| shared.borrow_mut().progress(done, total),
+        cancelled: &interrupt::asked,
+    };
+    let sets = Sets::new(&variable, hooks);
     let options = HarnessOptions {
         shots: args.num_fewshot,
         limit: args.limit,
+        samples,
         bos: args.bos,
         data: args.data.clone(),
+        sets: Some(&sets),
         shots_seed: Some(args.fewshot_seed),
         bootstrap: Some(args.bootstrap_iters),
     };
+    let mut of_files = Vec::new();
     for name in &args.tasks {
         tasks.push(match PROTOCOLS.iter().find(|named| named.name == name) {
             Some(named) => Box::new(text_task(named, args)?),
-            None => Box::new(HarnessTask::open(name, &options)?),
+            None => {
+                let task = HarnessTask::open(name, &options)?;
+                of_files.push(task.id());
+                Box::new(task)
+            }
         });
     }
+    selection::check(&options.samples, &of_files)?;
     let mut names: Vec<String> = tasks.iter().map(|task| task.id()).collect();
     if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
         return Err(Failure::usage(format!("--data names {}, which is no task here", data.task)));
@@ -230,6 +262,49 @@ fn open_tasks(args: &EvalArgs) -> Result<Vec<Box<dyn Task>>, Failure> {
             .hint("give --tasks NAME,..., --text FILE or --questions FILE"));
     }
     Ok(tasks)
+}
+
+/// What the tasks have in common with the text that the model was fitted to, and the files of it.
+fn overlaps(
+    args: &EvalArgs,
+    tasks: &[Box<dyn Task>],
+    console: &mut Console,
+) -> Result<(Vec<Overlap>, Vec<DataSource>), Failure> {
+    if args.overlap_with.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    console.stage("looking for overlap");
+    let corpora: Result<Vec<Corpus>, _> =
+        args.overlap_with.iter().map(|path| Corpus::open(path)).collect();
+    let calibration = CalibrationText::new(&corpora?);
+    let found: Vec<Overlap> =
+        tasks.iter().map(|task| overlap(task.as_ref(), &calibration)).collect();
+    for overlap in found.iter().filter(|overlap| overlap.overlapping > 0) {
+        let Overlap { task, words, documents, overlapping, first } = overlap;
+        let example = first.first().map_or_else(String::new, |one| {
+            format!("; the first is {}, in {}: {:?}", one.document, one.calibration, one.text)
+        });
+        console.note(&format!(
+            "warning: {task}: {overlapping} of {documents} documents have {words} words in a row, or all \
+             of theirs, in common with --overlap-with, so that its figures may be too good{example}"
+        ));
+    }
+    let source = |(path, sha256): &(String, String)| DataSource {
+        purpose: "calibration, for overlap".into(),
+        path: path.clone(),
+        sha256: sha256.clone(),
+    };
+    let sources = calibration.sources().iter().map(source).collect();
+    Ok((found, sources))
+}
+
+/// What a reader must know of the data.
+fn tell_notes(results: &[TaskResult], console: &Console) {
+    for result in results {
+        for note in &result.notes {
+            console.note(&format!("note: {}: {note}", result.task));
+        }
+    }
 }
 
 /// The task of a named protocol.

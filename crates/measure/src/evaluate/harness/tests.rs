@@ -247,10 +247,7 @@ fn every_file_is_told_and_repeated_ids_are_noted() {
     rows[0]["id"] = json!("a");
     rows[3]["id"] = json!("a");
     let folder = folder(&format!("{CHOICE}doc_to_target: gold\ntraining_split: train\n"), &rows);
-    let other = folder.path().join("more.csv");
-    fs::write(&other, "q,a,gold,name\nQ,\"['x']\",0,x\nR,\"['y']\",0,y\n").unwrap();
-    let data = vec![DataFile { task: "mine".into(), split: Some("train".into()), path: other.clone() }];
-    let options = HarnessOptions { data, shots: Some(0), ..Default::default() };
+    let options = HarnessOptions { shots: Some(0), ..Default::default() };
     let alone = result(&folder, &options);
     let splits = |result: &TaskResult| -> Vec<String> {
         result.files.iter().map(|file| file.split.clone()).collect()
