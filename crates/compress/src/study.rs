@@ -13,9 +13,9 @@ use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
 
 pub use crate::estimate::estimate;
-use linwright_measure::data::{CalibrationText, Corpus, Overlap};
+use linwright_measure::data::Corpus;
 use linwright_measure::evaluate::{
-    EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate, overlap,
+    EvaluationError, Hooks, Progress, Request, RunOptions, Subject, Task, TaskResult, evaluate,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
 use linwright_model::Transformer;
@@ -25,6 +25,7 @@ use linwright_tensor::RngKey;
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Everything a study reads, opened.
@@ -236,14 +237,21 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
             "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
         );
     }
-    let calibration = CalibrationText::new(std::slice::from_ref(inputs.calibration));
+    let calibrated: HashSet<&str> =
+        inputs.calibration.documents.iter().map(|document| document.text.trim()).collect();
     for task in inputs.tasks {
-        let Overlap { task, words, documents, overlapping, .. } =
-            overlap(task.as_ref(), &calibration);
-        if overlapping > 0 {
+        let items = task.items();
+        let texts =
+            items.iter().flat_map(|item| &item.requests).filter_map(|request| match request {
+                Request::Rolling { text, .. } => Some(text.trim()),
+                Request::LogLikelihood { .. } | Request::Generate { .. } => None,
+            });
+        let shared = texts.filter(|text| calibrated.contains(text)).count();
+        if shared > 0 {
             notes.push(format!(
-                "{overlapping} of {documents} documents of task {task} are in the calibration text too, \
-                 whole or by {words} words in a row: the figures flatter"
+                "{shared} of {} documents of task {} are in the calibration text too: the figures flatter",
+                items.len(),
+                task.id()
             ));
         }
     }
