@@ -56,7 +56,8 @@ fn documents_are_chosen_by_index() {
 #[test]
 fn every_file_is_recorded_with_its_checksum() {
     let w = workshop();
-    let args = "eval model --tasks boats.yaml --data boats=rows.jsonl --data boats:train=rows.jsonl";
+    let args =
+        "eval model --tasks boats.yaml --data boats=rows.jsonl --data boats:train=rows.jsonl";
     let result = w.ok_json(&format!("{args} --num-fewshot 1"));
     let data = result["linwright"]["data"].as_array().unwrap();
     let paths: Vec<&str> = data.iter().map(|one| one["path"].as_str().unwrap()).collect();
@@ -82,7 +83,10 @@ fn calibration_text_in_the_questions_is_warned_of() {
     let sources: Vec<&Value> = result["linwright"]["data"].as_array().unwrap().iter().collect();
     assert!(sources.iter().any(|one| one["path"] == "calibration.jsonl"), "{sources:?}");
     let none = {
-        w.write("other.txt", "Nothing of this stands anywhere else, whatever one may look for in it at all.");
+        w.write(
+            "other.txt",
+            "Nothing of this stands anywhere else, whatever one may look for in it at all.",
+        );
         w.ok_json("eval model --text text.jsonl --overlap-with other.txt --limit 1")
     };
     assert_eq!(none["linwright"]["overlap"]["text"]["overlapping"], 0);

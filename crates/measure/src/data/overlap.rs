@@ -212,7 +212,10 @@ mod tests {
         ]);
         assert_eq!((found.documents, found.overlapping, found.words), (3, 2, 13));
         let [first, second] = found.first.as_slice() else { panic!("{found:?}") };
-        assert_eq!((first.document.as_str(), first.calibration.as_str()), ("d0", "c.jsonl, line 1"));
+        assert_eq!(
+            (first.document.as_str(), first.calibration.as_str()),
+            ("d0", "c.jsonl, line 1")
+        );
         let words = "one two three four five six seven eight nine ten eleven twelve thirteen";
         assert_eq!((first.text.as_str(), second.document.as_str()), (words, "d2"));
     }

@@ -352,7 +352,8 @@ mod tests {
     fn repeated_ids_are_told_with_both_places() {
         let text = "id,a\n1,x\n2,y\n1,z\n1,w\n";
         let table = |text: &str| {
-            Table::from_bytes(Path::new("t.csv"), text.as_bytes(), (TableFormat::Csv, None)).unwrap()
+            Table::from_bytes(Path::new("t.csv"), text.as_bytes(), (TableFormat::Csv, None))
+                .unwrap()
         };
         let want = "t.csv, line 4: id 1 is that of line 2 as well; 2 rows repeat an id";
         assert_eq!(table(text).repeated_ids(TableFormat::Csv).unwrap(), want);

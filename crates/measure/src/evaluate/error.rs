@@ -39,7 +39,9 @@ pub enum EvaluationError {
         reason: String,
     },
     /// A data set that is not on this machine and cannot be brought.
-    #[error("{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE")]
+    #[error(
+        "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE"
+    )]
     Set {
         /// Its path, or the name of a task that comes along.
         origin: String,

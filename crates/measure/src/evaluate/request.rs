@@ -48,9 +48,7 @@ impl Request<'_> {
     pub fn own_text(&self, before: usize) -> Cow<'_, str> {
         let own = |text: &str| text.get(before..).unwrap_or_default().to_owned();
         match self {
-            Self::LogLikelihood { context, continuation } => {
-                (own(context) + continuation).into()
-            }
+            Self::LogLikelihood { context, continuation } => (own(context) + continuation).into(),
             Self::Generate { context, .. } => own(context).into(),
             Self::Rolling { text, .. } => Cow::Borrowed(text),
         }

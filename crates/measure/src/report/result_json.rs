@@ -167,7 +167,11 @@ fn overlaps(overlaps: &[Overlap]) -> Value {
     if overlaps.is_empty() {
         return Value::Null;
     }
-    overlaps.iter().map(|overlap| (overlap.task.clone(), json!(overlap))).collect::<Map<_, _>>().into()
+    overlaps
+        .iter()
+        .map(|overlap| (overlap.task.clone(), json!(overlap)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 /// What a reader must not overlook.

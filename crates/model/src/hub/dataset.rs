@@ -79,7 +79,8 @@ impl<'a> Dataset<'a> {
                 let Ok(mut cached) = Self::cached(id, settings)? else {
                     return Err(error);
                 };
-                let note = format!("{id} from the cache, without asking whether it changed: {error}");
+                let note =
+                    format!("{id} from the cache, without asking whether it changed: {error}");
                 cached.found.notes.push(note);
                 Ok(cached)
             }
@@ -138,11 +139,7 @@ impl<'a> Dataset<'a> {
     ///
     /// # Errors
     /// [`HubError`].
-    pub fn bring(
-        &self,
-        names: &[String],
-        hooks: &mut Hooks<'_>,
-    ) -> Result<Vec<PathBuf>, HubError> {
+    pub fn bring(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<Vec<PathBuf>, HubError> {
         let known: Vec<String> =
             names.iter().filter(|name| self.names.contains(*name)).cloned().collect();
         if self.at_hub {

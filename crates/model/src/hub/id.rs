@@ -243,9 +243,15 @@ mod tests {
     fn data_sets_may_have_no_owner() {
         let parse = |text| HubId::parse_dataset(text, None).unwrap();
         let id = parse("allenai/ai2_arc").unwrap();
-        assert_eq!((id.to_string().as_str(), id.folder().as_str()), ("allenai/ai2_arc", "datasets--allenai--ai2_arc"));
+        assert_eq!(
+            (id.to_string().as_str(), id.folder().as_str()),
+            ("allenai/ai2_arc", "datasets--allenai--ai2_arc")
+        );
         let old = parse("hellaswag").unwrap();
-        assert_eq!((old.parts(), old.folder().as_str()), ((None, "hellaswag"), "datasets--hellaswag"));
+        assert_eq!(
+            (old.parts(), old.folder().as_str()),
+            ((None, "hellaswag"), "datasets--hellaswag")
+        );
         let at = HubId::parse_dataset("a/b", Some("refs/convert/parquet")).unwrap().unwrap();
         assert_eq!(at.to_string(), "a/b@refs/convert/parquet");
         for path in ["", "/a", "a/", "a/b/c", "./a", "rows.v2", "a/rows.json", "a b", "a--b"] {

@@ -85,7 +85,10 @@ fn damage_and_absence_are_errors() {
     assert!(error.contains("has no such data set"), "{error}");
     scene.hub.mood(|_, _| Answer::refusal(403, "GatedRepo"));
     let error = bring(&scene, &[]).unwrap_err().to_string();
-    assert!(error.contains("the data set is gated") && error.contains("/datasets/owner/rows"), "{error}");
+    assert!(
+        error.contains("the data set is gated") && error.contains("/datasets/owner/rows"),
+        "{error}"
+    );
     scene.hub.good_mood();
     scene.hub.put("../x", "");
     let error = bring(&scene, &[]).unwrap_err();

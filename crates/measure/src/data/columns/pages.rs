@@ -37,7 +37,8 @@ pub(super) fn walk(mut chunk: &[u8]) -> Result<Pages, String> {
         let (unpacked, packed) = size(header.unpacked)
             .zip(size(header.packed))
             .ok_or("a page that does not say how large it is")?;
-        let values = u64::try_from(header.values).map_err(|_| "a page with fewer than no values")?;
+        let values =
+            u64::try_from(header.values).map_err(|_| "a page with fewer than no values")?;
         all.add(&Pages { bytes: unpacked as u64, largest: unpacked as u64, values });
         chunk = header.rest.get(packed..).ok_or("a page that is longer than its column")?;
     }
@@ -142,8 +143,7 @@ mod tests {
     use super::*;
 
     /// A data page of 3 values: type 0, 100 bytes unpacked, 4 in the file.
-    const PAGE: [u8; 13] =
-        [0x15, 0, 0x15, 0xc8, 1, 0x15, 8, 0x2c, 0x15, 6, 0, 0, 9];
+    const PAGE: [u8; 13] = [0x15, 0, 0x15, 0xc8, 1, 0x15, 8, 0x2c, 0x15, 6, 0, 0, 9];
 
     #[test]
     fn sizes_are_read_from_headers() {

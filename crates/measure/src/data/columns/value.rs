@@ -223,12 +223,12 @@ fn time(array: &dyn Array, index: usize) -> Option<String> {
             }?;
             Some(if zone.is_some() { format!("{text}+00:00") } else { text })
         }
-        DataType::Date32 => Some(
-            array.as_primitive::<Date32Type>().value_as_date(index)?.to_string(),
-        ),
-        DataType::Date64 => Some(
-            array.as_primitive::<Date64Type>().value_as_date(index)?.to_string(),
-        ),
+        DataType::Date32 => {
+            Some(array.as_primitive::<Date32Type>().value_as_date(index)?.to_string())
+        }
+        DataType::Date64 => {
+            Some(array.as_primitive::<Date64Type>().value_as_date(index)?.to_string())
+        }
         DataType::Time32(TimeUnit::Second) => clock::<Time32SecondType>(array, index),
         DataType::Time32(TimeUnit::Millisecond) => clock::<Time32MillisecondType>(array, index),
         DataType::Time64(TimeUnit::Microsecond) => clock::<Time64MicrosecondType>(array, index),

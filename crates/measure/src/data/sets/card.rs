@@ -28,7 +28,9 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(_) => return Err(wrong("is no list")),
     };
-    list.iter().map(|entry| config(entry).ok_or_else(|| wrong("holds an entry of another form"))).collect()
+    list.iter()
+        .map(|entry| config(entry).ok_or_else(|| wrong("holds an entry of another form")))
+        .collect()
 }
 
 /// The lines of the list alone: the rest of a README may hold anything.
@@ -94,13 +96,12 @@ mod tests {
                 name: "Easy".into(),
                 default: true,
                 folder: None,
-                splits: Some(vec![split("train", &["Easy/train-*"]), split("test", &["a/*", "b/*"])]),
+                splits: Some(vec![
+                    split("train", &["Easy/train-*"]),
+                    split("test", &["a/*", "b/*"]),
+                ]),
             },
-            Config {
-                name: "2024".into(),
-                folder: Some("years".into()),
-                ..Config::default()
-            },
+            Config { name: "2024".into(), folder: Some("years".into()), ..Config::default() },
             Config {
                 name: "all".into(),
                 splits: Some(vec![split("train", &["*.csv"])]),

@@ -83,9 +83,9 @@ fn of_config(
     let mut files = Vec::new();
     for pattern in patterns {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let of_pattern = names.iter().filter(|name| {
-            name.strip_prefix(&base).is_some_and(|name| matches(pattern, name))
-        });
+        let of_pattern = names
+            .iter()
+            .filter(|name| name.strip_prefix(&base).is_some_and(|name| matches(pattern, name)));
         let before = files.len();
         files.extend(of_pattern.filter(|name| !files.contains(name)).cloned().collect::<Vec<_>>());
         if files.len() == before {
@@ -128,10 +128,8 @@ fn by_names(
     let sharded = |split: &str| vec![format!("data/{split}-{digits}-of-{digits}*.*")];
     if !among(&sharded("*")).is_empty() {
         let found = among(&sharded(split));
-        let known: BTreeSet<&str> = rows
-            .iter()
-            .filter_map(|name| name.strip_prefix("data/")?.split("-0").next())
-            .collect();
+        let known: BTreeSet<&str> =
+            rows.iter().filter_map(|name| name.strip_prefix("data/")?.split("-0").next()).collect();
         return there(found, split, known.into_iter());
     }
     let folders = |word: &str| {
@@ -170,7 +168,10 @@ fn there<'n>(
     known: impl Iterator<Item = &'n str>,
 ) -> Result<Option<Vec<String>>, String> {
     if files.is_empty() {
-        return Err(format!("there is no split {split}; by their names its files are {}", list(known)));
+        return Err(format!(
+            "there is no split {split}; by their names its files are {}",
+            list(known)
+        ));
     }
     Ok(Some(files))
 }
@@ -185,9 +186,9 @@ fn one_format(files: Vec<String>) -> Vec<String> {
     let liked = |end: &std::ffi::OsStr| {
         ["csv", "json", "jsonl", "parquet"].iter().position(|known| end == *known)
     };
-    let best = counts.into_iter().max_by(|(a, many), (b, more)| {
-        many.cmp(more).then_with(|| liked(a).cmp(&liked(b)))
-    });
+    let best = counts
+        .into_iter()
+        .max_by(|(a, many), (b, more)| many.cmp(more).then_with(|| liked(a).cmp(&liked(b))));
     let Some((best, _)) = best else { return files };
     files.into_iter().filter(|name| ending(name) == best).collect()
 }
@@ -298,7 +299,11 @@ mod tests {
             (&["rows.csv"], "train", &["rows.csv"]),
             (&["data/odd-00000-of-00001.parquet"], "odd", &["data/odd-00000-of-00001.parquet"]),
             (
-                &["data/test-00000-of-00002-ab.parquet", "data/test-00001-of-00002-cd.parquet", "x.csv"],
+                &[
+                    "data/test-00000-of-00002-ab.parquet",
+                    "data/test-00001-of-00002-cd.parquet",
+                    "x.csv",
+                ],
                 "test",
                 &["data/test-00000-of-00002-ab.parquet", "data/test-00001-of-00002-cd.parquet"],
             ),
@@ -334,10 +339,30 @@ mod tests {
         for (names, card, config, want) in [
             (&["train.csv"][..], "", None, "no split test; by their names its files are train"),
             (&["rows.csv"], "", None, "its files are train"),
-            (&["a/test.csv"], "", Some("b"), "no variant b: its README.md names none, and its folders are a"),
-            (&["data/test-00000-of-00002.csv"], "", None, "data/test-00001-of-00002.csv is missing"),
-            (&["a.zip"], "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: a.zip}\n---\n", None, "a.zip is of a form that is not read"),
-            (&["a.csv"], "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: b.csv}\n---\n", None, "names b.csv, of which there is no file"),
+            (
+                &["a/test.csv"],
+                "",
+                Some("b"),
+                "no variant b: its README.md names none, and its folders are a",
+            ),
+            (
+                &["data/test-00000-of-00002.csv"],
+                "",
+                None,
+                "data/test-00001-of-00002.csv is missing",
+            ),
+            (
+                &["a.zip"],
+                "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: a.zip}\n---\n",
+                None,
+                "a.zip is of a form that is not read",
+            ),
+            (
+                &["a.csv"],
+                "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: b.csv}\n---\n",
+                None,
+                "names b.csv, of which there is no file",
+            ),
         ] {
             let reason = find(names, card, (config, "test")).unwrap_err();
             assert!(reason.contains(want), "{reason:?} lacks {want:?}");
@@ -354,7 +379,10 @@ mod tests {
         let find = |config, split| {
             of_converted(&names, &SetQuery { set: "o/n", config, split, revision: None })
         };
-        assert_eq!(find(Some("a"), "test").unwrap(), ["a/test/0000.parquet", "a/test/0001.parquet"]);
+        assert_eq!(
+            find(Some("a"), "test").unwrap(),
+            ["a/test/0000.parquet", "a/test/0001.parquet"]
+        );
         for (config, split, want) in [
             (Some("a"), "train", "a has no split train; there are test"),
             (Some("b"), "test", "only a part"),

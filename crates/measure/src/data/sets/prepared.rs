@@ -41,7 +41,8 @@ pub(super) fn find(
     if !root.is_dir() {
         return Ok(None);
     }
-    let unfit = |reason| SetError::Unfit { origin: format!("{} in {}", query.set, root.display()), reason };
+    let unfit =
+        |reason| SetError::Unfit { origin: format!("{} in {}", query.set, root.display()), reason };
     let variants = folders(&root)?;
     let Some(variant) = variant(&variants, query.config).map_err(unfit)? else { return Ok(None) };
     let Some(folder) = newest(&root.join(variant), query.revision)? else { return Ok(None) };
@@ -101,7 +102,8 @@ fn newest(variant: &Path, revision: Option<&str>) -> Result<Option<PathBuf>, Set
     for version in folders(variant)? {
         for hash in folders(&variant.join(&version))? {
             // Which commit a branch was is not known here.
-            if revision.is_some_and(|revision| Commit::parse(revision).is_none() || revision != hash)
+            if revision
+                .is_some_and(|revision| Commit::parse(revision).is_none() || revision != hash)
             {
                 continue;
             }
@@ -127,7 +129,8 @@ fn folders(path: &Path) -> Result<Vec<String>, SetError> {
         let entry = entry.map_err(failed)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         let is_own = name.rsplit_once('-').is_some_and(|(_, hash)| {
-            hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            hash.len() == 16
+                && hash.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         });
         if entry.path().is_dir() && !name.ends_with(".incomplete") && !is_own {
             names.push(name);

@@ -9,10 +9,7 @@ const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// A cache that `datasets` filled, see `tools/golden/columns.py`.
 const PREPARED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/columns/cache");
 
-fn find(
-    variables: &[(&str, &str)],
-    query: &SetQuery<'_>,
-) -> Result<Option<SetFiles>, SetError> {
+fn find(variables: &[(&str, &str)], query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError> {
     let variables: BTreeMap<&str, &str> = variables.iter().copied().collect();
     let variable = |name: &str| variables.get(name).map(OsString::from);
     let hooks = Hooks { stage: &mut |_| {}, progress: &mut |_, _| {}, cancelled: &|| false };
@@ -103,8 +100,7 @@ fn cached(home: &TempDir, query: &SetQuery<'_>) -> Result<SetFiles, String> {
 fn files_of_the_hub_are_found_in_its_cache() {
     let card = "---\nconfigs:\n- config_name: Easy\n  data_files:\n  - split: test\n    path: \
                 a/part-*\n---\n";
-    let home =
-        snapshot(&[("README.md", card), ("a/part-1.jsonl", "{}"), ("a/part-0.jsonl", "{}")]);
+    let home = snapshot(&[("README.md", card), ("a/part-1.jsonl", "{}"), ("a/part-0.jsonl", "{}")]);
     let found = cached(&home, &query("owner/rows", Some("Easy"), "test")).unwrap();
     assert_eq!(names(&found), ["part-0.jsonl", "part-1.jsonl"]);
     assert_eq!(found.origin, format!("owner/rows@{COMMIT}"));
@@ -126,7 +122,10 @@ fn a_set_that_is_a_program_is_taken_as_the_hub_converted_it() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("0000.parquet"), "").unwrap();
     let found = cached(&home, &query("owner/rows", None, "test")).unwrap();
-    assert_eq!((names(&found), found.origin), (vec!["0000.parquet".into()], format!("owner/rows@{other}")));
+    assert_eq!(
+        (names(&found), found.origin),
+        (vec!["0000.parquet".into()], format!("owner/rows@{other}"))
+    );
     let at = SetQuery { revision: Some(COMMIT), ..query("owner/rows", None, "test") };
     assert!(cached(&home, &at).unwrap_err().contains("no files of rows at this revision"));
 }

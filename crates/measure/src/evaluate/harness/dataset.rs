@@ -159,8 +159,7 @@ impl Dataset<'_> {
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
         let paths = self.paths(files, split)?;
-        let files: Vec<_> =
-            paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        let files: Vec<_> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
         Ok(files.into())
     }
 
@@ -262,7 +261,9 @@ impl Dataset<'_> {
         files.sort();
         if files.is_empty() {
             let shown = folder.display();
-            let reason = format!("{shown} has no file {split}.jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow");
+            let reason = format!(
+                "{shown} has no file {split}.jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow"
+            );
             return Err(self.file.wrong(reason));
         }
         files.into_iter().map(|path| Ok((path.clone(), self.format(&path)?, None))).collect()

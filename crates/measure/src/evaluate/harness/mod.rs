@@ -106,8 +106,7 @@ impl HarnessTask {
         };
         let process = function("process_docs", &d.process_docs)?;
         let results = function("process_results", &d.process_results)?;
-        let dataset =
-            Dataset { file: &file, given: &options.data, sets: options.sets, scored };
+        let dataset = Dataset { file: &file, given: &options.data, sets: options.sets, scored };
         let mut split = dataset.split(scored, process)?;
         let first = split.documents.first();
         let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;

@@ -237,7 +237,8 @@ fn documents_can_be_named_by_index() {
         assert!(message.contains(want), "{message:?} lacks {want:?}");
     }
     // Those of another task change nothing.
-    let other = HarnessOptions { samples: [("x".to_owned(), vec![9])].into(), ..Default::default() };
+    let other =
+        HarnessOptions { samples: [("x".to_owned(), vec![9])].into(), ..Default::default() };
     assert_eq!(open(&folder, &other).unwrap().prompts.len(), 5);
 }
 
@@ -266,7 +267,9 @@ fn every_file_is_told_and_repeated_ids_are_noted() {
 fn overlap_leaves_examples_out() {
     let row = |i: usize| json!({"q": format!("Document {i} tells of a lamp that somebody lit by the old mill at night, and"), "a": ["went", "left"], "gold": 0});
     let folder = folder(
-        &format!("{CHOICE}doc_to_target: gold\ntraining_split: train\nfewshot_config: {{sampler: first_n}}\n"),
+        &format!(
+            "{CHOICE}doc_to_target: gold\ntraining_split: train\nfewshot_config: {{sampler: first_n}}\n"
+        ),
         &(0..4).map(row).collect::<Vec<_>>(),
     );
     let options = HarnessOptions { shots: Some(1), ..Default::default() };
