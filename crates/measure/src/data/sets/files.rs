@@ -6,6 +6,7 @@ use super::glob::matches;
 use super::{CARD, SetQuery};
 use crate::data::TableFormat;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// Words for splits in names of files and folders.
@@ -16,6 +17,10 @@ const WORDS: [(&str, &[&str]); 3] = [
 ];
 /// What may stand around such a word.
 const BETWEEN: &str = "[-._ 0-9]";
+/// Folders of a split, by a word W with B around it.
+const FOLDERS: [&str; 4] = ["**/W/**", "**/WB*/**", "**/*BW/**", "**/*BWB*/**"];
+/// Files of a split.
+const FILES: [&str; 2] = ["**/WB*", "**/*BWB*"];
 /// Files of rows that belong to the set's description.
 const NO_ROWS: [&str; 5] =
     [CARD, "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json"];
@@ -132,17 +137,11 @@ fn by_names(
             rows.iter().filter_map(|name| name.strip_prefix("data/")?.split("-0").next()).collect();
         return there(found, split, known.into_iter());
     }
-    let folders = |word: &str| {
-        ["**/W/**", "**/WB*/**", "**/*BW/**", "**/*BWB*/**"].map(|form| filled(form, word))
-    };
-    let files = |word: &str| ["**/WB*", "**/*BWB*"].map(|form| filled(form, word));
-    for forms in [&folders as &dyn Fn(&str) -> _, &|word| {
-        let [first, second] = files(word);
-        [first.clone(), second.clone(), first, second]
-    }] {
+    for forms in [&FOLDERS[..], &FILES[..]] {
         let of_words = |words: &[&str]| {
-            let patterns: Vec<String> = words.iter().flat_map(|word| forms(word)).collect();
-            among(&patterns)
+            let patterns =
+                words.iter().flat_map(|word| forms.iter().map(|form| filled(form, word)));
+            among(&patterns.collect::<Vec<_>>())
         };
         let found: Vec<(&str, Vec<String>)> =
             WORDS.iter().map(|(split, words)| (*split, of_words(words))).collect();
@@ -183,8 +182,8 @@ fn one_format(files: Vec<String>) -> Vec<String> {
     for name in &files {
         *counts.entry(ending(name)).or_insert(0_usize) += 1;
     }
-    let liked = |end: &std::ffi::OsStr| {
-        ["csv", "json", "jsonl", "parquet"].iter().position(|known| end == *known)
+    let liked = |end: &OsStr| {
+        ["csv", "json", "jsonl", "parquet"].iter().position(|known| end == OsStr::new(known))
     };
     let best = counts
         .into_iter()
@@ -234,7 +233,7 @@ pub(super) fn of_converted(
     let configs: BTreeSet<&str> = all.iter().map(|[config, _]| config.as_str()).collect();
     let config = match (query.config, configs.iter().next()) {
         (Some(config), _) => config,
-        (None, Some(only)) if configs.len() == 1 => only,
+        (None, Some(&only)) if configs.len() == 1 => only,
         (None, _) => "default",
     };
     if !configs.contains(config) {

@@ -65,6 +65,15 @@ pub enum SetError {
     },
 }
 
+/// Finds files of data sets.
+pub trait SetSource: fmt::Debug {
+    /// The files of a split; none if the query has no name of a set.
+    ///
+    /// # Errors
+    /// [`SetError`].
+    fn find(&self, query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError>;
+}
+
 /// Gives a variable of the environment.
 pub type Variable<'a> = dyn Fn(&str) -> Option<OsString> + 'a;
 
@@ -87,20 +96,6 @@ impl<'a> Sets<'a> {
     #[must_use]
     pub fn new(variable: &'a Variable<'a>, hooks: Hooks<'a>) -> Self {
         Self { variable, hooks: RefCell::new(hooks) }
-    }
-
-    /// The files of a split; none if this is no name of a set.
-    ///
-    /// # Errors
-    /// [`SetError`].
-    pub fn find(&self, query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError> {
-        let Some(id) = HubId::parse_dataset(query.set, query.revision)? else { return Ok(None) };
-        if let Some(cache) = datasets_cache(self.variable)
-            && let Some(found) = prepared::find(&cache, &id, query)?
-        {
-            return Ok(Some(found));
-        }
-        self.from_hub(&id, query).map(Some)
     }
 
     fn from_hub(&self, id: &HubId, query: &SetQuery<'_>) -> Result<SetFiles, SetError> {
@@ -143,6 +138,18 @@ impl<'a> Sets<'a> {
             rows: None,
             notes: set.notes().to_vec(),
         })
+    }
+}
+
+impl SetSource for Sets<'_> {
+    fn find(&self, query: &SetQuery<'_>) -> Result<Option<SetFiles>, SetError> {
+        let Some(id) = HubId::parse_dataset(query.set, query.revision)? else { return Ok(None) };
+        if let Some(cache) = datasets_cache(self.variable)
+            && let Some(found) = prepared::find(&cache, &id, query)?
+        {
+            return Ok(Some(found));
+        }
+        self.from_hub(&id, query).map(Some)
     }
 }
 

@@ -4,13 +4,13 @@
 //! `dataset_kwargs`: one file, a list, or one or a list for each split; a file or list without splits
 //! is the split `train`. A folder is searched for files named after the split. Paths count from the
 //! working directory and, where nothing is there, from the folder of the task file. Any other name is
-//! that of a set of the hub, which [`Sets`] finds. A file that the caller names for a task stands above
+//! that of a set of the hub, which a [`SetSource`] finds. A file that the caller names for a task stands above
 //! all of this.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
-use crate::data::sets::{SetError, SetQuery, Sets};
+use crate::data::sets::{SetError, SetQuery, SetSource};
 use crate::data::{DataError, Table, TableFormat, sha256_hex};
 use crate::evaluate::{DataUsed, EvaluationError};
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl From<Vec<(PathBuf, TableFormat, Option<String>)>> for Sources {
 pub(super) struct Dataset<'a> {
     pub(super) file: &'a TaskFile,
     pub(super) given: &'a [DataFile],
-    pub(super) sets: Option<&'a Sets<'a>>,
+    pub(super) sets: Option<&'a dyn SetSource>,
     /// The split that is scored.
     pub(super) scored: &'a str,
 }

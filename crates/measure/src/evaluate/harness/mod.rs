@@ -31,7 +31,7 @@ pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
 use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
-use crate::data::sets::Sets;
+use crate::data::sets::SetSource;
 use crate::data::sha256_hex;
 use dataset::{Dataset, Split};
 use description::{OutputType, TaskFile};
@@ -58,7 +58,7 @@ pub struct HarnessOptions<'a> {
     /// Files that hold the rows of data sets.
     pub data: Vec<DataFile>,
     /// Where data sets are looked for that have a name.
-    pub sets: Option<&'a Sets<'a>>,
+    pub sets: Option<&'a dyn SetSource>,
     /// Seed of the examples; the harness has 1234.
     pub shots_seed: Option<u64>,
     /// Draws for standard errors without a formula; the harness has 100,000.
