@@ -154,7 +154,7 @@ fn a_set_of_the_cache_is_found_by_its_name() {
     assert_eq!(result["n-samples"]["boats"]["original"], 4);
     let whole = w.read("rows.parquet");
     w.write("rows.parquet", &whole[..whole.len() / 2]);
-    w.fails("eval model --tasks boats.yaml", 1, &["rows.parquet is not a Parquet file"]);
+    w.fails("eval model --tasks boats.yaml", 1, &["rows.parquet cannot be read as Parquet"]);
 }
 
 #[cfg(not(feature = "parquet"))]

@@ -69,7 +69,7 @@ impl Corpus {
     /// [`DataError`], naming file and line.
     pub fn from_bytes(path: &Path, bytes: &[u8], format: Format) -> Result<Self, DataError> {
         let mut ids = Ids::default();
-        let mut document = |record: file::Record<'_>| {
+        let mut document = |record: file::Record<'_>| -> Result<Document, DataError> {
             ids.check(&record)?;
             Ok(Document { text: record.string("text")?.to_owned(), line: record.line })
         };

@@ -102,7 +102,7 @@ pub enum DataError {
         what: &'static str,
     },
     /// A file of columns that cannot be decoded.
-    #[error("{} is not a {format} file that can be read: {reason}", path.display())]
+    #[error("{} cannot be read as {format}: {reason}", path.display())]
     BrokenColumns {
         /// The file.
         path: PathBuf,

@@ -63,7 +63,7 @@ impl QuestionSet {
     /// [`DataError`], naming file and line.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, DataError> {
         let mut ids = Ids::default();
-        let mut checked = |record: Record<'_>| {
+        let mut checked = |record: Record<'_>| -> Result<Question, DataError> {
             ids.check(&record)?;
             question(&record)
         };

@@ -50,7 +50,7 @@ pub enum EvaluationError {
         /// The split.
         split: String,
         /// Why.
-        source: SetError,
+        source: Box<SetError>,
     },
     /// What was kept of an interrupted evaluation cannot be used or written.
     #[error("{}: {source}", path.display())]

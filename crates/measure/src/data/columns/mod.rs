@@ -84,7 +84,7 @@ impl Rows {
         for index in 0..batch.num_rows() {
             let line = self.rows.len() + 1;
             let fields = schema.fields().iter().zip(batch.columns());
-            let named = fields.map(|(field, column)| (field.name().as_str(), column.as_ref()));
+            let named = fields.map(|(field, column)| (field.name().as_str(), column));
             let fields = self.cells.fields(named, index).map_err(|fault| match fault {
                 Fault::Broken(reason) => Fault::Broken(format!("row {line}, {reason}")),
                 Fault::Large => Fault::Large,

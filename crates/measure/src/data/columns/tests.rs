@@ -56,20 +56,20 @@ fn what_is_not_such_a_file_is_said() {
     let arrow = bytes("rows.arrow");
     let file = bytes("rows_file.arrow");
     for (name, bytes, want) in [
-        ("a.parquet", &b"{\"a\": 1}"[..], "a.parquet is not a Parquet file that can be read"),
+        ("a.parquet", &b"{\"a\": 1}"[..], "a.parquet cannot be read as Parquet"),
         ("a.parquet", &parquet[..parquet.len() - 1], "does not begin and end with PAR1"),
         ("a.parquet", b"PAR1PAR1", "does not begin and end"),
-        ("a.parquet", b"PAR1\xff\xff\xff\x7fPAR1", "not a Parquet file"),
-        ("a.arrow", &arrow[..arrow.len() - 60], "not an Arrow file"),
-        ("a.arrow", &arrow[..100], "not an Arrow file"),
+        ("a.parquet", b"PAR1\xff\xff\xff\x7fPAR1", "cannot be read as Parquet"),
+        ("a.arrow", &arrow[..arrow.len() - 60], "cannot be read as Arrow"),
+        ("a.arrow", &arrow[..100], "cannot be read as Arrow"),
         ("a.arrow", b"", "it ends before its columns are named"),
-        ("a.arrow", b"{\"a\": 1}", "not an Arrow file"),
+        ("a.arrow", b"{\"a\": 1}", "cannot be read as Arrow"),
         ("a.arrow", &file[..file.len() - 8], "does not end as it begins"),
         ("a.arrow", b"ARROW1", "does not end as it begins"),
         ("a.parquet", &arrow, "another format"),
     ] {
         let error = read(name, bytes).unwrap_err().to_string();
-        assert!(error.replace("a Arrow", "an Arrow").contains(want), "{error:?} lacks {want:?}");
+        assert!(error.contains(want), "{error:?} lacks {want:?}");
     }
     let error = read("a.parquet", &bytes("rows_gzip.parquet")).unwrap_err().to_string();
     assert!(error.to_lowercase().contains("gzip"), "{error}");
@@ -89,8 +89,6 @@ fn a_small_file_of_many_rows_stays_small() {
 fn damaged_files_are_errors() {
     let mut stream = RngKey::new(11).fold("columns").stream();
     let mut panics = 0;
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     for name in WHOLE {
         let whole = bytes(name);
         for _ in 0..400 {
@@ -112,6 +110,5 @@ fn damaged_files_are_errors() {
             }
         }
     }
-    std::panic::set_hook(hook);
     assert!(panics <= 1600 / 20, "{panics} of 1600 damaged files were left to the last resort");
 }

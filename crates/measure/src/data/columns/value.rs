@@ -9,7 +9,7 @@ use arrow_array::types::{
     Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, StructArray};
+use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, TimeUnit};
 use serde_json::{Map, Number, Value};
 
@@ -40,7 +40,7 @@ impl Cells {
     /// The named values at one index of columns.
     pub(super) fn fields<'a>(
         &mut self,
-        columns: impl Iterator<Item = (&'a str, &'a dyn Array)>,
+        columns: impl Iterator<Item = (&'a str, &'a ArrayRef)>,
         index: usize,
     ) -> Result<Map<String, Value>, Fault> {
         // A row costs something even without columns, so that their number has a bound, too.
@@ -48,7 +48,7 @@ impl Cells {
         let mut fields = Map::new();
         for (name, column) in columns {
             self.take(FIELD_BYTES + 2 * name.len() as u64)?;
-            let value = self.value(column, index).map_err(|fault| match fault {
+            let value = self.value(column.as_ref(), index).map_err(|fault| match fault {
                 Fault::Broken(reason) => Fault::Broken(format!("field {name}: {reason}")),
                 Fault::Large => Fault::Large,
             })?;
@@ -128,7 +128,7 @@ impl Cells {
 
     fn structure(&mut self, array: &StructArray, index: usize) -> Result<Value, Fault> {
         let names = array.fields().iter().map(|field| field.name().as_str());
-        let columns = names.zip(array.columns().iter().map(AsRef::as_ref));
+        let columns = names.zip(array.columns());
         self.within(|cells| Ok(cells.fields(columns, index)?.into()))
     }
 

@@ -38,10 +38,13 @@ pub(super) struct Split {
     pub(super) notes: Vec<String>,
 }
 
+/// A file, how it is read, and the field with its rows.
+type Source = (PathBuf, TableFormat, Option<String>);
+
 /// Files of a split, and how they are read.
 #[derive(Debug, Default)]
 struct Sources {
-    files: Vec<(PathBuf, TableFormat, Option<String>)>,
+    files: Vec<Source>,
     /// The set and commit where they are from.
     origin: Option<String>,
     /// Rows in all of them, where that is known.
@@ -49,8 +52,8 @@ struct Sources {
     notes: Vec<String>,
 }
 
-impl From<Vec<(PathBuf, TableFormat, Option<String>)>> for Sources {
-    fn from(files: Vec<(PathBuf, TableFormat, Option<String>)>) -> Self {
+impl From<Vec<Source>> for Sources {
+    fn from(files: Vec<Source>) -> Self {
         Self { files, ..Self::default() }
     }
 }
@@ -133,7 +136,7 @@ impl Dataset<'_> {
         let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
         if !given.is_empty() {
             let file = |data: &&DataFile| Ok((data.path.clone(), self.format(&data.path)?, None));
-            let files: Result<Vec<_>, EvaluationError> = given.iter().map(file).collect();
+            let files: Result<Vec<Source>, EvaluationError> = given.iter().map(file).collect();
             return Ok(files?.into());
         }
         let options = d.dataset_kwargs.as_ref();
@@ -159,7 +162,7 @@ impl Dataset<'_> {
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
         let paths = self.paths(files, split)?;
-        let files: Vec<_> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        let files: Vec<Source> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
         Ok(files.into())
     }
 
@@ -182,7 +185,7 @@ impl Dataset<'_> {
             origin: self.file.origin.clone(),
             task: d.task.clone(),
             split: split.to_owned(),
-            source,
+            source: Box::new(source),
         };
         let found = match self.sets {
             None => None,
@@ -196,7 +199,7 @@ impl Dataset<'_> {
             )));
         };
         let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
-        let files: Result<Vec<_>, EvaluationError> = found.files.into_iter().map(file).collect();
+        let files: Result<Vec<Source>, EvaluationError> = found.files.into_iter().map(file).collect();
         Ok(Sources {
             files: files?,
             origin: Some(found.origin),
@@ -241,7 +244,7 @@ impl Dataset<'_> {
         &self,
         folder: &Path,
         split: &str,
-    ) -> Result<Vec<(PathBuf, TableFormat, Option<String>)>, EvaluationError> {
+    ) -> Result<Vec<Source>, EvaluationError> {
         let failed = |source| DataError::Read { path: folder.to_owned(), source };
         let mut files = Vec::new();
         for folder in [folder.to_owned(), folder.join("data")] {
