@@ -191,9 +191,11 @@ impl From<EvaluationError> for Failure {
             EvaluationError::Journal { path, source } => {
                 Self::io(&path.display().to_string(), &source)
             }
-            EvaluationError::Set {
-                source: SetError::Hub(HubError::Interrupted { .. }), ..
-            } => Self::interrupted(message),
+            EvaluationError::Set { source, .. }
+                if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
+            {
+                Self::interrupted(message)
+            }
             EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }

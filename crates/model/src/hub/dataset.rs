@@ -21,7 +21,6 @@ const DEEPEST: usize = 16;
 pub struct Dataset<'a> {
     settings: &'a Settings,
     /// What was asked for: the data set at a branch or tag.
-    #[cfg_attr(not(feature = "hub"), allow(dead_code, reason = "the ref of a download"))]
     asked: HubId,
     found: Found,
     #[cfg_attr(not(feature = "hub"), allow(dead_code, reason = "the address of a download"))]

@@ -85,24 +85,25 @@ fn of_config(
         let known = list(splits.iter().map(|(name, _)| name.as_str()));
         return Err(format!("{} has no split {split}; there are {known}", config.name));
     };
-    let mut files = Vec::new();
+    let mut files: Vec<&String> = Vec::new();
+    let mut seen = BTreeSet::new();
     for pattern in patterns {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let of_pattern = names
-            .iter()
-            .filter(|name| name.strip_prefix(&base).is_some_and(|name| matches(pattern, name)));
-        let before = files.len();
-        files.extend(of_pattern.filter(|name| !files.contains(name)).cloned().collect::<Vec<_>>());
-        if files.len() == before {
+        let fits = |name: &&String| {
+            name.strip_prefix(&base).is_some_and(|name| matches(pattern, name))
+        };
+        let found: Vec<&String> = names.iter().filter(fits).collect();
+        if found.is_empty() {
             return Err(format!("its README.md names {base}{pattern}, of which there is no file"));
         }
+        files.extend(found.into_iter().filter(|name| seen.insert(name.as_str())));
     }
     match files.iter().find(|name| TableFormat::of(Path::new(name)).is_none()) {
         Some(name) => Err(format!(
             "{name} is of a form that is not read; expected .parquet, .arrow, .jsonl, .json, .csv, \
              .tsv or .txt"
         )),
-        None => Ok(Some(files)),
+        None => Ok(Some(files.into_iter().cloned().collect())),
     }
 }
 
@@ -194,22 +195,26 @@ fn one_format(files: Vec<String>) -> Vec<String> {
 
 /// The files, if none of their shards is missing.
 fn whole(files: Vec<String>, names: &BTreeSet<String>) -> Result<Vec<String>, String> {
+    let mut checked = BTreeSet::new();
     for name in &files {
-        let Some((shard, of, stem)) = shard(name) else { continue };
+        let Some((of, stem)) = shard(name) else { continue };
+        if !checked.insert((stem, of)) {
+            continue;
+        }
         for index in 0..of {
-            let other = name.replace(&shard, &format!("-{index:05}-of-{of:05}"));
-            // Some names end in a hash that differs from shard to shard.
+            // Behind that some names have a hash that differs from shard to shard.
             let start = format!("{stem}-{index:05}-of-{of:05}");
-            if !names.contains(&other) && !names.iter().any(|name| name.starts_with(&start)) {
-                return Err(format!("{other} is missing"));
+            let next = names.range::<str, _>(start.as_str()..).next();
+            if !next.is_some_and(|name| name.starts_with(&start)) {
+                return Err(format!("{start} is missing"));
             }
         }
     }
     Ok(files)
 }
 
-/// `-00000-of-00004` in a name, the number at its end, and what stands before it.
-pub(super) fn shard(name: &str) -> Option<(String, usize, &str)> {
+/// Of a name with `-00001-of-00004` the second number, and what stands before both.
+fn shard(name: &str) -> Option<(usize, &str)> {
     let at = name.rfind("-of-")?;
     let (before, after) = (&name[..at], name.get(at + 4..at + 9)?);
     let (stem, index) = before.rsplit_once('-')?;
@@ -217,7 +222,7 @@ pub(super) fn shard(name: &str) -> Option<(String, usize, &str)> {
         (text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
     };
     let (index, of): (usize, usize) = (number(index)?, number(after)?);
-    (index < of).then(|| (format!("-{index:05}-of-{of:05}"), of, stem))
+    (index < of).then_some((of, stem))
 }
 
 /// The files of a split in the hub's conversion: `<variant>/<split>/0000.parquet`.
@@ -348,7 +353,7 @@ mod tests {
                 &["data/test-00000-of-00002.csv"],
                 "",
                 None,
-                "data/test-00001-of-00002.csv is missing",
+                "data/test-00001-of-00002 is missing",
             ),
             (
                 &["a.zip"],

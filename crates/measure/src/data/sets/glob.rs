@@ -10,7 +10,11 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
         let folders = &parts[..parts.len() - 1];
         (hidden, folders.iter().filter(|part| part.starts_with("__")).count())
     };
-    let [parts, names]: [Vec<&str>; 2] = [pattern, name].map(|text| text.split('/').collect());
+    let [mut parts, names]: [Vec<&str>; 2] = [pattern, name].map(|text| text.split('/').collect());
+    if parts.last() == Some(&"**") {
+        // Below a folder there is a file.
+        parts.push("*");
+    }
     special(pattern) == special(name) && of_parts(&parts, &names)
 }
 
@@ -144,6 +148,7 @@ mod tests {
             ("?[!b]c", "abc"),
             ("**", ".git/x"),
             ("**", "__pycache__/x"),
+            ("**/test/**", "a/test"),
             ("*", ".x"),
             ("[0-9]", "a"),
             ("a", ""),
