@@ -115,7 +115,8 @@ def harness(args, task, files, shots):
         config.pop(key, None)
     own = ConfigurableTask(config=config)
     out = simple_evaluate(model=harness.model, tasks=[own], num_fewshot=shots, bootstrap_iters=args.draws,
-                          log_samples=True)
+                          log_samples=True, apply_chat_template=args.chat is not None,
+                          fewshot_as_multiturn=args.chat == "multiturn", system_instruction=args.system)
     (name,) = out["results"]
     return out["results"][name], out["samples"][name], out["versions"][name]
 
@@ -129,6 +130,12 @@ def linwright(args, task, files, shots):
         command += ["--data", f"{task}:{split}={path}"]
     if shots is not None:
         command += ["--num-fewshot", shots]
+    if args.chat:
+        command += ["--apply-chat-template"]
+    if args.chat == "multiturn":
+        command += ["--fewshot-as-multiturn"]
+    if args.system:
+        command += ["--system-instruction", args.system]
     if args.max_length:
         command += ["--max-length", args.max_length]
     out = json.loads(subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE).stdout)
@@ -200,6 +207,8 @@ def main():
     parser.add_argument("--tasks", nargs="*", default=list(MADE))
     parser.add_argument("--shots", nargs="*", type=int, default=[0, 2])
     parser.add_argument("--max-length", type=int)
+    parser.add_argument("--chat", choices=("one", "multiturn"), help="prompts by the chat template: examples in one message, or each in its own")
+    parser.add_argument("--system", help="what the system says")
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--linwright", default="target/release/linwright")
     args = parser.parse_args()

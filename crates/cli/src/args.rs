@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
-    train_lm,
+    train_lm, validate,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Inspect(inspect::InspectArgs),
     Compress(compress::CompressArgs),
     Eval(eval::EvalArgs),
+    Validate(validate::ValidateArgs),
     Generate(generate::GenerateArgs),
     Chat(chat::ChatArgs),
     Run(run::RunArgs),

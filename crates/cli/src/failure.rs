@@ -4,6 +4,7 @@ use linwright::compress::recipe::RecipeError;
 use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
 use linwright::measure::data::DataError;
+use linwright::measure::data::sets::SetError;
 use linwright::measure::evaluate::EvaluationError;
 use linwright::measure::inspect::InspectError;
 use linwright::measure::report::ReportError;
@@ -190,6 +191,11 @@ impl From<EvaluationError> for Failure {
             EvaluationError::Journal { path, source } => {
                 Self::io(&path.display().to_string(), &source)
             }
+            EvaluationError::Set { source, .. }
+                if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
+            {
+                Self::interrupted(message)
+            }
             EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::TooLong { .. } => Self::new(Kind::Resources, message),
             EvaluationError::BadProtocol { .. }
@@ -197,6 +203,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::NoBos { .. }
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
+            | EvaluationError::Set { .. }
             | EvaluationError::Tokenizer { .. }
             | EvaluationError::Model { .. }
             | EvaluationError::NonFinite { .. }

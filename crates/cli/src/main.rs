@@ -38,6 +38,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
         Some(Command::Compress(args)) => commands::compress::run(&args, &cli.shared),
         Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
+        Some(Command::Validate(args)) => commands::validate::run(&args, &cli.shared),
         Some(Command::Generate(args)) => commands::generate::run(&args, &cli.shared),
         Some(Command::Chat(args)) => commands::chat::run(&args, &cli.shared),
         Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),

@@ -9,14 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
     protocols.dedup();
-    let mut data: Vec<DataSource> = results
-        .iter()
-        .map(|result| DataSource {
-            purpose: "evaluation".into(),
-            path: result.task.clone(),
-            sha256: result.data_sha256.clone(),
-        })
-        .collect();
+    let mut data: Vec<DataSource> = results.iter().flat_map(data_of).collect();
     data.dedup();
     Provenance {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -36,6 +29,23 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
         data,
         protocols,
     }
+}
+
+/// The files of a task; the task itself stands for them where it does not tell.
+fn data_of(result: &TaskResult) -> Vec<DataSource> {
+    let source = |path: &str, sha256: &str| DataSource {
+        purpose: "evaluation".into(),
+        path: path.to_owned(),
+        sha256: sha256.to_owned(),
+    };
+    if result.files.is_empty() {
+        return vec![source(&result.task, &result.data_sha256)];
+    }
+    let of_file = |file: &linwright::measure::evaluate::DataUsed| {
+        let task = &result.task;
+        source(&format!("{task}, {}: {}", file.split, file.path), &file.sha256)
+    };
+    result.files.iter().map(of_file).collect()
 }
 
 /// Of an evaluation from the command line.

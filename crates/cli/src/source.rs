@@ -117,6 +117,6 @@ pub(crate) fn cache_home() -> Option<PathBuf> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "the command line reads the environment")]
-fn variable(name: &str) -> Option<OsString> {
+pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }

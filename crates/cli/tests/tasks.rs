@@ -188,6 +188,44 @@ fn sentences_are_compared_by_their_vectors() {
     w.fails("eval model --tasks stsb --data stsb=pairs.tsv", 1, &["modules.json is not supported"]);
 }
 
+#[test]
+fn task_files_are_validated() {
+    let w = workshop();
+    let shown = w.ok("validate boats.yaml arc_easy");
+    for word in ["boats", "multiple_choice", "Who saw boat 0? A:", "Mira did", "only its file"] {
+        assert!(shown.contains(word), "{word:?} is not in {shown}");
+    }
+    let all = w.ok_json("validate --tasks boats.yaml");
+    assert_eq!((&all[0]["documents"], &all[0]["first_continuations"][0]), (&json!(6), &json!(" Tom")));
+    w.fails("validate", 2, &["TASK"]);
+    w.write("broken.yaml", TASK.replace("A:", "{{ A:"));
+    w.fails("validate broken.yaml", 1, &["broken.yaml", "doc_to_text", "line 1 of the template"]);
+}
+
+#[test]
+fn a_result_is_rendered_again() {
+    let w = workshop();
+    w.ok("eval model --tasks boats.yaml --output result.json");
+    let shown = w.ok("report result.json");
+    assert!(shown.contains("Evaluation of model") && shown.contains("acc_norm"), "{shown}");
+    assert!(w.ok("report result.json --format markdown").contains("| boats | 2.0 | none | 0 |"));
+    assert!(w.ok("report result.json --format html").contains("<h1>model</h1>"));
+    w.write("other.json", "{}");
+    w.fails("report other.json", 1, &["not a saved report"]);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let w = workshop();
+    let args = "eval model --tasks boats.yaml";
+    let free = w.ok_json(args);
+    assert!(free["linwright"]["peak_resident_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20));
+    let bounded = w.ok_json(&format!("{args} --max-memory 2GB"));
+    assert_eq!(bounded["results"], free["results"]);
+    w.fails(&format!("{args} --max-memory 1MB"), 5, &["--max-memory", "allow"]);
+    w.fails(&format!("{args} --max-memory 1XB"), 2, &["unknown unit"]);
+}
+
 /// The first letters of the hash of the model.
 fn hash(result: &Value) -> String {
     result["linwright"]["model_sha256"].as_str().unwrap()[..12].to_owned()

@@ -73,6 +73,10 @@ impl Workshop {
             .args(args.split_whitespace())
             .current_dir(self.dir.path())
             .env_remove("RAYON_NUM_THREADS")
+            .env_remove("HF_HUB_CACHE")
+            .env_remove("HF_DATASETS_CACHE")
+            .env("HF_HOME", self.path("home"))
+            .env("HF_HUB_OFFLINE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

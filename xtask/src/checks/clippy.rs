@@ -11,11 +11,12 @@ use std::process::Command;
 const WORKSPACE: &[&str] = &["--workspace"];
 /// What is behind a feature.
 const DOWNLOADS: &[&str] = &["--package", "linwright-model", "--features", "hub"];
+const COLUMNS: &[&str] = &["--package", "linwright-measure", "--features", "parquet"];
 
 /// Reports if the workspace has a warning.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let mut offences = Vec::new();
-    for what in [WORKSPACE, DOWNLOADS] {
+    for what in [WORKSPACE, DOWNLOADS, COLUMNS] {
         let complaint = complaint(&mut clippy(&repository.root, what))?;
         offences.extend(Offence::from_complaint("clippy", complaint));
     }

@@ -1,6 +1,8 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
 mod laser;
+mod overlaps;
+mod selection;
 mod tasks;
 
 use super::{print, print_json};
@@ -13,12 +15,14 @@ use crate::{interrupt, provenance};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::compress::Monitor;
-use linwright::measure::data::sha256_hex;
+use linwright::measure::data::{Overlap, sha256_hex};
 use linwright::measure::evaluate::{
     Bos, Comparison, DataFile, Encoder, EvaluationError, FileJournal, Hooks, Join, Journal, Metric,
     RunOptions, Subject, Task, TaskGroup, TaskResult, compare, evaluate,
 };
-use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
+use linwright::measure::report::{
+    DataSource, EvaluationRecord, ParameterCounts, Prompting, result_json,
+};
 use linwright::model::checkpoint::{LoadedModel, Sentence};
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
@@ -46,7 +50,7 @@ pub(crate) struct EvalArgs {
     #[arg(short, long, value_delimiter = ',', value_name = "TASK")]
     tasks: Vec<String>,
     /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
-    #[arg(long, value_name = "TASK=FILE", value_parser = data)]
+    #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
     data: Vec<DataFile>,
     /// Examples before each document of a task [default: as its file says].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
@@ -95,6 +99,13 @@ pub(crate) struct EvalArgs {
     /// Whether documents are scored one by one, or joined by a space or a blank line.
     #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
     join: Join,
+    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as JSON or
+    /// as a file.
+    #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
+    samples: Option<String>,
+    /// Text that the model was fitted to: what it has in common with what is asked is told.
+    #[arg(long, alias = "overlap_with", value_name = "FILE", num_args = 1..)]
+    overlap_with: Vec<PathBuf>,
     /// Only this many documents and questions, from the start.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
@@ -117,6 +128,7 @@ struct Scored {
     place: Place,
     results: Vec<TaskResult>,
     groups: Vec<TaskGroup>,
+    overlaps: (Vec<Overlap>, Vec<DataSource>),
     seconds: f64,
 }
 
@@ -128,7 +140,7 @@ fn perplexity(text: &str) -> Result<f64, String> {
 }
 
 /// `TASK=FILE` or `TASK:SPLIT=FILE`.
-fn data(text: &str) -> Result<DataFile, String> {
+pub(super) fn data_argument(text: &str) -> Result<DataFile, String> {
     let expected = "expected TASK=FILE or TASK:SPLIT=FILE";
     let (name, path) = text.split_once('=').ok_or(expected)?;
     let (task, split) = match name.split_once(':') {
@@ -165,28 +177,35 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("name a file; --log-samples takes a directory"));
     }
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
-    let plain = (!args.apply_chat_template).then(|| Tasks::open(args, None)).transpose()?;
+    let plain = match args.apply_chat_template {
+        true => None,
+        false => Some(Tasks::open(args, None, &mut console)?),
+    };
     let mut score = |model: &str| -> Result<Scored, Failure> {
         let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;
         let own;
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(args, Some((&loaded, &place)))?;
+                own = Tasks::open(args, Some((&loaded, &place)), &mut console)?;
                 &own
             }
         };
+        let overlaps = overlaps::find(args, &tasks.all, &mut console)?;
         let began = console.seconds();
         let results = measure(args, (&loaded, &place), &tasks.all, &mut console)?;
         let (groups, seconds) = (tasks.groups.clone(), console.seconds() - began);
-        Ok(Scored { loaded, place, results, groups, seconds })
+        Ok(Scored { loaded, place, results, groups, overlaps, seconds })
     };
-    let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
+    let Scored { loaded, place, results, groups, overlaps, seconds } = score(&args.model)?;
+    let (overlaps, calibration) = overlaps;
     let baseline = args.baseline.as_deref().map(score).transpose()?;
     let baseline = baseline.map(|scored| scored.results);
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
-    let provenance = provenance::of_evaluation(&loaded, &results);
+    let mut provenance = provenance::of_evaluation(&loaded, &results);
+    provenance.data.extend(calibration);
+    overlaps::tell_notes(&results, &console);
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
@@ -195,6 +214,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         groups: &groups,
         prompting: &prompting(args, &loaded),
         peak_bytes: peak_resident_bytes(),
+        overlap: &overlaps,
         parameters: parameters(&loaded),
         provenance: &provenance,
         seconds,

@@ -15,6 +15,7 @@ pub(crate) mod rotor;
 pub(crate) mod run;
 mod slots;
 pub(crate) mod train_lm;
+pub(crate) mod validate;
 
 use crate::failure::Failure;
 use std::io::Write;

@@ -1,6 +1,7 @@
 //! Documents of running text.
 
-use super::{DataError, file};
+use super::ids::Ids;
+use super::{DataError, Table, TableFormat, file};
 use std::path::{Path, PathBuf};
 
 /// How a file holds its documents.
@@ -10,11 +11,13 @@ pub enum Format {
     Text,
     /// One JSON object a line, its document in the field `text`.
     Jsonl,
+    /// Columns, one of which is `text`.
+    Columns(TableFormat),
 }
 
 impl Format {
     /// The format that a file name says, in letters of any case: `.jsonl` and `.ndjson` are JSONL,
-    /// all else is text. Not `.json`, which could be either.
+    /// `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could be either.
     ///
     /// # Errors
     /// [`DataError::Json`].
@@ -23,6 +26,8 @@ impl Format {
             path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("jsonl" | "ndjson") => Ok(Self::Jsonl),
+            Some("parquet") => Ok(Self::Columns(TableFormat::Parquet)),
+            Some("arrow") => Ok(Self::Columns(TableFormat::Arrow)),
             Some("json") => Err(DataError::Json { path: path.to_owned() }),
             _ => Ok(Self::Text),
         }
@@ -63,14 +68,22 @@ impl Corpus {
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn from_bytes(path: &Path, bytes: &[u8], format: Format) -> Result<Self, DataError> {
-        let text = file::decode(path, bytes)?;
+        let mut ids = Ids::default();
+        let mut document = |record: file::Record<'_>| -> Result<Document, DataError> {
+            ids.check(&record)?;
+            Ok(Document { text: record.string("text")?.to_owned(), line: record.line })
+        };
         let documents = match format {
-            Format::Text => vec![Document { text: text.to_owned(), line: 1 }],
-            Format::Jsonl => file::records(path, text)
-                .map(|record| {
-                    let record = record?;
-                    Ok(Document { text: record.string("text")?.to_owned(), line: record.line })
-                })
+            Format::Text => {
+                vec![Document { text: file::decode(path, bytes)?.to_owned(), line: 1 }]
+            }
+            Format::Jsonl => file::records(path, file::decode(path, bytes)?)
+                .map(|record| document(record?))
+                .collect::<Result<_, DataError>>()?,
+            Format::Columns(format) => Table::from_bytes(path, bytes, (format, None))?
+                .rows
+                .into_iter()
+                .map(|row| document(file::Record::of_row(path, row.line, row.fields)))
                 .collect::<Result<_, DataError>>()?,
         };
         if documents.is_empty() {
@@ -107,13 +120,17 @@ mod tests {
 
     #[test]
     fn every_fault_names_file_and_line() {
-        let cases: [(&[u8], &str); 9] = [
+        let cases: [(&[u8], &str); 10] = [
             (b"{\"text\":\"a\"}\n{\"text\": ", "t.jsonl, line 2: not valid JSON"),
             (b"{\"txt\":\"a\"}", "line 1: field `text` is missing; the fields are [\"txt\"]"),
             (b"{\"text\":7}", "line 1: field `text` is a number, expected a string"),
             (b"[1]", "line 1: expected an object {...}, found an array"),
             (b"{\"text\":\"a\"}\n{\"text\":\"\xff\"}", "line 2: byte 22 of the file is not UTF-8"),
             (b"{\"text\":\"a\"}\n{\"text\":\" \"}", "line 2: the text is empty"),
+            (
+                b"{\"text\":\"a\",\"id\":7}\n\n{\"text\":\"b\",\"id\":7}",
+                "t.jsonl, line 3: id 7 is that of line 1 as well",
+            ),
             (b"", "t.jsonl holds no documents"),
             (b"\n\n", "t.jsonl holds no documents"),
             (b"{\"text\":\"a\"} x", "line 1: not valid JSON: trailing characters (column 14)"),

@@ -101,4 +101,53 @@ pub enum DataError {
         /// What was looked for: `documents`, `questions`.
         what: &'static str,
     },
+    /// A file of columns that cannot be decoded.
+    #[error("{} cannot be read as {format}: {reason}", path.display())]
+    BrokenColumns {
+        /// The file.
+        path: PathBuf,
+        /// Parquet or Arrow.
+        format: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file that would become much larger in memory.
+    #[error(
+        "{} has {file_bytes} bytes and would take more than {limit_bytes} in memory, which no data set does; cut it into smaller files if it is meant",
+        path.display()
+    )]
+    RowsTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        file_bytes: usize,
+        /// Most bytes that are taken for such a file.
+        limit_bytes: u64,
+    },
+    /// A file of columns, and a program that reads none.
+    #[error(
+        "{}: this program was built without {format} files; build it with `--features parquet`, or give the rows as JSONL",
+        path.display()
+    )]
+    NotBuilt {
+        /// The file.
+        path: PathBuf,
+        /// Parquet or Arrow.
+        format: &'static str,
+    },
+    /// Two records with one id.
+    #[error(
+        "{}, line {line}: id {id} is that of line {first} as well; remove one of the two",
+        path.display()
+    )]
+    DuplicateId {
+        /// The file.
+        path: PathBuf,
+        /// The second of them, from one.
+        line: usize,
+        /// The first one.
+        first: usize,
+        /// The id, as JSON.
+        id: String,
+    },
 }

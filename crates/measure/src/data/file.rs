@@ -103,6 +103,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// A row of a table.
+    pub(super) fn of_row(path: &'a Path, line: usize, fields: Map<String, Value>) -> Self {
+        Self { path, line, fields }
+    }
+
     /// All fields.
     pub(super) fn fields(self) -> Map<String, Value> {
         self.fields
@@ -111,6 +116,16 @@ impl<'a> Record<'a> {
     /// An error at this record.
     pub(super) fn bad(&self, reason: String) -> DataError {
         DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }
+    }
+
+    /// An error at this record, whose id an earlier one has.
+    pub(super) fn twice(&self, id: &Value, first: usize) -> DataError {
+        DataError::DuplicateId {
+            path: self.path.to_owned(),
+            line: self.line,
+            first,
+            id: id.to_string(),
+        }
     }
 
     /// A field, or an error that lists the fields there are.

@@ -1,6 +1,6 @@
-//! Questions with choices, from JSONL.
+//! Questions with choices, from JSONL or columns.
 //!
-//! One object a line:
+//! One object a line, or one row:
 //!
 //! | field | what |
 //! | --- | --- |
@@ -10,10 +10,13 @@
 //! | `prompt`, `completion` | optional: text to complete, and its exact completion |
 //! | `band` | optional group, such as a frequency band; a string or a number |
 //!
+//! | `id` | optional; no two questions may have the same |
+//!
 //! Other fields are allowed and not looked at.
 
-use super::DataError;
 use super::file::{self, Record, kind};
+use super::ids::Ids;
+use super::{DataError, Table, TableFormat};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +49,7 @@ pub struct QuestionSet {
 }
 
 impl QuestionSet {
-    /// Reads a JSONL file.
+    /// Reads a file: columns if its name says so, else JSONL.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
@@ -54,15 +57,26 @@ impl QuestionSet {
         Self::from_bytes(path, &file::read(path)?)
     }
 
-    /// Reads questions from memory; `path` is the name used in messages.
+    /// Reads questions from memory; `path` says the format, and is the name used in messages.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, DataError> {
-        let text = file::decode(path, bytes)?;
-        let questions = file::records(path, text)
-            .map(|record| question(&record?))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut ids = Ids::default();
+        let mut checked = |record: Record<'_>| -> Result<Question, DataError> {
+            ids.check(&record)?;
+            question(&record)
+        };
+        let questions = match TableFormat::of(path).filter(|format| format.is_columns()) {
+            Some(format) => Table::from_bytes(path, bytes, (format, None))?
+                .rows
+                .into_iter()
+                .map(|row| checked(Record::of_row(path, row.line, row.fields)))
+                .collect::<Result<Vec<_>, _>>()?,
+            None => file::records(path, file::decode(path, bytes)?)
+                .map(|record| checked(record?))
+                .collect::<Result<Vec<_>, _>>()?,
+        };
         if questions.is_empty() {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "questions" });
         }
@@ -184,6 +198,15 @@ mod tests {
             (r#"{"question":"Q","choices":["a",1],"answer":0}"#, "choice 1 is a number"),
             (r#"{"question":"Q","choices":"ab","answer":0}"#, "field `choices` is a string"),
             (r#"{"question":"Q","choices":["a","b"],"answer":0,"prompt":"P"}"#, "belong together"),
+            (
+                concat!(
+                    r#"{"question":"Q","choices":["a","b"],"answer":0,"id":"x"}"#,
+                    "\n",
+                    r#"{"question":"R","choices":["a","b"],"answer":0,"id":"x"}"#
+                ),
+                r#"q.jsonl, line 2: id "x" is that of line 1 as well"#,
+            ),
+            (r#"{"question":"Q","choices":[],"answer":0}"#, "has 0 entries, expected at least 2"),
             ("", "q.jsonl holds no questions"),
         ];
         for (line, want) in cases {

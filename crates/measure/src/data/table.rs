@@ -1,6 +1,6 @@
 //! Rows of named values, from every form in which data sets are kept.
 
-use super::{DataError, file};
+use super::{DataError, file, ids};
 use serde_json::{Map, Number, Value};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ pub type Fields = Map<String, Value>;
 pub struct Row {
     /// Its values, in the order of the file.
     pub fields: Fields,
-    /// Line of the file where it begins, from one; for a list in one JSON value, its place there.
+    /// Line of the file where it begins, from one; for a list in one JSON value and for columns its
+    /// place there.
     pub line: usize,
 }
 
@@ -38,11 +39,15 @@ pub enum TableFormat {
     Tsv,
     /// Each line is a row with the one value `text`.
     Text,
+    /// Columns in Parquet; read with the feature `parquet`.
+    Parquet,
+    /// Columns in Arrow, as a stream or as a file; read with the feature `parquet`.
+    Arrow,
 }
 
 impl TableFormat {
-    /// The format that a file name says: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`, and
-    /// `.txt`.
+    /// The format that a file name says: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`,
+    /// `.txt`, `.parquet`, and `.arrow`.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_string_lossy().to_lowercase();
@@ -51,8 +56,35 @@ impl TableFormat {
             "csv" => Some(Self::Csv),
             "tsv" => Some(Self::Tsv),
             "txt" | "text" => Some(Self::Text),
+            "parquet" => Some(Self::Parquet),
+            "arrow" => Some(Self::Arrow),
             _ => None,
         }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Csv => "CSV",
+            Self::Tsv => "TSV",
+            Self::Text => "text",
+            Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow",
+        }
+    }
+
+    /// Whether it holds columns, which have rows and no lines.
+    #[must_use]
+    pub fn is_columns(self) -> bool {
+        matches!(self, Self::Parquet | Self::Arrow)
+    }
+
+    /// The word for the places in it that are counted.
+    #[must_use]
+    pub fn place(self) -> &'static str {
+        if self.is_columns() { "row" } else { "line" }
     }
 }
 
@@ -75,18 +107,39 @@ impl Table {
         bytes: &[u8],
         (format, field): (TableFormat, Option<&str>),
     ) -> Result<Self, DataError> {
-        let text = file::decode(path, bytes)?;
+        let text = || file::decode(path, bytes);
         let rows = match format {
-            TableFormat::Json => json(path, text, field)?,
-            TableFormat::Csv => separated(path, text, b',')?,
-            TableFormat::Tsv => separated(path, text, b'\t')?,
-            TableFormat::Text => lines(text),
+            TableFormat::Json => json(path, text()?, field)?,
+            TableFormat::Csv => separated(path, text()?, b',')?,
+            TableFormat::Tsv => separated(path, text()?, b'\t')?,
+            TableFormat::Text => lines(text()?),
+            TableFormat::Parquet | TableFormat::Arrow => columns(path, bytes, format)?,
         };
         if rows.is_empty() {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "rows" });
         }
         Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), rows })
     }
+
+    /// What a reader should know of rows whose `id` an earlier row has, in one sentence.
+    #[must_use]
+    pub fn repeated_ids(&self, format: TableFormat) -> Option<String> {
+        let (count, id, [line, first]) = ids::twice(&self.rows)?;
+        let (path, place) = (self.path.display(), format.place());
+        let more = match count {
+            1 => String::new(),
+            count => format!("; {count} rows repeat an id"),
+        };
+        Some(format!("{path}, {place} {line}: id {id} is that of {place} {first} as well{more}"))
+    }
+}
+
+#[cfg(feature = "parquet")]
+use super::columns::rows as columns;
+
+#[cfg(not(feature = "parquet"))]
+fn columns(path: &Path, _: &[u8], format: TableFormat) -> Result<Vec<Row>, DataError> {
+    Err(DataError::NotBuilt { path: path.to_owned(), format: format.name() })
 }
 
 fn lines(text: &str) -> Vec<Row> {
@@ -296,6 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn repeated_ids_are_told_with_both_places() {
+        let text = "id,a\n1,x\n2,y\n1,z\n1,w\n";
+        let table = |text: &str| {
+            Table::from_bytes(Path::new("t.csv"), text.as_bytes(), (TableFormat::Csv, None))
+                .unwrap()
+        };
+        let want = "t.csv, line 4: id 1 is that of line 2 as well; 2 rows repeat an id";
+        assert_eq!(table(text).repeated_ids(TableFormat::Csv).unwrap(), want);
+        assert_eq!(table("id\n1\n2\n").repeated_ids(TableFormat::Csv), None);
+    }
+
+    #[test]
     fn names_say_the_format() {
         for (name, format) in [
             ("a.JSONL", Some(TableFormat::Json)),
@@ -303,7 +368,9 @@ mod tests {
             ("a.csv", Some(TableFormat::Csv)),
             ("a.tsv", Some(TableFormat::Tsv)),
             ("a.txt", Some(TableFormat::Text)),
-            ("a.parquet", None),
+            ("a.parquet", Some(TableFormat::Parquet)),
+            ("a.Arrow", Some(TableFormat::Arrow)),
+            ("a.xlsx", None),
             ("a", None),
         ] {
             assert_eq!(TableFormat::of(Path::new(name)), format, "{name}");

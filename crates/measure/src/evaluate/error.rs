@@ -1,6 +1,7 @@
 //! What can go wrong in an evaluation.
 
 use crate::data::DataError;
+use crate::data::sets::SetError;
 use std::error::Error;
 
 /// An evaluation that could not be started or finished.
@@ -36,6 +37,20 @@ pub enum EvaluationError {
         field: String,
         /// What is wrong.
         reason: String,
+    },
+    /// A data set that is not on this machine and cannot be brought.
+    #[error(
+        "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE"
+    )]
+    Set {
+        /// Its path, or the name of a task that comes along.
+        origin: String,
+        /// The task.
+        task: String,
+        /// The split.
+        split: String,
+        /// Why.
+        source: Box<SetError>,
     },
     /// What was kept of an interrupted evaluation cannot be used or written.
     #[error("{}: {source}", path.display())]

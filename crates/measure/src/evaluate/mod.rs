@@ -17,6 +17,7 @@ mod journal;
 mod language_model;
 mod laser;
 mod multiple_choice;
+mod overlap;
 mod pair;
 mod perplexity;
 mod questions;
@@ -35,7 +36,7 @@ pub use completion::Completion;
 pub use decoder::Subject;
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
-pub use harness::{StandardTask, TaskGroup};
+pub use harness::{StandardTask, TaskGroup, Validated, validate};
 pub use journal::{FileJournal, Journal};
 pub use language_model::{
     Filled, LanguageModel, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
@@ -44,9 +45,10 @@ pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
+pub use overlap::overlap;
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
-pub use result::{Counts, GroupResult, Metric, Sample, TaskResult};
+pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use runner::{Hooks, Progress, RunOptions, evaluate};
 pub use sentences::{Encoder, SENTENCE_TASKS, SentencePairs};
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};

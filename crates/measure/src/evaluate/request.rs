@@ -48,6 +48,17 @@ impl Request<'_> {
             Self::Fill(gap) => &gap.context,
         }
     }
+
+    /// The text after its first `before` bytes, with what is judged of it.
+    #[must_use]
+    pub fn own_text(&self, before: usize) -> Cow<'_, str> {
+        let own = |text: &str| text.get(before..).unwrap_or_default().to_owned();
+        match self {
+            Self::LogLikelihood { context, continuation } => (own(context) + continuation).into(),
+            Self::Generate { context, .. } => own(context).into(),
+            Self::Rolling { text, .. } => Cow::Borrowed(text),
+        }
+    }
 }
 
 /// A text with a gap: `context`, a space, `before`, the gap, `after`.
@@ -174,4 +185,6 @@ pub struct Item<'a> {
     pub place: String,
     /// The requests, answered in this order.
     pub requests: Vec<Request<'a>>,
+    /// Bytes at the start of every context that are not the document's own, such as examples.
+    pub before: usize,
 }

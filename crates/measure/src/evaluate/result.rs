@@ -91,6 +91,17 @@ impl Counts {
     }
 }
 
+/// A file of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataUsed {
+    /// Split.
+    pub split: String,
+    /// Path, or set and commit and the name of the file there.
+    pub path: String,
+    /// sha256 of its bytes.
+    pub sha256: String,
+}
+
 /// The result of one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskResult {
@@ -122,6 +133,12 @@ pub struct TaskResult {
     /// sha256 of the task's file; empty for tasks without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task_hash: String,
+    /// The files of its data, where the task tells them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<DataUsed>,
+    /// What a reader must know of its data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The items, where the task tells them.
     #[serde(skip)]
     pub samples: Vec<Sample>,

@@ -6,6 +6,12 @@ pub enum ReportError {
     /// Not the JSON of a report.
     #[error("not a saved report: {0}")]
     NotAReport(#[from] serde_json::Error),
+    /// JSON that is not the result of an evaluation.
+    #[error("not the result of an evaluation: it has no {part}")]
+    NotAnEvaluation {
+        /// The part that is missing.
+        part: &'static str,
+    },
     /// Written by another version.
     #[error(
         "the report has layout {found}, this program reads layout {expected}; run the recipe again"

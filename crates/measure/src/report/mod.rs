@@ -7,6 +7,7 @@
 
 mod date;
 mod error;
+mod evaluation;
 mod headline;
 pub mod render;
 mod result_json;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use date::iso_date;
 pub use error::ReportError;
+pub use evaluation::EvaluationView;
 pub use result_json::{EvaluationRecord, Prompting, result_json};
 pub use summary::{Spread, Summary};
 

@@ -5,7 +5,7 @@
 //! under one further key, `linwright`.
 
 use super::{ParameterCounts, Provenance, SCHEMA};
-use crate::data::sha256_hex;
+use crate::data::{Overlap, sha256_hex};
 use crate::evaluate::{Comparison, Metric, TaskGroup, TaskResult};
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,8 @@ pub struct EvaluationRecord<'a> {
     pub groups: &'a [TaskGroup],
     /// How prompts were written.
     pub prompting: &'a Prompting,
+    /// What the tasks have in common with calibration text, where that was asked for.
+    pub overlap: &'a [Overlap],
     /// Its parameters.
     pub parameters: ParameterCounts,
     /// Where it comes from.
@@ -116,6 +118,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
             "model_sha256": provenance.model_sha256,
             "recipe_sha256": provenance.recipe_sha256,
             "data": provenance.data,
+            "overlap": overlaps(record.overlap),
             "health": health(record.results),
         }),
     );
@@ -207,6 +210,18 @@ fn directions(result: &TaskResult) -> Value {
     each.collect::<Map<_, _>>().into()
 }
 
+/// By task; null where it was not asked for.
+fn overlaps(overlaps: &[Overlap]) -> Value {
+    if overlaps.is_empty() {
+        return Value::Null;
+    }
+    overlaps
+        .iter()
+        .map(|overlap| (overlap.task.clone(), json!(overlap)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
 /// What a reader must not overlook.
 fn health(results: &[TaskResult]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -215,6 +230,7 @@ fn health(results: &[TaskResult]) -> Vec<String> {
         for metric in result.metrics.iter().filter(|metric| !metric.value.is_finite()) {
             notes.push(format!("{task}: {} is beyond all numbers, written as null", metric.name));
         }
+        notes.extend(result.notes.iter().map(|note| format!("{task}: {note}")));
         if counts.truncated > 0 {
             notes.push(format!("{task}: {} contexts were cut to fit the model", counts.truncated));
         }

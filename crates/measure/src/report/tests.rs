@@ -345,6 +345,7 @@ fn an_evaluation_has_the_shape_of_the_harness() {
         comparisons: &[],
         groups: &[],
         prompting: &Prompting::default(),
+        overlap: &[],
         baseline: Some(&dense),
         parameters: report.rows[0].parameters,
         provenance: &report.provenance,

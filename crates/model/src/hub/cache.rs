@@ -40,22 +40,28 @@ impl Repository {
         }
     }
 
-    /// What there is of the model at its revision.
-    pub(super) fn look(&self, id: &HubId) -> Result<Cached, HubError> {
+    /// The folder of the revision and its commit, or what there is instead.
+    pub(super) fn at(&self, id: &HubId) -> Result<Result<(PathBuf, Commit), Cached>, HubError> {
         let commit = match Commit::parse(id.revision()) {
             Some(commit) => commit,
             None => match read_ref(&self.reference(id))? {
                 Some(text) => match Commit::parse(text.trim()) {
                     Some(commit) => commit,
-                    None => return Ok(Cached::Partial("has a damaged ref".into())),
+                    None => return Ok(Err(Cached::Partial("has a damaged ref".into()))),
                 },
-                None => return Ok(Cached::Absent),
+                None => return Ok(Err(Cached::Absent)),
             },
         };
         let dir = self.snapshot(&commit);
-        if !dir.is_dir() {
-            return Ok(Cached::Absent);
-        }
+        Ok(if dir.is_dir() { Ok((dir, commit)) } else { Err(Cached::Absent) })
+    }
+
+    /// What there is of the model at its revision.
+    pub(super) fn look(&self, id: &HubId) -> Result<Cached, HubError> {
+        let (dir, commit) = match self.at(id)? {
+            Ok(found) => found,
+            Err(cached) => return Ok(cached),
+        };
         Ok(match lacking_weights(&dir) {
             Ok(None) => Cached::Whole { dir, commit },
             Ok(Some(lacking)) => Cached::Partial(format!("lacks {lacking}")),

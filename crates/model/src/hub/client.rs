@@ -23,7 +23,7 @@ const ATTENTION: Duration = Duration::from_millis(50);
 /// The address of a content behind a redirect, as the hub announces it.
 pub(super) const LINKED_ETAG: &str = "x-linked-etag";
 
-/// Whoever asks one hub about one model.
+/// Whoever asks one hub about one model or data set.
 #[derive(Debug)]
 pub(super) struct Client<'a> {
     agent: Agent,
@@ -175,14 +175,18 @@ impl<'a> Client<'a> {
     fn advice(&self, status: u16, code: &str) -> String {
         let token = self.settings.token.is_some();
         if code == "GatedRepo" {
-            let page = self.url(&[&self.id.repository()]);
+            let page = self.url(&[&self.id.page()]);
             let who = if token { "with the account of your token" } else { "and set HF_TOKEN" };
-            return format!("the model is gated: accept its terms at {page} {who}");
+            let noun = self.id.noun();
+            return format!("the {noun} is gated: accept its terms at {page} {who}");
         }
         match (status, token) {
             (401, false) => "it is private, gated or not there: check the name, and set HF_TOKEN",
             (401, true) => {
-                "there is no such model, or the token is not valid: check the name and HF_TOKEN"
+                let noun = self.id.noun();
+                return format!(
+                    "there is no such {noun}, or the token is not valid: check the name and HF_TOKEN"
+                );
             }
             (_, false) => "it is not open to everybody: set HF_TOKEN",
             (_, true) => "the token may not read it: ask its owner for access, or renew the token",
@@ -197,7 +201,7 @@ impl<'a> Client<'a> {
                 (revision, "check what stands after the @")
             }
             "EntryNotFound" => (what.into(), "its list of files names it; try again later"),
-            "RepoNotFound" => ("such model".into(), "check owner and name"),
+            "RepoNotFound" => (format!("such {}", self.id.noun()), "check owner and name"),
             _ => (what.into(), "check owner, name and revision"),
         }
     }

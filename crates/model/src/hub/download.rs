@@ -31,12 +31,32 @@ pub(super) fn bring(
     if weights.ends_with(".json") {
         work.complete(&shards_of(&snapshot.join(weights))?, hooks)?;
     }
+    remember(id, &repository, &listing.commit)?;
+    Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
+}
+
+/// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at its
+/// commit, `asked` at the revision that was asked for.
+pub(super) fn bring_files(
+    (asked, id, commit): (&HubId, &HubId, &Commit),
+    names: &[String],
+    settings: &Settings,
+    hooks: &mut Hooks<'_>,
+) -> Result<(), HubError> {
+    let client = Client::new(id, settings);
+    let repository = Repository::new(id, &settings.cache);
+    Work { client: &client, repository: &repository, commit }.complete(names, hooks)?;
+    remember(asked, &repository, commit)
+}
+
+/// Writes which commit a branch or a tag leads to.
+fn remember(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), HubError> {
     if Commit::parse(id.revision()).is_none() {
         let path = repository.reference(id);
         create_parent(&path)?;
-        write_atomic(&path, listing.commit.as_str().as_bytes())?;
+        write_atomic(&path, commit.as_str().as_bytes())?;
     }
-    Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
+    Ok(())
 }
 
 /// Creates the folder that a path stands in.
@@ -85,8 +105,8 @@ impl Work<'_> {
     fn head(&self, name: &str) -> Result<Blob, Fault> {
         let client = self.client;
         let parts: Vec<String> = name.split('/').map(escaped).collect();
-        let repository = client.id.repository();
-        let url = client.url(&[&repository, "resolve", self.commit.as_str(), &parts.join("/")]);
+        let page = client.id.page();
+        let url = client.url(&[&page, "resolve", self.commit.as_str(), &parts.join("/")]);
         let reply = client.ask(Ask::Head, &url, name)?;
         let headers = reply.response.headers();
         let wrong = |reason: &str| Fault::from(client.answer(&reply.host, name, reason));
@@ -101,7 +121,7 @@ impl Work<'_> {
             .ok_or_else(|| wrong("has no etag that can name a file"))?;
         let size = number(headers, if linked { "x-linked-size" } else { "content-length" })
             .ok_or_else(|| wrong("does not say how large it is"))?;
-        let limit = most_bytes(name);
+        let limit = most_bytes(client.id.kind(), name);
         if size > limit {
             let (id, file) = (client.id.to_string(), name.to_owned());
             return Err(HubError::TooLarge { id, file, announced: size, limit }.into());

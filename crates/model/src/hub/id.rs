@@ -1,4 +1,4 @@
-//! Names of models on the hub: `owner/name` and `owner/name@revision`.
+//! Names of models and data sets on the hub: `owner/name` and `owner/name@revision`.
 
 use super::error::HubError;
 use std::fmt;
@@ -12,9 +12,18 @@ const MAIN: &str = "main";
 /// Ends of names that only files have.
 const FILE_ENDS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".json"];
 
-/// A model on the hub, at a branch, a tag or a commit.
+/// What a repository of the hub holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Model,
+    Dataset,
+}
+
+/// A model or a data set on the hub, at a branch, a tag or a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubId {
+    kind: Kind,
+    /// Empty for data sets of the time before they had owners.
     owner: String,
     name: String,
     revision: String,
@@ -41,7 +50,39 @@ impl HubId {
         if !is_revision(revision) {
             return Err(HubError::Revision { id: repository.into(), revision: revision.into() });
         }
-        Ok(Some(Self { owner: owner.into(), name: name.into(), revision: revision.into() }))
+        let [owner, name, revision] = [owner, name, revision].map(str::to_owned);
+        Ok(Some(Self { kind: Kind::Model, owner, name, revision }))
+    }
+
+    /// Reads the name of a data set, `owner/name` or, of the first ones, `name`; `main` is the
+    /// revision where none is given. None is given for what looks like a path.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_dataset(text: &str, revision: Option<&str>) -> Result<Option<Self>, HubError> {
+        let (owner, name) = text.split_once('/').unwrap_or(("", text));
+        let old = owner.is_empty() && !text.contains(['/', '.']);
+        let fine = is_part(name) && (old || is_part(owner));
+        if !fine || FILE_ENDS.iter().any(|end| name.ends_with(end)) {
+            return Ok(None);
+        }
+        let revision = revision.unwrap_or(MAIN);
+        if !is_revision(revision) {
+            return Err(HubError::Revision { id: text.into(), revision: revision.into() });
+        }
+        let [owner, name, revision] = [owner, name, revision].map(str::to_owned);
+        Ok(Some(Self { kind: Kind::Dataset, owner, name, revision }))
+    }
+
+    /// Owner, if it has one, and name.
+    #[must_use]
+    pub fn parts(&self) -> (Option<&str>, &str) {
+        (Some(self.owner.as_str()).filter(|owner| !owner.is_empty()), &self.name)
+    }
+
+    /// The same at another revision, which must be the name of one.
+    pub(super) fn with_revision(&self, revision: &str) -> Self {
+        Self { revision: revision.into(), ..self.clone() }
     }
 
     /// The same model at a commit.
@@ -53,7 +94,10 @@ impl HubId {
     /// `owner/name`.
     #[must_use]
     pub fn repository(&self) -> String {
-        format!("{}/{}", self.owner, self.name)
+        match self.parts() {
+            (Some(owner), name) => format!("{owner}/{name}"),
+            (None, name) => name.to_owned(),
+        }
     }
 
     /// Branch, tag or commit.
@@ -64,13 +108,48 @@ impl HubId {
 
     /// Name of the folder in the cache.
     pub(super) fn folder(&self) -> String {
-        format!("models--{}--{}", self.owner, self.name)
+        let kind = match self.kind {
+            Kind::Model => "models",
+            Kind::Dataset => "datasets",
+        };
+        format!("{kind}--{}", self.repository().replace('/', "--"))
+    }
+}
+
+#[cfg(feature = "hub")]
+impl HubId {
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The word for it.
+    pub(super) fn noun(&self) -> &'static str {
+        match self.kind {
+            Kind::Model => "model",
+            Kind::Dataset => "data set",
+        }
+    }
+
+    /// Where its files are at the hub.
+    pub(super) fn page(&self) -> String {
+        match self.kind {
+            Kind::Model => self.repository(),
+            Kind::Dataset => format!("datasets/{}", self.repository()),
+        }
+    }
+
+    /// Where the hub tells of it.
+    pub(super) fn api(&self) -> String {
+        match self.kind {
+            Kind::Model => format!("api/models/{}", self.repository()),
+            Kind::Dataset => format!("api/datasets/{}", self.repository()),
+        }
     }
 }
 
 impl fmt::Display for HubId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.owner, self.name)?;
+        f.write_str(&self.repository())?;
         if self.revision == MAIN { Ok(()) } else { write!(f, "@{}", self.revision) }
     }
 }
@@ -158,6 +237,27 @@ mod tests {
         ] {
             assert_eq!(HubId::parse(path).unwrap(), None, "{path}");
         }
+    }
+
+    #[test]
+    fn data_sets_may_have_no_owner() {
+        let parse = |text| HubId::parse_dataset(text, None).unwrap();
+        let id = parse("allenai/ai2_arc").unwrap();
+        assert_eq!(
+            (id.to_string().as_str(), id.folder().as_str()),
+            ("allenai/ai2_arc", "datasets--allenai--ai2_arc")
+        );
+        let old = parse("hellaswag").unwrap();
+        assert_eq!(
+            (old.parts(), old.folder().as_str()),
+            ((None, "hellaswag"), "datasets--hellaswag")
+        );
+        let at = HubId::parse_dataset("a/b", Some("refs/convert/parquet")).unwrap().unwrap();
+        assert_eq!(at.to_string(), "a/b@refs/convert/parquet");
+        for path in ["", "/a", "a/", "a/b/c", "./a", "rows.v2", "a/rows.json", "a b", "a--b"] {
+            assert_eq!(parse(path), None, "{path}");
+        }
+        assert!(HubId::parse_dataset("a/b", Some("../x")).is_err());
     }
 
     #[test]

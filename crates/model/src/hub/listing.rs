@@ -2,7 +2,7 @@
 
 use super::client::{Ask, Client, Fault, escaped};
 use super::error::HubError;
-use super::id::Commit;
+use super::id::{Commit, Kind};
 use crate::checkpoint::{companion_names, shown, weights_among};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -14,6 +14,8 @@ const LISTING_BYTES: u64 = 1 << 25;
 const COMPANION_BYTES: u64 = crate::tokenizer::MAX_BYTES as u64;
 /// Largest weight file that is taken, in bytes: what the hub takes from those who upload.
 const WEIGHT_BYTES: u64 = 1 << 39;
+/// Largest file of a data set that is taken, in bytes: none larger is read.
+const DATA_BYTES: u64 = 1 << 32;
 /// Lists the modules of a sentence encoder.
 const MODULES: &str = "modules.json";
 /// How the message names the list.
@@ -42,8 +44,9 @@ impl Listing {
     pub(super) fn ask(client: &Client<'_>) -> Result<Self, Fault> {
         let id = client.id;
         let revision = escaped(id.revision());
-        let url = client.url(&["api/models", &id.repository(), "revision", &revision]);
-        let reply = client.ask(Ask::From(0), &url, "such model or revision")?;
+        let url = client.url(&[&id.api(), "revision", &revision]);
+        let what = format!("such {} or revision", id.noun());
+        let reply = client.ask(Ask::From(0), &url, &what)?;
         let host = reply.host;
         let mut bytes = Vec::new();
         let body = reply.response.into_body().into_reader();
@@ -69,6 +72,11 @@ impl Listing {
             );
         }
         Ok(Self { commit, names })
+    }
+
+    /// The names of all files.
+    pub(super) fn into_names(self) -> BTreeSet<String> {
+        self.names
     }
 
     /// The files besides weights that a model is made of, as far as there are any.
@@ -103,7 +111,10 @@ impl Listing {
 }
 
 /// Most bytes that a file of this name may have.
-pub(super) fn most_bytes(name: &str) -> u64 {
+pub(super) fn most_bytes(kind: Kind, name: &str) -> u64 {
+    if kind == Kind::Dataset && !name.ends_with(".md") {
+        return DATA_BYTES;
+    }
     let weight = [".safetensors", ".bin", ".pth"].iter().any(|end| name.ends_with(end));
     if weight { WEIGHT_BYTES } else { COMPANION_BYTES }
 }

@@ -1,9 +1,11 @@
-//! Models of the Hugging Face hub, by their names: `owner/name` or `owner/name@revision`.
+//! Models and data sets of the Hugging Face hub, by their names: `owner/name` or
+//! `owner/name@revision`.
 //!
 //! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face share
 //! (`models--owner--name` with `blobs`, `refs` and `snapshots`). A model that is there is found
 //! without any network. With the feature `hub`, [`find`] asks the hub which commit the revision is
 //! and downloads what [`checkpoint::load`](crate::checkpoint::load) reads and the cache lacks.
+//! [`Dataset`] does the same for those files of a data set that its caller chooses.
 //!
 //! Nothing that a server says is trusted: file names, sizes and names of blobs are checked before
 //! they are used; a file is read no further than its announced size, and large ones are checked by
@@ -15,6 +17,7 @@ mod blob;
 mod cache;
 #[cfg(feature = "hub")]
 mod client;
+mod dataset;
 #[cfg(feature = "hub")]
 mod download;
 mod error;
@@ -23,9 +26,10 @@ mod id;
 mod listing;
 mod settings;
 
+pub use dataset::{CONVERTED, Dataset};
 pub use error::HubError;
 pub use id::{Commit, HubId};
-pub use settings::{Settings, Token};
+pub use settings::{Settings, Token, datasets_cache, is_true};
 
 use cache::{Cached, Repository};
 use std::fmt;

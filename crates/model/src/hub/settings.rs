@@ -60,13 +60,8 @@ impl Settings {
     /// [`HubError::Token`] for a value that cannot be meant.
     pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, HubError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let user = set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from);
-        let path = |name: &str| Some(expand(&PathBuf::from(set(name)?), user.as_deref()));
-        let caches = || {
-            let named = set("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-            named.or_else(|| Some(user.as_ref()?.join(".cache")))
-        };
-        let home = path("HF_HOME").or_else(|| Some(caches()?.join("huggingface")));
+        let path = |name: &str| path_of(name, &variable);
+        let home = home(&variable);
         let cache = path("HF_HUB_CACHE").or_else(|| Some(home.as_ref()?.join("hub")));
         let mut settings = Self::new(cache.ok_or(HubError::NoCache)?);
         settings.proxies = true;
@@ -83,6 +78,33 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+/// The cache of the library `datasets`: `HF_DATASETS_CACHE`, else `datasets` in `HF_HOME` as
+/// [`Settings::from_environment`] finds it; none if nothing says where that is.
+#[must_use]
+pub fn datasets_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    path_of("HF_DATASETS_CACHE", &variable).or_else(|| Some(home(&variable)?.join("datasets")))
+}
+
+/// A directory that a variable names; `~` at its start is the user's.
+fn path_of(name: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let value = variable(name).filter(|value| !value.is_empty())?;
+    Some(expand(&PathBuf::from(value), user(variable).as_deref()))
+}
+
+fn user(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from)
+}
+
+/// Where programs of Hugging Face keep what is theirs.
+fn home(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let caches = || {
+        let named = variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        named.or_else(|| Some(user(variable)?.join(".cache")))
+    };
+    path_of("HF_HOME", variable).or_else(|| Some(caches()?.join("huggingface")))
 }
 
 /// A secret. It is shown nowhere.
@@ -141,7 +163,9 @@ fn expand(path: &Path, user: Option<&Path>) -> PathBuf {
     }
 }
 
-fn is_true(value: &OsString) -> bool {
+/// Whether a variable says yes: `1`, `true`, `yes` or `on`.
+#[must_use]
+pub fn is_true(value: &OsString) -> bool {
     let value = value.to_string_lossy().to_lowercase();
     ["1", "true", "yes", "on"].contains(&value.as_str())
 }
@@ -187,6 +211,25 @@ mod tests {
             assert_eq!(settings(&variables).unwrap().cache, Path::new(cache), "{variables:?}");
         }
         assert!(matches!(settings(&[]), Err(HubError::NoCache)));
+    }
+
+    #[test]
+    fn data_sets_have_a_cache_of_their_own() {
+        let cache = |variables: &[(&str, &str)]| {
+            datasets_cache(|name| {
+                let found = variables.iter().find(|(other, _)| *other == name);
+                found.map(|(_, value)| OsString::from(value))
+            })
+        };
+        let home = ("HOME", "/h");
+        for (variables, path) in [
+            (vec![home], "/h/.cache/huggingface/datasets"),
+            (vec![home, ("HF_HOME", "~/f")], "/h/f/datasets"),
+            (vec![home, ("HF_HOME", "/f"), ("HF_DATASETS_CACHE", "/d")], "/d"),
+        ] {
+            assert_eq!(cache(&variables).unwrap(), Path::new(path), "{variables:?}");
+        }
+        assert_eq!(cache(&[]), None);
     }
 
     #[test]

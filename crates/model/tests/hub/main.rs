@@ -1,6 +1,7 @@
 //! Downloads, against a server on this machine that answers as the hub does.
 
 mod damage;
+mod datasets;
 mod downloads;
 mod refusals;
 mod server;

@@ -12,6 +12,8 @@ use std::thread;
 
 /// The one model of the hub.
 pub(crate) const MODEL: &str = "owner/small";
+/// The one data set of the hub, of the same files.
+pub(crate) const DATASET: &str = "owner/rows";
 /// Its commit, which `main`, `v1` and `refs/pr/1` lead to.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -179,14 +181,20 @@ fn good_answer(request: &Request, state: &State) -> Answer {
     if let Some(name) = path.strip_prefix("/contents/") {
         return content(&state.files[name], request.start);
     }
-    if let Some(revision) = path.strip_prefix(&format!("/api/models/{MODEL}/revision/")) {
+    let revision = path
+        .strip_prefix(&format!("/api/models/{MODEL}/revision/"))
+        .or_else(|| path.strip_prefix(&format!("/api/datasets/{DATASET}/revision/")));
+    if let Some(revision) = revision {
         return if ["main", "v1", "refs%2Fpr%2F1", COMMIT].contains(&revision) {
             Answer::new(200, listing(state.files.keys()))
         } else {
             Answer::refusal(404, "RevisionNotFound")
         };
     }
-    let Some(name) = path.strip_prefix(&format!("/{MODEL}/resolve/{COMMIT}/")) else {
+    let name = path
+        .strip_prefix(&format!("/{MODEL}/resolve/{COMMIT}/"))
+        .or_else(|| path.strip_prefix(&format!("/datasets/{DATASET}/resolve/{COMMIT}/")));
+    let Some(name) = name else {
         let status = if request.token.is_some() { 404 } else { 401 };
         return Answer::refusal(status, "RepoNotFound");
     };
@@ -194,7 +202,7 @@ fn good_answer(request: &Request, state: &State) -> Answer {
         return Answer::refusal(404, "EntryNotFound");
     };
     let digest = sha256(bytes);
-    if name.ends_with(".safetensors") || name.ends_with(".bin") {
+    if [".safetensors", ".bin", ".parquet"].iter().any(|end| name.ends_with(end)) {
         return Answer::new(302, "")
             .with("Location", format!("{}/contents/{name}", state.contents))
             .with("ETag", "\"an-etag-of-the-pointer\"")

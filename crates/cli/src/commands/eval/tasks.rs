@@ -1,16 +1,22 @@
 //! The tasks that a command names.
 
-use super::EvalArgs;
 use super::laser::laser_task;
+use super::{EvalArgs, selection};
+use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::{Place, data_file};
+use crate::interrupt;
+use crate::source::{Place, data_file, variable};
+use linwright::compress::Monitor;
 use linwright::measure::data::QuestionSet;
+use linwright::measure::data::sets::Sets;
 use linwright::measure::evaluate::{
     ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol, PROTOCOLS,
     SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions, TextPerplexity,
     open_task,
 };
 use linwright::model::checkpoint::LoadedModel;
+use linwright::model::hub;
+use std::cell::RefCell;
 
 /// Something to measure.
 pub(super) enum Measured {
@@ -40,10 +46,11 @@ impl Tasks {
     pub(super) fn open(
         args: &EvalArgs,
         chat: Option<(&LoadedModel, &Place)>,
+        console: &mut Console,
     ) -> Result<Self, Failure> {
         let mut tasks = Self { all: Vec::new(), groups: Vec::new() };
         tasks.add_own(args)?;
-        tasks.add_named(args, chat)?;
+        tasks.add_named(args, chat, console)?;
         let mut names: Vec<String> = tasks.all.iter().map(Measured::id).collect();
         if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
             return Err(Failure::usage(format!(
@@ -94,18 +101,30 @@ impl Tasks {
         &mut self,
         args: &EvalArgs,
         chat: Option<(&LoadedModel, &Place)>,
+        console: &mut Console,
     ) -> Result<(), Failure> {
         args.laser.check(&args.tasks)?;
+        let samples = selection::read(args.samples.as_deref())?;
+        let shared = RefCell::new(console);
+        let hooks = hub::Hooks {
+            stage: &mut |name| shared.borrow_mut().stage(name),
+            progress: &mut |done, total| shared.borrow_mut().progress(done, total),
+            cancelled: &interrupt::asked,
+        };
+        let sets = Sets::new(&variable, hooks);
         let options = HarnessOptions {
             shots: args.num_fewshot,
             limit: args.limit,
+            samples,
             bos: args.bos,
             data: args.data.clone(),
+            sets: Some(&sets),
             shots_seed: Some(args.fewshot_seed),
             bootstrap: Some(args.bootstrap_iters),
             instruction: args.system_instruction.clone().unwrap_or_default(),
             chat: chat.map(|model| chat_prompts(args, model)).transpose()?,
         };
+        let mut of_files = Vec::new();
         for (index, name) in args.tasks.iter().enumerate() {
             if args.tasks[..index].contains(name) {
                 return Err(Failure::usage(format!("--tasks names {name} twice")));
@@ -120,12 +139,13 @@ impl Tasks {
                 self.all.push(Measured::Pairs(pairs));
             } else {
                 let selection = Selection::open(std::slice::from_ref(name), &options)?;
+                of_files.extend(selection.tasks.iter().map(Task::id));
                 let tasks = selection.tasks.into_iter();
                 self.all.extend(tasks.map(|task| Measured::Asked(Box::new(task))));
                 self.groups.extend(selection.groups);
             }
         }
-        Ok(())
+        selection::check(&options.samples, &of_files)
     }
 }
 

@@ -1,16 +1,18 @@
 //! Where the documents of a task are.
 //!
-//! As in the harness, `dataset_path` is `json`, `csv` or `text` with `data_files` in
+//! As in the harness, `dataset_path` is `json`, `csv`, `text`, `parquet` or `arrow` with `data_files` in
 //! `dataset_kwargs`: one file, a list, or one or a list for each split; a file or list without splits
 //! is the split `train`. A folder is searched for files named after the split. Paths count from the
-//! working directory and, where nothing is there, from the folder of the task file. A file that the
-//! caller names for a task stands above all of this.
+//! working directory and, where nothing is there, from the folder of the task file. Any other name is
+//! that of a set of the hub, which a [`SetSource`] finds. A file that the caller names for a task stands above
+//! all of this.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
+use crate::data::sets::{SetError, SetQuery, SetSource};
 use crate::data::{DataError, Table, TableFormat, sha256_hex};
-use crate::evaluate::EvaluationError;
+use crate::evaluate::{DataUsed, EvaluationError};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,29 @@ pub(super) struct Split {
     pub(super) documents: Vec<Located>,
     /// sha256 of its file, or of those of its files.
     pub(super) sha256: String,
+    pub(super) files: Vec<DataUsed>,
+    /// What a reader must know of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// A file, how it is read, and the field with its rows.
+type Source = (PathBuf, TableFormat, Option<String>);
+
+/// Files of a split, and how they are read.
+#[derive(Debug, Default)]
+struct Sources {
+    files: Vec<Source>,
+    /// The set and commit where they are from.
+    origin: Option<String>,
+    /// Rows in all of them, where that is known.
+    rows: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl From<Vec<Source>> for Sources {
+    fn from(files: Vec<Source>) -> Self {
+        Self { files, ..Self::default() }
+    }
 }
 
 /// Reads splits of one task.
@@ -38,6 +63,7 @@ pub(super) struct Split {
 pub(super) struct Dataset<'a> {
     pub(super) file: &'a TaskFile,
     pub(super) given: &'a [DataFile],
+    pub(super) sets: Option<&'a dyn SetSource>,
     /// The split that is scored.
     pub(super) scored: &'a str,
 }
@@ -49,16 +75,35 @@ impl Dataset<'_> {
         name: &str,
         process: Option<&Function>,
     ) -> Result<Split, EvaluationError> {
-        let mut split = Split::default();
+        let sources = self.sources(name)?;
+        let mut split = Split { notes: sources.notes, ..Split::default() };
         let mut hashes = Vec::new();
-        for (path, format, field) in self.files(name)? {
+        for (path, format, field) in sources.files {
             let table = Table::open(&path, format, field.as_deref())?;
-            let shown = path.display();
+            let shown = path.display().to_string();
+            split.notes.extend(table.repeated_ids(format));
             for row in table.rows {
-                let place = format!("{shown}, line {}", row.line);
+                let place = format!("{shown}, {} {}", format.place(), row.line);
                 split.documents.push(Located { fields: row.fields, place });
             }
+            let path = match &sources.origin {
+                None => shown,
+                Some(origin) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    format!("{origin}/{file}")
+                }
+            };
+            let sha256 = table.sha256.clone();
+            split.files.push(DataUsed { split: name.to_owned(), path, sha256 });
             hashes.push(table.sha256);
+        }
+        let found = split.documents.len();
+        if let Some(expected) = sources.rows.filter(|&rows| rows != found as u64) {
+            let origin = sources.origin.unwrap_or_default();
+            return Err(self.file.wrong(format!(
+                "split {name} of {origin} should have {expected} rows and has {found}; remove it \
+                 from the cache, or give its rows with --data"
+            )));
         }
         split.sha256 = match hashes.as_slice() {
             [one] => one.clone(),
@@ -115,10 +160,7 @@ impl Dataset<'_> {
     }
 
     /// Files of a split, how they are read, and the field with their rows.
-    fn files(
-        &self,
-        split: &str,
-    ) -> Result<Vec<(PathBuf, TableFormat, Option<String>)>, EvaluationError> {
+    fn sources(&self, split: &str) -> Result<Sources, EvaluationError> {
         let d = &self.file.description;
         let is_given = |data: &&DataFile| {
             data.task == d.task && data.split.as_deref().unwrap_or(self.scored) == split
@@ -126,7 +168,8 @@ impl Dataset<'_> {
         let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
         if !given.is_empty() {
             let file = |data: &&DataFile| Ok((data.path.clone(), self.format(&data.path)?, None));
-            return given.iter().map(file).collect();
+            let files: Result<Vec<Source>, EvaluationError> = given.iter().map(file).collect();
+            return Ok(files?.into());
         }
         let options = d.dataset_kwargs.as_ref();
         let option = |name: &str| options.and_then(|options| options.get(name));
@@ -141,22 +184,60 @@ impl Dataset<'_> {
                 }
             },
             Some("text") => TableFormat::Text,
+            Some("parquet") => TableFormat::Parquet,
+            Some("arrow") => TableFormat::Arrow,
             Some(folder) if self.located(folder).is_dir() => {
-                return self.in_folder(&self.located(folder), split);
+                return Ok(self.in_folder(&self.located(folder), split)?.into());
             }
-            other => {
-                let name = other.unwrap_or("none");
-                let task = &d.task;
-                return Err(self.file.wrong(format!(
-                    "the data set {name} is not on this machine; give the rows of its split \
-                     {split} with --data {task}:{split}=FILE"
-                )));
-            }
+            other => return self.of_set(other, split),
         };
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
         let paths = self.paths(files, split)?;
-        Ok(paths.into_iter().map(|path| (path, format, field.clone())).collect())
+        let files: Vec<Source> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        Ok(files.into())
+    }
+
+    /// The files of a split of a set that is known by its name.
+    fn of_set(&self, name: Option<&str>, split: &str) -> Result<Sources, EvaluationError> {
+        let d = &self.file.description;
+        let revision = d.dataset_kwargs.as_ref().and_then(|options| options.get("revision"));
+        let config = match &d.dataset_name {
+            None | Some(Value::Null) => None,
+            Some(Value::String(config)) => Some(config.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        let query = SetQuery {
+            set: name.unwrap_or_default(),
+            config: config.as_deref(),
+            split,
+            revision: revision.and_then(Value::as_str),
+        };
+        let failed = |source: SetError| EvaluationError::Set {
+            origin: self.file.origin.clone(),
+            task: d.task.clone(),
+            split: split.to_owned(),
+            source: Box::new(source),
+        };
+        let found = match self.sets {
+            None => None,
+            Some(sets) => sets.find(&query).map_err(failed)?,
+        };
+        let Some(found) = found else {
+            let (name, task) = (name.unwrap_or("none"), &d.task);
+            return Err(self.file.wrong(format!(
+                "the data set {name} is not on this machine; give the rows of its split {split} \
+                 with --data {task}:{split}=FILE"
+            )));
+        };
+        let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
+        let files: Result<Vec<Source>, EvaluationError> = found.files.into_iter().map(file).collect();
+        Ok(Sources {
+            files: files?,
+            origin: Some(found.origin),
+            rows: found.rows,
+            notes: found.notes,
+        })
     }
 
     fn paths(&self, files: &Value, split: &str) -> Result<Vec<PathBuf>, EvaluationError> {
@@ -195,7 +276,7 @@ impl Dataset<'_> {
         &self,
         folder: &Path,
         split: &str,
-    ) -> Result<Vec<(PathBuf, TableFormat, Option<String>)>, EvaluationError> {
+    ) -> Result<Vec<Source>, EvaluationError> {
         let failed = |source| DataError::Read { path: folder.to_owned(), source };
         let mut files = Vec::new();
         for folder in [folder.to_owned(), folder.join("data")] {
@@ -215,7 +296,9 @@ impl Dataset<'_> {
         files.sort();
         if files.is_empty() {
             let shown = folder.display();
-            let reason = format!("{shown} has no file {split}.jsonl, .json, .csv, .tsv or .txt");
+            let reason = format!(
+                "{shown} has no file {split}.jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow"
+            );
             return Err(self.file.wrong(reason));
         }
         files.into_iter().map(|path| Ok((path.clone(), self.format(&path)?, None))).collect()
@@ -224,7 +307,9 @@ impl Dataset<'_> {
     fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {
         TableFormat::of(path).ok_or_else(|| {
             let shown = path.display();
-            self.file.wrong(format!("{shown}: expected a .jsonl, .json, .csv, .tsv or .txt file"))
+            self.file.wrong(format!(
+                "{shown}: expected a .jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow file"
+            ))
         })
     }
 }

@@ -43,6 +43,18 @@ pub(super) enum OutputType {
     GenerateUntil,
 }
 
+impl OutputType {
+    /// The word of the harness.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Loglikelihood => "loglikelihood",
+            Self::LoglikelihoodRolling => "loglikelihood_rolling",
+            Self::MultipleChoice => "multiple_choice",
+            Self::GenerateUntil => "generate_until",
+        }
+    }
+}
+
 /// A figure and how it is made of those of the documents.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct MetricEntry {

@@ -91,15 +91,15 @@ impl Selection {
 
 /// Files found so far.
 #[derive(Default)]
-struct Found {
-    files: Vec<TaskFile>,
+pub(super) struct Found {
+    pub(super) files: Vec<TaskFile>,
     groups: Vec<TaskGroup>,
 }
 
 impl Found {
     /// Finds what a name stands for and returns the names of its tasks. `folder` is that of the file
     /// which names it.
-    fn add(
+    pub(super) fn add(
         &mut self,
         name: &str,
         (folder, depth): (&Path, usize),

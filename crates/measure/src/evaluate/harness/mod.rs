@@ -11,10 +11,12 @@
 //! | [`filter`] | from what a model wrote to its answer |
 //! | [`metric`] | figures |
 //! | [`outcome`] | from replies to figures and samples |
+//! | [`check`] | whether a file can be used |
 //! | [`group`] | several tasks under one name |
 //! | [`standard`] | the tasks that come along |
 
 mod chat;
+mod check;
 mod dataset;
 mod description;
 mod filter;
@@ -31,22 +33,26 @@ mod template;
 mod tests;
 
 pub use chat::ChatPrompts;
+pub use check::{Validated, validate};
 pub use dataset::DataFile;
 pub use group::{Selection, TaskGroup};
 pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
-use super::{Bos, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use crate::data::sets::SetSource;
 use crate::data::sha256_hex;
 use chat::ChatWriter;
-use dataset::Dataset;
+use check::Rules;
+use dataset::{Dataset, Split};
 use description::{OutputType, TaskFile};
 use filter::Filter;
 use functions::{Function, Kind};
 use metric::MetricRule;
-use prompt::{Examples, Prompt, Prompter, output_of, text_of};
+use prompt::{Examples, Located, Prompt, Prompter, output_of, text_of};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What can be chosen about a task of a file.
 #[derive(Clone, Debug, Default)]
@@ -55,10 +61,14 @@ pub struct HarnessOptions<'a> {
     pub shots: Option<usize>,
     /// Only this many documents, from the start.
     pub limit: Option<usize>,
+    /// Only the documents of these indices, from zero, for the tasks that are named.
+    pub samples: BTreeMap<String, Vec<usize>>,
     /// Beginning-of-sequence token.
     pub bos: Bos,
     /// Files that hold the rows of data sets.
     pub data: Vec<DataFile>,
+    /// Where data sets are looked for that have a name.
+    pub sets: Option<&'a dyn SetSource>,
     /// Seed of the examples; the harness has 1234.
     pub shots_seed: Option<u64>,
     /// Draws for standard errors without a formula; the harness has 100,000.
@@ -82,7 +92,8 @@ pub struct HarnessTask {
     generation: Generation,
     bos: Bos,
     shots: usize,
-    sha256: String,
+    /// Its data, without the documents.
+    split: Split,
     original: usize,
     bootstrap: usize,
     /// How prompts are written, in the name of the protocol.
@@ -102,41 +113,31 @@ impl HarnessTask {
 
     fn new(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
         let d = &file.description;
-        let scored = d.test_split.as_deref().or(d.validation_split.as_deref());
-        let scored =
-            scored.ok_or_else(|| file.wrong("there is no test_split or validation_split"))?;
-        let function = |name: &str, value: &Option<String>| {
-            value.as_deref().map(|value| file.function_of(name, value)).transpose()
-        };
-        let process = function("process_docs", &d.process_docs)?;
-        let results = function("process_results", &d.process_results)?;
-        let dataset = Dataset { file: &file, given: &options.data, scored };
-        let split = dataset.split(scored, process)?;
+        let Rules { scored, process, results, metrics, filters, generation } = Rules::of(&file)?;
+        let (given, sets) = (options.data.as_slice(), options.sets);
+        let dataset = Dataset { file: &file, given, sets, scored: &scored };
+        let mut split = dataset.split(&scored, process)?;
         let first = split.documents.first();
         let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
         let prompter = Prompter::new(&file, first, (&options.instruction, options.chat))?;
         let shots = options.shots.or(d.num_fewshot).unwrap_or(0);
-        let examples = examples(&dataset, process, (shots, options.shots_seed.unwrap_or(1234)))?;
+        let seed = options.shots_seed.unwrap_or(1234);
+        let examples = examples(&dataset, process, (shots, seed), &mut split)?;
         let original = split.documents.len();
-        let chosen = split.documents.into_iter().enumerate();
-        let chosen = chosen.take(options.limit.unwrap_or(usize::MAX)).collect();
+        let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
         let prompts = prompter.prompts(chosen, &examples)?;
         let form = prompt_form(options, prompter.chat.as_ref());
-        let output = output_of(d);
-        let metrics = MetricRule::all(d.metric_list.as_deref(), output, results.is_some());
-        let filters = Filter::all(d.filter_list.as_deref());
-        let generation = generation(&file)?;
         Ok(Self {
-            output,
-            metrics: metrics.map_err(|reason| file.wrong(reason))?,
-            filters: filters.map_err(|reason| file.wrong(reason))?,
+            output: output_of(d),
+            metrics,
+            filters,
             multiple_targets: prompter.multiple_targets,
             prompts,
             results,
             generation,
             bos: options.bos,
             shots,
-            sha256: split.sha256,
+            split,
             original,
             bootstrap: options.bootstrap.unwrap_or(100_000),
             form,
@@ -219,7 +220,11 @@ impl Task for HarnessTask {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let item = |prompt| Item { place: place(prompt), requests: self.requests(prompt) };
+        let item = |prompt| Item {
+            place: place(prompt),
+            requests: self.requests(prompt),
+            before: prompt.before,
+        };
         self.prompts.iter().map(item).collect()
     }
 
@@ -255,11 +260,37 @@ fn place(prompt: &Prompt) -> String {
     prompt.place.clone()
 }
 
-/// Where the examples of a task come from.
+/// The documents that are asked about, with their indices: the first ones, or those that are named.
+fn chosen(
+    file: &TaskFile,
+    documents: Vec<Located>,
+    options: &HarnessOptions<'_>,
+) -> Result<Vec<(usize, Located)>, EvaluationError> {
+    let count = documents.len();
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let Some(indices) = options.samples.get(&file.description.task) else {
+        return Ok(documents.into_iter().enumerate().take(limit).collect());
+    };
+    let wanted: BTreeSet<usize> = indices.iter().copied().collect();
+    if let Some(index) = wanted.iter().find(|&&index| index >= count) {
+        let last = count - 1;
+        return Err(file.wrong(format!("samples name document {index}, there are 0 to {last}")));
+    }
+    if wanted.is_empty() || wanted.len() < indices.len() {
+        let reason = if wanted.is_empty() { "no document" } else { "a document twice" };
+        return Err(file.wrong(format!("samples name {reason}")));
+    }
+    // In the order of the split, as in the harness.
+    let is_wanted = |(index, _): &(usize, Located)| wanted.contains(index);
+    Ok(documents.into_iter().enumerate().filter(is_wanted).collect())
+}
+
+/// Where the examples of a task come from. What a reader must know of their data is added to `scored`.
 fn examples(
     dataset: &Dataset<'_>,
     process: Option<&Function>,
     (count, seed): (usize, u64),
+    scored: &mut Split,
 ) -> Result<Examples, EvaluationError> {
     let (file, d) = (dataset.file, &dataset.file.description);
     let own = d.fewshot_config.clone().unwrap_or_default();
@@ -286,10 +317,20 @@ fn examples(
         Some(function) => Some(file.function_of("process_docs", function)?),
         None => process,
     };
+    let mut of_split = |name: &str| -> Result<Vec<Located>, EvaluationError> {
+        let split = dataset.split(name, process)?;
+        let new = |file: &DataUsed| !scored.files.contains(file);
+        let files: Vec<DataUsed> = split.files.into_iter().filter(new).collect();
+        if !files.is_empty() {
+            scored.notes.extend(split.notes);
+        }
+        scored.files.extend(files);
+        Ok(split.documents)
+    };
     examples.documents = match (own_split, own.samples) {
-        (Some(split), _) => dataset.split(&split, process)?.documents,
+        (Some(split), _) => of_split(&split)?,
         (None, Some(samples)) => {
-            let of = |(index, fields)| prompt::Located {
+            let of = |(index, fields)| Located {
                 fields,
                 place: format!("{}, sample {index}", file.origin),
             };
@@ -297,7 +338,7 @@ fn examples(
         }
         (None, None) => {
             let split = d.training_split.as_deref().or(d.validation_split.as_deref());
-            dataset.split(split.unwrap_or(dataset.scored), process)?.documents
+            of_split(split.unwrap_or(dataset.scored))?
         }
     };
     if let Some(indices) = own.fewshot_indices {
@@ -307,37 +348,6 @@ fn examples(
             chosen.ok_or_else(|| file.wrong("fewshot_indices point behind the last example"))?;
     }
     Ok(examples)
-}
-
-/// How a model writes, from `generation_kwargs`.
-fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
-    let d = &file.description;
-    let mut generation = Generation { until: vec![d.fewshot_delimiter.clone()], new_tokens: 256 };
-    for (name, value) in d.generation_kwargs.iter().flatten() {
-        match (name.as_str(), value) {
-            ("until", Value::String(text)) => generation.until = vec![text.clone()],
-            ("until", Value::Array(texts)) => {
-                generation.until = texts.iter().cloned().map(text_of).collect();
-            }
-            ("max_gen_toks" | "max_new_tokens", Value::Number(number)) => {
-                let tokens = number.as_u64().filter(|&tokens| tokens > 0);
-                let tokens = tokens.ok_or_else(|| file.wrong(format!("{name} is {number}")))?;
-                generation.new_tokens = tokens as usize;
-            }
-            ("do_sample", Value::Bool(false)) => {}
-            ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
-            // Without drawing it has no effect, and several of the standard tasks give it.
-            ("top_p" | "top_k", Value::Number(_)) => {}
-            _ => {
-                return Err(file.wrong(format!(
-                    "generation_kwargs has {name}: {value}; only greedy decoding is scored, with \
-                     until and max_gen_toks"
-                )));
-            }
-        }
-    }
-    generation.until.retain(|stop| !stop.is_empty());
-    Ok(generation)
 }
 
 /// What names a task's file in results.

@@ -24,6 +24,8 @@ pub(super) struct Prompt {
     pub(super) index: usize,
     /// Contexts: one, or one for each choice.
     pub(super) contexts: Vec<String>,
+    /// Bytes at the start of each that are not the document's own.
+    pub(super) before: usize,
     /// Text of the one continuation, or of the whole text.
     pub(super) target: Value,
     /// The choices.
@@ -181,15 +183,30 @@ impl<'a> Prompter<'a> {
                     .map_err(|reason| self.bad(&document, "the chat template", reason)),
             }
         };
-        let contexts = if self.multiple_inputs {
-            choices.iter().map(|choice| context(choice, "")).collect::<Result<_, _>>()?
-        } else {
-            vec![context(&text_of(text.clone()), &rules.target_delimiter)?]
+        let questions = match self.multiple_inputs {
+            true => choices.clone(),
+            false => vec![text_of(text.clone())],
         };
-        let gold = if self.multiple_inputs { &text } else { &target };
-        let gold = gold_of(gold, &choices);
+        let delimiter = if self.multiple_inputs { "" } else { &rules.target_delimiter };
+        let contexts = questions.iter().map(|question| context(question, delimiter));
+        let contexts = contexts.collect::<Result<Vec<String>, _>>()?;
+        // Where the document itself begins.
+        let own = contexts[0].rfind(&questions[0]).unwrap_or(0);
+        let (name, answer) =
+            if self.multiple_inputs { ("doc_to_text", &text) } else { ("doc_to_target", &target) };
+        let gold = gold_of(answer, &choices);
+        let d = &self.file.description;
+        let is_choice = output_of(d) == OutputType::MultipleChoice && d.process_results.is_none();
+        if is_choice && (gold.is_empty() || gold.contains(&None)) {
+            let last = choices.len() - 1;
+            return Err(self.bad(
+                &document,
+                name,
+                format!("is {answer}, expected the index of a choice, 0 to {last}, or its text"),
+            ));
+        }
         let Located { fields, place } = document;
-        Ok(Prompt { fields, place, index, contexts, target, choices, gold })
+        Ok(Prompt { fields, place, index, contexts, before: own, target, choices, gold })
     }
 
     /// The examples before a document.

@@ -57,6 +57,11 @@ impl Templates {
         self.0.render_str(template, context).map_err(|error| reason(&error))
     }
 
+    /// Whether a template is written as templates are. Says in words what is wrong.
+    pub(super) fn check(&self, template: &str) -> Result<(), String> {
+        self.0.template_from_str(template).map(|_| ()).map_err(|error| reason(&error))
+    }
+
     /// The value of a template that is one expression in `{{ }}`, or none if it is not.
     pub(super) fn value(
         &self,

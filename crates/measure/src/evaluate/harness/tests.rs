@@ -1,6 +1,8 @@
 //! Tasks of five documents, scored the slow way.
 
 use super::*;
+use crate::data::{CalibrationText, Corpus, Format};
+use crate::evaluate::overlap;
 use crate::evaluate::tests::{Fake, log_likelihood, run_with};
 use serde_json::json;
 use std::fs;
@@ -17,11 +19,11 @@ fn folder(task: &str, rows: &[Value]) -> TempDir {
     folder
 }
 
-fn open(folder: &TempDir, options: &HarnessOptions) -> Result<HarnessTask, EvaluationError> {
+fn open(folder: &TempDir, options: &HarnessOptions<'_>) -> Result<HarnessTask, EvaluationError> {
     HarnessTask::open(folder.path().join("mine.yaml").to_str().unwrap(), options)
 }
 
-fn result(folder: &TempDir, options: &HarnessOptions) -> TaskResult {
+fn result(folder: &TempDir, options: &HarnessOptions<'_>) -> TaskResult {
     run_with(&open(folder, options).unwrap(), &Fake::default(), 100).unwrap()
 }
 
@@ -186,11 +188,17 @@ fn what_does_not_fit_is_refused_by_place() {
     let no_choices = vec![json!({"q": "Q", "a": [], "gold": 0})];
     let empty = vec![json!({"q": "Q", "a": ["x", ""], "gold": 0})];
     let missing = vec![json!({"q": "Q", "a": ["x"], "gold": 0}), json!({"q": "Q", "gold": 0})];
+    let mut outside = rows();
+    outside[1]["gold"] = json!(3);
+    let mut named = rows();
+    named[0]["nobody"] = json!("nobody");
     for (task, rows, want) in [
         (own("doc_to_target: gold\n"), no_choices, "line 1: doc_to_choice of task mine: is an empty list"),
         (own("doc_to_target: gold\n"), empty, "choice 1 is empty"),
         (own("doc_to_target: gold\n"), missing, "line 2: doc_to_choice of task mine: there is no field a"),
         (own("doc_to_target: \"{{nothing}}\"\n"), rows(), "doc_to_target of task mine: line 1 of the template"),
+        (own("doc_to_target: gold\n"), outside, "line 2: doc_to_target of task mine: is 3, expected the index of a choice, 0 to 2"),
+        (own("doc_to_target: '{{nobody}}'\n"), named, "is \"nobody\", expected the index of a choice"),
         (own("doc_to_target: gold\nmetric_list: [{metric: bleu}]\n"), rows(), "metric \"bleu\""),
         (own("doc_to_target: gold\nprocess_docs: !function mnli.doc_to_text\n"), rows(), "changes no documents"),
         ("output_type: multiple_choice\ndoc_to_target: gold\n".into(), rows(), "there is no doc_to_choice"),
@@ -207,4 +215,73 @@ fn what_does_not_fit_is_refused_by_place() {
     let message =
         HarnessTask::open("arc_easy", &HarnessOptions::default()).unwrap_err().to_string();
     assert!(message.contains("--data arc_easy:test=FILE"), "{message}");
+}
+
+#[test]
+fn documents_can_be_named_by_index() {
+    let folder = folder(&format!("{CHOICE}doc_to_target: gold\n"), &rows());
+    let chosen = |indices: &[usize]| HarnessOptions {
+        samples: [("mine".to_owned(), indices.to_vec())].into(),
+        limit: Some(1),
+        ..Default::default()
+    };
+    let result = result(&folder, &chosen(&[4, 1]));
+    let ids: Vec<&Value> = result.samples.iter().map(|s| &s.record["doc_id"]).collect();
+    assert_eq!((ids, result.original), (vec![&json!(1), &json!(4)], 5));
+    for (indices, want) in [
+        (&[1, 5][..], "samples name document 5, there are 0 to 4"),
+        (&[1, 1], "a document twice"),
+        (&[], "no document"),
+    ] {
+        let message = open(&folder, &chosen(indices)).unwrap_err().to_string();
+        assert!(message.contains(want), "{message:?} lacks {want:?}");
+    }
+    // Those of another task change nothing.
+    let other =
+        HarnessOptions { samples: [("x".to_owned(), vec![9])].into(), ..Default::default() };
+    assert_eq!(open(&folder, &other).unwrap().prompts.len(), 5);
+}
+
+#[test]
+fn every_file_is_told_and_repeated_ids_are_noted() {
+    let mut rows = rows();
+    rows[0]["id"] = json!("a");
+    rows[3]["id"] = json!("a");
+    let folder = folder(&format!("{CHOICE}doc_to_target: gold\ntraining_split: train\n"), &rows);
+    let options = HarnessOptions { shots: Some(0), ..Default::default() };
+    let alone = result(&folder, &options);
+    let splits = |result: &TaskResult| -> Vec<String> {
+        result.files.iter().map(|file| file.split.clone()).collect()
+    };
+    assert_eq!((splits(&alone), &alone.files[0].sha256), (vec!["test".into()], &alone.data_sha256));
+    let [note] = alone.notes.as_slice() else { panic!("{:?}", alone.notes) };
+    assert!(note.ends_with("rows.jsonl, line 4: id \"a\" is that of line 1 as well"), "{note}");
+    let with_examples = HarnessOptions { shots: Some(1), ..Default::default() };
+    let result_with = result(&folder, &with_examples);
+    assert_eq!(splits(&result_with), ["test", "train"]);
+    // Both splits are one file, so one note each.
+    assert_eq!(result_with.notes.len(), 2);
+}
+
+#[test]
+fn overlap_leaves_examples_out() {
+    let row = |i: usize| json!({"q": format!("Document {i} tells of a lamp that somebody lit by the old mill at night, and"), "a": ["went", "left"], "gold": 0});
+    let folder = folder(
+        &format!(
+            "{CHOICE}doc_to_target: gold\ntraining_split: train\nfewshot_config: {{sampler: first_n}}\n"
+        ),
+        &(0..4).map(row).collect::<Vec<_>>(),
+    );
+    let options = HarnessOptions { shots: Some(1), ..Default::default() };
+    let task = open(&folder, &options).unwrap();
+    let text = "{\"text\": \"Once document 2 tells of a lamp that somebody lit by the old mill.\"}";
+    let path = std::path::Path::new("c.jsonl");
+    let corpus = Corpus::from_bytes(path, text.as_bytes(), Format::Jsonl).unwrap();
+    let found = overlap(&task, &CalibrationText::new(&[corpus]));
+    assert_eq!((found.documents, found.overlapping), (4, 1));
+    assert!(found.first[0].document.ends_with("line 3"), "{found:?}");
+    let text = "{\"text\": \"document 0 tells of a lamp that somebody lit by the old mill\"}";
+    let corpus = Corpus::from_bytes(path, text.as_bytes(), Format::Jsonl).unwrap();
+    let found = overlap(&task, &CalibrationText::new(&[corpus]));
+    assert_eq!(found.overlapping, 1, "document 0 stands before all others as an example");
 }

@@ -7,7 +7,7 @@ use super::number::{count, percent, significant};
 use super::palette;
 use super::plot::{Plot, Size, svg};
 use crate::report::summary::metric_of;
-use crate::report::table::Table;
+use crate::report::table::{Table, TableRow};
 use crate::report::{Report, ReportError, iso_date};
 use std::fmt::Write;
 
@@ -118,6 +118,16 @@ pub(super) fn section(page: &mut String, title: &str, content: impl FnOnce(&mut 
 
 fn table_html(page: &mut String, table: &Table, report: &Report) {
     let methods = report.methods();
+    table_with(page, table, |row| swatch(row.method.as_deref(), &methods));
+}
+
+/// A table without colours.
+pub(super) fn plain_table(page: &mut String, table: &Table) {
+    table_with(page, table, |_| String::new());
+}
+
+/// A table; `mark` stands before the first cell of a row.
+fn table_with(page: &mut String, table: &Table, mark: impl Fn(&TableRow) -> String) {
     let _ = write!(
         page,
         "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table>\n<thead>\n<tr>",
@@ -138,8 +148,7 @@ fn table_html(page: &mut String, table: &Table, report: &Report) {
         for (index, (cell, (_, numeric))) in row.cells.iter().zip(&table.columns).enumerate() {
             let cell = escape(cell);
             let _ = if index == 0 {
-                let swatch = swatch(row.method.as_deref(), &methods);
-                write!(page, "<th scope=\"row\">{swatch}{cell}</th>")
+                write!(page, "<th scope=\"row\">{}{cell}</th>", mark(row))
             } else if *numeric {
                 write!(page, "<td class=\"n\">{cell}</td>")
             } else {
@@ -151,7 +160,6 @@ fn table_html(page: &mut String, table: &Table, report: &Report) {
     page.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-/// The mark of a method beside its name.
 fn swatch(method: Option<&str>, methods: &[&str]) -> String {
     let Some(place) = method.and_then(|m| methods.iter().position(|known| *known == m)) else {
         return "<span class=\"swatch line\"></span>".to_owned();

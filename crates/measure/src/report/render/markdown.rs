@@ -21,7 +21,7 @@ pub fn markdown(report: &Report) -> String {
     text
 }
 
-fn write_table(text: &mut String, table: &Table) {
+pub(super) fn write_table(text: &mut String, table: &Table) {
     let _ = write!(text, "\n## {}\n\n|", escape(&table.caption));
     for (head, _) in &table.columns {
         let _ = write!(text, " {} |", escape(head));
@@ -41,7 +41,7 @@ fn write_table(text: &mut String, table: &Table) {
 }
 
 /// Keeps text from being taken for markup, and on one line.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,6 +1,7 @@
 //! Reports as text: for the terminal, as Markdown, and as one HTML file; figures of benches as SVG.
 
 mod convergence;
+mod evaluation;
 mod figures;
 mod growth;
 mod html;
@@ -15,6 +16,7 @@ mod sheet;
 mod terminal;
 
 pub use convergence::rotor_convergence;
+pub use evaluation::{evaluation_html, evaluation_markdown, evaluation_terminal};
 pub use growth::operator_growth;
 pub use html::html;
 pub use inspection::{By, inspection};

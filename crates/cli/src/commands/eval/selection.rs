@@ -1,0 +1,42 @@
+//! `--samples`: which documents of a task are asked about.
+
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Indices of documents by task.
+pub(super) type Selection = BTreeMap<String, Vec<usize>>;
+
+/// Reads JSON, or a file of it.
+pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
+    let Some(samples) = samples else { return Ok(Selection::new()) };
+    let is_json = samples.trim_start().starts_with('{');
+    let text = if is_json {
+        samples.to_owned()
+    } else {
+        std::fs::read_to_string(Path::new(samples)).map_err(|error| Failure::io(samples, &error))?
+    };
+    let origin = if is_json { "--samples" } else { samples };
+    let selection: Selection = serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("{origin}: {error}"))
+            .hint("expected indices from zero by task, such as {\"arc_easy\": [0, 7]}")
+    })?;
+    if selection.is_empty() {
+        return Err(Failure::usage(format!("{origin} names no task")));
+    }
+    Ok(selection)
+}
+
+/// Whether every task of a selection is one whose documents have indices.
+pub(super) fn check(selection: &Selection, tasks: &[String]) -> Result<(), Failure> {
+    match selection.keys().find(|task| !tasks.contains(task)) {
+        None => Ok(()),
+        Some(unknown) if tasks.is_empty() => {
+            Err(Failure::usage(format!("--samples names {unknown}; it goes with --tasks of files")))
+        }
+        Some(unknown) => Err(Failure::usage(format!(
+            "--samples names {unknown}, which is no task here; there are {}",
+            tasks.join(", ")
+        ))),
+    }
+}

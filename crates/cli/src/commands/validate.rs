@@ -1,0 +1,81 @@
+//! `linwright validate`: whether task files can be used.
+
+use super::eval::data_argument;
+use super::{print, print_json, table};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::source::variable;
+use clap::Args;
+use linwright::compress::Monitor;
+use linwright::measure::data::sets::Sets;
+use linwright::measure::evaluate::{DataFile, HarnessOptions, Validated, validate};
+use linwright::model::hub;
+use serde_json::json;
+use std::cell::RefCell;
+
+/// Check task files and show what they ask first.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// Tasks and groups: names (see `linwright ls tasks`) and paths of their files.
+    #[arg(value_name = "TASK", value_delimiter = ',', required_unless_present = "also")]
+    tasks: Vec<String>,
+    /// The same as an option.
+    #[arg(short, long = "tasks", id = "also", value_delimiter = ',', value_name = "TASK")]
+    also: Vec<String>,
+    /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
+    #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
+    data: Vec<DataFile>,
+    /// Examples before each document of a task [default: as its file says].
+    #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
+    num_fewshot: Option<usize>,
+}
+
+pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let names: Vec<String> = args.tasks.iter().chain(&args.also).cloned().collect();
+    let console_of_sets = RefCell::new(&mut console);
+    let hooks = hub::Hooks {
+        stage: &mut |name| console_of_sets.borrow_mut().stage(name),
+        progress: &mut |done, total| console_of_sets.borrow_mut().progress(done, total),
+        cancelled: &interrupt::asked,
+    };
+    let sets = Sets::new(&variable, hooks);
+    let options = HarnessOptions {
+        shots: args.num_fewshot,
+        data: args.data.clone(),
+        sets: Some(&sets),
+        ..HarnessOptions::default()
+    };
+    let all = validate(&names, &options)?;
+    if shared.json {
+        let one = |v: &Validated| {
+            let (context, continuations) = v.first.clone().unzip();
+            json!({
+                "task": v.task, "output_type": v.output, "documents": v.documents,
+                "missing": v.missing, "first_context": context,
+                "first_continuations": continuations,
+            })
+        };
+        return print_json(&all.iter().map(one).collect::<Vec<_>>());
+    }
+    let row = |v: &Validated| {
+        let documents = v.documents.map_or("not at hand".to_owned(), |count| count.to_string());
+        vec![v.task.clone(), v.output.to_owned(), documents]
+    };
+    print(&table(&["task", "asks", "documents"], &all.iter().map(row).collect::<Vec<_>>()))?;
+    for v in &all {
+        match (&v.first, &v.missing) {
+            (Some((context, continuations)), _) => {
+                print(&format!("\n{}: first context {context:?}", v.task))?;
+                for continuation in continuations {
+                    print(&format!("  {continuation:?}"))?;
+                }
+            }
+            (None, Some(missing)) => print(&format!("\n{}: only its file: {missing}", v.task))?,
+            (None, None) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Parquet: groups of rows, each with its columns in pages.
+
+use super::pages::{self, Pages};
+use super::{BASE_BYTES, Fault, Rows, bound};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+/// What a file begins and ends with.
+const MARK: &[u8] = b"PAR1";
+/// Mark, length of the metadata and mark again: no file is shorter.
+const LEAST_BYTES: usize = 12;
+/// Rows that are decoded at once, at most.
+const BATCH: u64 = 1024;
+
+/// Reads all rows.
+pub(super) fn read(bytes: &[u8], rows: &mut Rows) -> Result<(), Fault> {
+    if bytes.len() < LEAST_BYTES || !bytes.starts_with(MARK) || !bytes.ends_with(MARK) {
+        let reason = "it does not begin and end with PAR1, so it is another format or not whole";
+        return Err(reason.to_owned().into());
+    }
+    let broken = |error: ParquetError| Fault::Broken(error.to_string());
+    // Types as the file's own schema says: a second one, of the writer, could contradict it.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let file = Bytes::copy_from_slice(bytes);
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(broken)?;
+    let expected = builder.metadata().file_metadata().num_rows();
+    let largest = largest_page(bytes, builder.metadata())?;
+    // A page of one value that repeats can fill a batch with it.
+    let batch = (BASE_BYTES / largest.max(1)).clamp(1, BATCH);
+    let reader = builder.with_batch_size(batch as usize).build().map_err(broken)?;
+    for batch in reader {
+        rows.extend(&batch.map_err(|error| error.to_string())?)?;
+    }
+    if i64::try_from(rows.rows.len()) != Ok(expected) {
+        let found = rows.rows.len();
+        return Err(format!("it says that it holds {expected} rows, and holds {found}").into());
+    }
+    Ok(())
+}
+
+/// Walks all pages before any is unpacked: the bytes of the largest one, if all of them stay within
+/// what the file may take.
+fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> {
+    let mut all = Pages::default();
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let name = column.column_path().string();
+        let chunk = chunk(bytes, column).ok_or_else(|| {
+            format!("column {name} is said to be where the file has no bytes for it")
+        })?;
+        let own = pages::walk(chunk).map_err(|reason| format!("column {name}: {reason}"))?;
+        all.add(&own);
+    }
+    if all.bytes > bound(bytes.len()) || all.values > bound(bytes.len()) {
+        return Err(Fault::Large);
+    }
+    Ok(all.largest)
+}
+
+/// The bytes of a column in one group of rows.
+fn chunk<'a>(bytes: &'a [u8], column: &ColumnChunkMetaData) -> Option<&'a [u8]> {
+    // As the decoder has it, so that it reads what was walked.
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    let start = usize::try_from(start).ok()?;
+    let end = start.checked_add(usize::try_from(column.compressed_size()).ok()?)?;
+    let last = bytes.len() - MARK.len();
+    bytes[..last].get(start..end).filter(|_| start >= MARK.len())
+}

@@ -1,0 +1,44 @@
+//! Records that say which one they are.
+
+use super::DataError;
+use super::file::Record;
+use super::table::Row;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The ids of a file so far, and where they stand.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    seen: BTreeMap<String, usize>,
+}
+
+impl Ids {
+    /// Takes the id of a record, if it has one.
+    pub(super) fn check(&mut self, record: &Record<'_>) -> Result<(), DataError> {
+        let Some(id) = record.optional("id") else { return Ok(()) };
+        match self.again(id, record.line) {
+            None => Ok(()),
+            Some(first) => Err(record.twice(id, first)),
+        }
+    }
+
+    /// Takes an id; gives the line where it stood before.
+    fn again(&mut self, id: &Value, line: usize) -> Option<usize> {
+        let first = *self.seen.entry(id.to_string()).or_insert(line);
+        (first != line).then_some(first)
+    }
+}
+
+/// How many rows have an id that an earlier one has, and the first of them: its id, its line and
+/// that of the earlier one.
+pub(super) fn twice(rows: &[Row]) -> Option<(usize, String, [usize; 2])> {
+    let mut ids = Ids::default();
+    let of_row = |row: &Row| {
+        let id = row.fields.get("id").filter(|id| !id.is_null())?;
+        let first = ids.again(id, row.line)?;
+        Some((id.to_string(), [row.line, first]))
+    };
+    let mut found = rows.iter().filter_map(of_row);
+    let (id, lines) = found.next()?;
+    Some((1 + found.count(), id, lines))
+}
