@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 
 
@@ -25,19 +26,21 @@ def run_json(command, environment=None):
     Raises `RuntimeError` with what it said on stderr if it fails.
     """
     began = time.monotonic()
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | (environment or {}),
-        text=True,
-    )
-    # Programs measured here say little on stderr: it cannot fill the pipe while stdout is read.
-    stdout = process.stdout.read()
-    stderr = process.stderr.read()
-    # Unlike Popen.wait this gives the usage of the one child.
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.monotonic() - began
+    # Progress on stderr would fill a pipe while stdout is read.
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=os.environ | (environment or {}),
+            text=True,
+        )
+        stdout = process.stdout.read()
+        # Unlike Popen.wait this gives the usage of the one child.
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.monotonic() - began
+        said.seek(0)
+        stderr = said.read()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit {process.returncode}\n{stderr}")

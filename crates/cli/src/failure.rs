@@ -197,6 +197,7 @@ impl From<EvaluationError> for Failure {
                 Self::interrupted(message)
             }
             EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
+            EvaluationError::TooLong { .. } => Self::new(Kind::Resources, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
             | EvaluationError::NoBos { .. }
@@ -210,6 +211,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::TaskFile { .. }
             | EvaluationError::Document { .. }
             | EvaluationError::NoRoom { .. }
+            | EvaluationError::Masked { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod failure;
 mod interrupt;
+mod memory;
 mod provenance;
 mod source;
 

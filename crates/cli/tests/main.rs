@@ -12,6 +12,7 @@ mod generate;
 mod hub;
 mod inspect;
 mod interruption;
+mod laser;
 mod rotor;
 mod small_verbs;
 mod study;

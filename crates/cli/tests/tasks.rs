@@ -57,7 +57,7 @@ fn the_standard_tasks_take_their_rows_from_files() {
     w.fails("eval model --tasks sst", 2, &["nearest are sst2"]);
     w.fails("eval model --tasks boats.yaml --data sst2=x.tsv", 2, &["sst2, which is no task here"]);
     w.fails("eval model --tasks boats.yaml --data sst2", 2, &["TASK=FILE"]);
-    w.fails("eval model --tasks boats.yaml,boats.yaml", 2, &["two tasks of the name boats"]);
+    w.fails("eval model --tasks boats.yaml,boats.yaml", 2, &["names boats.yaml twice"]);
     w.fails("eval model --tasks boats.yaml --batch-size 0", 2, &["thousands of tokens"]);
 }
 
@@ -76,6 +76,116 @@ fn what_an_interrupted_evaluation_kept_is_used_and_another_is_refused() {
     w.fails(args, 6, &["another evaluation", "version"]);
     std::fs::remove_dir_all(&partial).unwrap();
     assert_eq!(w.ok_json(args)["results"], whole["results"]);
+}
+
+#[test]
+fn an_evaluation_that_was_killed_goes_on() {
+    let w = workshop();
+    let row = |i: usize| json!({"question": format!("Who saw boat {i} of Tom, and the garden?"), "choices": ["Tom", "Mira did"], "gold": i % 2});
+    let rows: Vec<String> = (0..4000).map(|i| row(i).to_string()).collect();
+    w.write("rows.jsonl", rows.join("\n"));
+    let args =
+        "eval model --tasks boats.yaml --output result.json --batch-size 1 --bootstrap-iters 9";
+    let mut child = w.command(args).spawn().unwrap();
+    let kept = || {
+        let files =
+            std::fs::read_dir(w.path("result.json.partial")).into_iter().flatten().flatten();
+        files
+            .map(|file| std::fs::read_to_string(file.path()).unwrap_or_default().lines().count())
+            .sum()
+    };
+    let (mut lines, began): (usize, _) = (kept(), std::time::Instant::now());
+    while lines < 50 {
+        assert!(began.elapsed().as_secs() < 120 && child.try_wait().unwrap().is_none(), "{lines}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        lines = kept();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!w.path("result.json").exists());
+    let again = w.run(args);
+    assert!(again.stderr.contains("of 4000 items are known already"), "{}", again.stderr);
+    again.succeeded(args);
+    let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
+    assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
+    assert!(!w.path("result.json.partial").exists());
+}
+
+#[test]
+fn groups_have_the_means_of_their_tasks() {
+    let w = workshop();
+    w.write("more.yaml", format!("include: boats.yaml\ntask: more\nnum_fewshot: 1\nfewshot_config: {{sampler: first_n, split: test}}\n"));
+    w.write(
+        "all.yaml",
+        "group: all\ngroup_alias: everything\ntask: [boats, more]\naggregate_metric_list: [{metric: acc}]\n",
+    );
+    let result = w.ok_json("eval model --tasks all.yaml");
+    let of = |task: &str| result["results"][task]["acc,none"].as_f64().unwrap();
+    let mean = (of("boats") + of("more")) / 2.0;
+    assert!((result["groups"]["all"]["acc,none"].as_f64().unwrap() - mean).abs() < 1e-12);
+    assert_eq!(result["groups"]["all"]["alias"], "everything");
+    assert_eq!(result["groups"]["all"]["sample_len"], 12);
+    assert_eq!(result["group_subtasks"]["all"], json!(["boats", "more"]));
+    assert_eq!(result["n-shot"]["more"], 1);
+    let shown = w.ok("eval model --tasks all.yaml");
+    assert!(shown.contains("everything"), "{shown}");
+    w.write("all.yaml", "group: all\ntask: [boats, absent]\n");
+    w.fails("eval model --tasks all.yaml", 2, &["no task is called \"absent\""]);
+}
+
+#[test]
+fn prompts_can_be_conversations() {
+    let w = workshop();
+    w.fails("eval model --tasks boats.yaml --apply-chat-template", 2, &["no chat template"]);
+    w.fails("eval model --tasks boats.yaml --fewshot-as-multiturn", 2, &["--apply-chat-template"]);
+    w.write(
+        "model/chat_template.jinja",
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}\
+         {% if add_generation_prompt %}[assistant] {% endif %}",
+    );
+    let first = |args: &str| {
+        let all = "eval model --tasks boats.yaml --log-samples samples --apply-chat-template";
+        let result = w.ok_json(&format!("{all} {args}"));
+        let samples = w.text("samples/samples_boats.jsonl");
+        let sample: Value = serde_json::from_str(samples.lines().next().unwrap()).unwrap();
+        (sample["arguments"]["gen_args_1"].clone(), result)
+    };
+    let (asked, result) = first("--system-instruction Brief!");
+    assert_eq!(asked["arg_0"], "[system] Brief!\n[user] Who saw boat 0? A:\n[assistant] ");
+    assert_eq!(asked["arg_1"], "Mira did", "a choice begins the answer");
+    assert_eq!(result["system_instruction"], "Brief!");
+    assert!(result["chat_template"].as_str().unwrap().contains("m.role"));
+    let protocol = &result["linwright"]["protocols"]["boats"];
+    assert_eq!(protocol, "lm-eval_0-shot_bos-auto_chat_system-instruction");
+    let config = "fewshot_config: {sampler: first_n, split: test}\n";
+    w.write("boats.yaml", format!("{TASK}{config}"));
+    let question = "Who saw boat 0? A:";
+    let (asked, _) = first("--num-fewshot 1");
+    // The first example is the document itself, which is left out where its split is the same.
+    let other = "Who saw boat 1? A:";
+    assert_eq!(asked["arg_0"], format!("[user] {other} Mira did\n\n{question}\n[assistant] "));
+    let (asked, result) = first("--num-fewshot 1 --fewshot-as-multiturn");
+    let want = format!("[user] {other}\n[assistant] Mira did\n[user] {question}\n[assistant] ");
+    assert_eq!(asked["arg_0"], want);
+    assert_eq!(result["fewshot_as_multiturn"], true);
+}
+
+#[test]
+fn sentences_are_compared_by_their_vectors() {
+    let w = workshop();
+    let line = |i: usize| format!("g\tf\ty\t{i}\t{}\tTom saw boat {i}\tMira lost the key\n", i % 6);
+    w.write("pairs.tsv", (0..12).map(line).collect::<String>());
+    let result = w.ok_json("eval model --tasks stsb --data stsb=pairs.tsv --log-samples samples");
+    let spearman = result["results"]["stsb"]["cosine_spearman,none"].as_f64().unwrap();
+    assert!((-1.0..=1.0).contains(&spearman), "{result}");
+    assert_eq!(result["linwright"]["protocols"]["stsb"], "sentence-pairs_cosine_pool-mean");
+    assert_eq!(w.text("samples/samples_stsb.jsonl").lines().count(), 12);
+    // The order of pairs and the size of batches change nothing.
+    let small = w.ok_json("eval model --tasks stsb --data stsb=pairs.tsv --batch-size 1");
+    assert_eq!(small["results"], result["results"]);
+    w.fails("eval model --tasks stsb", 2, &["--data stsb=FILE"]);
+    w.write("model/modules.json", "[{\"type\": \"x.Odd\", \"path\": \"\"}]");
+    w.fails("eval model --tasks stsb --data stsb=pairs.tsv", 1, &["modules.json is not supported"]);
 }
 
 /// The first letters of the hash of the model.

@@ -244,7 +244,7 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
         let texts =
             items.iter().flat_map(|item| &item.requests).filter_map(|request| match request {
                 Request::Rolling { text, .. } => Some(text.trim()),
-                Request::LogLikelihood { .. } | Request::Generate { .. } => None,
+                Request::LogLikelihood { .. } | Request::Generate { .. } | Request::Fill(_) => None,
             });
         let shared = texts.filter(|text| calibrated.contains(text)).count();
         if shared > 0 {

@@ -19,4 +19,6 @@ pub mod transformer;
 pub use batch::Batch;
 pub use config::TransformerConfig;
 pub use error::{ConfigError, ModelError};
-pub use transformer::{TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads};
+pub use transformer::{
+    ShowLogits, TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads,
+};

@@ -5,6 +5,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::interrupt;
+use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
@@ -191,13 +192,6 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let peak = peak.map_or("unknown".to_owned(), |bytes| format!("{:.0}", bytes as f64 / 1e6));
     let header = ["pass", "unit", "median", "min", "max"];
     print(&format!("{}\nheld in {held}, peak resident set {peak} MB", table(&header, &rows)))
-}
-
-/// The largest resident set of this process yet, where the system tells.
-fn peak_resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
 }
 
 fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {

@@ -1,33 +1,37 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
+mod laser;
+mod leak;
 mod selection;
+mod tasks;
 
 use super::{print, print_json};
-use crate::args::{Shared, one_of};
+use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
-use crate::source::{PrecisionArgs, data_file, open_model_as, variable};
+use crate::memory::{peak_resident_bytes, resident_bytes};
+use crate::source::{Place, PrecisionArgs, open_model_as};
 use crate::{interrupt, provenance};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use laser::LaserArgs;
 use linwright::compress::Monitor;
-use linwright::measure::data::sets::Sets;
-use linwright::measure::data::{CalibrationText, Corpus, Overlap, QuestionSet, sha256_hex};
+use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
-    Bos, Comparison, Completion, DataFile, EvaluationError, FileJournal, HarnessOptions,
-    HarnessTask, Hooks, Join, Journal, Metric, MultipleChoice, NamedProtocol, PROTOCOLS,
-    RunOptions, Subject, Task, TaskOptions, TaskResult, TextPerplexity, compare, evaluate,
-    open_task, overlap,
+    Bos, Comparison, DataFile, Encoder, EvaluationError, FileJournal, Hooks, Join, Journal, Metric,
+    RunOptions, Subject, Task, TaskGroup, TaskResult, compare, evaluate,
 };
-use linwright::measure::report::{DataSource, EvaluationRecord, ParameterCounts, result_json};
-use linwright::model::checkpoint::LoadedModel;
-use linwright::model::hub;
+use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
+use linwright::model::checkpoint::{LoadedModel, Sentence};
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
-use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use tasks::{Measured, Tasks};
+
+/// What a pass takes that does not grow with the batch: blocks of logits, tables, threads.
+const FIXED_BYTES: u64 = 96_000_000;
 
 /// Measure perplexity on text and accuracy on questions.
 #[derive(Debug, Args)]
@@ -49,12 +53,23 @@ pub(crate) struct EvalArgs {
     /// Examples before each document of a task [default: as its file says].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     num_fewshot: Option<usize>,
+    #[command(flatten)]
+    laser: LaserArgs,
     /// Seed by which examples are drawn.
     #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
     fewshot_seed: u64,
     /// Draws for standard errors that have no formula.
     #[arg(long, alias = "bootstrap_iters", default_value_t = 100_000)]
     bootstrap_iters: usize,
+    /// Write prompts by the model's chat template.
+    #[arg(long, alias = "apply_chat_template")]
+    apply_chat_template: bool,
+    /// In a chat, make each example a question and an answer of their own [default: one message].
+    #[arg(long, alias = "fewshot_as_multiturn", requires = "apply_chat_template")]
+    fewshot_as_multiturn: bool,
+    /// What the system says before each prompt.
+    #[arg(long, alias = "system_instruction", value_name = "TEXT")]
+    system_instruction: Option<String>,
     /// Longest input in tokens [default: that of the model].
     #[arg(long, alias = "max_length", value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     max_length: Option<usize>,
@@ -62,6 +77,10 @@ pub(crate) struct EvalArgs {
     /// no figure.
     #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
     batch_size: usize,
+    /// Memory that the whole program may take: `8GB`, `500MiB`, or bytes. Batches become smaller for
+    /// it, and what has no room is refused before anything is computed.
+    #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
+    max_memory: Option<u64>,
     /// Write what was asked and replied to `samples_TASK.jsonl` in this directory.
     #[arg(long, alias = "log_samples", value_name = "DIR")]
     log_samples: Option<PathBuf>,
@@ -99,6 +118,15 @@ pub(crate) struct EvalArgs {
     /// Write the result JSON to this file too.
     #[arg(short, long)]
     output: Option<PathBuf>,
+}
+
+/// What one model came to.
+struct Scored {
+    loaded: LoadedModel,
+    place: Place,
+    results: Vec<TaskResult>,
+    groups: Vec<TaskGroup>,
+    seconds: f64,
 }
 
 fn perplexity(text: &str) -> Result<f64, String> {
@@ -145,22 +173,35 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("name a file; --log-samples takes a directory"));
     }
-    let tasks = open_tasks(args, &mut console)?;
-    let (overlaps, calibration) = overlaps(args, &tasks, &mut console)?;
-    let (loaded, place) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
-    let began = console.seconds();
-    let results = measure(args, (&loaded, &place.name), &tasks, &mut console)?;
-    let seconds = console.seconds() - began;
-    let baseline = match &args.baseline {
-        None => None,
-        Some(model) => {
-            let (dense, place) = open_model_as(model, args.precision.dtype, &mut console)?;
-            Some(measure(args, (&dense, &place.name), &tasks, &mut console)?)
+    // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
+    let plain =
+        (!args.apply_chat_template).then(|| Tasks::open(args, None, &mut console)).transpose()?;
+    let mut leak = None;
+    let mut score = |model: &str| -> Result<Scored, Failure> {
+        let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;
+        let own;
+        let tasks = match &plain {
+            Some(tasks) => tasks,
+            None => {
+                own = Tasks::open(args, Some((&loaded, &place)), &mut console)?;
+                &own
+            }
+        };
+        if leak.is_none() {
+            leak = Some(leak::look(args, &tasks.all, &mut console)?);
         }
+        let began = console.seconds();
+        let results = measure(args, (&loaded, &place), &tasks.all, &mut console)?;
+        let (groups, seconds) = (tasks.groups.clone(), console.seconds() - began);
+        Ok(Scored { loaded, place, results, groups, seconds })
     };
+    let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
+    let baseline = args.baseline.as_deref().map(score).transpose()?;
+    let baseline = baseline.map(|scored| scored.results);
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
     let mut provenance = provenance::of_evaluation(&loaded, &results);
+    let (overlap, calibration) = leak.unwrap_or_default();
     provenance.data.extend(calibration);
     tell_notes(&results, &console);
     let record = EvaluationRecord {
@@ -168,7 +209,10 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         results: &results,
         baseline: baseline.as_deref(),
         comparisons: &comparisons,
-        overlap: &overlaps,
+        overlap: &overlap,
+        groups: &groups,
+        prompting: &prompting(args, &loaded),
+        peak_bytes: peak_resident_bytes(),
         parameters: parameters(&loaded),
         provenance: &provenance,
         seconds,
@@ -179,6 +223,9 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         print_json(&json)?;
     } else {
         print(&render(&results, baseline.as_deref()))?;
+        if !groups.is_empty() {
+            print(&render_groups(&groups, &results))?;
+        }
         if !comparisons.is_empty() {
             print(&render_comparisons(&comparisons))?;
         }
@@ -198,106 +245,6 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     gate(args, &results)
 }
 
-fn open_tasks(args: &EvalArgs, console: &mut Console) -> Result<Vec<Box<dyn Task>>, Failure> {
-    let options = TaskOptions {
-        window: args.window,
-        stride: args.stride.unwrap_or(args.window),
-        bos: args.bos,
-        join: args.join,
-        limit: args.limit,
-    };
-    let mut tasks = Vec::new();
-    if let Some(text) = &args.text {
-        tasks.push(open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?);
-    }
-    if let Some(questions) = &args.questions {
-        let path = data_file(questions, "facts.jsonl")?;
-        let mut set = QuestionSet::open(&path)?;
-        set.questions.truncate(args.limit.unwrap_or(usize::MAX));
-        tasks.push(Box::new(MultipleChoice::new(set.clone(), args.bos)));
-        if set.has_completions() {
-            tasks.push(Box::new(Completion::new(set, args.bos)));
-        }
-    }
-    let samples = selection::read(args.samples.as_deref())?;
-    let shared = RefCell::new(console);
-    let hooks = hub::Hooks {
-        stage: &mut |name| shared.borrow_mut().stage(name),
-        progress: &mut |done, total| shared.borrow_mut().progress(done, total),
-        cancelled: &interrupt::asked,
-    };
-    let sets = Sets::new(&variable, hooks);
-    let options = HarnessOptions {
-        shots: args.num_fewshot,
-        limit: args.limit,
-        samples,
-        bos: args.bos,
-        data: args.data.clone(),
-        sets: Some(&sets),
-        shots_seed: Some(args.fewshot_seed),
-        bootstrap: Some(args.bootstrap_iters),
-    };
-    let mut of_files = Vec::new();
-    for name in &args.tasks {
-        tasks.push(match PROTOCOLS.iter().find(|named| named.name == name) {
-            Some(named) => Box::new(text_task(named, args)?),
-            None => {
-                let task = HarnessTask::open(name, &options)?;
-                of_files.push(task.id());
-                Box::new(task)
-            }
-        });
-    }
-    selection::check(&options.samples, &of_files)?;
-    let mut names: Vec<String> = tasks.iter().map(|task| task.id()).collect();
-    if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
-        return Err(Failure::usage(format!("--data names {}, which is no task here", data.task)));
-    }
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Failure::usage(format!("there are two tasks of the name {}", twice[0])));
-    }
-    if tasks.is_empty() {
-        return Err(Failure::usage("nothing to measure")
-            .hint("give --tasks NAME,..., --text FILE or --questions FILE"));
-    }
-    Ok(tasks)
-}
-
-/// What the tasks have in common with the text that the model was fitted to, and the files of it.
-fn overlaps(
-    args: &EvalArgs,
-    tasks: &[Box<dyn Task>],
-    console: &mut Console,
-) -> Result<(Vec<Overlap>, Vec<DataSource>), Failure> {
-    if args.overlap_with.is_empty() {
-        return Ok((Vec::new(), Vec::new()));
-    }
-    console.stage("looking for overlap");
-    let corpora: Result<Vec<Corpus>, _> =
-        args.overlap_with.iter().map(|path| Corpus::open(path)).collect();
-    let calibration = CalibrationText::new(&corpora?);
-    let found: Vec<Overlap> =
-        tasks.iter().map(|task| overlap(task.as_ref(), &calibration)).collect();
-    for overlap in found.iter().filter(|overlap| overlap.overlapping > 0) {
-        let Overlap { task, words, documents, overlapping, first } = overlap;
-        let example = first.first().map_or_else(String::new, |one| {
-            format!("; the first is {}, in {}: {:?}", one.document, one.calibration, one.text)
-        });
-        console.note(&format!(
-            "warning: {task}: {overlapping} of {documents} documents have {words} words in a row, or all \
-             of theirs, in common with --overlap-with, so that its figures may be too good{example}"
-        ));
-    }
-    let source = |(path, sha256): &(String, String)| DataSource {
-        purpose: "calibration, for overlap".into(),
-        path: path.clone(),
-        sha256: sha256.clone(),
-    };
-    let sources = calibration.sources().iter().map(source).collect();
-    Ok((found, sources))
-}
-
 /// What a reader must know of the data.
 fn tell_notes(results: &[TaskResult], console: &Console) {
     for result in results {
@@ -305,15 +252,6 @@ fn tell_notes(results: &[TaskResult], console: &Console) {
             console.note(&format!("note: {}: {note}", result.task));
         }
     }
-}
-
-/// The task of a named protocol.
-fn text_task(named: &NamedProtocol, args: &EvalArgs) -> Result<TextPerplexity, Failure> {
-    let name = named.name;
-    let data = args.data.iter().find(|data| data.task == name).ok_or_else(|| {
-        Failure::usage(format!("{name} has no text")).hint(format!("give --data {name}=FILE"))
-    })?;
-    Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
 }
 
 /// Where the replies of an evaluation are kept until its result is written.
@@ -352,7 +290,14 @@ fn journal(
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
     match FileJournal::open(&path, &fingerprint) {
-        Ok(journal) => Ok(Some(journal)),
+        Ok(journal) => {
+            if !journal.is_empty() {
+                let (known, all) = (journal.len(), task.items().len());
+                let id = task.id();
+                console.note(&format!("note: {id}: {known} of {all} items are known already"));
+            }
+            Ok(Some(journal))
+        }
         // The figures are worth more than the journal.
         Err(EvaluationError::Journal { source, .. }) if source.kind() != ErrorKind::InvalidData => {
             console.note(&format!(
@@ -370,32 +315,83 @@ fn journal(
 
 fn measure(
     args: &EvalArgs,
-    (loaded, name): (&LoadedModel, &str),
-    tasks: &[Box<dyn Task>],
+    (loaded, place): (&LoadedModel, &Place),
+    tasks: &[Measured],
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
+    let name = &place.name;
     let tokenizer = loaded.tokenizer.as_ref().ok_or_else(|| {
         Failure::general(format!("{name} has no tokenizer.json"))
             .hint("text can only be scored with the model's tokenizer")
     })?;
     console.stage(&format!("evaluating {name}"));
-    let model = Subject::new(&loaded.decoder, tokenizer).with_max_length(args.max_length);
-    let options = RunOptions { max_batch_tokens: args.batch_size };
+    let options = run_options(args, loaded)?;
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = journal(args, loaded, task.as_ref(), console)?;
+        let mut journal = match task {
+            Measured::Asked(task) => journal(args, loaded, task.as_ref(), console)?,
+            Measured::Pairs(_) => None,
+        };
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::asked,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let result = evaluate(task.as_ref(), &model, &options, &mut hooks);
+        let (decoder, max_length) = (&loaded.decoder, args.max_length);
+        let result = match task {
+            Measured::Asked(task) => {
+                let model = Subject::new(decoder, tokenizer).with_max_length(max_length);
+                evaluate(task.as_ref(), &model, &options, &mut hooks)
+            }
+            Measured::Pairs(pairs) => {
+                let sentence = sentence_of(loaded, place)?;
+                let encoder = Encoder { model: decoder, tokenizer, sentence, max_length };
+                pairs.evaluate(encoder, &options, &mut hooks)
+            }
+        };
         results.push(result.map_err(|error| match args.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
         })?);
     }
     Ok(results)
+}
+
+/// The size of batches, within the memory allowed.
+fn run_options(args: &EvalArgs, loaded: &LoadedModel) -> Result<RunOptions, Failure> {
+    let max_batch_tokens = args.batch_size;
+    let Some(allowed) = args.max_memory else {
+        return Ok(RunOptions { max_batch_tokens, longest: None });
+    };
+    let taken = resident_bytes().ok_or_else(|| {
+        Failure::usage("this system does not tell how much memory is taken")
+            .hint("leave --max-memory out and choose --batch-size")
+    })?;
+    let left = allowed.saturating_sub(taken + FIXED_BYTES);
+    let tokens = usize::try_from(left).unwrap_or(usize::MAX) / loaded.decoder.bytes_per_token();
+    if tokens == 0 {
+        let least = (taken + FIXED_BYTES) / 1_000_000 + 1;
+        return Err(Failure::new(
+            Kind::Resources,
+            format!("--max-memory {allowed} is less than the model and its tables need"),
+        )
+        .hint(format!("allow {least}MB and some more for each token of the longest text")));
+    }
+    let max_batch_tokens = max_batch_tokens.min(tokens);
+    Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
+}
+
+/// How the model makes one vector of a text: as its modules say or, where it has none, by the mean over
+/// all tokens, as sentence-transformers does.
+fn sentence_of(loaded: &LoadedModel, place: &Place) -> Result<Sentence, Failure> {
+    if let Some(sentence) = loaded.sentence {
+        return Ok(sentence);
+    }
+    if place.path.join("modules.json").is_file() {
+        return Err(Failure::general(format!("{}: its modules.json is not supported", place.name))
+            .hint("remove the file to take the mean over all tokens"));
+    }
+    Ok(Sentence::MEAN)
 }
 
 /// What was asked and replied, one file for each task that tells.
@@ -410,6 +406,32 @@ fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
         write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
     }
     Ok(())
+}
+
+/// Figures of groups.
+fn render_groups(groups: &[TaskGroup], results: &[TaskResult]) -> String {
+    let rows = groups.iter().flat_map(|group| {
+        group.metrics(results).into_iter().map(|metric| {
+            vec![
+                group.alias.clone(),
+                name_of(&metric),
+                format!("{:.4}", metric.value),
+                metric.stderr.map_or_else(String::new, |e| format!("± {e:.4}")),
+                group.items(results).to_string(),
+            ]
+        })
+    });
+    super::table(&["group", "metric", "value", "error", "items"], &rows.collect::<Vec<_>>())
+}
+
+/// How prompts were written, beside what the tasks say.
+fn prompting(args: &EvalArgs, loaded: &LoadedModel) -> Prompting {
+    let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
+    Prompting {
+        system_instruction: args.system_instruction.clone(),
+        chat_template: template.filter(|_| args.apply_chat_template).map(str::to_owned),
+        multiturn: args.fewshot_as_multiturn,
+    }
 }
 
 /// Differences from the baseline, item by item.

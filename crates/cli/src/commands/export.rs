@@ -1,7 +1,7 @@
 //! `linwright export`: a model in a form that other runtimes load.
 
 use super::{grouped, print, print_json};
-use crate::args::{Shared, one_of};
+use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::{Place, find_model, open_model};
@@ -98,28 +98,6 @@ impl DTypeArg {
             Self::F16 => DType::F16,
             Self::Bf16 => DType::Bf16,
         }
-    }
-}
-
-/// A number of bytes, with a decimal or a binary unit.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        other => {
-            return Err(format!("unknown unit {other}; expected B, KB, MB, GB, KiB, MiB, GiB"));
-        }
-    };
-    let count: u64 = digits.parse().map_err(|_| "expected a whole number and a unit".to_owned())?;
-    match count.checked_mul(unit) {
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("expected at least one byte, and fewer than 2^64".into()),
     }
 }
 
@@ -286,19 +264,4 @@ fn tell_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result
         grouped(parameters),
         args.output.display(),
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_decimal_and_binary_units() {
-        assert_eq!(parse_size("5GB"), Ok(5_000_000_000));
-        assert_eq!(parse_size("2GiB"), Ok(1 << 31));
-        assert_eq!(parse_size("1000"), Ok(1000));
-        for wrong in ["", "GB", "1.5GB", "0", "5XB", "-1", "18446744073709551615GB"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
 }

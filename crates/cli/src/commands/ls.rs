@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
-use linwright::measure::evaluate::{PROTOCOLS, STANDARD_TASKS, TASKS};
+use linwright::measure::evaluate::{LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, TASKS};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use serde_json::{Value, json};
@@ -52,8 +52,11 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             let own = TASKS.iter().map(|task| (task.name, task.summary));
             let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
             let protocols = PROTOCOLS.iter().map(|named| (named.name, named.summary));
+            let laser = LASER_TASKS.iter().map(|set| (set.name, set.summary));
             own.chain(protocols)
+                .chain(SENTENCE_TASKS.iter().copied())
                 .chain(standard)
+                .chain(laser)
                 .map(|(name, about)| (name.to_owned(), about.to_owned()))
                 .collect()
         }

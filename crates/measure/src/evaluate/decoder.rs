@@ -1,11 +1,13 @@
 //! A decoder with its tokenizer as the subject of an evaluation.
 
-use super::language_model::{ModelFailure, Written};
-use super::{Generation, LanguageModel, Sequence, TokenScore};
+use super::gaps;
+use super::language_model::{Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written};
+use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
 use linwright_model::generate::{Choice, Stopping, generate_text};
-use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, ModelError, Transformer};
+use linwright_model::tokenizer::{Tokenizer, TokenizerError};
+use linwright_model::{Batch, ModelError, ShowLogits, Transformer};
 use linwright_ops::NoProbe;
+use std::collections::BTreeMap;
 
 /// A decoder and the tokenizer that belongs to it.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,44 @@ impl LanguageModel for Subject<'_> {
         Ok(score(self.decoder, sequences)?)
     }
 
+    fn score_and_peek(
+        &self,
+        sequences: &[Sequence<'_>],
+        peeks: &[Option<Peek>],
+    ) -> Result<Peeked, ModelFailure> {
+        let mut wanted = BTreeMap::new();
+        let mut first = 0;
+        for (index, (sequence, peek)) in sequences.iter().zip(peeks).enumerate() {
+            if let Some(peek) = peek {
+                wanted.insert(first + peek.token - sequence.first_counted.max(1), (index, peek));
+            }
+            first += counted(sequence);
+        }
+        let mut found = vec![None; sequences.len()];
+        let mut show = |row: usize, logits: &[f32], score: &TokenScore| {
+            if let Some(&(index, peek)) = wanted.get(&row) {
+                let target = sequences[index].tokens[peek.token];
+                found[index] = Some(Top::of(logits, (target, score), peek.likeliest));
+            }
+        };
+        let scores = score_seen(self.decoder, sequences, &mut show)?;
+        let told = |top: Option<Top>| top.map(|top| top.told(self.tokenizer)).transpose();
+        Ok((scores, found.into_iter().map(told).collect::<Result<_, _>>()?))
+    }
+
+    fn is_masked(&self) -> bool {
+        !self.decoder.config().is_causal()
+    }
+
+    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
+        let limit = self.max_positions().unwrap_or(usize::MAX);
+        gaps::encode(self.tokenizer, gap, masks, limit)
+    }
+
+    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
+        gaps::fill((self.decoder, self.tokenizer), texts)
+    }
+
     fn generate(
         &self,
         prompts: &[Vec<u32>],
@@ -89,10 +129,59 @@ impl Rows {
     }
 }
 
+/// The largest logits of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Top {
+    /// Tokens before the target when all are sorted.
+    pub(super) rank: usize,
+    /// Tokens and log-probabilities, falling.
+    pub(super) tokens: Vec<(u32, f64)>,
+}
+
+impl Top {
+    /// Of logits (vocab), of which `target` has `score`.
+    pub(super) fn of(logits: &[f32], (target, score): (u32, &TokenScore), count: usize) -> Self {
+        let own = logits[target as usize];
+        let log_sum = score.nll + f64::from(own);
+        let mut best: Vec<(u32, f32)> = Vec::with_capacity(count + 1);
+        let mut rank = 0;
+        for (token, &logit) in (0u32..).zip(logits) {
+            rank += usize::from(logit > own || (logit == own && token < target));
+            if best.len() < count || best.last().is_some_and(|&(_, least)| logit > least) {
+                let place = best.partition_point(|&(_, other)| other >= logit);
+                best.insert(place, (token, logit));
+                best.truncate(count);
+            }
+        }
+        let tokens = best.into_iter().map(|(token, logit)| (token, f64::from(logit) - log_sum));
+        Self { rank, tokens: tokens.collect() }
+    }
+
+    pub(super) fn told(self, tokenizer: &Tokenizer) -> Result<Likeliest, TokenizerError> {
+        let text = |(token, log_prob)| Ok((tokenizer.decode(&[token], false)?, log_prob));
+        let tokens = self.tokens.into_iter().map(text).collect::<Result<_, _>>()?;
+        Ok(Likeliest { rank: self.rank, tokens })
+    }
+}
+
+/// Tokens of a sequence whose scores are wanted.
+fn counted(sequence: &Sequence<'_>) -> usize {
+    sequence.tokens.len().saturating_sub(sequence.first_counted.max(1))
+}
+
 /// Scores sequences as one batch. The last token of a sequence is no input.
 pub(super) fn score(
     decoder: &Transformer,
     sequences: &[Sequence<'_>],
+) -> Result<Vec<Vec<TokenScore>>, ModelError> {
+    score_seen(decoder, sequences, &mut |_, _, _| {})
+}
+
+/// As [`score`], showing the logits behind each score.
+fn score_seen(
+    decoder: &Transformer,
+    sequences: &[Sequence<'_>],
+    show: &mut ShowLogits<'_>,
 ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
     let (mut groups, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
     let mut next = 0;
@@ -121,11 +210,34 @@ pub(super) fn score(
     let batch = Batch::branching(&groups);
     let mut hidden = decoder.embed(&batch)?;
     decoder.run_layers(&mut hidden, &batch, 0..decoder.config().layers.len(), &mut NoProbe)?;
-    let counted = sequences.iter().zip(&rows).flat_map(|(sequence, rows)| {
+    let wanted = sequences.iter().zip(&rows).flat_map(|(sequence, rows)| {
         let tokens = sequence.first_counted.max(1)..sequence.tokens.len();
         tokens.map(|token| (rows.of(token - 1), sequence.tokens[token]))
     });
-    let mut scores = decoder.score_rows(&hidden, &counted.collect::<Vec<_>>())?.into_iter();
-    let count = |s: &Sequence<'_>| s.tokens.len().saturating_sub(s.first_counted.max(1));
-    Ok(sequences.iter().map(|s| scores.by_ref().take(count(s)).collect()).collect())
+    let wanted: Vec<(usize, u32)> = wanted.collect();
+    let mut scores = decoder.score_rows_seen(&hidden, &wanted, show)?.into_iter();
+    Ok(sequences.iter().map(|s| scores.by_ref().take(counted(s)).collect()).collect())
+}
+
+#[cfg(test)]
+mod top_tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_logits_comes_first() {
+        let logits = [0.0, 2.0, 1.0, 2.0, -1.0];
+        let log_sum = logits.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
+        let of = |target: u32, count| {
+            let nll = log_sum - f64::from(logits[target as usize]);
+            Top::of(&logits, (target, &TokenScore { nll, is_greedy: false }), count)
+        };
+        let ids = |top: &Top| top.tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let top = of(3, 3);
+        assert_eq!((top.rank, ids(&top)), (1, vec![1, 3, 2]));
+        assert!((top.tokens[2].1 - (1.0 - log_sum)).abs() < 1e-12);
+        let all = of(4, 9);
+        assert_eq!((all.rank, ids(&all)), (4, vec![1, 3, 2, 0, 4]));
+        assert_eq!(ids(&of(0, 1)), [1]);
+        assert_eq!((of(0, 0).tokens, of(0, 0).rank), (Vec::new(), 3));
+    }
 }

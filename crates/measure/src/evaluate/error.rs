@@ -146,6 +146,29 @@ pub enum EvaluationError {
         /// Positions of the model.
         positions: usize,
     },
+    /// A sequence for which the memory allowed has no room.
+    #[error(
+        "{place}: a sequence of {tokens} tokens, and the memory allowed has room for {longest}; \
+         allow more, or cut inputs with --max-length"
+    )]
+    TooLong {
+        /// Document or question.
+        place: String,
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens that fit.
+        longest: usize,
+    },
+    /// A task that asks how texts go on, and a model that does not know.
+    #[error(
+        "task {task} asks how texts go on, and this is a masked language model, which fills gaps; the tasks that ask for gaps are {known}"
+    )]
+    Masked {
+        /// The task.
+        task: String,
+        /// Tasks that such a model can be asked.
+        known: String,
+    },
     /// Nothing was left to score.
     #[error("task {task} has no {what} to score")]
     Nothing {

@@ -132,6 +132,7 @@ mod tests {
             is_greedy: true,
             tokens: 2,
             truncated: 0,
+            seen: None,
         }]
     }
 

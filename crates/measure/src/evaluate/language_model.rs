@@ -1,6 +1,6 @@
 //! What evaluation needs of a language model.
 
-use super::Generation;
+use super::{Gap, Generation};
 use linwright_model::TokenScore;
 use std::error::Error;
 
@@ -18,6 +18,58 @@ pub struct Sequence<'a> {
     /// Tokens at the start that all sequences of its group have in common. Zero begins a group, so
     /// that only later members tell the number.
     pub shared: usize,
+}
+
+/// A place of a sequence in which the likeliest tokens are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peek {
+    /// Index of the token that stands there, among those whose scores are wanted.
+    pub token: usize,
+    /// So many of the likeliest tokens.
+    pub likeliest: usize,
+}
+
+/// The likeliest tokens in one place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Likeliest {
+    /// Tokens that are likelier than the one that stands there; of equally likely ones those before it
+    /// in the vocabulary count.
+    pub rank: usize,
+    /// The likeliest tokens, falling: text and log-probability in nats.
+    pub tokens: Vec<(String, f64)>,
+}
+
+/// Scores of sequences, and for each what a [`Peek`] found.
+pub type Peeked = (Vec<Vec<TokenScore>>, Vec<Option<Likeliest>>);
+
+/// Tokens with masks among them, side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masked {
+    /// The whole input, with the tokens that begin and end texts.
+    pub tokens: Vec<u32>,
+    /// Index of the first mask.
+    pub first: usize,
+    /// Number of masks.
+    pub masks: usize,
+    /// Tokens cut from the left of the context.
+    pub truncated: usize,
+    /// Answers to be judged, each of as many tokens as there are masks.
+    pub answers: Vec<Vec<u32>>,
+    /// So many of the likeliest tokens in the place of the first mask.
+    pub likeliest: usize,
+    /// The answer whose first token has its rank told.
+    pub gold: usize,
+}
+
+/// What a model says about [`Masked`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filled {
+    /// Log-likelihoods of the answers in nats.
+    pub log_likelihoods: Vec<f64>,
+    /// The likeliest token of each mask, as one text.
+    pub text: String,
+    /// The first mask.
+    pub likeliest: Likeliest,
 }
 
 /// A continuation that a model wrote.
@@ -58,6 +110,42 @@ pub trait LanguageModel {
     /// # Errors
     /// What the model says.
     fn score(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Vec<TokenScore>>, ModelFailure>;
+
+    /// As [`Self::score`], and the likeliest tokens in one place of each sequence that has a peek.
+    ///
+    /// # Errors
+    /// What the model says; by default, that it knows no likeliest tokens.
+    fn score_and_peek(
+        &self,
+        sequences: &[Sequence<'_>],
+        peeks: &[Option<Peek>],
+    ) -> Result<Peeked, ModelFailure> {
+        let _ = (sequences, peeks);
+        Err("this model does not tell which tokens are the likeliest".into())
+    }
+
+    /// Whether it is a masked language model: it is asked about gaps, and nothing else.
+    fn is_masked(&self) -> bool {
+        false
+    }
+
+    /// The tokens of a text with so many masks in its gap.
+    ///
+    /// # Errors
+    /// What the tokenizer says; by default, that the model fills no gaps.
+    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
+        let _ = (gap, masks);
+        Err("this model fills no gaps".into())
+    }
+
+    /// What stands behind masks.
+    ///
+    /// # Errors
+    /// What the model says; by default, that it fills no gaps.
+    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
+        let _ = texts;
+        Err("this model fills no gaps".into())
+    }
 
     /// Continues prompts greedily.
     ///

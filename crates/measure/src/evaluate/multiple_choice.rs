@@ -75,6 +75,7 @@ impl Task for MultipleChoice {
                 .map(|choice| Request::LogLikelihood {
                     context: Cow::Borrowed(&question.context),
                     continuation: Cow::Owned(format!(" {choice}")),
+                    look: None,
                 })
                 .collect()
         })

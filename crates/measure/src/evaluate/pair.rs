@@ -12,13 +12,20 @@ pub(super) struct Pair {
     pub(super) truncated: usize,
 }
 
+/// A text with the beginning-of-sequence token before it. A text that begins with it, as prompts that
+/// were kept whole do, needs no other one.
+pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
+    if let Some(bos) = bos.filter(|bos| text.first() != Some(bos)) {
+        text.insert(0, bos);
+    }
+    text
+}
+
 /// Tokenises as the evaluation harness does: spaces at the end of the context go to the
 /// continuation, both are tokenised as one text, and the context's own number of tokens says where
 /// the continuation begins. An empty context is the token that begins texts, or else the one that ends
 /// them. Of what is longer than the model the left is cut; the last token is never an input, so that
 /// one more than its positions fit.
-///
-/// One deviation: the harness leaves the beginning token out where a text begins with its name.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
     (context, continuation): (&str, &str),
@@ -32,7 +39,7 @@ pub(super) fn encode_pair(
             .encode(text)
             .map_err(|source| EvaluationError::Tokenizer { place: place.to_owned(), source })
     };
-    let mut tokens: Vec<u32> = bos.into_iter().collect();
+    let mut tokens;
     let start;
     if kept.is_empty() {
         let first = bos.or(model.bos()).or(model.eos()).ok_or_else(|| EvaluationError::NoBos {
@@ -45,8 +52,9 @@ pub(super) fn encode_pair(
         start = 1;
         tokens.extend(continuation);
     } else {
-        start = tokens.len() + encode(kept)?.len();
-        tokens.extend(encode(&format!("{kept}{continuation}"))?);
+        let text = encode(&format!("{kept}{continuation}"))?;
+        tokens = beginning(bos, text);
+        start = beginning(bos, encode(kept)?).len();
     }
     let found = tokens.len().saturating_sub(start);
     let limit = model.max_positions().unwrap_or(usize::MAX - 1);

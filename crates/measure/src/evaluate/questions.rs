@@ -39,7 +39,7 @@ impl Questions {
         let item = |question: &'a Question| Item {
             place: format!("{file}, question at line {}", question.line),
             requests: requests(question),
-            before: 0,
+            own: &[],
         };
         self.set.questions.iter().map(item).collect()
     }
@@ -78,6 +78,6 @@ pub(super) fn likelihoods(replies: &[Reply]) -> impl Iterator<Item = Likelihood>
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {
             Some(Likelihood { nats: *log_likelihood, is_greedy: *is_greedy })
         }
-        Reply::Rolling { .. } | Reply::Generated { .. } => None,
+        Reply::Rolling { .. } | Reply::Generated { .. } | Reply::Filled { .. } => None,
     })
 }

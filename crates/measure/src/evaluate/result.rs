@@ -82,6 +82,9 @@ impl Counts {
             Reply::LogLikelihood { tokens, truncated, .. }
             | Reply::Generated { tokens, truncated, .. } => (*tokens, *truncated > 0),
             Reply::Rolling { tokens, .. } => (*tokens, false),
+            Reply::Filled { answers, truncated, .. } => {
+                (answers.iter().map(|(_, tokens)| tokens).sum(), *truncated > 0)
+            }
         };
         self.tokens_counted += tokens;
         self.truncated += usize::from(cut);

@@ -1,9 +1,12 @@
 //! Puts the requests of a task to a model, in batches of bounded size.
 
+use super::filling::{self, Filling};
 use super::journal::Journal;
-use super::pair::encode_pair;
-use super::{Bos, Cut, EvaluationError, Generation, Item, LanguageModel, Protocol, Reply, Request};
-use super::{Sequence, Task, TaskResult, TokenScore};
+use super::pair::{beginning, encode_pair};
+use super::{
+    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, Likeliest, Look,
+    Masked, Peek, Peeked, Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
+};
 use std::ops::Range;
 
 /// How requests are answered; none of it changes a figure by more than rounding.
@@ -12,11 +15,13 @@ pub struct RunOptions {
     /// Tokens that the model sees at once. Memory grows with it; a single longer sequence is still
     /// taken whole.
     pub max_batch_tokens: usize,
+    /// Tokens of the longest sequence that memory has room for, if that is bounded.
+    pub longest: Option<usize>,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { max_batch_tokens: 4096 }
+        Self { max_batch_tokens: 4096, longest: None }
     }
 }
 
@@ -47,6 +52,15 @@ struct Job {
     window: Option<usize>,
     tokens: Vec<u32>,
     first_counted: usize,
+    look: Option<Look>,
+}
+
+impl Job {
+    /// The first token that is scored: that of the continuation, or of the context where its
+    /// likelihood is wanted too.
+    fn first_scored(&self) -> usize {
+        if self.look.is_some_and(|look| look.context) { 1 } else { self.first_counted }
+    }
 }
 
 /// Jobs of one item that begin alike.
@@ -69,9 +83,10 @@ struct Writing {
 struct Plan {
     jobs: Vec<Job>,
     writings: Vec<Writing>,
+    fillings: Vec<Filling>,
     /// For each item the reply to each request.
     replies: Vec<Vec<Reply>>,
-    /// For each item the jobs and writings that are open.
+    /// For each item the jobs, writings and fillings that are open.
     open: Vec<usize>,
 }
 
@@ -87,15 +102,33 @@ pub fn evaluate(
     hooks: &mut Hooks<'_>,
 ) -> Result<TaskResult, EvaluationError> {
     let bos = resolve(task.bos(), model)?;
-    let items = task.items();
+    let items = items_of(task, model)?;
     let mut plan = Plan::new(&items, (model, bos), hooks)?;
-    let groups = plan.groups();
+    let groups = plan.groups(options.max_batch_tokens);
+    plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
-        + plan.writings.iter().map(Writing::cost).sum::<usize>();
+        + plan.writings.iter().map(Writing::cost).sum::<usize>()
+        + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>();
     let mut run = Run { items: &items, model, hooks, done: 0, total: total as u64 };
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
     run.write(&mut plan, options.max_batch_tokens)?;
+    run.fill(&mut plan, options.max_batch_tokens)?;
     task.score(&plan.replies, bos.is_some())
+}
+
+/// What is asked of a model of this kind.
+fn items_of<'a>(
+    task: &'a dyn Task,
+    model: &dyn LanguageModel,
+) -> Result<Vec<Item<'a>>, EvaluationError> {
+    if !model.is_masked() {
+        return Ok(task.items());
+    }
+    task.gaps().ok_or_else(|| {
+        let sets = LASER_TASKS.iter().filter(|set| set.has_gaps());
+        let known: Vec<&str> = sets.map(|set| set.name).collect();
+        EvaluationError::Masked { task: task.id(), known: known.join(", ") }
+    })
 }
 
 /// The token that starts every document, if any.
@@ -129,7 +162,7 @@ impl Plan {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
             }
             let known = hooks.journal.as_ref().and_then(|journal| journal.find(index));
-            let before = plan.jobs.len() + plan.writings.len();
+            let before = plan.planned();
             let replies = match known.filter(|known| known.len() == item.requests.len()) {
                 Some(known) => known.to_vec(),
                 None => (0..item.requests.len())
@@ -137,9 +170,14 @@ impl Plan {
                     .collect::<Result<_, _>>()?,
             };
             plan.replies.push(replies);
-            plan.open.push(plan.jobs.len() + plan.writings.len() - before);
+            plan.open.push(plan.planned() - before);
         }
         Ok(plan)
+    }
+
+    /// Everything that is to be done.
+    fn planned(&self) -> usize {
+        self.jobs.len() + self.writings.len() + self.fillings.len()
     }
 
     /// Plans one request.
@@ -154,7 +192,7 @@ impl Plan {
             model.encode(text).map_err(failed)
         };
         match &item.requests[request] {
-            Request::LogLikelihood { context, continuation } => {
+            Request::LogLikelihood { context, continuation, look } => {
                 let place = format!("{}, choice {request}", item.place);
                 let pair = encode_pair(model, (context, continuation), bos, &place)?;
                 self.jobs.push(Job {
@@ -163,12 +201,14 @@ impl Plan {
                     window: None,
                     tokens: pair.tokens,
                     first_counted: pair.continuation,
+                    look: *look,
                 });
                 Ok(Reply::LogLikelihood {
                     log_likelihood: 0.0,
                     is_greedy: true,
                     tokens: 0,
                     truncated: pair.truncated,
+                    seen: None,
                 })
             }
             Request::Rolling { text, cut } => {
@@ -182,12 +222,18 @@ impl Plan {
                         window: Some(window),
                         tokens: tokens[range].to_vec(),
                         first_counted,
+                        look: None,
                     });
                 }
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
             }
+            Request::Fill(gap) => {
+                let (fillings, reply) = filling::plan((index, request), gap, model, &item.place)?;
+                self.fillings.extend(fillings);
+                Ok(reply)
+            }
             Request::Generate { context, generation } => {
-                let mut tokens: Vec<u32> = bos.into_iter().chain(encode(context)?).collect();
+                let mut tokens = beginning(bos, encode(context)?);
                 let positions = model.max_positions().unwrap_or(usize::MAX);
                 let room = positions.saturating_sub(generation.new_tokens);
                 if room == 0 || tokens.is_empty() {
@@ -206,8 +252,9 @@ impl Plan {
         }
     }
 
-    /// Jobs of one item that have at least half of their tokens in common with the first of them.
-    fn groups(&self) -> Vec<Group> {
+    /// Jobs of one item that have at least half of their tokens in common with the first of them, as
+    /// many as fit a batch.
+    fn groups(&self, max_tokens: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, job) in self.jobs.iter().enumerate() {
             if let Some(group) = groups.last_mut() {
@@ -215,15 +262,34 @@ impl Plan {
                 let pairs = first.tokens.iter().zip(&job.tokens);
                 let common = pairs.take_while(|(a, b)| a == b).count();
                 let alike = first.item == job.item && job.window.is_none();
-                if alike && 2 * common >= job.tokens.len() {
-                    group.jobs.end = index + 1;
-                    group.shared = group.shared.min(common);
+                let larger =
+                    Group { jobs: group.jobs.start..index + 1, shared: group.shared.min(common) };
+                if alike && 2 * common >= job.tokens.len() && self.cost(&larger) <= max_tokens {
+                    *group = larger;
                     continue;
                 }
             }
             groups.push(Group { jobs: index..index + 1, shared: job.tokens.len() });
         }
         groups
+    }
+
+    /// Refuses what memory has no room for, before anything is computed.
+    fn check_lengths(
+        &self,
+        items: &[Item<'_>],
+        groups: &[Group],
+        options: &RunOptions,
+    ) -> Result<(), EvaluationError> {
+        let Some(longest) = options.longest else { return Ok(()) };
+        let groups = groups.iter().map(|g| (self.jobs[g.jobs.start].item, self.cost(g)));
+        let writings = self.writings.iter().map(|w| (w.item, w.cost()));
+        match groups.chain(writings).max_by_key(|(_, tokens)| *tokens) {
+            Some((item, tokens)) if tokens > longest => {
+                Err(EvaluationError::TooLong { place: items[item].place.clone(), tokens, longest })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tokens that the model sees of a group.
@@ -326,12 +392,14 @@ impl Run<'_, '_> {
             let count = fitting(rest.iter().map(|group| plan.cost(group)), max_tokens);
             let (batch, after) = rest.split_at(count);
             let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
-            let scores = self.scores(&plan.jobs[jobs.clone()], batch)?;
-            for (index, scores) in jobs.zip(scores) {
+            let (scores, seen) = self.scores(&plan.jobs[jobs.clone()], batch)?;
+            for ((index, scores), likeliest) in jobs.zip(scores).zip(seen) {
                 let job = &plan.jobs[index];
-                let sum = total(self.items, job, &scores)?;
+                check_finite(self.items, job, &scores)?;
                 let (item, request) = (job.item, job.request);
-                add(&mut plan.replies[item][request], sum, &scores);
+                let (context, scores) = scores.split_at(job.first_counted - job.first_scored());
+                add(&mut plan.replies[item][request], sum_of(scores), scores);
+                note(&mut plan.replies[item][request], job, context, likeliest);
                 self.close(plan, item)?;
             }
             self.advance(batch.iter().map(|group| plan.cost(group)).sum());
@@ -368,6 +436,33 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Fills gaps.
+    fn fill(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+        let mut next = 0;
+        while next < plan.fillings.len() {
+            self.check()?;
+            let costs = plan.fillings[next..].iter().map(|filling| filling.text.tokens.len());
+            let count = fitting(costs, max_tokens);
+            let batch = &plan.fillings[next..next + count];
+            let cost = batch.iter().map(|filling| filling.text.tokens.len()).sum();
+            let texts: Vec<Masked> = batch.iter().map(|filling| filling.text.clone()).collect();
+            let filled = self.model.fill(&texts).map_err(|source| {
+                let place = self.items[batch[0].item].place.clone();
+                EvaluationError::Model { place, source }
+            })?;
+            for (index, filled) in (next..next + count).zip(filled) {
+                let filling = &plan.fillings[index];
+                let (item, request) = (filling.item, filling.request);
+                let place = &self.items[item].place;
+                filling.add(filled, &mut plan.replies[item][request], place)?;
+                self.close(plan, item)?;
+            }
+            self.advance(cost);
+            next += count;
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), EvaluationError> {
         if !(self.hooks.cancelled)() {
             return Ok(());
@@ -392,13 +487,9 @@ impl Run<'_, '_> {
 
     /// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the
     /// error can say which of them it was.
-    fn scores(
-        &self,
-        jobs: &[Job],
-        groups: &[Group],
-    ) -> Result<Vec<Vec<TokenScore>>, EvaluationError> {
+    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Peeked, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
-            Sequence { tokens: &job.tokens, first_counted: job.first_counted, shared }
+            Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }
         let start = groups[0].jobs.start;
         let mut sequences = Vec::with_capacity(jobs.len());
@@ -408,7 +499,17 @@ impl Run<'_, '_> {
                 sequences.push(sequence(&jobs[index - start], shared));
             }
         }
-        self.model.score(&sequences).map_err(|source| {
+        let peek = |job: &Job| {
+            let look = job.look.filter(|look| look.likeliest > 0)?;
+            Some(Peek { token: job.first_counted, likeliest: look.likeliest })
+        };
+        let peeks: Vec<Option<Peek>> = jobs.iter().map(peek).collect();
+        let scored = if peeks.iter().all(Option::is_none) {
+            self.model.score(&sequences).map(|scores| (scores, vec![None; jobs.len()]))
+        } else {
+            self.model.score_and_peek(&sequences, &peeks)
+        };
+        scored.map_err(|source| {
             let alone = jobs.iter().find_map(|job| {
                 let one = self.model.score(&[sequence(job, 0)]);
                 one.err().map(|source| (job, source))
@@ -429,13 +530,22 @@ fn fitting(costs: impl Iterator<Item = usize>, max_tokens: usize) -> usize {
     fitting.count().max(1)
 }
 
-/// The negative log-likelihood of a job in nats.
-fn total(items: &[Item<'_>], job: &Job, scores: &[TokenScore]) -> Result<f64, EvaluationError> {
+/// Negative log-likelihood in nats.
+fn sum_of(scores: &[TokenScore]) -> f64 {
+    scores.iter().map(|score| score.nll).sum()
+}
+
+/// Refuses losses that are no numbers.
+fn check_finite(
+    items: &[Item<'_>],
+    job: &Job,
+    scores: &[TokenScore],
+) -> Result<(), EvaluationError> {
     match scores.iter().position(|score| !score.nll.is_finite()) {
-        None => Ok(scores.iter().map(|score| score.nll).sum()),
+        None => Ok(()),
         Some(index) => Err(EvaluationError::NonFinite {
             place: place(items, job),
-            token: job.first_counted + index,
+            token: job.first_scored() + index,
             found: scores[index].nll,
         }),
     }
@@ -461,7 +571,20 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *tokens += scores.len();
             *windows += 1;
         }
-        Reply::Generated { .. } => {}
+        Reply::Generated { .. } | Reply::Filled { .. } => {}
+    }
+}
+
+/// Adds what a closer look found, if there was one.
+fn note(reply: &mut Reply, job: &Job, context: &[TokenScore], likeliest: Option<Likeliest>) {
+    if let (Reply::LogLikelihood { seen, .. }, Some(look)) = (reply, job.look) {
+        let Likeliest { rank, tokens } = likeliest.unwrap_or_default();
+        *seen = Some(Box::new(Seen {
+            rank,
+            likeliest: tokens,
+            context: look.context.then(|| -sum_of(context)),
+            context_tokens: job.first_counted,
+        }));
     }
 }
 

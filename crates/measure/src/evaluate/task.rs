@@ -18,6 +18,11 @@ pub trait Task {
     /// Everything to ask.
     fn items(&self) -> Vec<Item<'_>>;
 
+    /// As [`Self::items`], for masked language models; none if the task is nothing for them.
+    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+        None
+    }
+
     /// Turns the replies, one list for each item, into figures. `bos_used` says what [`Task::bos`]
     /// came to with this model.
     ///

@@ -124,7 +124,7 @@ pub(super) fn run_with(
     max_batch_tokens: usize,
 ) -> Result<TaskResult, EvaluationError> {
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-    evaluate(task, model, &RunOptions { max_batch_tokens }, &mut hooks)
+    evaluate(task, model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
 }
 
 fn corpus(texts: &[&str]) -> Corpus {
@@ -258,7 +258,13 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         cancelled: &|| false,
         journal: None,
     };
-    evaluate(&task, &Fake::default(), &RunOptions { max_batch_tokens: 4 }, &mut hooks).unwrap();
+    evaluate(
+        &task,
+        &Fake::default(),
+        &RunOptions { max_batch_tokens: 4, longest: None },
+        &mut hooks,
+    )
+    .unwrap();
     assert_eq!(seen, [(4, 16), (8, 16), (12, 16), (16, 16)]);
 
     let asked = Cell::new(0);
@@ -267,7 +273,7 @@ fn progress_reaches_the_end_and_cancelling_stops() {
         asked.get() > 4
     };
     let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &cancelled, journal: None };
-    let options = RunOptions { max_batch_tokens: 4 };
+    let options = RunOptions { max_batch_tokens: 4, longest: None };
     let error = evaluate(&task, &Fake::default(), &options, &mut hooks).unwrap_err();
     assert!(matches!(error, EvaluationError::Interrupted { done_tokens: 8, total_tokens: 16 }));
 }
@@ -435,7 +441,8 @@ fn a_real_decoder_gives_the_same_figures_in_any_batches() {
         perplexity(&["some letters without sense", "abc", "and more of them"], 8, 4, Bos::Auto);
     let figures = |max_batch_tokens| {
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-        evaluate(&task, &model, &RunOptions { max_batch_tokens }, &mut hooks).unwrap()
+        evaluate(&task, &model, &RunOptions { max_batch_tokens, longest: None }, &mut hooks)
+            .unwrap()
     };
     let whole = figures(4096);
     assert!(whole.bos_used);
@@ -478,6 +485,46 @@ fn what_a_group_shares_is_computed_once_and_changes_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn a_closer_look_changes_no_score_and_finds_the_likeliest() {
+    let (decoder, tokenizer) = subject();
+    let model = Subject::new(&decoder, &tokenizer);
+    let encode = |text: &str| [vec![0], model.encode(text).unwrap()].concat();
+    let all: Vec<Vec<u32>> = ["what is it a", "what is it bcd", "what was that"].map(encode).into();
+    let sequences: Vec<Sequence<'_>> = all
+        .iter()
+        .zip([0, 11, 0])
+        .map(|(tokens, shared)| Sequence { tokens, first_counted: 4, shared })
+        .collect();
+    let peeks =
+        [None, Some(Peek { token: 12, likeliest: 28 }), Some(Peek { token: 4, likeliest: 3 })];
+    let (scores, found) = model.score_and_peek(&sequences, &peeks).unwrap();
+    assert_eq!(scores, model.score(&sequences).unwrap());
+    assert_eq!(found[0], None);
+    for (index, place, count) in [(1, 12, 28), (2, 4, 3)] {
+        let found = found[index].as_ref().unwrap();
+        assert_eq!(found.tokens.len(), count);
+        // Every token in that place, scored by itself.
+        let alone = |token: u32| {
+            let tokens = [&all[index][..place], &[token]].concat();
+            let one = [Sequence { tokens: &tokens, first_counted: place, shared: 0 }];
+            -model.score(&one).unwrap()[0][0].nll
+        };
+        let mut sorted: Vec<(f64, u32)> = (0..28).map(|token| (alone(token), token)).collect();
+        sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let target = sorted.iter().position(|(_, token)| *token == all[index][place]);
+        assert_eq!(Some(found.rank), target);
+        for ((text, log_prob), (want, token)) in found.tokens.iter().zip(&sorted) {
+            assert!((log_prob - want).abs() < 1e-5, "{log_prob} {want}");
+            assert_eq!(*text, tokenizer.decode(&[*token], false).unwrap());
+        }
+    }
+    let sum: f64 = found[1].as_ref().unwrap().tokens.iter().map(|(_, nats)| nats.exp()).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    let message = Fake::default().score_and_peek(&sequences, &peeks).unwrap_err().to_string();
+    assert!(message.contains("likeliest"), "{message}");
 }
 
 #[test]

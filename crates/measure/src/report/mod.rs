@@ -18,7 +18,7 @@ mod tests;
 
 pub use date::iso_date;
 pub use error::ReportError;
-pub use result_json::{EvaluationRecord, result_json};
+pub use result_json::{EvaluationRecord, Prompting, result_json};
 pub use summary::{Spread, Summary};
 
 use crate::evaluate::TaskResult;

@@ -5,9 +5,20 @@
 //! under one further key, `linwright`.
 
 use super::{ParameterCounts, Provenance, SCHEMA};
-use crate::data::Overlap;
-use crate::evaluate::{Comparison, Metric, TaskResult};
+use crate::data::{Overlap, sha256_hex};
+use crate::evaluate::{Comparison, Metric, TaskGroup, TaskResult};
 use serde_json::{Map, Value, json};
+
+/// How prompts were written, beside what the tasks say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompting {
+    /// What the system says.
+    pub system_instruction: Option<String>,
+    /// The chat template that wrote them.
+    pub chat_template: Option<String>,
+    /// Whether examples were messages of their own.
+    pub multiturn: bool,
+}
 
 /// What an evaluation knows.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +33,18 @@ pub struct EvaluationRecord<'a> {
     pub comparisons: &'a [Comparison],
     /// What the tasks have in common with calibration text, where that was asked for.
     pub overlap: &'a [Overlap],
+    /// Groups of the tasks.
+    pub groups: &'a [TaskGroup],
+    /// How prompts were written.
+    pub prompting: &'a Prompting,
     /// Its parameters.
     pub parameters: ParameterCounts,
     /// Where it comes from.
     pub provenance: &'a Provenance,
     /// Duration of the evaluation.
     pub seconds: f64,
+    /// Largest resident set of the process, where the system tells.
+    pub peak_bytes: Option<u64>,
 }
 
 /// The record as one JSON object.
@@ -36,8 +53,17 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     let provenance = record.provenance;
     let tokens: usize = of_text(record.results).map(|r| r.counts.tokens_counted).sum();
     let mut object = Map::new();
-    object.insert("results".to_owned(), results(record.results));
-    object.insert("group_subtasks".to_owned(), subtasks(record.results));
+    let groups = groups(record);
+    let mut all = results(record.results);
+    all.extend(groups.clone());
+    object.insert("results".to_owned(), all.into());
+    // As in the harness, which has no such key where there is no group.
+    if !groups.is_empty() {
+        object.insert("groups".to_owned(), groups.into());
+    }
+    let mut subtasks = subtasks(record.results);
+    subtasks.extend(record.groups.iter().map(|g| (g.name.clone(), json!(g.children))));
+    object.insert("group_subtasks".to_owned(), subtasks.into());
     let per_task = |field: fn(&TaskResult) -> Value| -> Value {
         record.results.iter().map(|r| (r.task.clone(), field(r))).collect::<Map<_, _>>().into()
     };
@@ -58,6 +84,17 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     );
     object.insert("git_hash".to_owned(), Value::Null);
     object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
+    let Prompting { system_instruction, chat_template, multiturn } = record.prompting;
+    let hash = |text: &Option<String>| text.as_ref().map(|text| sha256_hex(text.as_bytes()));
+    for (name, value) in [
+        ("system_instruction", json!(system_instruction)),
+        ("system_instruction_sha", json!(hash(system_instruction))),
+        ("fewshot_as_multiturn", json!(multiturn)),
+        ("chat_template", json!(chat_template)),
+        ("chat_template_sha", json!(hash(chat_template))),
+    ] {
+        object.insert(name.to_owned(), value);
+    }
     object.insert("task_hashes".to_owned(), per_task(|r| json!(task_hash(r))));
     object.insert(
         "linwright".to_owned(),
@@ -76,6 +113,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
             "baseline": record.baseline.map(results),
             "comparisons": record.comparisons,
             "timing": {"evaluate_seconds": record.seconds},
+            "peak_resident_bytes": record.peak_bytes,
             "threads": provenance.threads,
             "model_sha256": provenance.model_sha256,
             "recipe_sha256": provenance.recipe_sha256,
@@ -91,7 +129,18 @@ fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
     results.iter().filter(|result| result.metric("token_perplexity").is_some())
 }
 
-fn results(results: &[TaskResult]) -> Value {
+/// Figures of groups.
+fn groups(record: &EvaluationRecord<'_>) -> Map<String, Value> {
+    let of_group = |group: &TaskGroup| {
+        let mut own = figures(&group.alias, &group.metrics(record.results));
+        own.insert("name".to_owned(), json!(group.name));
+        own.insert("sample_len".to_owned(), json!(group.items(record.results)));
+        (group.name.clone(), own.into())
+    };
+    record.groups.iter().map(of_group).collect()
+}
+
+fn results(results: &[TaskResult]) -> Map<String, Value> {
     let mut object = Map::new();
     for result in results {
         let alias = result.description["task_alias"].as_str().unwrap_or(&result.task);
@@ -104,7 +153,7 @@ fn results(results: &[TaskResult]) -> Value {
             object.insert(subtask(result, &group.group), figures(&alias, &group.metrics).into());
         }
     }
-    object.into()
+    object
 }
 
 fn figures(alias: &str, metrics: &[Metric]) -> Map<String, Value> {
@@ -120,15 +169,14 @@ fn figures(alias: &str, metrics: &[Metric]) -> Map<String, Value> {
     object
 }
 
-fn subtasks(results: &[TaskResult]) -> Value {
+fn subtasks(results: &[TaskResult]) -> Map<String, Value> {
     let with_groups = results.iter().filter(|result| !result.groups.is_empty());
     with_groups
         .map(|result| {
             let names = result.groups.iter().map(|group| json!(subtask(result, &group.group)));
             (result.task.clone(), names.collect())
         })
-        .collect::<Map<_, _>>()
-        .into()
+        .collect()
 }
 
 fn subtask(result: &TaskResult, group: &str) -> String {

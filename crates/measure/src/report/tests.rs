@@ -344,10 +344,13 @@ fn an_evaluation_has_the_shape_of_the_harness() {
         results: &report.baseline,
         comparisons: &[],
         overlap: &[],
+        groups: &[],
+        prompting: &Prompting::default(),
         baseline: Some(&dense),
         parameters: report.rows[0].parameters,
         provenance: &report.provenance,
         seconds: 1.5,
+        peak_bytes: None,
     });
     let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
@@ -363,6 +366,11 @@ fn an_evaluation_has_the_shape_of_the_harness() {
             "config",
             "git_hash",
             "date",
+            "system_instruction",
+            "system_instruction_sha",
+            "fewshot_as_multiturn",
+            "chat_template",
+            "chat_template_sha",
             "task_hashes",
             "linwright"
         ]

@@ -130,6 +130,20 @@ pub struct Sentence {
 }
 
 impl Sentence {
+    /// The mean over all tokens, which encoders without modules are given.
+    pub const MEAN: Self = Self { pooling: Pooling::Mean, normalise: false };
+
+    /// In one word, for protocols.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.pooling {
+            Pooling::First => "first",
+            Pooling::Mean => "mean",
+            Pooling::Max => "max",
+            Pooling::Last => "last",
+        }
+    }
+
     /// Reads the modules of a folder, if it lists any. The second part says what keeps a text from
     /// becoming a vector here.
     pub(super) fn read(dir: &Path) -> Result<(Option<Self>, Option<String>), CheckpointError> {

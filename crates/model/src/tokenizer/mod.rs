@@ -35,7 +35,7 @@ use settings::Settings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokenizers::models::ModelWrapper;
-use tokenizers::{DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
+use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
 pub const MAX_BYTES: usize = 1 << 28;
@@ -76,6 +76,8 @@ pub struct Tokenizer {
     path: PathBuf,
     bos: Option<u32>,
     eos: Option<u32>,
+    /// The token that hides another one.
+    mask: Option<(u32, String)>,
     adds_bos: bool,
     /// Tokens that only a role asked for: a model may lack rows for them.
     appended: BTreeSet<u32>,
@@ -120,6 +122,7 @@ impl Tokenizer {
             let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
             made.appended =
                 assemble::add_tokens(&path, &mut made.inner, &settings, &roles, Vec::new())?;
+            made.mask = made.role(&roles[settings::MASK]);
             made.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
             return Ok(Some(made));
         }
@@ -129,7 +132,9 @@ impl Tokenizer {
         let Assembled { inner, bos, eos, appended, roles } =
             assemble::assemble(&path, parts, &settings)?;
         let templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
-        let mut made = Self { inner, path, bos, eos, adds_bos: false, appended, templates };
+        let mut made =
+            Self { inner, path, bos, eos, mask: None, adds_bos: false, appended, templates };
+        made.mask = made.role(&roles[settings::MASK]);
         made.adds_bos = made.post_processor_adds_bos()?;
         Ok(Some(made))
     }
@@ -172,6 +177,7 @@ impl Tokenizer {
             path: path.into(),
             bos: None,
             eos: None,
+            mask: None,
             adds_bos: false,
             appended: BTreeSet::new(),
             templates: Templates::default(),
@@ -179,6 +185,8 @@ impl Tokenizer {
         if let Some(config) = config {
             tokenizer.bos = tokenizer.special(config, "bos_token")?;
             tokenizer.eos = tokenizer.special(config, "eos_token")?;
+            let mask = tokenizer.special(config, "mask_token")?;
+            tokenizer.mask = mask.and_then(|id| Some((id, tokenizer.inner.id_to_token(id)?)));
         }
         tokenizer.adds_bos = match config.and_then(|config| config.get("add_bos_token")) {
             None | Some(Value::Null) => tokenizer.post_processor_adds_bos()?,
@@ -332,6 +340,12 @@ impl Tokenizer {
         self.eos
     }
 
+    /// The token that hides another one from a masked language model, and its text.
+    #[must_use]
+    pub fn mask(&self) -> Option<(u32, &str)> {
+        self.mask.as_ref().map(|(id, text)| (*id, text.as_str()))
+    }
+
     /// Whether documents start with [`Self::bos`] under [`Bos::Auto`].
     #[must_use]
     pub fn adds_bos(&self) -> bool {
@@ -375,6 +389,12 @@ impl Tokenizer {
     fn post_processor_adds_bos(&self) -> Result<bool, TokenizerError> {
         let (plain, full) = (self.encode("a", false)?, self.encode("a", true)?);
         Ok(full.len() > plain.len() && self.bos.is_some() && full.first() == self.bos.as_ref())
+    }
+
+    /// Id and text of the token of a role.
+    fn role(&self, token: &Option<AddedToken>) -> Option<(u32, String)> {
+        let token = token.as_ref()?;
+        Some((self.inner.token_to_id(&token.content)?, token.content.clone()))
     }
 
     /// The id of a token that `tokenizer_config.json` names, as text or as an object.

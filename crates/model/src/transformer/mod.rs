@@ -17,6 +17,7 @@
 
 mod attend;
 mod backward;
+mod budget;
 mod build;
 mod cache;
 mod embed;
@@ -35,7 +36,7 @@ pub use cache::Cache;
 pub use grads::TransformerGrads;
 pub use memory::TrainingMemory;
 pub use pool::{Pooling, normalise_rows};
-pub use score::TokenScore;
+pub use score::{ShowLogits, TokenScore};
 pub use weights::{ShowTensor, Shown};
 pub use widths::{KeptHeads, KeptWidths, WidthError};
 

@@ -16,6 +16,9 @@ pub struct TokenScore {
     pub is_greedy: bool,
 }
 
+/// Called with the index of a score, the logits (vocab) behind it, and the score.
+pub type ShowLogits<'a> = dyn FnMut(usize, &[f32], &TokenScore) + 'a;
+
 /// Logits held at a time: 32 MiB, less than the weights of any model that is slow to run.
 const LOGITS_AT_ONCE: usize = 1 << 23;
 /// Fewest rows of logits made at a time, whatever the vocabulary.
@@ -65,7 +68,24 @@ impl Transformer {
         hidden: &Mat<f32>,
         wanted: &[(usize, u32)],
     ) -> Result<Vec<TokenScore>, ModelError> {
-        let mut scores = Vec::with_capacity(wanted.len());
+        self.score_rows_seen(hidden, wanted, &mut |_, _, _| {})
+    }
+
+    /// As [`Self::score_rows`], and shows the logits (vocab) behind each score, with its index among
+    /// `wanted`, before their memory is used again.
+    ///
+    /// # Errors
+    /// As [`Self::score_rows`].
+    ///
+    /// # Panics
+    /// As [`Self::score_rows`].
+    pub fn score_rows_seen(
+        &self,
+        hidden: &Mat<f32>,
+        wanted: &[(usize, u32)],
+        show: &mut ShowLogits<'_>,
+    ) -> Result<Vec<TokenScore>, ModelError> {
+        let mut scores: Vec<TokenScore> = Vec::with_capacity(wanted.len());
         self.memory.lend(|memory| {
             for wanted in wanted.chunks(self.rows_of_logits()) {
                 let workspace = &mut memory.workspace;
@@ -77,16 +97,18 @@ impl Transformer {
                 self.logits_into(chosen.view(), &mut memory.head, logits, false, workspace);
                 workspace.give(chosen);
                 let targets: Vec<u32> = wanted.iter().map(|&(_, token)| token).collect();
-                scores.extend(score(memory.logits.view(), &targets));
+                for (i, found) in score(memory.logits.view(), &targets).into_iter().enumerate() {
+                    let Prediction { nll, is_greedy } = found;
+                    let found = TokenScore { nll, is_greedy };
+                    show(scores.len(), memory.logits.row(i), &found);
+                    scores.push(found);
+                }
             }
         });
-        if scores.iter().any(|score: &Prediction| !score.nll.is_finite()) {
+        if scores.iter().any(|score| !score.nll.is_finite()) {
             return Err(ModelError::NonFinite { site: self.head_site(), stage: "logits" });
         }
-        Ok(scores
-            .into_iter()
-            .map(|Prediction { nll, is_greedy }| TokenScore { nll, is_greedy })
-            .collect())
+        Ok(scores)
     }
 
     /// Rows of logits made at a time.

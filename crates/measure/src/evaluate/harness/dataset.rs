@@ -110,21 +110,53 @@ impl Dataset<'_> {
             several => sha256_hex(several.concat().as_bytes()),
         };
         if let Some(function) = process {
-            let Kind::Document(change) = function.kind else {
-                let reason = format!("!function {} changes no documents", function.name);
-                return Err(self.file.wrong(reason));
-            };
-            for document in &mut split.documents {
-                document.fields =
-                    change(&document.fields).map_err(|reason| EvaluationError::Document {
-                        place: document.place.clone(),
-                        task: self.file.description.task.clone(),
-                        field: "process_docs".into(),
-                        reason,
-                    })?;
-            }
+            split.documents = self.processed(split.documents, function)?;
         }
         Ok(split)
+    }
+
+    /// Documents after `process_docs`.
+    fn processed(
+        &self,
+        mut documents: Vec<Located>,
+        function: &Function,
+    ) -> Result<Vec<Located>, EvaluationError> {
+        let bad = |place: &str, reason| EvaluationError::Document {
+            place: place.to_owned(),
+            task: self.file.description.task.clone(),
+            field: "process_docs".into(),
+            reason,
+        };
+        match function.kind {
+            Kind::Document(change) => {
+                for document in &mut documents {
+                    document.fields =
+                        change(&document.fields).map_err(|reason| bad(&document.place, reason))?;
+                }
+                Ok(documents)
+            }
+            Kind::Lines(count, make) => {
+                let of = |lines: &[Located]| {
+                    let place = &lines[0].place;
+                    let texts: Vec<&str> =
+                        lines.iter().filter_map(|l| l.fields.get("text")?.as_str()).collect();
+                    if texts.len() < count {
+                        let reason = format!(
+                            "a document has {count} lines of text, this one {}",
+                            texts.len()
+                        );
+                        return Err(bad(place, reason));
+                    }
+                    let fields = make(&texts).map_err(|reason| bad(place, reason))?;
+                    Ok(Located { fields, place: place.clone() })
+                };
+                documents.chunks(count).map(of).collect()
+            }
+            Kind::Field(_) | Kind::Results(_) => {
+                let reason = format!("!function {} changes no documents", function.name);
+                Err(self.file.wrong(reason))
+            }
+        }
     }
 
     /// Files of a split, how they are read, and the field with their rows.
@@ -162,7 +194,8 @@ impl Dataset<'_> {
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
         let paths = self.paths(files, split)?;
-        let files: Vec<Source> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        let files: Vec<Source> =
+            paths.into_iter().map(|path| (path, format, field.clone())).collect();
         Ok(files.into())
     }
 
@@ -199,7 +232,8 @@ impl Dataset<'_> {
             )));
         };
         let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
-        let files: Result<Vec<Source>, EvaluationError> = found.files.into_iter().map(file).collect();
+        let files: Result<Vec<Source>, EvaluationError> =
+            found.files.into_iter().map(file).collect();
         Ok(Sources {
             files: files?,
             origin: Some(found.origin),
@@ -240,11 +274,7 @@ impl Dataset<'_> {
     }
 
     /// Files of a folder whose names begin with that of a split.
-    fn in_folder(
-        &self,
-        folder: &Path,
-        split: &str,
-    ) -> Result<Vec<Source>, EvaluationError> {
+    fn in_folder(&self, folder: &Path, split: &str) -> Result<Vec<Source>, EvaluationError> {
         let failed = |source| DataError::Read { path: folder.to_owned(), source };
         let mut files = Vec::new();
         for folder in [folder.to_owned(), folder.join("data")] {

@@ -145,15 +145,6 @@ pub(super) struct TaskFile {
 }
 
 impl TaskFile {
-    /// Reads a file and what it includes.
-    pub(super) fn open(path: &Path) -> Result<Self, EvaluationError> {
-        let origin = path.display().to_string();
-        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let read = |name: &str| read_text(&folder.join(name));
-        let text = read_text(path).map_err(|reason| wrong(&origin, reason))?;
-        Self::parse(&text, origin, (&folder, &read))
-    }
-
     /// Reads the text of a file; `include` gives the text of another one by its name.
     pub(super) fn parse(
         text: &str,
@@ -161,6 +152,15 @@ impl TaskFile {
         (folder, include): (&Path, &Include<'_>),
     ) -> Result<Self, EvaluationError> {
         let fields = with_includes(text, include, 0).map_err(|reason| wrong(&origin, reason))?;
+        Self::of_fields(fields, origin, folder)
+    }
+
+    /// A task of its fields, includes resolved.
+    pub(super) fn of_fields(
+        fields: Map<String, Value>,
+        origin: String,
+        folder: &Path,
+    ) -> Result<Self, EvaluationError> {
         let description: Description = serde_json::from_value(Value::Object(fields.clone()))
             .map_err(|error| wrong(&origin, error.to_string()))?;
         let file = Self { description, fields, origin, folder: folder.to_owned() };
@@ -234,6 +234,15 @@ impl TaskFile {
             ))
         })
     }
+}
+
+/// The fields of a file, includes resolved.
+pub(super) fn fields_of(path: &Path) -> Result<Map<String, Value>, EvaluationError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let include = |name: &str| read_text(&folder.join(name));
+    read_text(path)
+        .and_then(|text| with_includes(&text, &include, 0))
+        .map_err(|reason| wrong(&path.display().to_string(), reason))
 }
 
 fn wrong(origin: &str, reason: String) -> EvaluationError {

@@ -27,6 +27,8 @@ pub(super) struct Function {
 pub(super) enum Kind {
     /// Changes a document before anything is made of it.
     Document(fn(&Fields) -> Result<Fields, String>),
+    /// Makes a document of so many lines of text, given as the field `text` of rows.
+    Lines(usize, fn(&[&str]) -> Result<Fields, String>),
     /// Makes the text, the answer or the choices.
     Field(fn(&Fields) -> Result<Value, String>),
     /// Scores a document.
@@ -51,6 +53,11 @@ static FUNCTIONS: &[Function] = &[
         name: "hellaswag.process_docs",
         harness: ("utils.process_docs", "hellaswag"),
         kind: Kind::Document(hellaswag),
+    },
+    Function {
+        name: "hellaswag.six_lines",
+        harness: ("", "hellaswag"),
+        kind: Kind::Lines(6, hellaswag_lines),
     },
     Function {
         name: "winogrande.doc_to_text",
@@ -151,6 +158,20 @@ fn hellaswag(fields: &Fields) -> Result<Fields, String> {
     out.insert("choices".into(), choices.ok_or("an ending is no text")?.into());
     out.insert("gold".into(), gold.ok_or("the label is no number")?.into());
     Ok(out)
+}
+
+/// Context, index of the right ending, four endings, all of them clean already.
+fn hellaswag_lines(lines: &[&str]) -> Result<Fields, String> {
+    let [query, gold, choices @ ..] = lines else { return Err("the document has no lines".into()) };
+    let gold = gold.trim().parse().ok().filter(|&gold: &usize| gold < choices.len());
+    let gold = gold.ok_or_else(|| {
+        format!("the second line is {:?}, expected 0 to {}", lines[1], choices.len() - 1)
+    })?;
+    Ok(Fields::from_iter([
+        ("query".to_owned(), (*query).into()),
+        ("choices".to_owned(), choices.to_vec().into()),
+        ("gold".to_owned(), gold.into()),
+    ]))
 }
 
 /// A sentence at its gap: what is before it, and what is after.
@@ -284,7 +305,7 @@ mod tests {
         match &Function::find(name, "").unwrap().kind {
             Kind::Document(function) => function(&fields(value)).map(Value::Object),
             Kind::Field(function) => function(&fields(value)),
-            Kind::Results(_) => Err("scores".into()),
+            Kind::Lines(..) | Kind::Results(_) => Err("of no document".into()),
         }
     }
 
@@ -298,6 +319,15 @@ mod tests {
         assert_eq!(out["query"], "Baking: A man sits.. Then He is up");
         assert_eq!(out["choices"], json!(["one two", "b"]));
         assert_eq!((&out["gold"], &out["label"]), (&json!(1), &json!("1")));
+    }
+
+    #[test]
+    fn hellaswag_is_read_from_six_lines() {
+        let out = hellaswag_lines(&["A: b", " 2", "w", "x", "y", "z"]).unwrap();
+        let want = json!({"query": "A: b", "choices": ["w", "x", "y", "z"], "gold": 2});
+        assert_eq!(Value::Object(out), want);
+        let error = hellaswag_lines(&["A", "4", "w", "x", "y", "z"]).unwrap_err();
+        assert_eq!(error, "the second line is \"4\", expected 0 to 3");
     }
 
     #[test]

@@ -7,15 +7,19 @@
 //! | [`dataset`] | where documents come from |
 //! | [`template`], [`functions`] | from a document to text |
 //! | [`prompt`], [`random`] | contexts and the examples in them |
+//! | [`chat`] | contexts as conversations |
 //! | [`filter`] | from what a model wrote to its answer |
 //! | [`metric`] | figures |
 //! | [`outcome`] | from replies to figures and samples |
+//! | [`group`] | several tasks under one name |
 //! | [`standard`] | the tasks that come along |
 
+mod chat;
 mod dataset;
 mod description;
 mod filter;
 mod functions;
+mod group;
 mod metric;
 mod outcome;
 mod prompt;
@@ -26,13 +30,16 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub use chat::ChatPrompts;
 pub use dataset::DataFile;
+pub use group::{Selection, TaskGroup};
 pub use standard::{STANDARD_TASKS, StandardTask};
 
 use super::request::{Cut, Generation};
 use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
 use crate::data::sets::SetSource;
 use crate::data::sha256_hex;
+use chat::ChatWriter;
 use dataset::{Dataset, Split};
 use description::{OutputType, TaskFile};
 use filter::Filter;
@@ -42,7 +49,6 @@ use prompt::{Examples, Located, Prompt, Prompter, output_of, text_of};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// What can be chosen about a task of a file.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +69,10 @@ pub struct HarnessOptions<'a> {
     pub shots_seed: Option<u64>,
     /// Draws for standard errors without a formula; the harness has 100,000.
     pub bootstrap: Option<usize>,
+    /// What the system says before all prompts.
+    pub instruction: String,
+    /// Writes prompts as conversations.
+    pub chat: Option<ChatPrompts<'a>>,
 }
 
 /// A task of a file, ready to be asked.
@@ -82,18 +92,19 @@ pub struct HarnessTask {
     split: Split,
     original: usize,
     bootstrap: usize,
+    /// How prompts are written, in the name of the protocol.
+    form: String,
+    /// What stands between a question and a choice.
+    target_delimiter: String,
 }
 
 impl HarnessTask {
-    /// Opens a task by the path of its file, or by the name of one that comes along.
+    /// Opens one task by the path of its file, or by the name of one that comes along.
     ///
     /// # Errors
     /// [`EvaluationError`], naming file or document.
     pub fn open(name: &str, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
-        let path = Path::new(name);
-        let is_path = path.extension().is_some_and(|e| e == "yaml" || e == "yml") || path.is_file();
-        let file = if is_path { TaskFile::open(path)? } else { standard::open(name)? };
-        Self::new(file, options)
+        Self::new(group::task_file(name)?, options)
     }
 
     fn new(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
@@ -110,13 +121,14 @@ impl HarnessTask {
         let mut split = dataset.split(scored, process)?;
         let first = split.documents.first();
         let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
-        let prompter = Prompter::new(&file, first)?;
+        let prompter = Prompter::new(&file, first, (&options.instruction, options.chat))?;
         let shots = options.shots.or(d.num_fewshot).unwrap_or(0);
         let seed = options.shots_seed.unwrap_or(1234);
         let examples = examples(&dataset, process, (shots, seed), &mut split)?;
         let original = split.documents.len();
         let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
         let prompts = prompter.prompts(chosen, &examples)?;
+        let form = prompt_form(options, prompter.chat.as_ref());
         let output = output_of(d);
         let metrics = MetricRule::all(d.metric_list.as_deref(), output, results.is_some());
         let filters = Filter::all(d.filter_list.as_deref());
@@ -134,6 +146,8 @@ impl HarnessTask {
             split,
             original,
             bootstrap: options.bootstrap.unwrap_or(100_000),
+            form,
+            target_delimiter: target_delimiter(&file, options.chat.is_some()),
             file,
         })
     }
@@ -153,13 +167,14 @@ impl HarnessTask {
     /// The name of the way to ask and score.
     fn protocol(&self) -> String {
         let shots = self.shots;
-        format!("lm-eval_{}-shot_bos-{}", shots, self.bos.name())
+        format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
     }
 
     fn requests<'a>(&'a self, prompt: &'a Prompt) -> Vec<Request<'a>> {
         let likelihood = |context: &'a str, continuation: String| Request::LogLikelihood {
             context: Cow::Borrowed(context),
             continuation: Cow::Owned(continuation),
+            look: None,
         };
         let context = || prompt.contexts.first().map_or("", String::as_str);
         match self.output {
@@ -175,7 +190,7 @@ impl HarnessTask {
                 generation: self.generation.clone(),
             }],
             OutputType::MultipleChoice => {
-                let delimiter = &self.file.description.target_delimiter;
+                let delimiter = &self.target_delimiter;
                 let mut requests: Vec<_> =
                     if prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1 {
                         let target = text_of(prompt.target.clone());
@@ -214,7 +229,7 @@ impl Task for HarnessTask {
         let item = |prompt| Item {
             place: place(prompt),
             requests: self.requests(prompt),
-            before: prompt.before,
+            own: &prompt.own,
         };
         self.prompts.iter().map(item).collect()
     }
@@ -222,6 +237,29 @@ impl Task for HarnessTask {
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
         outcome::result(self, replies, bos_used)
     }
+}
+
+/// How prompts are written, where it is not the plain way.
+fn prompt_form(options: &HarnessOptions<'_>, chat: Option<&ChatWriter<'_>>) -> String {
+    let mut form = String::new();
+    if let (Some(prompts), Some(writer)) = (options.chat, chat) {
+        form.push_str(if prompts.multiturn { "_chat-multiturn" } else { "_chat" });
+        if writer.without_system.get() {
+            form.push_str("-without-system");
+        }
+    }
+    if !options.instruction.is_empty() {
+        form.push_str("_system-instruction");
+    }
+    form
+}
+
+/// What stands before a choice: in a conversation nothing, unless its answer has begun.
+fn target_delimiter(file: &TaskFile, is_chat: bool) -> String {
+    let d = &file.description;
+    let begun = d.gen_prefix.as_deref().filter(|prefix| !prefix.is_empty());
+    let has_room = begun.is_some_and(|prefix| !prefix.ends_with(char::is_whitespace));
+    if is_chat && !has_room { String::new() } else { d.target_delimiter.clone() }
 }
 
 fn place(prompt: &Prompt) -> String {

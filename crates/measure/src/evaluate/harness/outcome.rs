@@ -69,7 +69,7 @@ fn figure(rule: &MetricRule, filter: &str, outcomes: &[Outcome], draws: usize) -
 fn written(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Generated { text, .. } => Some(text),
-        Reply::LogLikelihood { .. } | Reply::Rolling { .. } => None,
+        Reply::LogLikelihood { .. } | Reply::Rolling { .. } | Reply::Filled { .. } => None,
     }
 }
 
@@ -77,7 +77,7 @@ fn likelihood(reply: &Reply) -> (f64, bool) {
     match reply {
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => (*log_likelihood, *is_greedy),
         Reply::Rolling { nll, .. } => (-nll, false),
-        Reply::Generated { .. } => (0.0, false),
+        Reply::Generated { .. } | Reply::Filled { .. } => (0.0, false),
     }
 }
 
@@ -234,10 +234,11 @@ fn sample(
     let mut arguments = Map::new();
     for (index, request) in requests.iter().enumerate() {
         let values = match request {
-            Request::LogLikelihood { context, continuation } => {
+            Request::LogLikelihood { context, continuation, .. } => {
                 json!({"arg_0": context, "arg_1": continuation})
             }
             Request::Rolling { text, .. } => json!({"arg_0": text}),
+            Request::Fill(gap) => json!({"arg_0": gap.context, "arg_1": gap.answers}),
             Request::Generate { context, generation } => json!({
                 "arg_0": context,
                 "arg_1": {"until": generation.until, "max_gen_toks": generation.new_tokens},
@@ -251,7 +252,7 @@ fn sample(
             json!([log_likelihood.to_string(), truth(*is_greedy)])
         }
         Reply::Rolling { nll, .. } => json!((-nll).to_string()),
-        Reply::Generated { text, .. } => json!(text),
+        Reply::Generated { text, .. } | Reply::Filled { text, .. } => json!(text),
     };
     let replied: Vec<Value> = replies.iter().map(reply).collect();
     let chosen = if filtered.is_empty() { json!(replied) } else { json!(filtered) };

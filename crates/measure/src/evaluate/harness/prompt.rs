@@ -4,6 +4,7 @@
 //! answers, the document without its answer. Examples are drawn for one document after another from
 //! one stream of random numbers.
 
+use super::chat::{ChatPrompts, ChatWriter, Turn, plain};
 use super::description::{Description, Field, OutputType, TaskFile};
 use super::functions::{Function, Kind};
 use super::random::PythonRandom;
@@ -23,8 +24,8 @@ pub(super) struct Prompt {
     pub(super) index: usize,
     /// Contexts: one, or one for each choice.
     pub(super) contexts: Vec<String>,
-    /// Bytes at the start of each that are not the document's own.
-    pub(super) before: usize,
+    /// What of each is the document's own.
+    pub(super) own: Vec<String>,
     /// Text of the one continuation, or of the whole text.
     pub(super) target: Value,
     /// The choices.
@@ -64,6 +65,10 @@ pub(super) struct Prompter<'a> {
     multiple_inputs: bool,
     /// Whether several answers may be right.
     pub(super) multiple_targets: bool,
+    /// What the caller lets the system say.
+    instruction: &'a str,
+    /// Writes prompts as conversations, if they are.
+    pub(super) chat: Option<ChatWriter<'a>>,
 }
 
 /// Where examples come from.
@@ -79,7 +84,11 @@ pub(super) struct Examples {
 }
 
 impl<'a> Prompter<'a> {
-    pub(super) fn new(file: &'a TaskFile, first: &Located) -> Result<Self, EvaluationError> {
+    pub(super) fn new(
+        file: &'a TaskFile,
+        first: &Located,
+        (instruction, chat): (&'a str, Option<ChatPrompts<'a>>),
+    ) -> Result<Self, EvaluationError> {
         let d = &file.description;
         let field = |name: &str, value: &Option<Value>| {
             value.as_ref().map(|value| file.field(name, value)).transpose()
@@ -118,6 +127,8 @@ impl<'a> Prompter<'a> {
             columns,
             multiple_inputs: false,
             multiple_targets: false,
+            instruction,
+            chat: chat.map(ChatWriter::new),
         };
         // The first document says which form the task has, as in the harness.
         let text = prompter.resolve(first, "doc_to_text", &prompter.rules.text)?;
@@ -145,27 +156,41 @@ impl<'a> Prompter<'a> {
         examples: &Examples,
         random: &mut PythonRandom,
     ) -> Result<Prompt, EvaluationError> {
-        let mut before = match &self.file.description.description {
+        let description = match &self.file.description.description {
             None => String::new(),
             Some(description) => {
                 let field = Field::Text(description.clone());
                 text_of(self.resolve(&document, "description", &field)?)
             }
         };
-        for example in self.drawn(&document, examples, random)? {
-            before.push_str(&self.example(example)?);
-        }
         let rules = &self.rules;
-        let own = before.len();
+        let mut before: Vec<Turn> =
+            Turn::system(self.instruction, &description, &rules.end).into_iter().collect();
+        for example in self.drawn(&document, examples, random)? {
+            before.extend(self.example(example)?);
+        }
         let choices = self.choices(&document, rules)?;
         let text = self.resolve(&document, "doc_to_text", &rules.text)?;
         let target = self.resolve(&document, "doc_to_target", &rules.target)?;
-        let contexts = if self.multiple_inputs {
-            choices.iter().map(|choice| format!("{before}{choice}")).collect()
-        } else {
-            let prefix = self.prefix(&document, rules)?;
-            vec![before + &with_prefix(&text_of(text.clone()), prefix.as_deref(), rules)]
+        let prefix = self.prefix(&document, rules)?;
+        let context = |question: &str, delimiter: &str| {
+            let own = Turn::question(question, None, (&prefix, delimiter, ""));
+            let turns: Vec<Turn> = before.iter().cloned().chain(own).collect();
+            match &self.chat {
+                None => Ok(plain(&turns)),
+                Some(chat) => chat
+                    .write(&turns)
+                    .map_err(|reason| self.bad(&document, "the chat template", reason)),
+            }
         };
+        let (own, delimiter) = if self.multiple_inputs {
+            (choices.clone(), "")
+        } else {
+            (vec![text_of(text.clone())], rules.target_delimiter.as_str())
+        };
+        let contexts: Result<Vec<String>, EvaluationError> =
+            own.iter().map(|question| context(question, delimiter)).collect();
+        let contexts = contexts?;
         let (name, answer) =
             if self.multiple_inputs { ("doc_to_text", &text) } else { ("doc_to_target", &target) };
         let gold = gold_of(answer, &choices);
@@ -180,7 +205,7 @@ impl<'a> Prompter<'a> {
             ));
         }
         let Located { fields, place } = document;
-        Ok(Prompt { fields, place, index, contexts, before: own, target, choices, gold })
+        Ok(Prompt { fields, place, index, contexts, own, target, choices, gold })
     }
 
     /// The examples before a document.
@@ -223,7 +248,7 @@ impl<'a> Prompter<'a> {
     }
 
     /// A document with its answer.
-    fn example(&self, document: &Located) -> Result<String, EvaluationError> {
+    fn example(&self, document: &Located) -> Result<Vec<Turn>, EvaluationError> {
         let rules = &self.examples;
         let choices = self.choices(document, rules)?;
         let text = self.resolve(document, "doc_to_text", &rules.text)?;
@@ -245,18 +270,16 @@ impl<'a> Prompter<'a> {
             (_, index) if !choices.is_empty() && index.is_i64() => (text_of(text), choice(index)?),
             (_, target) => (text_of(text), text_of(target.clone())),
         };
-        let answer = match self.prefix(document, rules)? {
-            Some(prefix) if !prefix.is_empty() => delimited(&prefix, &answer),
-            _ => answer,
-        };
+        let prefix = self.prefix(document, rules)?;
         let Rules { target_delimiter, end, .. } = rules;
-        Ok(format!("{text}{target_delimiter}{answer}{end}"))
+        Ok(Turn::question(&text, Some(&answer), (&prefix, target_delimiter, end)))
     }
 
-    fn prefix(&self, document: &Located, rules: &Rules) -> Result<Option<String>, EvaluationError> {
-        let Some(prefix) = &rules.prefix else { return Ok(None) };
+    /// How an answer begins.
+    fn prefix(&self, document: &Located, rules: &Rules) -> Result<String, EvaluationError> {
+        let Some(prefix) = &rules.prefix else { return Ok(String::new()) };
         let prefix = self.resolve(document, "gen_prefix", &Field::Text(prefix.clone()))?;
-        Ok(Some(text_of(prefix)))
+        Ok(text_of(prefix))
     }
 
     fn choices(&self, document: &Located, rules: &Rules) -> Result<Vec<String>, EvaluationError> {
@@ -335,7 +358,7 @@ pub(super) fn output_of(description: &Description) -> OutputType {
 fn call(function: &Function, fields: &Fields) -> Result<Value, String> {
     match &function.kind {
         Kind::Field(field) => field(fields),
-        Kind::Document(_) | Kind::Results(_) => {
+        Kind::Document(_) | Kind::Lines(..) | Kind::Results(_) => {
             Err(format!("!function {} makes no text of a document", function.name))
         }
     }
@@ -350,24 +373,6 @@ pub(super) fn text_of(value: Value) -> String {
         Value::Bool(false) => "False".into(),
         other => other.to_string(),
     }
-}
-
-/// The question, and behind it how an answer begins.
-fn with_prefix(text: &str, prefix: Option<&str>, rules: &Rules) -> String {
-    let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else { return text.to_owned() };
-    let touches = text.is_empty()
-        || text.ends_with(char::is_whitespace)
-        || prefix.starts_with(char::is_whitespace);
-    let between = if touches { "" } else { &rules.target_delimiter };
-    format!("{text}{between}{prefix}")
-}
-
-/// Two texts, with a space between them if neither has one there.
-fn delimited(before: &str, after: &str) -> String {
-    let touches = after.is_empty()
-        || before.ends_with(char::is_whitespace)
-        || after.starts_with(char::is_whitespace);
-    format!("{before}{}{after}", if touches { "" } else { " " })
 }
 
 /// Which choices are right; none where there is no such choice.

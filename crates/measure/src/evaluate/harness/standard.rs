@@ -2,7 +2,7 @@
 //! harness, so that figures compare.
 
 use super::description::TaskFile;
-use crate::evaluate::EvaluationError;
+use crate::evaluate::{EvaluationError, LASER_TASKS};
 use std::path::Path;
 
 /// A task that comes along.
@@ -46,6 +46,9 @@ pub const STANDARD_TASKS: &[StandardTask] = &[
     task!("mmlu", "the form of MMLU, by letter"),
     task!("sst2", "positive or negative"),
     task!("mnli", "true, neither or false"),
+    task!("rotor_arc_challenge", "ARC as the rotor paper scores it, by the letter written"),
+    task!("rotor_hellaswag", "HellaSwag likewise"),
+    task!("rotor_gpqa", "GPQA likewise"),
 ];
 
 /// Letters that may be wrong, missing or too many in a name that is meant.
@@ -63,14 +66,16 @@ pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
     TaskFile::parse(task.text, format!("task {name}"), (Path::new(""), &include))
 }
 
-fn find(name: &str) -> Option<&'static StandardTask> {
+/// A task that comes along, by its name.
+pub(super) fn find(name: &str) -> Option<&'static StandardTask> {
     STANDARD_TASKS.iter().find(|task| task.name == name)
 }
 
 /// The names that are closest to one, or all.
 fn nearest(name: &str) -> String {
-    let mut names: Vec<(usize, &str)> =
-        STANDARD_TASKS.iter().map(|task| (distance(name, task.name), task.name)).collect();
+    let others = LASER_TASKS.iter().map(|set| set.name);
+    let all = STANDARD_TASKS.iter().map(|task| task.name).chain(others);
+    let mut names: Vec<(usize, &str)> = all.map(|known| (distance(name, known), known)).collect();
     names.sort_unstable();
     let close: Vec<&str> =
         names.iter().filter(|(far, _)| *far <= CLOSE).map(|(_, name)| *name).take(3).collect();

@@ -226,9 +226,15 @@ impl Tokenizer {
         self.templates.render(messages, options)
     }
 
+    /// The template of [`Self::chat`], if there is one.
+    #[must_use]
+    pub fn chat_template(&self) -> Option<&str> {
+        self.templates.get(DEFAULT)
+    }
+
     /// Whether there is a template for [`Self::chat`].
     #[must_use]
     pub fn has_chat(&self) -> bool {
-        self.templates.get(DEFAULT).is_some()
+        self.chat_template().is_some()
     }
 }

@@ -1,0 +1,73 @@
+//! Options and data of LASER's sets.
+
+use super::EvalArgs;
+use crate::args::one_of;
+use crate::failure::Failure;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use linwright::measure::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, Split};
+
+/// Options of the tasks whose names begin with `laser_`.
+#[derive(Debug, Args)]
+pub(super) struct LaserArgs {
+    /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's code,
+    /// with its faults.
+    #[arg(long, default_value = "correct", value_parser = one_of(&Scoring::ALL, Scoring::name))]
+    laser_scoring: Scoring,
+    /// Tokens written in `laser_` tasks whose answers are written; with 1 the likeliest token must be
+    /// the answer [default: as the set says].
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    laser_new_tokens: Option<usize>,
+    /// Which records of `laser_` tasks count: `validation` is the first fifth, in the order of the
+    /// files, `test` the others.
+    #[arg(long, default_value = "all", value_parser = one_of(&Split::ALL, Split::name))]
+    split: Split,
+}
+
+impl LaserArgs {
+    /// Refuses options that no task reads.
+    pub(super) fn check(&self, tasks: &[String]) -> Result<(), Failure> {
+        let sets: Vec<&LaserSet> = tasks.iter().filter_map(|name| LaserSet::named(name)).collect();
+        let unread = [
+            ("--laser-scoring", self.laser_scoring != Scoring::default() && sets.is_empty()),
+            ("--split", self.split != Split::default() && sets.is_empty()),
+            (
+                "--laser-new-tokens",
+                self.laser_new_tokens.is_some() && !sets.iter().any(|set| set.is_written()),
+            ),
+        ];
+        match unread.iter().find(|(_, is_unread)| *is_unread) {
+            Some((option, _)) => Err(Failure::usage(format!("no task here reads {option}"))
+                .hint("it is for tasks of `linwright ls tasks` whose names begin with laser_")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The task of one of LASER's sets.
+pub(super) fn laser_task(set: &'static LaserSet, args: &EvalArgs) -> Result<LaserTask, Failure> {
+    let mut files = Vec::new();
+    for data in args.data.iter().filter(|data| data.task == set.name) {
+        if let Some(split) = &data.split {
+            return Err(Failure::usage(format!(
+                "--data {}:{split}: it has no such splits",
+                set.name
+            ))
+            .hint(format!(
+                "give its files in order, --data {}=FILE, and choose with --split",
+                set.name
+            )));
+        }
+        files.push(data.path.clone());
+    }
+    let options = LaserOptions {
+        files,
+        scoring: args.laser.laser_scoring,
+        split: args.laser.split,
+        new_tokens: args.laser.laser_new_tokens,
+        limit: args.limit,
+        bos: args.bos,
+        whole_texts: args.log_samples.is_some(),
+    };
+    Ok(LaserTask::open(set, &options)?)
+}

@@ -1,0 +1,175 @@
+//! The tasks that a command names.
+
+use super::laser::laser_task;
+use super::{EvalArgs, selection};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::source::{Place, data_file, variable};
+use linwright::compress::Monitor;
+use linwright::measure::data::QuestionSet;
+use linwright::measure::data::sets::Sets;
+use linwright::measure::evaluate::{
+    ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol,
+    PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions,
+    TextPerplexity, open_task,
+};
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::hub;
+use std::cell::RefCell;
+
+/// Something to measure.
+pub(super) enum Measured {
+    /// By requests.
+    Asked(Box<dyn Task>),
+    /// By vectors of sentences.
+    Pairs(SentencePairs),
+}
+
+impl Measured {
+    fn id(&self) -> String {
+        match self {
+            Self::Asked(task) => task.id(),
+            Self::Pairs(pairs) => pairs.id().to_owned(),
+        }
+    }
+}
+
+/// All that is to be measured.
+pub(super) struct Tasks {
+    pub(super) all: Vec<Measured>,
+    pub(super) groups: Vec<TaskGroup>,
+}
+
+impl Tasks {
+    /// Opens the tasks of a command; with a model, prompts are written by its chat template.
+    pub(super) fn open(
+        args: &EvalArgs,
+        chat: Option<(&LoadedModel, &Place)>,
+        console: &mut Console,
+    ) -> Result<Self, Failure> {
+        let mut tasks = Self { all: Vec::new(), groups: Vec::new() };
+        tasks.add_own(args)?;
+        tasks.add_named(args, chat, console)?;
+        let mut names: Vec<String> = tasks.all.iter().map(Measured::id).collect();
+        if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
+            return Err(Failure::usage(format!(
+                "--data names {}, which is no task here",
+                data.task
+            )));
+        }
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Failure::usage(format!("there are two tasks of the name {}", twice[0])));
+        }
+        if names.is_empty() {
+            return Err(Failure::usage("nothing to measure")
+                .hint("give --tasks NAME,..., --text FILE or --questions FILE"));
+        }
+        Ok(tasks)
+    }
+
+    /// Text and questions in this project's own forms.
+    fn add_own(&mut self, args: &EvalArgs) -> Result<(), Failure> {
+        let options = TaskOptions {
+            window: args.window,
+            stride: args.stride.unwrap_or(args.window),
+            bos: args.bos,
+            join: args.join,
+            limit: args.limit,
+        };
+        if let Some(text) = &args.text {
+            let task = open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?;
+            self.all.push(Measured::Asked(task));
+        }
+        if let Some(questions) = &args.questions {
+            let path = data_file(questions, "facts.jsonl")?;
+            let mut set = QuestionSet::open(&path)?;
+            set.questions.truncate(args.limit.unwrap_or(usize::MAX));
+            let choice = MultipleChoice::new(set.clone(), args.bos);
+            self.all.push(Measured::Asked(Box::new(choice)));
+            if set.has_completions() {
+                let completion = Completion::new(set, args.bos);
+                self.all.push(Measured::Asked(Box::new(completion)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks by name and by file, in the order in which they were named.
+    fn add_named(
+        &mut self,
+        args: &EvalArgs,
+        chat: Option<(&LoadedModel, &Place)>,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
+        args.laser.check(&args.tasks)?;
+        let shared = RefCell::new(console);
+        let hooks = hub::Hooks {
+            stage: &mut |name| shared.borrow_mut().stage(name),
+            progress: &mut |done, total| shared.borrow_mut().progress(done, total),
+            cancelled: &interrupt::asked,
+        };
+        let sets = Sets::new(&variable, hooks);
+        let options = HarnessOptions {
+            shots: args.num_fewshot,
+            limit: args.limit,
+            samples: selection::read(args.samples.as_deref())?,
+            bos: args.bos,
+            data: args.data.clone(),
+            sets: Some(&sets),
+            shots_seed: Some(args.fewshot_seed),
+            bootstrap: Some(args.bootstrap_iters),
+            instruction: args.system_instruction.clone().unwrap_or_default(),
+            chat: chat.map(|model| chat_prompts(args, model)).transpose()?,
+        };
+        let mut of_files = Vec::new();
+        for (index, name) in args.tasks.iter().enumerate() {
+            if args.tasks[..index].contains(name) {
+                return Err(Failure::usage(format!("--tasks names {name} twice")));
+            }
+            if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
+                self.all.push(Measured::Asked(Box::new(text_task(named, args)?)));
+            } else if let Some(set) = LaserSet::named(name) {
+                self.all.push(Measured::Asked(Box::new(laser_task(set, args)?)));
+            } else if SENTENCE_TASKS.iter().any(|(task, _)| task == name) {
+                let pairs =
+                    SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?;
+                self.all.push(Measured::Pairs(pairs));
+            } else {
+                let selection = Selection::open(std::slice::from_ref(name), &options)?;
+                of_files.extend(selection.tasks.iter().map(Task::id));
+                let tasks = selection.tasks.into_iter();
+                self.all.extend(tasks.map(|task| Measured::Asked(Box::new(task))));
+                self.groups.extend(selection.groups);
+            }
+        }
+        selection::check(&options.samples, &of_files)
+    }
+}
+
+/// The chat template that writes prompts.
+fn chat_prompts<'a>(
+    args: &EvalArgs,
+    (loaded, place): (&'a LoadedModel, &Place),
+) -> Result<ChatPrompts<'a>, Failure> {
+    let tokenizer = loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
+    let tokenizer = tokenizer.ok_or_else(|| {
+        Failure::usage(format!("{} has no chat template", place.name))
+            .hint("leave --apply-chat-template out, or add chat_template.jinja to the model")
+    })?;
+    Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn })
+}
+
+/// The task of a named protocol.
+fn text_task(named: &NamedProtocol, args: &EvalArgs) -> Result<TextPerplexity, Failure> {
+    let data = given(named.name, args, "text")?;
+    Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
+}
+
+/// The file that was given for a task which has no other.
+fn given<'a>(name: &str, args: &'a EvalArgs, what: &str) -> Result<&'a DataFile, Failure> {
+    args.data.iter().find(|data| data.task == name).ok_or_else(|| {
+        Failure::usage(format!("{name} has no {what}")).hint(format!("give --data {name}=FILE"))
+    })
+}

@@ -1,0 +1,17 @@
+//! Memory of this process, where the system tells.
+
+/// The largest resident set yet.
+pub(crate) fn peak_resident_bytes() -> Option<u64> {
+    status("VmHWM:")
+}
+
+/// The resident set now.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    status("VmRSS:")
+}
+
+fn status(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| 1024 * kilobytes)
+}

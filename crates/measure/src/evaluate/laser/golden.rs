@@ -1,0 +1,106 @@
+//! Golden vectors of the metrics: every set `<stem>.json` of the folder `laser-sfsd` of
+//! `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the place of the golden vectors is told by the environment"
+)]
+
+use super::figures::{Figures, Row};
+use super::words::{Overlap, contains, folded, overlap};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Sets and their names.
+fn sets() -> Vec<(String, Value)> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    let root = root.join("laser-sfsd");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let set = serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        (path.display().to_string(), set)
+    };
+    // A note beside the sets is JSON too, but has no metrics.
+    let sets = paths.into_iter().map(read).filter(|(_, set)| set["dataset_metrics"].is_object());
+    let sets: Vec<_> = sets.collect();
+    assert!(!sets.is_empty(), "no golden set in {}", root.display());
+    sets
+}
+
+fn number(value: &Value, place: &str) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{place}: expected a number, found {value}"))
+}
+
+fn near(found: f64, want: &Value, (place, tol): (&str, f64)) {
+    let want = number(want, place);
+    assert!((found - want).abs() <= tol * want.abs().max(1.0), "{place}: {found}, not {want}");
+}
+
+/// F1 of a row, as a number or with its parts, where it has one.
+fn overlap_of(row: &Value, place: &str) -> Option<Overlap> {
+    let found = ["f1", "f1_score", "f1pr_score"].iter().find_map(|name| row.get(name));
+    let found = found.filter(|value| !value.is_null())?;
+    let f1 = number(found.get("f1").unwrap_or(found), place);
+    Some(Overlap { f1, precision: 0.0, recall: 0.0 })
+}
+
+fn row_of(row: &Value, place: &str) -> Row {
+    let nats = row["answer_log_prob"].as_f64();
+    let top =
+        row["top"].as_object().map(|top| ["1", "5", "10"].map(|k| number(&top[k], place) == 1.0));
+    Row {
+        right: row["is_correct"].as_bool().unwrap_or_else(|| panic!("{place}: is_correct")),
+        answer: nats.map(|nats| (nats, number(&row["answer_len"], place) as usize)),
+        overlap: overlap_of(row, place),
+        top,
+    }
+}
+
+#[test]
+fn golden_dataset_metrics() {
+    for (path, set) in sets() {
+        let golden = &set["dataset_metrics"];
+        let at = (path.as_str(), number(&golden["tol"], &path));
+        let rows = golden["rows"].as_array().expect("rows").iter();
+        let rows: Vec<Row> = rows.map(|row| row_of(row, &path)).collect();
+        let (figures, want) = (Figures::of(&rows), &golden["result"]);
+        near(100.0 * figures.accuracy, &want["0-1 correctness"], at);
+        near(-figures.log_loss.expect("log loss"), &want["mean log prob"], at);
+        near(figures.perplexity.expect("perplexity"), &want["perplexity"], at);
+        near(rows.len() as f64, &want["dataset_size"], at);
+        near(figures.tokens as f64, &want["total answer tokens"], at);
+        near(figures.answers as f64, &want["num log probs"], at);
+        for (share, name) in figures.top.expect("top").into_iter().zip(["1", "5", "10"]) {
+            near(100.0 * share, &want[format!("top-{name} accuracy")], at);
+        }
+        match &want["avg f1 score"] {
+            Value::Null => assert_eq!(figures.f1, None, "{path}"),
+            f1 => near(figures.f1.expect("f1"), f1, at),
+        }
+    }
+}
+
+#[test]
+fn golden_metrics_f1() {
+    for (path, set) in sets() {
+        let golden = &set["metrics_f1"];
+        let at = (path.as_str(), number(&golden["tol"], &path));
+        for case in golden["cases"].as_array().expect("cases") {
+            let text = |name: &str| case[name].as_str().expect("a text");
+            let (written, answer) = (text("generation"), text("answer"));
+            let found = overlap(written, answer, true);
+            near(found.f1, &case["f1"], at);
+            near(found.precision, &case["precision"], at);
+            near(found.recall, &case["recall"], at);
+            assert_eq!(contains(written, answer), case["generation_match"], "{path}: {case}");
+            let exact = folded(written) == folded(answer);
+            assert_eq!(exact, case["exact_match"], "{path}: {case}");
+        }
+    }
+}
