@@ -1,7 +1,7 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
 mod laser;
-mod overlaps;
+mod leak;
 mod selection;
 mod tasks;
 
@@ -14,22 +14,20 @@ use crate::source::{Place, PrecisionArgs, open_model_as};
 use crate::{interrupt, provenance};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use laser::LaserArgs;
 use linwright::compress::Monitor;
-use linwright::measure::data::{Overlap, sha256_hex};
+use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
     Bos, Comparison, DataFile, Encoder, EvaluationError, FileJournal, Hooks, Join, Journal, Metric,
     RunOptions, Subject, Task, TaskGroup, TaskResult, compare, evaluate,
 };
-use linwright::measure::report::{
-    DataSource, EvaluationRecord, ParameterCounts, Prompting, result_json,
-};
+use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::{LoadedModel, Sentence};
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use laser::LaserArgs;
 use tasks::{Measured, Tasks};
 
 /// What a pass takes that does not grow with the batch: blocks of logits, tables, threads.
@@ -128,7 +126,6 @@ struct Scored {
     place: Place,
     results: Vec<TaskResult>,
     groups: Vec<TaskGroup>,
-    overlaps: (Vec<Overlap>, Vec<DataSource>),
     seconds: f64,
 }
 
@@ -177,10 +174,9 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("name a file; --log-samples takes a directory"));
     }
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
-    let plain = match args.apply_chat_template {
-        true => None,
-        false => Some(Tasks::open(args, None, &mut console)?),
-    };
+    let plain =
+        (!args.apply_chat_template).then(|| Tasks::open(args, None, &mut console)).transpose()?;
+    let mut leak = None;
     let mut score = |model: &str| -> Result<Scored, Failure> {
         let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;
         let own;
@@ -191,30 +187,32 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
                 &own
             }
         };
-        let overlaps = overlaps::find(args, &tasks.all, &mut console)?;
+        if leak.is_none() {
+            leak = Some(leak::look(args, &tasks.all, &mut console)?);
+        }
         let began = console.seconds();
         let results = measure(args, (&loaded, &place), &tasks.all, &mut console)?;
         let (groups, seconds) = (tasks.groups.clone(), console.seconds() - began);
-        Ok(Scored { loaded, place, results, groups, overlaps, seconds })
+        Ok(Scored { loaded, place, results, groups, seconds })
     };
-    let Scored { loaded, place, results, groups, overlaps, seconds } = score(&args.model)?;
-    let (overlaps, calibration) = overlaps;
+    let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
     let baseline = args.baseline.as_deref().map(score).transpose()?;
     let baseline = baseline.map(|scored| scored.results);
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
     let mut provenance = provenance::of_evaluation(&loaded, &results);
+    let (overlap, calibration) = leak.unwrap_or_default();
     provenance.data.extend(calibration);
-    overlaps::tell_notes(&results, &console);
+    tell_notes(&results, &console);
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
         baseline: baseline.as_deref(),
         comparisons: &comparisons,
+        overlap: &overlap,
         groups: &groups,
         prompting: &prompting(args, &loaded),
         peak_bytes: peak_resident_bytes(),
-        overlap: &overlaps,
         parameters: parameters(&loaded),
         provenance: &provenance,
         seconds,
@@ -245,6 +243,15 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         }
     }
     gate(args, &results)
+}
+
+/// What a reader must know of the data.
+fn tell_notes(results: &[TaskResult], console: &Console) {
+    for result in results {
+        for note in &result.notes {
+            console.note(&format!("note: {}: {note}", result.task));
+        }
+    }
 }
 
 /// Where the replies of an evaluation are kept until its result is written.

@@ -9,12 +9,7 @@ use std::borrow::Cow;
 #[must_use]
 pub fn overlap(task: &dyn Task, calibration: &CalibrationText) -> Overlap {
     let items = task.items();
-    let documents: Vec<(&str, Vec<Cow<'_, str>>)> = items
-        .iter()
-        .map(|item| {
-            let texts = item.requests.iter().map(|request| request.own_text(item.before));
-            (item.place.as_str(), texts.collect())
-        })
-        .collect();
+    let documents: Vec<(&str, Vec<Cow<'_, str>>)> =
+        items.iter().map(|item| (item.place.as_str(), item.own_texts())).collect();
     calibration.overlap(&task.id(), &documents)
 }

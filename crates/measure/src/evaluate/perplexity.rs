@@ -271,7 +271,7 @@ impl Task for TextPerplexity {
                     text: Cow::Borrowed(&document.text),
                     cut: Cut::Protocol(self.protocol),
                 }],
-                before: 0,
+                own: &[],
             })
             .collect()
     }

@@ -39,7 +39,7 @@ impl Questions {
         let item = |question: &'a Question| Item {
             place: format!("{file}, question at line {}", question.line),
             requests: requests(question),
-            before: 0,
+            own: &[],
         };
         self.set.questions.iter().map(item).collect()
     }

@@ -48,17 +48,6 @@ impl Request<'_> {
             Self::Fill(gap) => &gap.context,
         }
     }
-
-    /// The text after its first `before` bytes, with what is judged of it.
-    #[must_use]
-    pub fn own_text(&self, before: usize) -> Cow<'_, str> {
-        let own = |text: &str| text.get(before..).unwrap_or_default().to_owned();
-        match self {
-            Self::LogLikelihood { context, continuation } => (own(context) + continuation).into(),
-            Self::Generate { context, .. } => own(context).into(),
-            Self::Rolling { text, .. } => Cow::Borrowed(text),
-        }
-    }
 }
 
 /// A text with a gap: `context`, a space, `before`, the gap, `after`.
@@ -185,6 +174,27 @@ pub struct Item<'a> {
     pub place: String,
     /// The requests, answered in this order.
     pub requests: Vec<Request<'a>>,
-    /// Bytes at the start of every context that are not the document's own, such as examples.
-    pub before: usize,
+    /// What of each context is the document's own, where contexts hold more, such as examples; one for
+    /// all of them or one for each. Empty where contexts are the document's own.
+    pub own: &'a [String],
+}
+
+impl Item<'_> {
+    /// The texts of the document itself, each with what is judged or sought behind it.
+    #[must_use]
+    pub fn own_texts(&self) -> Vec<Cow<'_, str>> {
+        let text = |(index, request): (usize, &'_ Request<'_>)| {
+            let own = |context: &str| {
+                let own = self.own.get(index).or(self.own.last());
+                own.map_or_else(|| context.to_owned(), Clone::clone)
+            };
+            match request {
+                Request::LogLikelihood { context, continuation, .. } => own(context) + continuation,
+                Request::Generate { context, .. } => own(context),
+                Request::Rolling { text, .. } => text.clone().into_owned(),
+                Request::Fill(gap) => format!("{} {}{}", own(&gap.context), gap.before, gap.after),
+            }
+        };
+        self.requests.iter().enumerate().map(text).map(Cow::Owned).collect()
+    }
 }

@@ -31,12 +31,12 @@ pub struct EvaluationRecord<'a> {
     pub baseline: Option<&'a [TaskResult]>,
     /// How the two compare, item by item.
     pub comparisons: &'a [Comparison],
+    /// What the tasks have in common with calibration text, where that was asked for.
+    pub overlap: &'a [Overlap],
     /// Groups of the tasks.
     pub groups: &'a [TaskGroup],
     /// How prompts were written.
     pub prompting: &'a Prompting,
-    /// What the tasks have in common with calibration text, where that was asked for.
-    pub overlap: &'a [Overlap],
     /// Its parameters.
     pub parameters: ParameterCounts,
     /// Where it comes from.

@@ -10,9 +10,9 @@ use linwright::compress::Monitor;
 use linwright::measure::data::QuestionSet;
 use linwright::measure::data::sets::Sets;
 use linwright::measure::evaluate::{
-    ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol, PROTOCOLS,
-    SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions, TextPerplexity,
-    open_task,
+    ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol,
+    PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions,
+    TextPerplexity, open_task,
 };
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::hub;
@@ -104,7 +104,6 @@ impl Tasks {
         console: &mut Console,
     ) -> Result<(), Failure> {
         args.laser.check(&args.tasks)?;
-        let samples = selection::read(args.samples.as_deref())?;
         let shared = RefCell::new(console);
         let hooks = hub::Hooks {
             stage: &mut |name| shared.borrow_mut().stage(name),
@@ -115,7 +114,7 @@ impl Tasks {
         let options = HarnessOptions {
             shots: args.num_fewshot,
             limit: args.limit,
-            samples,
+            samples: selection::read(args.samples.as_deref())?,
             bos: args.bos,
             data: args.data.clone(),
             sets: Some(&sets),

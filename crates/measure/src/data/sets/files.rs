@@ -89,9 +89,8 @@ fn of_config(
     let mut seen = BTreeSet::new();
     for pattern in patterns {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let fits = |name: &&String| {
-            name.strip_prefix(&base).is_some_and(|name| matches(pattern, name))
-        };
+        let fits =
+            |name: &&String| name.strip_prefix(&base).is_some_and(|name| matches(pattern, name));
         let found: Vec<&String> = names.iter().filter(fits).collect();
         if found.is_empty() {
             return Err(format!("its README.md names {base}{pattern}, of which there is no file"));
@@ -204,7 +203,7 @@ fn whole(files: Vec<String>, names: &BTreeSet<String>) -> Result<Vec<String>, St
         for index in 0..of {
             // Behind that some names have a hash that differs from shard to shard.
             let start = format!("{stem}-{index:05}-of-{of:05}");
-            let next = names.range::<str, _>(start.as_str()..).next();
+            let next = names.range(start.clone()..).next();
             if !next.is_some_and(|name| name.starts_with(&start)) {
                 return Err(format!("{start} is missing"));
             }
@@ -349,12 +348,7 @@ mod tests {
                 Some("b"),
                 "no variant b: its README.md names none, and its folders are a",
             ),
-            (
-                &["data/test-00000-of-00002.csv"],
-                "",
-                None,
-                "data/test-00001-of-00002 is missing",
-            ),
+            (&["data/test-00000-of-00002.csv"], "", None, "data/test-00001-of-00002 is missing"),
             (
                 &["a.zip"],
                 "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: a.zip}\n---\n",

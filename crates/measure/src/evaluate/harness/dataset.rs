@@ -194,7 +194,8 @@ impl Dataset<'_> {
         let files = option("data_files");
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
         let paths = self.paths(files, split)?;
-        let files: Vec<Source> = paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        let files: Vec<Source> =
+            paths.into_iter().map(|path| (path, format, field.clone())).collect();
         Ok(files.into())
     }
 
@@ -231,7 +232,8 @@ impl Dataset<'_> {
             )));
         };
         let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
-        let files: Result<Vec<Source>, EvaluationError> = found.files.into_iter().map(file).collect();
+        let files: Result<Vec<Source>, EvaluationError> =
+            found.files.into_iter().map(file).collect();
         Ok(Sources {
             files: files?,
             origin: Some(found.origin),
@@ -272,11 +274,7 @@ impl Dataset<'_> {
     }
 
     /// Files of a folder whose names begin with that of a split.
-    fn in_folder(
-        &self,
-        folder: &Path,
-        split: &str,
-    ) -> Result<Vec<Source>, EvaluationError> {
+    fn in_folder(&self, folder: &Path, split: &str) -> Result<Vec<Source>, EvaluationError> {
         let failed = |source| DataError::Read { path: folder.to_owned(), source };
         let mut files = Vec::new();
         for folder in [folder.to_owned(), folder.join("data")] {

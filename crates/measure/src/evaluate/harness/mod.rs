@@ -223,7 +223,7 @@ impl Task for HarnessTask {
         let item = |prompt| Item {
             place: place(prompt),
             requests: self.requests(prompt),
-            before: prompt.before,
+            own: &prompt.own,
         };
         self.prompts.iter().map(item).collect()
     }

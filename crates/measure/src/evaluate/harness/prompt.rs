@@ -24,8 +24,8 @@ pub(super) struct Prompt {
     pub(super) index: usize,
     /// Contexts: one, or one for each choice.
     pub(super) contexts: Vec<String>,
-    /// Bytes at the start of each that are not the document's own.
-    pub(super) before: usize,
+    /// What of each is the document's own.
+    pub(super) own: Vec<String>,
     /// Text of the one continuation, or of the whole text.
     pub(super) target: Value,
     /// The choices.
@@ -183,15 +183,14 @@ impl<'a> Prompter<'a> {
                     .map_err(|reason| self.bad(&document, "the chat template", reason)),
             }
         };
-        let questions = match self.multiple_inputs {
-            true => choices.clone(),
-            false => vec![text_of(text.clone())],
+        let (own, delimiter) = if self.multiple_inputs {
+            (choices.clone(), "")
+        } else {
+            (vec![text_of(text.clone())], rules.target_delimiter.as_str())
         };
-        let delimiter = if self.multiple_inputs { "" } else { &rules.target_delimiter };
-        let contexts = questions.iter().map(|question| context(question, delimiter));
-        let contexts = contexts.collect::<Result<Vec<String>, _>>()?;
-        // Where the document itself begins.
-        let own = contexts[0].rfind(&questions[0]).unwrap_or(0);
+        let contexts: Result<Vec<String>, EvaluationError> =
+            own.iter().map(|question| context(question, delimiter)).collect();
+        let contexts = contexts?;
         let (name, answer) =
             if self.multiple_inputs { ("doc_to_text", &text) } else { ("doc_to_target", &target) };
         let gold = gold_of(answer, &choices);
@@ -206,7 +205,7 @@ impl<'a> Prompter<'a> {
             ));
         }
         let Located { fields, place } = document;
-        Ok(Prompt { fields, place, index, contexts, before: own, target, choices, gold })
+        Ok(Prompt { fields, place, index, contexts, own, target, choices, gold })
     }
 
     /// The examples before a document.

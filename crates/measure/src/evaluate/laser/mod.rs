@@ -318,10 +318,11 @@ impl Task for LaserTask {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let items = self
-            .records
-            .iter()
-            .map(|record| Item { place: record.place.clone(), requests: self.requests(record) });
+        let items = self.records.iter().map(|record| Item {
+            place: record.place.clone(),
+            requests: self.requests(record),
+            own: &[],
+        });
         items.collect()
     }
 
@@ -330,6 +331,7 @@ impl Task for LaserTask {
         let items = self.records.iter().map(|record| Item {
             place: record.place.clone(),
             requests: vec![Request::Fill(self.gap(record, mask))],
+            own: &[],
         });
         Some(items.collect())
     }

@@ -1,4 +1,4 @@
-//! `--overlap-with`: whether what is asked was in the text that a model was fitted to.
+//! `--overlap-with`: what the tasks have in common with the text that a model was fitted to.
 
 use super::EvalArgs;
 use super::tasks::Measured;
@@ -6,11 +6,11 @@ use crate::console::Console;
 use crate::failure::Failure;
 use linwright::compress::Monitor;
 use linwright::measure::data::{CalibrationText, Corpus, Overlap};
-use linwright::measure::evaluate::{TaskResult, overlap};
+use linwright::measure::evaluate::overlap;
 use linwright::measure::report::DataSource;
 
-/// What the tasks have in common with the text that the model was fitted to, and the files of it.
-pub(super) fn find(
+/// The overlap of each task that asks, and the files of the text.
+pub(super) fn look(
     args: &EvalArgs,
     tasks: &[Measured],
     console: &mut Console,
@@ -22,11 +22,18 @@ pub(super) fn find(
     let corpora: Result<Vec<Corpus>, _> =
         args.overlap_with.iter().map(|path| Corpus::open(path)).collect();
     let calibration = CalibrationText::new(&corpora?);
-    let asked = tasks.iter().filter_map(|task| match task {
-        Measured::Asked(task) => Some(overlap(task.as_ref(), &calibration)),
-        Measured::Pairs(_) => None,
-    });
-    let found: Vec<Overlap> = asked.collect();
+    let mut found = Vec::new();
+    for task in tasks {
+        match task {
+            Measured::Asked(task) => found.push(overlap(task.as_ref(), &calibration)),
+            Measured::Pairs(pairs) => {
+                return Err(Failure::usage(format!(
+                    "--overlap-with looks at what is asked, and {} compares sentences",
+                    pairs.id()
+                )));
+            }
+        }
+    }
     for overlap in found.iter().filter(|overlap| overlap.overlapping > 0) {
         let Overlap { task, words, documents, overlapping, first } = overlap;
         let example = first.first().map_or_else(String::new, |one| {
@@ -44,13 +51,4 @@ pub(super) fn find(
     };
     let sources = calibration.sources().iter().map(source).collect();
     Ok((found, sources))
-}
-
-/// What a reader must know of the data.
-pub(super) fn tell_notes(results: &[TaskResult], console: &Console) {
-    for result in results {
-        for note in &result.notes {
-            console.note(&format!("note: {}: {note}", result.task));
-        }
-    }
 }
