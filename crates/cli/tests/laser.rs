@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// A workshop with claims, facts and questions.
 fn workshop() -> Workshop {
     let w = Workshop::new();
-    let claim = |i: usize| json!({"claim": format!("Tom saw boat {i}"), "label": ["SUPPORTS", "REFUTES"][i % 2]});
+    let claim = |i: usize| json!({"claim": format!("Tom saw boat {i}"), "label": (["SUPPORTS", "REFUTES"][i % 2])});
     let lines = |rows: Vec<Value>| rows.iter().map(|row| format!("{row}\n")).collect::<String>();
     w.write("dev.jsonl", lines((0..6).map(claim).collect()));
     w.write("test.jsonl", lines((4..10).map(claim).collect()));

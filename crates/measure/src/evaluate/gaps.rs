@@ -257,7 +257,7 @@ mod tests {
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         let rows = (0..4).map(|i| {
             json!({
-                "claim": format!("a{i}"), "label": ["SUPPORTS", "REFUTES"][i % 2],
+                "claim": format!("a{i}"), "label": (["SUPPORTS", "REFUTES"][i % 2]),
                 "prompt": format!("b{i}"), "rephrase_prompt": "c", "ground_truth": "de",
                 "question": format!("d{i}"), "answer": "fg", "mc2_targets": {"choices": ["h"], "labels": [1]},
                 "hard_text": "someone", "gender": i % 2, "profession": 1,
