@@ -4,6 +4,7 @@ use crate::workshop::{Outcome, Workshop};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
+#[cfg(feature = "parquet")]
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 /// A task over a set of the hub.
 const TASK: &str = "task: boats\ndataset_path: owner/BoatQuestions\ndataset_name: Easy\n\

@@ -10,7 +10,10 @@ use std::path::Path;
 const FORMS: usize = 5;
 
 fn close(found: f64, wanted: f64, what: &str) {
-    assert!((found - wanted).abs() <= 1e-5 * wanted.abs().max(1.0), "{what}: {found}, not {wanted}");
+    assert!(
+        (found - wanted).abs() <= 1e-5 * wanted.abs().max(1.0),
+        "{what}: {found}, not {wanted}"
+    );
 }
 
 /// All numbers in a value, those in texts included, in their order.

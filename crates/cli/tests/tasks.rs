@@ -196,7 +196,10 @@ fn task_files_are_validated() {
         assert!(shown.contains(word), "{word:?} is not in {shown}");
     }
     let all = w.ok_json("validate --tasks boats.yaml");
-    assert_eq!((&all[0]["documents"], &all[0]["first_continuations"][0]), (&json!(6), &json!(" Tom")));
+    assert_eq!(
+        (&all[0]["documents"], &all[0]["first_continuations"][0]),
+        (&json!(6), &json!(" Tom"))
+    );
     w.fails("validate", 2, &["TASK"]);
     w.write("broken.yaml", TASK.replace("A:", "{{ A:"));
     w.fails("validate broken.yaml", 1, &["broken.yaml", "doc_to_text", "line 1 of the template"]);

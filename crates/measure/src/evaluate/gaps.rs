@@ -279,7 +279,7 @@ mod tests {
         let task = LaserTask::open(LaserSet::named("laser_fever").unwrap(), &options).unwrap();
         let run = |tokens| {
             let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
-            let options = RunOptions { max_batch_tokens: tokens };
+            let options = RunOptions { max_batch_tokens: tokens, longest: None };
             evaluate(&task, &subject, &options, &mut hooks).unwrap().samples
         };
         let (alone, together) = (run(1), run(4096));

@@ -36,7 +36,8 @@ impl EvaluationView {
         let results = value.get("results").and_then(Value::as_object).ok_or(missing("results"))?;
         let own = &value["linwright"];
         let baseline = own["baseline"].as_object();
-        let groups: Vec<&String> = value["groups"].as_object().into_iter().flat_map(Map::keys).collect();
+        let groups: Vec<&String> =
+            value["groups"].as_object().into_iter().flat_map(Map::keys).collect();
         let (grouped, tasks): (Vec<_>, Vec<_>) =
             results.iter().partition(|(name, _)| groups.contains(name));
         let mut tables = vec![figures("Tasks", &tasks, (&value, baseline))];
@@ -178,7 +179,10 @@ fn origin(result: &Value) -> Table {
         add(name, text_of(value));
     }
     for source in own["data"].as_array().into_iter().flatten() {
-        add(&format!("sha256 of the data of {}", text_of(&source["path"])), text_of(&source["sha256"]));
+        add(
+            &format!("sha256 of the data of {}", text_of(&source["path"])),
+            text_of(&source["sha256"]),
+        );
     }
     let columns = vec![column("What", false), column("Value", false)];
     Table { caption: "Where it comes from".to_owned(), columns, rows }
@@ -221,7 +225,10 @@ mod tests {
         assert!(markdown.contains("| arc | 1.0 | none | 2 |"), "{markdown}");
         let html = evaluation_html(&view);
         assert!(html.contains("every&lt;thing&gt;") && !html.contains("<thing>"), "{html}");
-        assert!(html.contains("<td class=\"n\">0.5000</td>") && html.ends_with("</html>\n"), "{html}");
+        assert!(
+            html.contains("<td class=\"n\">0.5000</td>") && html.ends_with("</html>\n"),
+            "{html}"
+        );
     }
 
     #[test]

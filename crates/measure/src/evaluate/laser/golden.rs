@@ -23,7 +23,7 @@ fn sets() -> Vec<(String, Value)> {
     paths.sort();
     let read = |path: PathBuf| {
         let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-        let set = serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let set: Value = serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         (path.display().to_string(), set)
     };
     // A note beside the sets is JSON too, but has no metrics.
