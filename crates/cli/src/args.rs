@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
-    train_lm,
+    serve, train_lm,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     Generate(generate::GenerateArgs),
     Chat(chat::ChatArgs),
+    Serve(serve::ServeArgs),
     Run(run::RunArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),
