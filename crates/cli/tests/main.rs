@@ -12,6 +12,8 @@ mod hub;
 mod inspect;
 mod interruption;
 mod rotor;
+mod serve;
+mod serve_errors;
 mod small_verbs;
 mod study;
 mod tasks;

@@ -9,6 +9,7 @@ use super::worker::Ticket;
 use super::{Server, now};
 use serde_json::{Value, json};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
@@ -53,7 +54,10 @@ pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
     loop {
         let done = match link.head() {
             Ok(None) => return,
-            Ok(Some(head)) => request(server, &mut link, &head),
+            Ok(Some(head)) => {
+                catch_unwind(AssertUnwindSafe(|| request(server, &mut link, &head)))
+                    .unwrap_or_else(|_| Err(Trouble::Refused(defect("a request"))))
+            }
             Err(error) => Err(Trouble::Refused(error)),
         };
         match done {
@@ -78,6 +82,12 @@ pub(super) fn refuse(mut link: Link<'_>, error: &ApiError) {
     if link.answer(error.status, &error.headers, error.body().to_string().as_bytes()).is_ok() {
         link.hang_up();
     }
+}
+
+/// What should not happen.
+fn defect(what: &str) -> ApiError {
+    let message = format!("{what} came to an unexpected end; this is a defect of linwright");
+    ApiError::new(500, message).code("internal")
 }
 
 /// Why a request has no answer of its own.
@@ -210,8 +220,7 @@ fn collect<'a>(
                 return Err(ApiError::stopping().into());
             }
             Err(RecvTimeoutError::Disconnected) => {
-                let message = "the model stopped unexpectedly; this is a defect of linwright";
-                return Err(ApiError::new(500, message).code("internal").into());
+                return Err(defect("the model").into());
             }
         };
         let choice = &mut choices[index];

@@ -50,7 +50,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health. There
 /// is no encryption and no password: whoever reaches the port may use the model.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct ServeArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
