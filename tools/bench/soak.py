@@ -89,7 +89,7 @@ class Client(threading.Thread):
 
     def nonsense(self):
         bodies = ["{", "[]", '{"prompt": 5}', '{"prompt": "a", "max_tokens": -1}', '{"prompt": "a", "beams": 2}',
-                  json.dumps({"prompt": [self.vocab]}), json.dumps({"prompt": [0] * 100_000})]
+                  json.dumps({"prompt": [1 << 31]}), json.dumps({"prompt": [0] * 100_000})]
         self.ask(self.rng.choice(bodies), status=400)
 
     def unknown(self):

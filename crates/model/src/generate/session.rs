@@ -215,14 +215,13 @@ impl Growing {
         (self.tokens.len() > model.config().max_positions).then_some(Finish::Positions)
     }
 
-    /// The inputs of the next pass, whose first is that of the place `start`.
-    fn inputs(&self) -> (usize, &[u32]) {
+    /// The inputs of the next pass.
+    fn inputs(&self) -> &[u32] {
         let end = match self.added {
             0 => self.ask.inputs(),
             _ => self.tokens.len(),
         };
-        let start = end - self.pending;
-        (start, &self.tokens[start..end])
+        &self.tokens[end - self.pending..end]
     }
 }
 
@@ -238,7 +237,7 @@ fn pass(
             one.pending = one.tokens.len();
         }
     }
-    let new: Vec<&[u32]> = growing.iter().map(|one| one.inputs().1).collect();
+    let new: Vec<&[u32]> = growing.iter().map(|one| one.inputs()).collect();
     let batch = Batch::continuing(&new, cache.lengths());
     let mut hidden = model.embed(&batch)?;
     model.continue_layers(&mut hidden, &batch, cache)?;

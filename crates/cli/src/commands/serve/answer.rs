@@ -16,7 +16,7 @@ const CONTEXT: usize = 4;
 /// The texts of all tokens, each made when it is first asked for.
 pub(super) struct TokenTexts<'a> {
     tokenizer: &'a Tokenizer,
-    known: Vec<OnceLock<Arc<str>>>,
+    known: Vec<OnceLock<Text>>,
 }
 
 impl<'a> TokenTexts<'a> {
@@ -25,19 +25,29 @@ impl<'a> TokenTexts<'a> {
         Self { tokenizer, known: (0..vocab).map(|_| OnceLock::new()).collect() }
     }
 
-    fn of(&self, token: u32) -> Result<Arc<str>, ApiError> {
+    fn of(&self, token: u32) -> Result<Text, ApiError> {
         let cell = &self.known[token as usize];
         if let Some(text) = cell.get() {
-            return Ok(Arc::clone(text));
+            return Ok(text.clone());
         }
-        let text: Arc<str> = self.tokenizer.token_text(token)?.into();
-        Ok(Arc::clone(cell.get_or_init(|| text)))
+        let text = Text(self.tokenizer.token_text(token)?.into());
+        Ok(cell.get_or_init(|| text).clone())
+    }
+}
+
+/// The text of a token, of which there is one copy.
+#[derive(Clone, Debug, PartialEq)]
+struct Text(Arc<str>);
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
 /// Likely tokens by their texts, falling.
 #[derive(Debug, Default)]
-struct Top(Vec<(Arc<str>, f64)>);
+struct Top(Vec<(Text, f64)>);
 
 impl Serialize for Top {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -50,7 +60,7 @@ impl Serialize for Top {
 /// How likely tokens were, in the protocol's shape: lists side by side.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Logprobs {
-    tokens: Vec<Arc<str>>,
+    tokens: Vec<Text>,
     token_logprobs: Vec<Option<f64>>,
     top_logprobs: Vec<Option<Top>>,
     text_offset: Vec<usize>,

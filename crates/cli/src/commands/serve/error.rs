@@ -35,10 +35,14 @@ impl ApiError {
         Self { param: Some(name), ..Self::new(400, message) }
     }
 
-    /// The request as a whole asks for more than there is.
+    /// Names the field.
     pub(super) fn param(mut self, name: &str) -> Self {
         self.param = Some(name.to_owned());
         self
+    }
+
+    pub(super) fn status(self, status: u16) -> Self {
+        Self { status, ..self }
     }
 
     pub(super) fn code(mut self, code: &'static str) -> Self {

@@ -251,7 +251,7 @@ impl Rules<'_> {
             Some(Value::String(name)) if name == self.name => Ok(()),
             Some(other) => {
                 let error = ApiError::field("model", &other, format!("{:?}", self.name));
-                Err(ApiError { status: 404, ..error }.code("model_not_found"))
+                Err(error.status(404).code("model_not_found"))
             }
         }
     }
