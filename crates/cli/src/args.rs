@@ -2,7 +2,7 @@
 
 use crate::commands::{
     bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
-    train_lm, validate,
+    serve, train_lm, validate,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Validate(validate::ValidateArgs),
     Generate(generate::GenerateArgs),
     Chat(chat::ChatArgs),
+    Serve(serve::ServeArgs),
     Run(run::RunArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),

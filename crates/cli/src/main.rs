@@ -41,6 +41,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Validate(args)) => commands::validate::run(&args, &cli.shared),
         Some(Command::Generate(args)) => commands::generate::run(&args, &cli.shared),
         Some(Command::Chat(args)) => commands::chat::run(&args, &cli.shared),
+        Some(Command::Serve(args)) => commands::serve::run(&args, &cli.shared),
         Some(Command::Run(args)) => commands::run::run(&args, &cli.shared),
         Some(Command::Report(args)) => commands::report::run(&args, &cli.shared),
         Some(Command::Export(args)) => commands::export::run(&args, &cli.shared),

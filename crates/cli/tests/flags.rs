@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "inspect",
     "compress",
     "eval",
     "generate",
     "chat",
+    "serve",
     "run",
     "report",
     "export",

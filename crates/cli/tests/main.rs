@@ -15,6 +15,8 @@ mod inspect;
 mod interruption;
 mod laser;
 mod rotor;
+mod serve;
+mod serve_errors;
 mod small_verbs;
 mod study;
 mod tasks;

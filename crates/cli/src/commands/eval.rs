@@ -151,7 +151,7 @@ pub(super) fn data_argument(text: &str) -> Result<DataFile, String> {
 }
 
 /// Thousands of tokens in a batch, as tokens.
-fn batch(text: &str) -> Result<usize, String> {
+pub(super) fn batch(text: &str) -> Result<usize, String> {
     if text == "auto" {
         return Ok(RunOptions::default().max_batch_tokens);
     }

@@ -79,6 +79,15 @@ pub(crate) struct Writer {
     stopping: Stopping,
 }
 
+/// Tokens that end texts, by the makers of a model, its configuration and its tokenizer.
+pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokenizer) -> Vec<u32> {
+    let config = loaded.decoder.config().eos_tokens.iter().copied();
+    let mut all: Vec<u32> = own.into_iter().chain(config).chain(tokenizer.eos()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 impl SamplingArgs {
     /// Opens a model, and joins what its makers say with the options.
     pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
@@ -94,15 +103,8 @@ impl SamplingArgs {
             )));
         };
         let mut settings = self.settings(&loaded)?;
-        let config = loaded.decoder.config();
         let own = std::mem::take(&mut settings.end_tokens);
-        let mut end_tokens: Vec<u32> = own
-            .into_iter()
-            .chain(config.eos_tokens.iter().copied())
-            .chain(tokenizer.eos())
-            .collect();
-        end_tokens.sort_unstable();
-        end_tokens.dedup();
+        let end_tokens = end_tokens(own, &loaded, &tokenizer);
         let new_tokens = self.max_new_tokens.or(settings.new_tokens).unwrap_or(NEW_TOKENS);
         let stopping = Stopping { new_tokens, end_tokens, stop: self.stop.clone() };
         Ok(Writer { loaded, tokenizer, settings, stopping })

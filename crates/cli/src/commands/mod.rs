@@ -13,6 +13,7 @@ pub(crate) mod main_job;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;
+pub(crate) mod serve;
 mod slots;
 pub(crate) mod train_lm;
 pub(crate) mod validate;

@@ -4,18 +4,17 @@
 //! Every sequence has its own random stream, so that what it becomes depends neither on the others
 //! nor on their order.
 
+mod session;
 mod settings;
 mod text;
 
+pub use session::{Ask, Ranks, Session, Step};
 pub use settings::Settings;
-pub use text::{GenerateError, Generated, Stopping, TextEnd, generate_text};
+pub use text::{GenerateError, Generated, Stopping, TextEnd, TextWriter, generate_text};
 
-use crate::batch::Batch;
-use crate::config::RopeScaling;
 use crate::error::ModelError;
-use crate::transformer::{Cache, Transformer};
-use linwright_ops::SiteId;
-use linwright_tensor::{Mat, RngKey};
+use crate::transformer::Transformer;
+use linwright_tensor::RngKey;
 
 /// How the next token is chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,16 +81,6 @@ pub struct Continuation {
     pub finish: Finish,
 }
 
-/// A sequence that grows.
-struct Growing {
-    /// Its index among the prompts.
-    index: usize,
-    tokens: Vec<u32>,
-    /// Tokens that are not in the cache yet.
-    pending: usize,
-    added: usize,
-}
-
 /// Continues prompts side by side. `on_token` sees each new token as (index of the prompt, token)
 /// and says whether to go on with that sequence; a token that ends a sequence is not shown.
 ///
@@ -110,126 +99,45 @@ pub fn generate(
     if let Some(sequence) = prompts.iter().position(|prompt| prompt.is_empty()) {
         return Err(ModelError::EmptySequence { sequence });
     }
-    let mut results: Vec<Option<Continuation>> = vec![None; prompts.len()];
-    let mut cache = Cache::new(model, prompts.len());
-    let mut growing: Vec<Growing> = prompts
-        .iter()
-        .enumerate()
-        .map(|(index, prompt)| Growing {
-            index,
-            tokens: prompt.to_vec(),
-            pending: prompt.len(),
-            added: 0,
-        })
-        .collect();
     if limits.new_tokens == 0 {
-        growing.clear();
         let nothing = Continuation { tokens: Vec::new(), finish: Finish::Length };
-        results.fill(Some(nothing));
+        return Ok(vec![nothing; prompts.len()]);
     }
-    while !growing.is_empty() {
-        let logits = next_logits(model, &mut cache, &mut growing)?;
-        let mut going_on = Vec::with_capacity(growing.len());
-        for (at, one) in growing.iter_mut().enumerate() {
-            let token = choose(logits.row(at), one, choice)
-                .ok_or_else(|| ModelError::NonFinite { site: head(model), stage: "logits" })?;
-            let finish = one.accept(token, model, limits, on_token);
-            match finish {
-                None => going_on.push(at),
-                Some(finish) => {
-                    let tokens = one.tokens.split_off(one.tokens.len() - one.added);
-                    results[one.index] = Some(Continuation { tokens, finish });
-                }
+    let mut session = Session::new(model);
+    let mut results: Vec<Continuation> = Vec::with_capacity(prompts.len());
+    for (index, prompt) in (0..).zip(prompts) {
+        let choice = Choice { key: choice.key.fold_index(index), ..choice.clone() };
+        let limits = limits.clone();
+        session.admit(Ask { prompt: prompt.to_vec(), choice, limits, ranks: None })?;
+        results.push(Continuation { tokens: Vec::new(), finish: Finish::Caller });
+    }
+    while !session.is_empty() {
+        for (id, step) in session.step() {
+            let (step, index) = (step?, id as usize);
+            let Some(token) = step.token.filter(|_| step.finish != Some(Finish::End)) else {
+                results[index].finish = Finish::End;
+                continue;
+            };
+            results[index].tokens.push(token);
+            if !on_token(index, token) {
+                session.end(id);
+            } else if let Some(finish) = step.finish {
+                results[index].finish = finish;
             }
         }
-        if going_on.len() < growing.len() {
-            cache.select(&going_on);
-            let mut left = going_on.into_iter().peekable();
-            let mut at = 0;
-            growing.retain(|_| {
-                let stays = left.next_if_eq(&at).is_some();
-                at += 1;
-                stays
-            });
-        }
     }
-    let all = results.into_iter().map(|result| result.expect("every sequence ends"));
-    Ok(all.collect())
+    Ok(results)
 }
 
-impl Growing {
-    /// Takes a token, or says why the sequence ends.
-    fn accept(
-        &mut self,
-        token: u32,
-        model: &Transformer,
-        limits: &Limits,
-        on_token: &mut dyn FnMut(usize, u32) -> bool,
-    ) -> Option<Finish> {
-        if limits.end_tokens.contains(&token) {
-            return Some(Finish::End);
-        }
-        self.tokens.push(token);
-        (self.added, self.pending) = (self.added + 1, 1);
-        if !on_token(self.index, token) {
-            return Some(Finish::Caller);
-        }
-        if self.added == limits.new_tokens {
-            return Some(Finish::Length);
-        }
-        (self.tokens.len() > model.config().max_positions).then_some(Finish::Positions)
-    }
-}
-
-/// Logits of the token behind each sequence (sequences, vocab).
-fn next_logits(
-    model: &Transformer,
-    cache: &mut Cache,
-    growing: &mut [Growing],
-) -> Result<Mat<f32>, ModelError> {
-    for (at, one) in growing.iter_mut().enumerate() {
-        if changes_frequencies(model, cache.lengths()[at], one.tokens.len()) {
-            cache.truncate(at, 0);
-            one.pending = one.tokens.len();
-        }
-    }
-    let new: Vec<&[u32]> =
-        growing.iter().map(|one| &one.tokens[one.tokens.len() - one.pending..]).collect();
-    let batch = Batch::continuing(&new, cache.lengths());
-    let mut hidden = model.embed(&batch)?;
-    model.continue_layers(&mut hidden, &batch, cache)?;
-    let mut last = Mat::zeros(growing.len(), hidden.cols());
-    for (at, span) in batch.spans().iter().enumerate() {
-        last.row_mut(at).copy_from_slice(hidden.row(span.end - 1));
-    }
-    Ok(model.logits(last.view()))
-}
-
-/// Whether keys of `from` tokens were turned by other frequencies than a sequence of `to` tokens
-/// needs, of a model that has two sets of them. (Where the base grows with the length, transformers
-/// keeps the old keys, and so do we.)
-fn changes_frequencies(model: &Transformer, from: usize, to: usize) -> bool {
-    from > 0
-        && model.config().ropes.iter().any(|rope| {
-            matches!(rope.scaling, RopeScaling::Long { .. })
-                && rope.variant(from) != rope.variant(to)
-        })
-}
-
-fn head(model: &Transformer) -> SiteId {
-    use linwright_ops::Sites;
-    let named = model.slots().into_iter().rfind(|slot| slot.role() == linwright_ops::Role::Head);
-    named.map_or_else(|| SiteId("head".into()), |slot| slot.id().clone())
-}
-
-/// The next token; none if a logit is not finite.
-fn choose(logits: &[f32], one: &Growing, choice: &Choice) -> Option<u32> {
+/// The next token behind those that were `seen`, of which `added` are new; none if a logit is not
+/// finite.
+fn choose(logits: &[f32], (seen, added): (&[u32], usize), choice: &Choice) -> Option<u32> {
     if !logits.iter().all(|logit| logit.is_finite()) {
         return None;
     }
     let mut logits = logits.to_vec();
     if choice.repetition_penalty != 1.0 {
-        let mut seen = one.tokens.clone();
+        let mut seen = seen.to_vec();
         seen.sort_unstable();
         seen.dedup();
         for token in seen {
@@ -254,7 +162,7 @@ fn choose(logits: &[f32], one: &Growing, choice: &Choice) -> Option<u32> {
     let keep = kept(&ranked, choice);
     ranked.truncate(keep);
     let total: f64 = ranked.iter().map(|(_, weight)| weight).sum();
-    let stream = choice.key.fold_index(one.index as u64).fold_index(one.added as u64);
+    let stream = choice.key.fold_index(added as u64);
     let mut left = stream.stream().uniform() * total;
     for (token, weight) in &ranked {
         left -= weight;

@@ -1,7 +1,10 @@
 //! Choices and stop strings.
 
 use super::*;
+use crate::batch::Batch;
 use crate::config::TransformerConfig;
+use crate::transformer::Ranked;
+use linwright_ops::NoProbe;
 use serde_json::json;
 
 fn model() -> Transformer {
@@ -71,8 +74,8 @@ fn continuations_end_for_the_reason_they_give() {
 }
 
 fn drawn(logits: &[f32], choice: &Choice) -> Vec<u32> {
-    let one = |index| Growing { index, tokens: vec![2], pending: 0, added: 0 };
-    (0..400).map(|index| choose(logits, &one(index), choice).expect("finite")).collect()
+    let one = |index| Choice { key: choice.key.fold_index(index), ..choice.clone() };
+    (0..400).map(|index| choose(logits, (&[2], 0), &one(index)).expect("finite")).collect()
 }
 
 #[test]
@@ -98,8 +101,7 @@ fn tokens_are_drawn_as_often_as_they_are_likely_and_within_bounds() {
     within(&Choice { min_p: Some(0.2), ..sampled(1.0) }, &[1, 2]);
     within(&Choice { temperature: 1e-3, ..sampled(1.0) }, &[2]);
     within(&Choice { repetition_penalty: 4.0, ..Choice::greedy() }, &[1]);
-    let one = Growing { index: 0, tokens: vec![2], pending: 0, added: 0 };
-    assert_eq!(choose(&[0.0, f32::NAN], &one, &Choice::greedy()), None);
+    assert_eq!(choose(&[0.0, f32::NAN], (&[2], 0), &Choice::greedy()), None);
 }
 
 #[test]
@@ -121,4 +123,116 @@ fn settings_say_how_and_wrong_ones_are_named() {
         let error = settings(bad).expect_err("a wrong field").to_string();
         assert!(error.contains(field), "{error}");
     }
+}
+
+fn ask(prompt: &[u32], choice: Choice, new_tokens: usize, ranks: Option<Ranks>) -> Ask {
+    Ask { prompt: prompt.to_vec(), choice, limits: limits(new_tokens), ranks }
+}
+
+/// Steps until a session is empty; what each sequence did.
+fn run(session: &mut Session<'_>, count: usize) -> Vec<Vec<Step>> {
+    let mut steps = vec![Vec::new(); count];
+    while !session.is_empty() {
+        for (id, step) in session.step() {
+            steps[id as usize].push(step.expect("finite numbers"));
+        }
+    }
+    steps
+}
+
+#[test]
+fn who_joins_later_becomes_what_it_would_have_become() {
+    let model = model();
+    let mut session = Session::new(&model);
+    session.admit(ask(&[1, 2, 3], sampled(0.8), 9, None)).expect("a good prompt");
+    session.admit(ask(&[7], Choice::greedy(), 3, None)).expect("a good prompt");
+    let mut first: Vec<_> = session.step().into_iter().map(|(_, step)| step).collect();
+    assert_eq!(session.room(), 12 + 4);
+    session.admit(ask(&[4, 5], Choice::greedy(), 6, None)).expect("a good prompt");
+    let rest = run(&mut session, 3);
+    first.truncate(1);
+    let tokens = |steps: &[Step]| steps.iter().filter_map(|step| step.token).collect::<Vec<_>>();
+    let alone = all(&[&[4, 5]], &Choice::greedy(), &limits(6));
+    assert_eq!(tokens(&rest[2]), alone[0].tokens);
+    let mut alone = Session::new(&model);
+    alone.admit(ask(&[1, 2, 3], sampled(0.8), 9, None)).expect("a good prompt");
+    let alone = tokens(&run(&mut alone, 1)[0]);
+    let begun = first[0].as_ref().expect("finite").token;
+    assert_eq!(begun.into_iter().chain(tokens(&rest[0])).collect::<Vec<_>>(), alone);
+    assert_eq!(rest[0].last().and_then(|step| step.finish), Some(Finish::Length));
+}
+
+#[test]
+fn ranks_of_a_prompt_and_of_what_follows_are_those_of_one_scoring() {
+    let model = model();
+    let ranks = Some(Ranks { top: 3, prompt: true });
+    let mut session = Session::new(&model);
+    session.admit(ask(&[1, 2, 3], Choice::greedy(), 4, ranks)).expect("a good prompt");
+    session.admit(ask(&[9, 8], Choice::greedy(), 0, ranks)).expect("a good prompt");
+    session.admit(ask(&[9], Choice::greedy(), 0, ranks)).expect("a good prompt");
+    let steps = run(&mut session, 3);
+    let mut tokens = vec![1, 2, 3];
+    tokens.extend(steps[0].iter().filter_map(|step| step.token));
+    let mut found: Vec<Ranked> = steps[0][0].prompt.clone();
+    found.extend(steps[0].iter().filter_map(|step| step.rank.clone()));
+    let batch = Batch::new(&[&tokens]);
+    let mut hidden = model.embed(&batch).expect("known tokens");
+    model.run_layers(&mut hidden, &batch, 0..2, &mut NoProbe).expect("finite");
+    let wanted: Vec<(usize, u32)> = (0..).zip(tokens[1..].iter().copied()).collect();
+    let expected = model.rank_rows(&hidden, &wanted, 3).expect("finite");
+    assert_eq!(found.len(), 6);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.chosen.token, expected.chosen.token);
+        assert!((found.chosen.log_prob - expected.chosen.log_prob).abs() < 1e-5);
+        assert_eq!(found.top.len(), 3);
+    }
+    // Greedily the likeliest comes.
+    assert!(steps[0].iter().all(|step| {
+        step.rank.as_ref().is_some_and(|rank| rank.top[0] == rank.chosen)
+    }));
+    assert_eq!((steps[1].len(), steps[1][0].prompt.len(), steps[1][0].token), (1, 1, None));
+    assert!(steps[2][0].prompt.is_empty());
+}
+
+#[test]
+fn a_sequence_that_fails_leaves_the_others_alone() {
+    let mut model = model();
+    // Only a sequence that holds token 11 meets this number.
+    model.for_each_param_mut(&mut |name, values| {
+        if name.contains("embed_tokens") {
+            let width = values.len() / 12;
+            values[11 * width..].fill(f32::NAN);
+        }
+    });
+    let mut session = Session::new(&model);
+    for prompt in [&[1, 2][..], &[3, 11], &[4]] {
+        session.admit(ask(prompt, Choice::greedy(), 3, None)).expect("a good prompt");
+    }
+    let steps = session.step();
+    let failed: Vec<bool> = steps.iter().map(|(_, step)| step.is_err()).collect();
+    assert_eq!(failed, [false, true, false]);
+    let error = steps[1].1.as_ref().expect_err("not numbers").to_string();
+    assert!(error.contains("non-finite number"), "{error}");
+    let mut alone = Session::new(&model);
+    alone.admit(ask(&[4], Choice::greedy(), 3, None)).expect("a good prompt");
+    let alone = run(&mut alone, 1);
+    let rest = run(&mut session, 3);
+    let tokens = |steps: &[Step]| steps.iter().filter_map(|step| step.token).collect::<Vec<_>>();
+    assert_eq!(tokens(&rest[2]), tokens(&alone[0])[1..]);
+}
+
+#[test]
+fn what_cannot_be_continued_is_refused_at_the_door() {
+    let model = model();
+    let mut session = Session::new(&model);
+    let greedy = |prompt: &[u32], count| ask(prompt, Choice::greedy(), count, None);
+    let refused = |error: Result<u64, ModelError>| error.expect_err("refused").to_string();
+    assert!(refused(session.admit(greedy(&[], 1))).contains("is empty"));
+    assert!(refused(session.admit(greedy(&[1; 25], 1))).contains("25 tokens"));
+    assert!(refused(session.admit(greedy(&[1, 12], 1))).contains("token 12 at row 1"));
+    assert!(session.is_empty());
+    // The last token of a text that is only scored is no input.
+    assert_eq!(session.admit(greedy(&[1; 25], 0)), Ok(0));
+    session.end(0);
+    assert!(session.is_empty());
 }

@@ -77,7 +77,7 @@ pub fn generate_text(
 ) -> Result<Vec<Generated>, GenerateError> {
     let mut writers = Vec::with_capacity(prompts.len());
     for prompt in prompts {
-        writers.push(Writer::new(tokenizer, prompt, &stopping.stop)?);
+        writers.push(TextWriter::new(tokenizer, prompt, &stopping.stop)?);
     }
     let limits =
         Limits { new_tokens: stopping.new_tokens, end_tokens: stopping.end_tokens.clone() };
@@ -89,7 +89,7 @@ pub fn generate_text(
         {
             Ok(piece) => {
                 let goes_on = piece.is_empty() || on_text(index, &piece);
-                goes_on && writers[index].stopped.is_none()
+                goes_on && writers[index].stopped().is_none()
             }
             Err(error) => {
                 failed = Some(error);
@@ -119,7 +119,8 @@ pub fn generate_text(
 }
 
 /// The text of one continuation, held back where it could become a stop string.
-struct Writer<'a> {
+#[derive(Debug)]
+pub struct TextWriter<'a> {
     /// None once the text has ended.
     stream: Option<DecodeStream<'a>>,
     stop: &'a [String],
@@ -130,8 +131,12 @@ struct Writer<'a> {
     stopped: Option<String>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(
+impl<'a> TextWriter<'a> {
+    /// Of a continuation of this prompt that ends before one of the strings.
+    ///
+    /// # Errors
+    /// [`TokenizerError::UnknownId`] for an id that no token has.
+    pub fn new(
         tokenizer: &'a Tokenizer,
         prompt: &[u32],
         stop: &'a [String],
@@ -146,10 +151,19 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes a token; gives the text that is sure to belong to the continuation.
-    fn take(&mut self, token: u32) -> Result<String, TokenizerError> {
+    ///
+    /// # Errors
+    /// [`TokenizerError::UnknownId`] for an id that no token has.
+    pub fn take(&mut self, token: u32) -> Result<String, TokenizerError> {
         let Some(stream) = &mut self.stream else { return Ok(String::new()) };
         let piece = stream.step(token)?;
         Ok(self.release(&piece.unwrap_or_default(), false))
+    }
+
+    /// The string that has ended the text, if one has.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
     }
 
     /// Gives what is sure, or at the end all that is left.
@@ -181,7 +195,10 @@ impl<'a> Writer<'a> {
     }
 
     /// The whole text, what stopped it, and what of it was not given yet.
-    fn finish(mut self) -> Result<(String, Option<String>, String), TokenizerError> {
+    ///
+    /// # Errors
+    /// [`TokenizerError::Invalid`] if the decoder fails.
+    pub fn finish(mut self) -> Result<(String, Option<String>, String), TokenizerError> {
         let left = match self.stream.take() {
             Some(stream) => stream.finish()?.unwrap_or_default(),
             None => String::new(),

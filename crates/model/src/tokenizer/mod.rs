@@ -17,6 +17,7 @@ mod library_limits;
 mod sentencepiece;
 mod settings;
 mod stream;
+mod token_text;
 pub mod train;
 mod word_piece;
 

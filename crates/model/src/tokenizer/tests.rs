@@ -336,3 +336,36 @@ fn changed_files_are_refused_or_work() {
     }
     assert!(taken > 100, "{taken}: most changes should leave a tokenizer");
 }
+
+/// The bytes that texts of tokens stand for.
+fn bytes_of(texts: &[String]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for text in texts {
+        match text.strip_prefix("bytes:") {
+            Some(hex) => {
+                let each = hex.split("\\x").skip(1);
+                bytes.extend(each.map(|hex| u8::from_str_radix(hex, 16).unwrap()));
+            }
+            None => bytes.extend(text.as_bytes()),
+        }
+    }
+    bytes
+}
+
+#[test]
+fn texts_of_tokens_joined_are_the_text_down_to_its_bytes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tokenizers");
+    for stem in ["llama", "roberta", "gemma"] {
+        let tokenizer = Tokenizer::from_folder(&root.join(stem)).unwrap();
+        let text = "the cat 12 \u{1f600}\u{4e8c} end";
+        let ids = tokenizer.encode(text, false).unwrap();
+        let texts: Vec<String> = ids.iter().map(|&id| tokenizer.token_text(id).unwrap()).collect();
+        let joined = String::from_utf8(bytes_of(&texts)).unwrap();
+        assert_eq!(joined.trim_start(), text, "{stem}: {texts:?}");
+        assert!(texts.iter().any(|text| text.starts_with("bytes:\\x")), "{stem}: {texts:?}");
+        assert_eq!(tokenizer.token_text(4_000_000).unwrap(), "<4000000>");
+        let end = tokenizer.eos().unwrap();
+        let name = tokenizer.inner.id_to_token(end).unwrap();
+        assert_eq!(tokenizer.token_text(end).unwrap(), name, "{stem}");
+    }
+}

@@ -71,6 +71,40 @@ impl Cache {
         }
     }
 
+    /// Puts the sequences of another cache of the same model behind its own.
+    ///
+    /// # Panics
+    /// If the other one has another number of layers.
+    pub fn append(&mut self, other: Self) {
+        assert_eq!(self.layers.len(), other.layers.len(), "caches of one model");
+        self.lengths.extend(other.lengths);
+        for (layer, other) in self.layers.iter_mut().zip(other.layers) {
+            layer.sequences.extend(other.sequences);
+        }
+    }
+
+    /// One cache for each sequence, in order.
+    #[must_use]
+    pub fn split(self) -> Vec<Self> {
+        let empty = |layer: &LayerCache| LayerCache { width: layer.width, sequences: Vec::new() };
+        let one = |&length: &usize| Self {
+            layers: self.layers.iter().map(empty).collect(),
+            lengths: vec![length],
+        };
+        let mut parts: Vec<Self> = self.lengths.iter().map(one).collect();
+        for (index, layer) in self.layers.into_iter().enumerate() {
+            for (part, sequence) in parts.iter_mut().zip(layer.sequences) {
+                part.layers[index].sequences.push(sequence);
+            }
+        }
+        parts
+    }
+
+    /// Forgets what a pass that failed left behind the last token of each sequence.
+    pub(crate) fn repair(&mut self) {
+        (0..self.lengths.len()).for_each(|i| self.truncate(i, self.lengths[i]));
+    }
+
     pub(super) fn layer(&mut self, index: usize) -> &mut LayerCache {
         &mut self.layers[index]
     }

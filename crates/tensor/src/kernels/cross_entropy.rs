@@ -46,6 +46,12 @@ pub fn score(logits: MatRef<'_, f32>, targets: &[u32]) -> Vec<Prediction> {
     scored.into_iter().flatten().collect()
 }
 
+/// Log-sum-exp of each row: a logit less this is the log-probability of its token, in nats.
+#[must_use]
+pub fn log_sums(logits: MatRef<'_, f32>) -> Vec<f64> {
+    (0..logits.rows()).map(|i| log_sum(logits.row(i)).1).collect()
+}
+
 /// Sum of the negative log-likelihoods of the targets, in nats; `logits` are overwritten by the
 /// gradient of `scale` times that sum. Rows whose target is [`IGNORE`] count nothing and get zeros.
 ///
@@ -123,6 +129,11 @@ mod tests {
             assert!((nll - want).abs() < 1e-6, "row {i}: {nll} is not {want}");
             let first = wide.row(i).iter().position(|z| wide.row(i).iter().all(|other| other <= z));
             assert_eq!(is_greedy, first == Some(targets[i] as usize), "row {i}");
+        }
+        let sums = log_sums(logits.view());
+        for (i, (&target, score)) in targets.iter().zip(&scores).enumerate() {
+            let logit = f64::from(logits.at(i, target as usize));
+            assert_eq!(sums[i] - logit, score.nll, "row {i}: the same sum");
         }
     }
 

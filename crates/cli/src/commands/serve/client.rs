@@ -1,0 +1,239 @@
+//! One client: its requests, one after another, each routed, computed and answered.
+
+use super::answer::{Answer, Growth};
+use super::error::ApiError;
+use super::fields::Fields;
+use super::http::{Head, Link};
+use super::protocol::Order;
+use super::worker::Ticket;
+use super::{Server, now};
+use serde_json::{Value, json};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// How often a connection looks whether the client still waits.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What a path is for.
+enum Route {
+    Health,
+    Models,
+    Model,
+    Completions,
+    Chat,
+}
+
+/// Where models are listed.
+const MODELS: &str = "/v1/models";
+
+fn route(head: &Head) -> Result<Route, ApiError> {
+    let (route, method) = match head.path.as_str() {
+        "/health" => (Route::Health, "GET"),
+        MODELS => (Route::Models, "GET"),
+        "/v1/completions" => (Route::Completions, "POST"),
+        "/v1/chat/completions" => (Route::Chat, "POST"),
+        path if path.starts_with("/v1/models/") => (Route::Model, "GET"),
+        _ => {
+            let known = "/v1/completions, /v1/chat/completions, /v1/models and /health";
+            return Err(ApiError::new(404, format!("there is no such path; there are {known}")));
+        }
+    };
+    if head.method != method {
+        let message = format!("{} takes {method} alone", head.path);
+        return Err(ApiError::new(405, message).header("Allow", method.to_owned()));
+    }
+    Ok(route)
+}
+
+/// Answers requests until the client or the server has enough.
+pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
+    loop {
+        let done = match link.head() {
+            Ok(None) => return,
+            Ok(Some(head)) => {
+                catch_unwind(AssertUnwindSafe(|| request(server, &mut link, &head)))
+                    .unwrap_or_else(|_| Err(Trouble::Refused(defect("a request"))))
+            }
+            Err(error) => Err(Trouble::Refused(error)),
+        };
+        match done {
+            Ok(true) => {}
+            Ok(false) => return link.hang_up(),
+            // The client has gone.
+            Err(Trouble::Gone) => return,
+            Err(Trouble::Refused(error)) => {
+                let body = error.body().to_string();
+                match link.answer(error.status, &error.headers, body.as_bytes()) {
+                    Ok(true) => {}
+                    Ok(false) => return link.hang_up(),
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+}
+
+/// Turns a client away, for whom there is no room.
+pub(super) fn refuse(mut link: Link<'_>, error: &ApiError) {
+    if link.answer(error.status, &error.headers, error.body().to_string().as_bytes()).is_ok() {
+        link.hang_up();
+    }
+}
+
+/// What should not happen.
+fn defect(what: &str) -> ApiError {
+    let message = format!("{what} came to an unexpected end; this is a defect of linwright");
+    ApiError::new(500, message).code("internal")
+}
+
+/// Why a request has no answer of its own.
+enum Trouble {
+    Refused(ApiError),
+    Gone,
+}
+
+impl From<ApiError> for Trouble {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(_: io::Error) -> Self {
+        Self::Gone
+    }
+}
+
+/// Answers one request; whether another may follow.
+fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool, Trouble> {
+    let is_chat = match route(head)? {
+        Route::Health => {
+            let waiting = server.queue.waiting();
+            return say(link, &json!({ "status": "ok", "waiting": waiting }));
+        }
+        Route::Models => {
+            let list = json!({ "object": "list", "data": [server.description()] });
+            return say(link, &list);
+        }
+        Route::Model if head.path[MODELS.len() + 1..] == *server.name => {
+            return say(link, &server.description());
+        }
+        Route::Model => {
+            let message = format!("there is no such model; there is {:?}", server.name);
+            return Err(ApiError::new(404, message).code("model_not_found").into());
+        }
+        Route::Completions => false,
+        Route::Chat => true,
+    };
+    let Some(body) = link.body(head)? else { return Err(Trouble::Gone) };
+    let number = server.requests.fetch_add(1, Ordering::Relaxed);
+    let order = {
+        // A body becomes a tree many times its size: one at a time.
+        let _one = server.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let fields = Fields::of(&body)?;
+        drop(body);
+        let read = if is_chat { Order::chat } else { Order::completion };
+        read(fields, &server.rules(), number)?
+    };
+    let kind = if is_chat { "chatcmpl" } else { "cmpl" };
+    let (created, model) = (now(), server.name);
+    let id = format!("{kind}-{:x}-{number}", server.created);
+    compute(server, link, &Answer { order: &order, id, created, model })
+}
+
+fn say(link: &mut Link<'_>, value: &Value) -> Result<bool, Trouble> {
+    Ok(link.answer(200, &[], value.to_string().as_bytes())?)
+}
+
+/// Has the model answer, and passes that on.
+fn compute(
+    server: &Server<'_>,
+    link: &mut Link<'_>,
+    answer: &Answer<'_>,
+) -> Result<bool, Trouble> {
+    let order = answer.order;
+    let texts = (server.tokenizer, &server.texts);
+    let prompts = order.prompts.iter().flat_map(|prompt| vec![prompt; order.choices]);
+    let mut choices: Vec<Growth<'_>> =
+        prompts.map(|prompt| Growth::new(order, prompt, texts)).collect::<Result<_, _>>()?;
+    let ticket = server.queue.submit(order.asks())?;
+    if !order.stream {
+        collect(server, link, &ticket, &mut choices, &mut |_, choice, _, delta| {
+            choice.keep(delta);
+            Ok(())
+        })?;
+        let whole = answer.whole(&choices)?;
+        return Ok(link.answer(200, &[], whole.as_bytes())?);
+    }
+    let mut begun = vec![false; choices.len()];
+    let mut has_begun = false;
+    let done = collect(server, link, &ticket, &mut choices, &mut |link, _, index, delta| {
+        if !has_begun {
+            link.begin_events()?;
+            has_begun = true;
+        }
+        let is_first = !std::mem::replace(&mut begun[index], true);
+        if let Some(event) = answer.event(index, &delta, is_first)? {
+            link.event(&event)?;
+        }
+        Ok(())
+    });
+    match done {
+        Ok(()) => {}
+        // The status is out already.
+        Err(Trouble::Refused(error)) if has_begun => {
+            link.event(&error.body().to_string())?;
+            return Ok(false);
+        }
+        Err(trouble) => return Err(trouble),
+    }
+    if order.usage {
+        link.event(&answer.last_event(&choices)?)?;
+    }
+    link.event("[DONE]")?;
+    Ok(false)
+}
+
+/// What is done with what a choice grew by.
+type Show<'s, 'a> = dyn FnMut(&mut Link<'_>, &mut Growth<'a>, usize, super::answer::Delta) -> Result<(), Trouble>
+    + 's;
+
+/// Takes steps until every choice is whole.
+fn collect<'a>(
+    server: &Server<'_>,
+    link: &mut Link<'_>,
+    ticket: &Ticket,
+    choices: &mut [Growth<'a>],
+    show: &mut Show<'_, 'a>,
+) -> Result<(), Trouble> {
+    let mut open = choices.len();
+    while open > 0 {
+        let (index, step) = match ticket.events.recv_timeout(GLANCE) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) if link.is_gone() => return Err(Trouble::Gone),
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) if (server.stopping)() => {
+                return Err(ApiError::stopping().into());
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(defect("the model").into());
+            }
+        };
+        let choice = &mut choices[index];
+        if choice.is_over() {
+            continue;
+        }
+        let delta = choice.take(&step.map_err(ApiError::from)?)?;
+        let over = choice.is_over();
+        show(link, choice, index, delta)?;
+        if over {
+            ticket.end(index);
+            open -= 1;
+        }
+    }
+    Ok(())
+}

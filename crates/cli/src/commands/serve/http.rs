@@ -1,0 +1,374 @@
+//! HTTP/1.1 on one connection: whole requests in, whole answers or events out, with a bound and a
+//! deadline on everything (RFC 9112). Heads are parsed by `httparse`; what is here is the reading and
+//! writing around it.
+
+use super::error::ApiError;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Longest head in bytes.
+const LONGEST_HEAD: usize = 16 << 10;
+/// Most header fields.
+const MOST_HEADERS: usize = 64;
+/// Bytes read or written at a time.
+const PIECE: usize = 64 << 10;
+/// How often a waiting connection looks whether the server is shutting down.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long a refused client may go on sending before the connection is cut. Without this its unread
+/// bytes would reset the connection, and the answer with it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Slowest reader of a large answer, in bytes a second.
+const SLOWEST_READER: u64 = 64 << 10;
+
+/// What one connection may cost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of a body.
+    pub(super) body: usize,
+    /// For a head, for a body, for a piece of an answer, and between two requests.
+    pub(super) timeout: Duration,
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) method: String,
+    /// Without the query.
+    pub(super) path: String,
+    content_type: Option<String>,
+    length: Option<u64>,
+    chunked: bool,
+    expects: bool,
+    keep_alive: bool,
+}
+
+/// A connection with a client.
+pub(super) struct Link<'a> {
+    stream: TcpStream,
+    /// Bytes that came and belong to no request yet.
+    buffer: Vec<u8>,
+    limits: Limits,
+    stopping: &'a (dyn Fn() -> bool + Sync),
+    /// Whether another request may follow the answer.
+    keep_alive: bool,
+}
+
+/// Why no more bytes come.
+enum Silence {
+    Closed,
+    Late,
+}
+
+impl<'a> Link<'a> {
+    pub(super) fn new(
+        stream: TcpStream,
+        limits: Limits,
+        stopping: &'a (dyn Fn() -> bool + Sync),
+    ) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(limits.timeout))?;
+        Ok(Self { stream, buffer: Vec::new(), limits, stopping, keep_alive: false })
+    }
+
+    /// Reads the next head; none if the client has gone, or asks nothing in time.
+    ///
+    /// # Errors
+    /// An answer to give before the connection is closed.
+    pub(super) fn head(&mut self) -> Result<Option<Head>, ApiError> {
+        self.keep_alive = false;
+        let mut deadline = Instant::now() + self.limits.timeout;
+        let mut waiting = self.buffer.is_empty();
+        loop {
+            if let Some((head, length)) = parse(&self.buffer)? {
+                self.buffer.drain(..length);
+                self.keep_alive = head.keep_alive && head.length.is_none_or(|length| length == 0);
+                return Ok(Some(head));
+            }
+            if self.buffer.len() > LONGEST_HEAD {
+                return Err(too_long());
+            }
+            match self.fill(deadline) {
+                Ok(()) if waiting => {
+                    // The time of a request begins with its first byte.
+                    deadline = Instant::now() + self.limits.timeout;
+                    waiting = false;
+                }
+                Ok(()) => {}
+                Err(Silence::Late) if !waiting => return Err(self.late("head")),
+                Err(Silence::Late | Silence::Closed) => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads the body of a request that has JSON; none if the client has gone.
+    ///
+    /// # Errors
+    /// An answer to give before the connection is closed.
+    pub(super) fn body(&mut self, head: &Head) -> Result<Option<Vec<u8>>, ApiError> {
+        let json = |kind: &str| {
+            let kind = kind.split(';').next().unwrap_or_default().trim();
+            kind.eq_ignore_ascii_case("application/json")
+        };
+        if let Some(kind) = head.content_type.as_deref().filter(|kind| !json(kind)) {
+            let message = format!("Content-Type is {kind:?}; expected application/json");
+            return Err(ApiError::new(415, message));
+        }
+        if head.chunked {
+            let message = "chunked bodies are not read; send the body with a Content-Length";
+            return Err(ApiError::new(411, message));
+        }
+        let Some(length) = head.length else {
+            return Err(ApiError::new(411, "there is no Content-Length; send one with the body"));
+        };
+        let most = self.limits.body;
+        let Some(length) = usize::try_from(length).ok().filter(|&length| length <= most) else {
+            return Err(ApiError::new(413, format!(
+                "the body has {length} bytes, at most {most} are read; divide the request, or start \
+                 the server with a larger --max-body"
+            )));
+        };
+        if head.expects && self.write(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
+            return Ok(None);
+        }
+        let deadline = Instant::now() + self.limits.timeout;
+        while self.buffer.len() < length {
+            match self.fill(deadline) {
+                Ok(()) => {}
+                Err(Silence::Late) => return Err(self.late("body")),
+                Err(Silence::Closed) => return Ok(None),
+            }
+        }
+        let rest = self.buffer.split_off(length);
+        self.keep_alive = head.keep_alive;
+        Ok(Some(std::mem::replace(&mut self.buffer, rest)))
+    }
+
+    fn late(&self, part: &str) -> ApiError {
+        let seconds = self.limits.timeout.as_secs_f64();
+        ApiError::new(408, format!("the {part} of the request did not come within {seconds} s"))
+    }
+
+    /// Waits for more bytes.
+    fn fill(&mut self, deadline: Instant) -> Result<(), Silence> {
+        let mut piece = [0; PIECE];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Silence::Late);
+            }
+            // A request that has not come when the server stops has not been accepted.
+            if (self.stopping)() || self.stream.set_read_timeout(Some(left.min(GLANCE))).is_err() {
+                return Err(Silence::Closed);
+            }
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(Silence::Closed),
+                Ok(count) => {
+                    self.buffer.extend_from_slice(&piece[..count]);
+                    return Ok(());
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => return Err(Silence::Closed),
+                },
+            }
+        }
+    }
+
+    /// Whether the client has hung up while it was owed an answer.
+    pub(super) fn is_gone(&self) -> bool {
+        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+        let restored = self.stream.set_nonblocking(false);
+        match looked {
+            Ok(count) => count == 0 || restored.is_err(),
+            Err(error) => error.kind() != ErrorKind::WouldBlock || restored.is_err(),
+        }
+    }
+
+    /// Answers, and says whether another request may follow.
+    pub(super) fn answer(
+        &mut self,
+        status: u16,
+        headers: &[(&'static str, String)],
+        body: &[u8],
+    ) -> io::Result<bool> {
+        let keep = self.keep_alive && !(self.stopping)();
+        let mut head = format!(
+            "HTTP/1.1 {status} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: {}\r\n",
+            reason(status),
+            body.len(),
+            if keep { "keep-alive" } else { "close" },
+        );
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body);
+        self.write(&bytes)?;
+        Ok(keep)
+    }
+
+    /// Begins an answer of events, which ends with the connection.
+    pub(super) fn begin_events(&mut self) -> io::Result<()> {
+        self.keep_alive = false;
+        self.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
+              Connection: close\r\n\r\n",
+        )
+    }
+
+    /// Sends one event, which has no line breaks.
+    pub(super) fn event(&mut self, data: &str) -> io::Result<()> {
+        self.write(format!("data: {data}\n\n").as_bytes())
+    }
+
+    /// Writes everything, unless the client reads slower than it may.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let long = Duration::from_secs(bytes.len() as u64 / SLOWEST_READER);
+        let deadline = Instant::now() + self.limits.timeout + long;
+        for piece in bytes.chunks(PIECE) {
+            if Instant::now() > deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.stream.write_all(piece)?;
+        }
+        self.stream.flush()
+    }
+
+    /// Ends the connection after an answer to a request that was not read to its end.
+    pub(super) fn hang_up(mut self) {
+        let deadline = Instant::now() + LINGER;
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        while self.fill(deadline).is_ok() {
+            self.buffer.clear();
+        }
+    }
+}
+
+fn too_long() -> ApiError {
+    ApiError::new(431, format!(
+        "the head of the request has more than {LONGEST_HEAD} bytes or {MOST_HEADERS} fields"
+    ))
+}
+
+/// A head and its length in bytes, once it is whole.
+fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
+    let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut parsed = httparse::Request::new(&mut fields);
+    let length = match parsed.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(too_long());
+        }
+        Err(error) => return Err(ApiError::new(400, format!("not a request of HTTP: {error}"))),
+    };
+    let (Some(method), Some(path), Some(version)) = (parsed.method, parsed.path, parsed.version)
+    else {
+        return Ok(None);
+    };
+    let path = path.split('?').next().unwrap_or_default().to_owned();
+    let mut head = Head {
+        method: method.to_owned(),
+        path,
+        content_type: None,
+        length: None,
+        chunked: false,
+        expects: false,
+        keep_alive: version == 1,
+    };
+    for field in parsed.headers.iter() {
+        head.take(field.name, field.value)?;
+    }
+    Ok(Some((head, length)))
+}
+
+impl Head {
+    /// Reads one field.
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), ApiError> {
+        let value = String::from_utf8_lossy(value);
+        let value = value.trim();
+        let wrong = |status, expected| {
+            ApiError::new(status, format!("the header {name} is {value:?}; expected {expected}"))
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => {
+                // Digits alone: parse() would take a sign, too.
+                let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+                let length = value.parse().ok().filter(|_| digits);
+                let length = length.ok_or_else(|| wrong(400, "a number of bytes"))?;
+                if self.length.replace(length).is_some_and(|before| before != length) {
+                    return Err(wrong(400, "one length"));
+                }
+            }
+            "transfer-encoding" => self.chunked = true,
+            "content-type" => self.content_type = Some(value.to_owned()),
+            "connection" => {
+                let says = |word: &str| {
+                    value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+                };
+                self.keep_alive = !says("close") && (self.keep_alive || says("keep-alive"));
+            }
+            "expect" if value.eq_ignore_ascii_case("100-continue") => self.expects = true,
+            "expect" => return Err(wrong(417, "100-continue")),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        411 => "Length Required",
+        413 => "Content Too Large",
+        415 => "Unsupported Media Type",
+        417 => "Expectation Failed",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        _ => "Internal Server Error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_and_wrong_ones_refused() {
+        let read = |text: &str| parse(text.as_bytes());
+        let whole = "POST /v1/completions?x=1 HTTP/1.1\r\nContent-Length: 12\r\n\
+                     Content-Type: application/json\r\nConnection: Keep-Alive\r\n\r\n";
+        let (head, length) = read(&format!("{whole}{{\"prompt\"")).unwrap().unwrap();
+        assert_eq!((head.path.as_str(), head.length, length), ("/v1/completions", Some(12), whole.len()));
+        assert!(head.keep_alive && !head.chunked && !head.expects);
+        assert!(read(&whole[..40]).unwrap().is_none());
+        let old = read("GET / HTTP/1.0\r\n\r\n").unwrap().unwrap().0;
+        assert!(!old.keep_alive);
+        let field = |field: &str| read(&format!("GET / HTTP/1.1\r\n{field}\r\n\r\n"));
+        assert!(!field("Connection: close").unwrap().unwrap().0.keep_alive);
+        assert!(field("Transfer-Encoding: chunked").unwrap().unwrap().0.chunked);
+        for (bad, status) in [
+            ("Content-Length: -1", 400),
+            ("Content-Length: +1", 400),
+            ("Content-Length: 99999999999999999999", 400),
+            ("Content-Length: 1\r\nContent-Length: 2", 400),
+            ("Expect: tea", 417),
+            ("no colon", 400),
+        ] {
+            assert_eq!(field(bad).unwrap_err().status, status, "{bad}");
+        }
+        let many: String = (0..80).map(|i| format!("X-{i}: 1\r\n")).collect();
+        assert_eq!(field(many.trim_end()).unwrap_err().status, 431);
+        assert_eq!(field(&format!("X: {}", "y".repeat(20_000))).unwrap_err().status, 431);
+        assert_eq!(read("\u{1}\r\n\r\n").unwrap_err().status, 400);
+    }
+}

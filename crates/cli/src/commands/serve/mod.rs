@@ -1,0 +1,280 @@
+//! `linwright serve`: a model behind OpenAI's protocol, on this machine.
+//!
+//! One thread waits for connections, one computes ([`worker`]), and each connection has one that reads
+//! ([`http`]), understands ([`protocol`]) and answers ([`answer`]).
+
+mod answer;
+mod client;
+mod error;
+mod fields;
+mod http;
+mod protocol;
+mod worker;
+
+use super::eval::batch;
+use super::generate::end_tokens;
+use crate::args::{Shared, one_of};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::source::{PrecisionArgs, open_model_as};
+use answer::TokenTexts;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use error::ApiError;
+use http::{Limits, Link};
+use linwright::measure::evaluate::Bos;
+use linwright::model::Transformer;
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::tokenizer::Tokenizer;
+use protocol::Rules;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::{Builder, Scope};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use worker::Queue;
+
+/// Connections beyond the most, each open just long enough to be told so.
+const TURNED_AWAY: usize = 16;
+/// How often the server looks whether it should stop.
+const GLANCE: Duration = Duration::from_millis(50);
+/// Pause after a connection that could not be accepted, as when there are too many files.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Answer requests of OpenAI's completions protocol over HTTP, for this machine unless --host says
+/// otherwise. Ctrl-C lets running requests finish and ends it.
+///
+/// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health. There
+/// is no encryption and no password: whoever reaches the port may use the model.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    model: String,
+    /// The address to listen at.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port to listen at; 0 takes a free one, which is printed.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// What clients call the model [default: MODEL as given].
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Largest body of a request in bytes.
+    #[arg(long, alias = "max_body", value_name = "BYTES", default_value_t = 4 << 20,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
+    max_body: usize,
+    /// Most new tokens of one choice.
+    #[arg(long, alias = "max_tokens", value_name = "COUNT", default_value_t = 4096,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
+    max_tokens: usize,
+    /// Most connections at a time.
+    #[arg(long, alias = "max_connections", value_name = "COUNT", default_value_t = 64,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    max_connections: usize,
+    /// Most requests that wait for the model.
+    #[arg(long, alias = "max_waiting", value_name = "COUNT", default_value_t = 64,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    max_waiting: usize,
+    /// Seconds in which a request must have come, and an answer be read.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Tokens that the model holds at once, of all requests, in thousands; `auto` is 4.
+    #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
+    batch_size: usize,
+    /// Whether prompts given as text start with the beginning-of-sequence token.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
+    bos: Bos,
+    #[command(flatten)]
+    precision: PrecisionArgs,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("expected seconds from 0.01 to 86400")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// All that connections share.
+struct Server<'a> {
+    decoder: &'a Transformer,
+    tokenizer: &'a Tokenizer,
+    texts: TokenTexts<'a>,
+    end_tokens: Vec<u32>,
+    bos: Bos,
+    most_tokens: usize,
+    name: &'a str,
+    created: u64,
+    queue: Queue,
+    requests: AtomicU64,
+    connections: AtomicUsize,
+    /// Held while a body is read.
+    reading: Mutex<()>,
+    stopping: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Server<'_> {
+    fn rules(&self) -> Rules<'_> {
+        let config = self.decoder.config();
+        Rules {
+            tokenizer: self.tokenizer,
+            bos: self.bos,
+            end_tokens: &self.end_tokens,
+            vocab: config.vocab,
+            positions: config.max_positions,
+            most_tokens: self.most_tokens,
+            name: self.name,
+        }
+    }
+
+    /// The model, as it is listed.
+    fn description(&self) -> Value {
+        json!({
+            "id": self.name,
+            "object": "model",
+            "created": self.created,
+            "owned_by": "linwright",
+            "max_model_len": self.decoder.config().max_positions,
+        })
+    }
+}
+
+/// Seconds since 1970; 0 on a machine whose clock stands before that.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    // First what fails at once.
+    let address = SocketAddr::new(args.host, args.port);
+    let listener = TcpListener::bind(address).map_err(|error| {
+        Failure::io(&format!("cannot listen at {address}"), &error)
+            .hint("choose another --port, or 0 for any that is free")
+    })?;
+    let address = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
+    let (mut loaded, _) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
+    let tokenizer = speaker(&args.model, &mut loaded)?;
+    tokenizer.first(args.bos)?;
+    console.finish();
+    let vocab = loaded.decoder.config().vocab;
+    let own = loaded.source.generation_settings(vocab)?.end_tokens;
+    let server = Server {
+        decoder: &loaded.decoder,
+        tokenizer: &tokenizer,
+        texts: TokenTexts::new(&tokenizer, vocab),
+        end_tokens: end_tokens(own, &loaded, &tokenizer),
+        bos: args.bos,
+        most_tokens: args.max_tokens,
+        name: args.name.as_deref().unwrap_or(&args.model),
+        created: now(),
+        queue: Queue::new(args.max_waiting),
+        requests: AtomicU64::new(0),
+        connections: AtomicUsize::new(0),
+        reading: Mutex::default(),
+        stopping: &interrupt::asked,
+    };
+    announce(&server, address, shared)?;
+    listen(&server, &listener, args)?;
+    let requests = server.requests.load(Ordering::Relaxed);
+    console.note(&format!("stopped after {requests} requests"));
+    Ok(())
+}
+
+/// The tokenizer of a model that can be served.
+fn speaker(model: &str, loaded: &mut LoadedModel) -> Result<Tokenizer, Failure> {
+    if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
+        return Err(Failure::general(format!(
+            "{model} is an encoder, which continues no texts; give a causal language model"
+        )));
+    }
+    loaded.tokenizer.take().ok_or_else(|| {
+        Failure::general(format!(
+            "{model} has no tokenizer; put tokenizer.json or tokenizer.model beside config.json"
+        ))
+    })
+}
+
+/// Says on stdout where the server is.
+fn announce(server: &Server<'_>, address: SocketAddr, shared: &Shared) -> Result<(), Failure> {
+    let url = format!("http://{address}/v1");
+    match shared.json {
+        true => super::print(&json!({ "url": url, "model": server.name }).to_string()),
+        false => super::print(&format!("{} is at {url}; Ctrl-C ends it", server.name)),
+    }
+}
+
+/// Accepts connections until the server should stop, then lets what runs finish.
+fn listen(
+    server: &Server<'_>,
+    listener: &TcpListener,
+    args: &ServeArgs,
+) -> Result<(), Failure> {
+    let limits = Limits { body: args.max_body, timeout: args.timeout };
+    let own = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
+    let thread = |error| Failure::io("cannot start a thread", &error);
+    std::thread::scope(|scope| {
+        let model = Builder::new().name("model".into());
+        let started = model.spawn_scoped(scope, || {
+            worker::work(server.decoder, &server.queue, args.batch_size);
+        });
+        started.map_err(thread)?;
+        // accept() goes on after a signal: a connection of our own ends it.
+        let wake = Builder::new().name("wake".into()).spawn_scoped(scope, move || {
+            while !(server.stopping)() {
+                std::thread::sleep(GLANCE);
+            }
+            server.queue.close();
+            let loopback = match own.ip() {
+                ip if !ip.is_unspecified() => ip,
+                IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            };
+            // If it cannot be reached, the next client wakes it.
+            drop(TcpStream::connect(SocketAddr::new(loopback, own.port())));
+        });
+        if let Err(error) = wake {
+            server.queue.close();
+            return Err(thread(error));
+        }
+        while !(server.stopping)() {
+            match listener.accept() {
+                Ok(_) if (server.stopping)() => {}
+                Ok((stream, _)) => welcome(server, scope, stream, (limits, args.max_connections)),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Gives a connection a thread, or a refusal.
+fn welcome<'s, 'e>(
+    server: &'e Server<'e>,
+    scope: &'s Scope<'s, 'e>,
+    stream: TcpStream,
+    (limits, most): (Limits, usize),
+) {
+    let open = server.connections.fetch_add(1, Ordering::SeqCst);
+    let attend = move || {
+        if let Ok(link) = Link::new(stream, limits, server.stopping) {
+            // A panic ends this connection and no other.
+            let done = catch_unwind(AssertUnwindSafe(|| match open < most {
+                true => client::attend(server, link),
+                false => {
+                    let message = format!("there are {most} connections already; try again");
+                    client::refuse(link, &ApiError::busy(message));
+                }
+            }));
+            drop(done);
+        }
+        server.connections.fetch_sub(1, Ordering::SeqCst);
+    };
+    let started = open < most + TURNED_AWAY
+        && Builder::new().name("client".into()).spawn_scoped(scope, attend).is_ok();
+    if !started {
+        server.connections.fetch_sub(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,361 @@
+//! Requests of OpenAI's protocol: what they may ask, and what that means to the model.
+
+use super::error::ApiError;
+use super::fields::Fields;
+use linwright::model::generate::{Ask, Choice, Limits, Ranks};
+use linwright::model::tokenizer::chat::Message;
+use linwright::model::tokenizer::{Bos, Tokenizer, TokenizerError};
+use linwright::tensor::RngKey;
+use serde_json::{Map, Value};
+
+/// New tokens of a completion that does not say how many, as the protocol has it.
+const NEW_TOKENS: usize = 16;
+/// Most likeliest tokens told for a place.
+const MOST_LOGPROBS: usize = 20;
+/// Most choices for one prompt.
+const MOST_CHOICES: usize = 16;
+/// Most prompts in one request.
+const MOST_PROMPTS: usize = 1024;
+/// Most strings that end a text, and their bytes.
+const MOST_STOPS: usize = 64;
+const LONGEST_STOP: usize = 1024;
+/// Most tokens of all choices of a request, each counted as often as tokens are told in its place:
+/// they become an answer of some ten megabytes.
+const MOST_TOLD: usize = 1 << 18;
+/// Largest temperature of the protocol.
+const HOTTEST: f64 = 2.0;
+
+/// What requests are read against.
+pub(super) struct Rules<'a> {
+    pub(super) tokenizer: &'a Tokenizer,
+    pub(super) bos: Bos,
+    /// Tokens that end texts.
+    pub(super) end_tokens: &'a [u32],
+    pub(super) vocab: usize,
+    pub(super) positions: usize,
+    /// Most new tokens of a choice.
+    pub(super) most_tokens: usize,
+    /// The name under which the model is served.
+    pub(super) name: &'a str,
+}
+
+/// A prompt.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) tokens: Vec<u32>,
+    /// How many of the first tokens were put before the text.
+    pub(super) added: usize,
+    /// The text, for an echo.
+    pub(super) text: String,
+}
+
+/// What a client asks for.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) prompts: Vec<Prompt>,
+    /// Choices for each prompt.
+    pub(super) choices: usize,
+    pub(super) echo: bool,
+    /// Likeliest tokens told for each place, if any.
+    pub(super) logprobs: Option<usize>,
+    pub(super) stop: Vec<String>,
+    pub(super) stream: bool,
+    /// Whether events end with the numbers of tokens.
+    pub(super) usage: bool,
+    pub(super) is_chat: bool,
+    choice: Choice,
+    limits: Limits,
+}
+
+impl Order {
+    /// What the model is asked, choices of one prompt side by side.
+    pub(super) fn asks(&self) -> Vec<Ask> {
+        let ranks = self.logprobs.map(|top| Ranks { top, prompt: self.echo });
+        let indices = (0..).zip(self.prompts.iter().flat_map(|p| vec![p; self.choices]));
+        let ask = |(index, prompt): (u64, &Prompt)| Ask {
+            prompt: prompt.tokens.clone(),
+            choice: Choice { key: self.choice.key.fold_index(index), ..self.choice.clone() },
+            limits: self.limits.clone(),
+            ranks,
+        };
+        indices.map(ask).collect()
+    }
+
+    /// Reads the body of a completion; `number` counts requests.
+    ///
+    /// # Errors
+    /// An answer naming the field.
+    pub(super) fn completion(
+        mut fields: Fields,
+        rules: &Rules<'_>,
+        number: u64,
+    ) -> Result<Self, ApiError> {
+        rules.check_model(&mut fields)?;
+        let expected = "a string, a list of tokens, or a list of such";
+        let prompts = rules.prompts(fields.required("prompt", expected)?)?;
+        let echo = fields.flag("echo")?;
+        let logprobs = fields.count("logprobs", 0..=MOST_LOGPROBS)?;
+        let asked = fields.count("max_tokens", 0..=rules.most_tokens)?;
+        if asked == Some(0) && !echo {
+            let message = "max_tokens is 0; expected at least 1 without echo";
+            return Err(ApiError::new(400, message).param("max_tokens"));
+        }
+        let default = NEW_TOKENS.min(rules.most_tokens);
+        let order = Self::rest(&mut fields, rules, (prompts, asked, default), number)?;
+        let n = order.choices as u64;
+        fields.neutral("best_of", |best| best.as_u64() == Some(n), "the value of n")?;
+        fields.neutral("suffix", |suffix| suffix == "", "no suffix")?;
+        fields.finish()?;
+        Self { echo, logprobs, ..order }.within_bounds()
+    }
+
+    /// Reads the body of a chat.
+    ///
+    /// # Errors
+    /// An answer naming the field.
+    pub(super) fn chat(
+        mut fields: Fields,
+        rules: &Rules<'_>,
+        number: u64,
+    ) -> Result<Self, ApiError> {
+        rules.check_model(&mut fields)?;
+        let prompt = rules.conversation(fields.required("messages", "a list of messages")?)?;
+        let most = 1..=rules.most_tokens;
+        let old = fields.count("max_tokens", most.clone())?;
+        let asked = fields.count("max_completion_tokens", most)?.or(old);
+        let default = (rules.positions + 1).saturating_sub(prompt.tokens.len()).max(1);
+        let default = default.min(rules.most_tokens);
+        let order = Self::rest(&mut fields, rules, (vec![prompt], asked, default), number)?;
+        let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+        fields.neutral("tools", none, "no tools")?;
+        fields.neutral("tool_choice", |one| one == "none" || one == "auto", "none")?;
+        fields.neutral("logprobs", |one| one == false, "false")?;
+        fields.neutral("top_logprobs", |one| one == 0, "0")?;
+        fields.neutral("response_format", |one| one["type"] == "text", "text")?;
+        fields.finish()?;
+        Self { is_chat: true, ..order }.within_bounds()
+    }
+
+    /// Reads what both have in common.
+    fn rest(
+        fields: &mut Fields,
+        rules: &Rules<'_>,
+        (prompts, asked, default): (Vec<Prompt>, Option<usize>, usize),
+        number: u64,
+    ) -> Result<Self, ApiError> {
+        let longest = prompts.iter().map(|prompt| prompt.tokens.len()).max().unwrap_or(0);
+        // One more than there are positions, since what comes last is no input.
+        let room = (rules.positions + 1).saturating_sub(longest);
+        let new_tokens = asked.unwrap_or(default.min(room.max(1)));
+        if new_tokens > room {
+            return Err(ApiError::new(400, format!(
+                "the longest prompt has {longest} tokens and max_tokens is {new_tokens}; the model \
+                 has {} positions, and the last token needs none",
+                rules.positions
+            ))
+            .code("context_length_exceeded"));
+        }
+        let choices = fields.count("n", 1..=MOST_CHOICES)?.unwrap_or(1);
+        let stream = fields.flag("stream")?;
+        let choice = choice(fields, number)?;
+        let stop = stop(fields)?;
+        let usage = match fields.take("stream_options") {
+            None => false,
+            Some(options) => options["include_usage"].as_bool().ok_or_else(|| {
+                ApiError::field("stream_options", &options, "an object with include_usage")
+            })?,
+        };
+        for name in ["frequency_penalty", "presence_penalty"] {
+            fields.neutral(name, |penalty| penalty.as_f64() == Some(0.0), "0")?;
+        }
+        let empty = |bias: &Value| bias.as_object().is_some_and(Map::is_empty);
+        fields.neutral("logit_bias", empty, "an empty object")?;
+        // Who asks makes no difference.
+        fields.take("user");
+        let limits = Limits { new_tokens, end_tokens: rules.end_tokens.to_vec() };
+        let (echo, logprobs, is_chat) = (false, None, false);
+        Ok(Self {
+            prompts,
+            choices,
+            echo,
+            logprobs,
+            stop,
+            stream,
+            usage,
+            is_chat,
+            choice,
+            limits,
+        })
+    }
+
+    fn within_bounds(self) -> Result<Self, ApiError> {
+        let each = |prompt: &Prompt| prompt.tokens.len() + self.limits.new_tokens;
+        let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
+        let told = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
+        if told > MOST_TOLD {
+            return Err(ApiError::new(400, format!(
+                "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
+                 is {told} to tell; a request may have {MOST_TOLD}: divide it",
+                self.logprobs.unwrap_or(0)
+            )));
+        }
+        Ok(self)
+    }
+}
+
+/// How tokens are chosen.
+fn choice(fields: &mut Fields, number: u64) -> Result<Choice, ApiError> {
+    let mut choice = Choice::greedy();
+    choice.temperature = fields.number("temperature", 0.0..=HOTTEST)?.unwrap_or(1.0) as f32;
+    choice.top_p = fields.number("top_p", 0.0..=1.0)?.map(|share| share as f32);
+    choice.top_k = fields.count("top_k", 1..=1 << 24)?;
+    choice.min_p = fields.number("min_p", 0.0..=1.0)?.map(|share| share as f32);
+    if let Some(penalty) = fields.number("repetition_penalty", 1e-3..=1e3)? {
+        choice.repetition_penalty = penalty as f32;
+    }
+    choice.key = match fields.take("seed") {
+        None => RngKey::new(0).fold("request").fold_index(number),
+        Some(seed) => match (seed.as_u64(), seed.as_i64()) {
+            (Some(seed), _) => RngKey::new(seed),
+            (None, Some(seed)) => RngKey::new(seed.cast_unsigned()),
+            (None, None) => return Err(ApiError::field("seed", &seed, "a whole number")),
+        },
+    };
+    Ok(choice)
+}
+
+/// Strings that end a text.
+fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
+    let Some(value) = fields.take("stop") else { return Ok(Vec::new()) };
+    let expected = format!(
+        "a string or a list of at most {MOST_STOPS} strings, each of 1 to {LONGEST_STOP} bytes"
+    );
+    let strings = match &value {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(many) => many.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let listed = value.as_array().map_or(1, Vec::len);
+    let fits = |one: &String| (1..=LONGEST_STOP).contains(&one.len());
+    if strings.len() != listed || listed > MOST_STOPS || !strings.iter().all(fits) {
+        return Err(ApiError::field("stop", &value, expected));
+    }
+    Ok(strings)
+}
+
+impl Rules<'_> {
+    /// A request for another model is no request for this one.
+    fn check_model(&self, fields: &mut Fields) -> Result<(), ApiError> {
+        match fields.take("model") {
+            None => Ok(()),
+            Some(Value::String(name)) if name == self.name => Ok(()),
+            Some(other) => {
+                let error = ApiError::field("model", &other, format!("{:?}", self.name));
+                Err(error.status(404).code("model_not_found"))
+            }
+        }
+    }
+
+    /// The prompts of a completion, in any of their four shapes.
+    fn prompts(&self, value: Value) -> Result<Vec<Prompt>, ApiError> {
+        let many = |list: &[Value]| match list.len() {
+            1..=MOST_PROMPTS => Ok(()),
+            _ => Err(ApiError::field("prompt", &value, format!("1 to {MOST_PROMPTS} prompts"))),
+        };
+        match &value {
+            Value::String(text) => Ok(vec![self.text("prompt", text)?]),
+            Value::Array(list) if list.iter().all(Value::is_number) && !list.is_empty() => {
+                Ok(vec![self.tokens("prompt", list)?])
+            }
+            Value::Array(list) => {
+                many(list)?;
+                let one = |(index, one): (usize, &Value)| {
+                    let name = format!("prompt[{index}]");
+                    match one {
+                        Value::String(text) => self.text(&name, text),
+                        Value::Array(tokens) => self.tokens(&name, tokens),
+                        other => Err(ApiError::field(name, other, "a string or a list of tokens")),
+                    }
+                };
+                list.iter().enumerate().map(one).collect()
+            }
+            other => {
+                Err(ApiError::field("prompt", other, "a string, a list of tokens, or a list of such"))
+            }
+        }
+    }
+
+    fn text(&self, name: &str, text: &str) -> Result<Prompt, ApiError> {
+        let first = self.tokenizer.first(self.bos)?;
+        let encoded = self.tokenizer.encode(text, false).map_err(|error| {
+            ApiError::new(400, format!("{name} cannot be encoded: {error}")).param(name)
+        })?;
+        let added = usize::from(first.is_some());
+        let tokens: Vec<u32> = first.into_iter().chain(encoded).collect();
+        self.checked(name, Prompt { tokens, added, text: text.to_owned() })
+    }
+
+    fn tokens(&self, name: &str, list: &[Value]) -> Result<Prompt, ApiError> {
+        let mut tokens = Vec::with_capacity(list.len());
+        for (index, value) in list.iter().enumerate() {
+            let token = value.as_u64().and_then(|token| u32::try_from(token).ok());
+            let Some(token) = token.filter(|&token| (token as usize) < self.vocab) else {
+                let expected = format!("a token, a whole number from 0 to {}", self.vocab - 1);
+                return Err(ApiError::field(format!("{name}[{index}]"), value, expected));
+            };
+            tokens.push(token);
+        }
+        let text = self.tokenizer.decode(&tokens, false).map_err(|error| match error {
+            TokenizerError::UnknownId { .. } => ApiError::new(400, format!("{name}: {error}")),
+            other => other.into(),
+        })?;
+        self.checked(name, Prompt { tokens, added: 0, text })
+    }
+
+    fn checked(&self, name: &str, prompt: Prompt) -> Result<Prompt, ApiError> {
+        if prompt.tokens.is_empty() {
+            let message = format!("{name} is empty; expected at least one token");
+            return Err(ApiError::new(400, message).param(name));
+        }
+        Ok(prompt)
+    }
+
+    /// The prompt of a chat, by the model's template.
+    fn conversation(&self, value: Value) -> Result<Prompt, ApiError> {
+        if !self.tokenizer.has_chat() {
+            let message = "the model has no chat template; use /v1/completions";
+            return Err(ApiError::new(400, message).code("no_chat_template"));
+        }
+        let Value::Array(list) = value else {
+            return Err(ApiError::field("messages", &value, "a list of messages"));
+        };
+        let messages: Vec<Message> =
+            list.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
+        let text = self.tokenizer.chat(&messages, true).map_err(|error| {
+            ApiError::new(400, format!("messages: {error}")).param("messages")
+        })?;
+        // The template writes the special tokens, the first included.
+        let tokens = self.tokenizer.encode(&text, false)?;
+        self.checked("messages", Prompt { tokens, added: 0, text })
+    }
+}
+
+/// One message; content in parts of text is joined.
+fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
+    let name = format!("messages[{index}]");
+    if let Some(Value::Array(parts)) = value.get("content") {
+        let text = |(at, part): (usize, &Value)| match (part["type"].as_str(), &part["text"]) {
+            (Some("text"), Value::String(text)) => Ok(text.clone()),
+            _ => Err(ApiError::field(format!("{name}.content[{at}]"), part, "a part of text")),
+        };
+        let joined: String = parts.iter().enumerate().map(text).collect::<Result<_, _>>()?;
+        value["content"] = joined.into();
+    }
+    match (value.get("role"), value.get("content")) {
+        (Some(Value::String(_)), None | Some(Value::String(_) | Value::Null)) => {}
+        _ => return Err(ApiError::field(name, &value, "an object with the strings role and content")),
+    }
+    let shown = value.clone();
+    serde_json::from_value(value)
+        .map_err(|error| ApiError::field(name, &shown, format!("a message: {error}")))
+}
