@@ -230,7 +230,16 @@ fn prompts_come_in_four_shapes_and_one_answer_has_them_all() {
     assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-5), "{alone:?} {beside:?}");
     assert_eq!(both[1]["logprobs"]["tokens"].as_array().unwrap().len(), 2);
     let text = ask(json!("the barn"));
-    assert_eq!(ask(json!(["the barn", "the lake"]))[0], text[0]);
+    let beside = ask(json!(["the barn", "the lake"]));
+    assert_eq!(beside[0]["text"], text[0]["text"]);
+    let of = |choices: &Value| {
+        let logprobs = choices[0]["logprobs"]["token_logprobs"].as_array().unwrap();
+        numbers(&logprobs[1..].to_vec().into())
+    };
+    // Sums are taken in another order beside others.
+    let (alone, beside) = (of(&text), of(&beside));
+    assert_eq!((alone.len(), beside.len()), (3, 3));
+    assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-5), "{alone:?} {beside:?}");
     // The longest prompts: with a new token, and with none.
     assert_eq!(ask(json!(vec![5; POSITIONS]))[0]["finish_reason"], "length");
     let scored = json!({ "prompt": vec![5; POSITIONS + 1], "max_tokens": 0, "echo": true });

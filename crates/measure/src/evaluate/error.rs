@@ -38,6 +38,21 @@ pub enum EvaluationError {
         /// What is wrong.
         reason: String,
     },
+    /// A data set whose rows nobody gave.
+    #[error(
+        "{origin}: the data set {name} is not on this machine; give the rows of its split {split} \
+         with --data {task}:{split}=FILE"
+    )]
+    NoRows {
+        /// Path of the task file, or the name of a task that comes along.
+        origin: String,
+        /// The task.
+        task: String,
+        /// The data set.
+        name: String,
+        /// The split.
+        split: String,
+    },
     /// A data set that is not on this machine and cannot be brought.
     #[error(
         "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE"

@@ -321,11 +321,11 @@ mod tests {
     #[test]
     fn the_readme_wins_over_names() {
         let card = "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: x/*}\n\
-                    - config_name: b\n  data_dir: y\n---\n";
-        let names = ["x/1.json", "x/2.json", "y/test.csv", "test.json"];
+                    - config_name: b\n  data_dir: z\n---\n";
+        let names = ["x/1.json", "x/2.json", "z/test.csv", "test.json"];
         let find = |config, split| find(&names, card, (config, split));
         assert_eq!(find(Some("a"), "test").unwrap().unwrap(), ["x/1.json", "x/2.json"]);
-        assert_eq!(find(Some("b"), "test").unwrap().unwrap(), ["y/test.csv"]);
+        assert_eq!(find(Some("b"), "test").unwrap().unwrap(), ["z/test.csv"]);
         for (config, split, want) in [
             (None, "test", "must say which variant; there are a, b"),
             (Some("c"), "test", "no variant c; there are a, b"),

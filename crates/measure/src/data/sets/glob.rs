@@ -161,6 +161,6 @@ mod tests {
     fn patterns_made_to_be_slow_are_not() {
         let pattern = "*a".repeat(400) + "b";
         assert!(!matches(&pattern, &"a".repeat(4000)));
-        assert!(!matches(&"**/a/".repeat(300), &"a/".repeat(2000)));
+        assert!(!matches(&("**/a/".repeat(300) + "c"), &("a/".repeat(2000) + "b")));
     }
 }

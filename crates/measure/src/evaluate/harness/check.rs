@@ -89,6 +89,9 @@ fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, 
     };
     let opened = match HarnessTask::new(file, options) {
         Err(EvaluationError::Set { source, .. }) => return Ok(none(source.to_string())),
+        Err(EvaluationError::NoRows { name, .. }) => {
+            return Ok(none(format!("the data set {name} is not on this machine")));
+        }
         other => other?,
     };
     let items = opened.items();

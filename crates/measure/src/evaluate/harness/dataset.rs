@@ -225,11 +225,12 @@ impl Dataset<'_> {
             Some(sets) => sets.find(&query).map_err(failed)?,
         };
         let Some(found) = found else {
-            let (name, task) = (name.unwrap_or("none"), &d.task);
-            return Err(self.file.wrong(format!(
-                "the data set {name} is not on this machine; give the rows of its split {split} \
-                 with --data {task}:{split}=FILE"
-            )));
+            return Err(EvaluationError::NoRows {
+                origin: self.file.origin.clone(),
+                task: d.task.clone(),
+                name: name.unwrap_or("none").to_owned(),
+                split: split.to_owned(),
+            });
         };
         let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
         let files: Result<Vec<Source>, EvaluationError> =
