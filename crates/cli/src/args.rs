@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run,
-    serve, train_lm, validate,
+    bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run, serve,
+    train_lm, validate,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};

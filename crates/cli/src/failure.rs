@@ -204,6 +204,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::UnknownTask { .. } => Self::usage(message),
             EvaluationError::Data(_)
             | EvaluationError::Set { .. }
+            | EvaluationError::NoRows { .. }
             | EvaluationError::Tokenizer { .. }
             | EvaluationError::Model { .. }
             | EvaluationError::NonFinite { .. }

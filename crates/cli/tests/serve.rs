@@ -45,7 +45,8 @@ impl Reply {
 
 impl Server {
     pub(crate) fn start(w: &Workshop, args: &str) -> Self {
-        let mut child = w.command(&format!("serve {args} --port 0 --json --quiet")).spawn().unwrap();
+        let mut child =
+            w.command(&format!("serve {args} --port 0 --json --quiet")).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -224,9 +225,10 @@ fn prompts_come_in_four_shapes_and_one_answer_has_them_all() {
     assert_eq!(one["tokens"].as_array().unwrap().len(), 5, "four of the prompt, and a new one");
     let both = ask(json!([[5, 9, 200, 31], [7]]));
     assert_eq!((&both[0]["index"], &both[1]["index"]), (&0.into(), &1.into()));
-    let (alone, beside) =
-        (numbers(&one["token_logprobs"].as_array().unwrap()[1..].to_vec().into()),
-         numbers(&both[0]["logprobs"]["token_logprobs"].as_array().unwrap()[1..].to_vec().into()));
+    let (alone, beside) = (
+        numbers(&one["token_logprobs"].as_array().unwrap()[1..].to_vec().into()),
+        numbers(&both[0]["logprobs"]["token_logprobs"].as_array().unwrap()[1..].to_vec().into()),
+    );
     assert!(alone.iter().zip(&beside).all(|(a, b)| (a - b).abs() < 1e-5), "{alone:?} {beside:?}");
     assert_eq!(both[1]["logprobs"]["tokens"].as_array().unwrap().len(), 2);
     let text = ask(json!("the barn"));
@@ -265,8 +267,9 @@ fn texts_are_those_of_generate() {
         let logprobs = &choice["logprobs"];
         assert_eq!(logprobs["tokens"].as_array().unwrap().len(), 12);
         assert_eq!(logprobs["text_offset"][0], 0);
-        for (own, top) in
-            numbers(&logprobs["token_logprobs"]).iter().zip(logprobs["top_logprobs"].as_array().unwrap())
+        for (own, top) in numbers(&logprobs["token_logprobs"])
+            .iter()
+            .zip(logprobs["top_logprobs"].as_array().unwrap())
         {
             let top: Vec<&Value> = top.as_object().unwrap().values().collect();
             assert_eq!(top, [&json!(own)], "without others the token alone");
@@ -307,8 +310,10 @@ fn pieces_of_a_stream_are_the_answer() {
     request["stream"] = true.into();
     request["stream_options"] = json!({ "include_usage": true });
     let events = events(&server, "/v1/completions", &request);
-    let parsed: Vec<Value> =
-        events[..events.len() - 1].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
+    let parsed: Vec<Value> = events[..events.len() - 1]
+        .iter()
+        .map(|event| serde_json::from_str(event).unwrap())
+        .collect();
     let (last, pieces) = parsed.split_last().unwrap();
     assert_eq!(last["usage"], whole["usage"]);
     assert!(pieces.len() > 3, "{events:?}");
@@ -372,7 +377,8 @@ fn the_model_is_listed_and_one_connection_serves_many_requests() {
     assert_eq!(read_reply(&mut reader).json()["usage"]["completion_tokens"], 2);
     assert_eq!(read_reply(&mut reader).status, 200);
     // A client that asks before it sends.
-    let request = post("/v1/completions", &body).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
+    let request =
+        post("/v1/completions", &body).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
     assert!(read_head(&mut reader).starts_with("HTTP/1.1 100"));

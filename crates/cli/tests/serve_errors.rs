@@ -35,13 +35,19 @@ fn fields_without_sense_are_named_with_what_was_expected() {
         (json!({ "prompt": [[3], [1.5]] }), "prompt[1][0] is 1.5"),
         (json!({ "prompt": [[3], 4] }), "prompt[1] is 4; expected a string or a list"),
         (json!({ "prompt": ["a", {}] }), "prompt[1] is an object"),
-        (prompt(json!({ "max_tokens": 101 })), "max_tokens is 101; expected a whole number from 0 to 100"),
+        (
+            prompt(json!({ "max_tokens": 101 })),
+            "max_tokens is 101; expected a whole number from 0 to 100",
+        ),
         (prompt(json!({ "max_tokens": -1 })), "max_tokens is -1"),
         (prompt(json!({ "max_tokens": 1.5 })), "max_tokens is 1.5"),
         (prompt(json!({ "max_tokens": 0 })), "expected at least 1 without echo"),
         (prompt(json!({ "echo": 1 })), "echo is 1; expected true or false"),
         (prompt(json!({ "logprobs": 21 })), "logprobs is 21; expected a whole number from 0 to 20"),
-        (prompt(json!({ "temperature": "hot" })), "temperature is \"hot\"; expected a number from 0 to 2"),
+        (
+            prompt(json!({ "temperature": "hot" })),
+            "temperature is \"hot\"; expected a number from 0 to 2",
+        ),
         (prompt(json!({ "temperature": 3 })), "temperature is 3"),
         (prompt(json!({ "top_p": 1.1 })), "top_p is 1.1"),
         (prompt(json!({ "top_k": 0 })), "top_k is 0"),
@@ -93,12 +99,16 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
     for (request, status, words) in [
         (format!("POST {COMPLETIONS} HTTP/1.1\r\n{json}\r\n"), 411, "Content-Length"),
         (
-            format!("POST {COMPLETIONS} HTTP/1.1\r\n{json}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+            format!(
+                "POST {COMPLETIONS} HTTP/1.1\r\n{json}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
             411,
             "chunked",
         ),
         (
-            format!("POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}"),
+            format!(
+                "POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}"
+            ),
             415,
             "application/json",
         ),
@@ -108,7 +118,11 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
             413,
             "at most 2000",
         ),
-        (format!("POST {COMPLETIONS} HTTP/1.1\r\nContent-Length: two\r\n\r\n"), 400, "Content-Length"),
+        (
+            format!("POST {COMPLETIONS} HTTP/1.1\r\nContent-Length: two\r\n\r\n"),
+            400,
+            "Content-Length",
+        ),
         ("GET /nowhere HTTP/1.1\r\n\r\n".to_owned(), 404, "no such path"),
         ("GET /v1/models/other HTTP/1.1\r\n\r\n".to_owned(), 404, "no such model"),
         (format!("GET {COMPLETIONS} HTTP/1.1\r\n\r\n"), 405, "POST"),

@@ -65,10 +65,8 @@ impl SentencePairs {
         let format = TableFormat::of(path).unwrap_or(TableFormat::Text);
         let lines = Table::open(path, TableFormat::Text, None)?;
         let is_benchmark = lines.rows.first().is_some_and(|row| benchmark(row).is_ok());
-        let (table, read): (Table, fn(&Row) -> Result<Pair, String>) = match is_benchmark {
-            true => (lines, benchmark),
-            false => (Table::open(path, format, None)?, named),
-        };
+        let table = if is_benchmark { lines } else { Table::open(path, format, None)? };
+        let read = if is_benchmark { benchmark } else { named };
         let pair = |row: &Row| {
             let place = format!("{}, line {}", path.display(), row.line);
             match read(row) {

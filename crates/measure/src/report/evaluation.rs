@@ -109,7 +109,7 @@ fn figures(
                 text_of(&result["n-shot"][task.as_str()]),
                 format!("{metric}{better}"),
                 number(Some(value)),
-                number(figures.get(&format!("{metric}_stderr,{filter}"))),
+                number(figures.get(format!("{metric}_stderr,{filter}"))),
             ];
             if let Some(baseline) = baseline {
                 let dense = baseline.get(*task).and_then(|figures| figures.get(key));

@@ -187,9 +187,11 @@ fn ranks_of_a_prompt_and_of_what_follows_are_those_of_one_scoring() {
         assert_eq!(found.top.len(), 3);
     }
     // Greedily the likeliest comes.
-    assert!(steps[0].iter().all(|step| {
-        step.rank.as_ref().is_some_and(|rank| rank.top[0] == rank.chosen)
-    }));
+    assert!(
+        steps[0]
+            .iter()
+            .all(|step| { step.rank.as_ref().is_some_and(|rank| rank.top[0] == rank.chosen) })
+    );
     assert_eq!((steps[1].len(), steps[1][0].prompt.len(), steps[1][0].token), (1, 1, None));
     assert!(steps[2][0].prompt.is_empty());
 }

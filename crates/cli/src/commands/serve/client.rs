@@ -54,10 +54,8 @@ pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
     loop {
         let done = match link.head() {
             Ok(None) => return,
-            Ok(Some(head)) => {
-                catch_unwind(AssertUnwindSafe(|| request(server, &mut link, &head)))
-                    .unwrap_or_else(|_| Err(Trouble::Refused(defect("a request"))))
-            }
+            Ok(Some(head)) => catch_unwind(AssertUnwindSafe(|| request(server, &mut link, &head)))
+                .unwrap_or_else(|_| Err(Trouble::Refused(defect("a request")))),
             Err(error) => Err(Trouble::Refused(error)),
         };
         match done {
@@ -150,11 +148,7 @@ fn say(link: &mut Link<'_>, value: &Value) -> Result<bool, Trouble> {
 }
 
 /// Has the model answer, and passes that on.
-fn compute(
-    server: &Server<'_>,
-    link: &mut Link<'_>,
-    answer: &Answer<'_>,
-) -> Result<bool, Trouble> {
+fn compute(server: &Server<'_>, link: &mut Link<'_>, answer: &Answer<'_>) -> Result<bool, Trouble> {
     let order = answer.order;
     let texts = (server.tokenizer, &server.texts);
     let prompts = order.prompts.iter().flat_map(|prompt| vec![prompt; order.choices]);

@@ -57,9 +57,7 @@ impl ApiError {
 
     /// There is no room now.
     pub(super) fn busy(message: impl Into<String>) -> Self {
-        Self::new(503, message)
-            .code("overloaded")
-            .header("Retry-After", RETRY_SECONDS.to_string())
+        Self::new(503, message).code("overloaded").header("Retry-After", RETRY_SECONDS.to_string())
     }
 
     /// Ctrl-C came first.

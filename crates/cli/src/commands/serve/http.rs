@@ -123,10 +123,13 @@ impl<'a> Link<'a> {
         };
         let most = self.limits.body;
         let Some(length) = usize::try_from(length).ok().filter(|&length| length <= most) else {
-            return Err(ApiError::new(413, format!(
-                "the body has {length} bytes, at most {most} are read; divide the request, or start \
+            return Err(ApiError::new(
+                413,
+                format!(
+                    "the body has {length} bytes, at most {most} are read; divide the request, or start \
                  the server with a larger --max-body"
-            )));
+                ),
+            ));
         };
         if head.expects && self.write(b"HTTP/1.1 100 Continue\r\n\r\n").is_err() {
             return Ok(None);
@@ -250,9 +253,12 @@ impl<'a> Link<'a> {
 }
 
 fn too_long() -> ApiError {
-    ApiError::new(431, format!(
-        "the head of the request has more than {LONGEST_HEAD} bytes or {MOST_HEADERS} fields"
-    ))
+    ApiError::new(
+        431,
+        format!(
+            "the head of the request has more than {LONGEST_HEAD} bytes or {MOST_HEADERS} fields"
+        ),
+    )
 }
 
 /// A head and its length in bytes, once it is whole.
@@ -348,7 +354,10 @@ mod tests {
         let whole = "POST /v1/completions?x=1 HTTP/1.1\r\nContent-Length: 12\r\n\
                      Content-Type: application/json\r\nConnection: Keep-Alive\r\n\r\n";
         let (head, length) = read(&format!("{whole}{{\"prompt\"")).unwrap().unwrap();
-        assert_eq!((head.path.as_str(), head.length, length), ("/v1/completions", Some(12), whole.len()));
+        assert_eq!(
+            (head.path.as_str(), head.length, length),
+            ("/v1/completions", Some(12), whole.len())
+        );
         assert!(head.keep_alive && !head.chunked && !head.expects);
         assert!(read(&whole[..40]).unwrap().is_none());
         let old = read("GET / HTTP/1.0\r\n\r\n").unwrap().unwrap().0;

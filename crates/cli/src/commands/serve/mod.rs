@@ -207,11 +207,7 @@ fn announce(server: &Server<'_>, address: SocketAddr, shared: &Shared) -> Result
 }
 
 /// Accepts connections until the server should stop, then lets what runs finish.
-fn listen(
-    server: &Server<'_>,
-    listener: &TcpListener,
-    args: &ServeArgs,
-) -> Result<(), Failure> {
+fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Result<(), Failure> {
     let limits = Limits { body: args.max_body, timeout: args.timeout };
     let own = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
     let thread = |error| Failure::io("cannot start a thread", &error);

@@ -174,18 +174,7 @@ impl Order {
         fields.take("user");
         let limits = Limits { new_tokens, end_tokens: rules.end_tokens.to_vec() };
         let (echo, logprobs, is_chat) = (false, None, false);
-        Ok(Self {
-            prompts,
-            choices,
-            echo,
-            logprobs,
-            stop,
-            stream,
-            usage,
-            is_chat,
-            choice,
-            limits,
-        })
+        Ok(Self { prompts, choices, echo, logprobs, stop, stream, usage, is_chat, choice, limits })
     }
 
     fn within_bounds(self) -> Result<Self, ApiError> {
@@ -193,11 +182,14 @@ impl Order {
         let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
         let told = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
         if told > MOST_TOLD {
-            return Err(ApiError::new(400, format!(
-                "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
+            return Err(ApiError::new(
+                400,
+                format!(
+                    "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
                  is {told} to tell; a request may have {MOST_TOLD}: divide it",
-                self.logprobs.unwrap_or(0)
-            )));
+                    self.logprobs.unwrap_or(0)
+                ),
+            ));
         }
         Ok(self)
     }
@@ -232,7 +224,9 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
     );
     let strings = match &value {
         Value::String(one) => vec![one.clone()],
-        Value::Array(many) => many.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect(),
+        Value::Array(many) => {
+            many.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect()
+        }
         _ => Vec::new(),
     };
     let listed = value.as_array().map_or(1, Vec::len);
@@ -279,9 +273,11 @@ impl Rules<'_> {
                 };
                 list.iter().enumerate().map(one).collect()
             }
-            other => {
-                Err(ApiError::field("prompt", other, "a string, a list of tokens, or a list of such"))
-            }
+            other => Err(ApiError::field(
+                "prompt",
+                other,
+                "a string, a list of tokens, or a list of such",
+            )),
         }
     }
 
@@ -331,9 +327,10 @@ impl Rules<'_> {
         };
         let messages: Vec<Message> =
             list.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
-        let text = self.tokenizer.chat(&messages, true).map_err(|error| {
-            ApiError::new(400, format!("messages: {error}")).param("messages")
-        })?;
+        let text = self
+            .tokenizer
+            .chat(&messages, true)
+            .map_err(|error| ApiError::new(400, format!("messages: {error}")).param("messages"))?;
         // The template writes the special tokens, the first included.
         let tokens = self.tokenizer.encode(&text, false)?;
         self.checked("messages", Prompt { tokens, added: 0, text })
@@ -353,7 +350,13 @@ fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
     }
     match (value.get("role"), value.get("content")) {
         (Some(Value::String(_)), None | Some(Value::String(_) | Value::Null)) => {}
-        _ => return Err(ApiError::field(name, &value, "an object with the strings role and content")),
+        _ => {
+            return Err(ApiError::field(
+                name,
+                &value,
+                "an object with the strings role and content",
+            ));
+        }
     }
     let shown = value.clone();
     serde_json::from_value(value)

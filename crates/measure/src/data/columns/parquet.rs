@@ -4,6 +4,7 @@ use super::pages::{self, Pages};
 use super::{BASE_BYTES, Fault, Rows, bound};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
@@ -47,6 +48,17 @@ fn largest_page(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, Fault> 
     let mut all = Pages::default();
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         let name = column.column_path().string();
+        let compression = column.compression();
+        if !matches!(
+            compression,
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_)
+        ) {
+            return Err(format!(
+                "column {name} is compressed by {compression}, which is not supported; write the file \
+                 with SNAPPY or ZSTD"
+            )
+            .into());
+        }
         let chunk = chunk(bytes, column).ok_or_else(|| {
             format!("column {name} is said to be where the file has no bytes for it")
         })?;

@@ -98,7 +98,7 @@ impl<'a> Sets<'a> {
         Self { variable, hooks: RefCell::new(hooks) }
     }
 
-    fn from_hub(&self, id: &HubId, query: &SetQuery<'_>) -> Result<SetFiles, SetError> {
+    fn on_hub(&self, id: &HubId, query: &SetQuery<'_>) -> Result<SetFiles, SetError> {
         let mut settings = Settings::from_environment(self.variable)?;
         let offline = (self.variable)("HF_DATASETS_OFFLINE");
         settings.offline |= offline.is_some_and(|value| is_true(&value));
@@ -149,7 +149,7 @@ impl SetSource for Sets<'_> {
         {
             return Ok(Some(found));
         }
-        self.from_hub(&id, query).map(Some)
+        self.on_hub(&id, query).map(Some)
     }
 }
 

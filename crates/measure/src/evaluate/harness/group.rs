@@ -331,12 +331,12 @@ fn mean(figures: &[&(Metric, f64)], by_size: bool) -> Metric {
     let weight = |size: f64| if by_size { size / sizes } else { 1.0 / count };
     let value = figures.iter().map(|(metric, size)| metric.value * weight(*size)).sum();
     let errors: Option<Vec<f64>> = figures.iter().map(|(metric, _)| metric.stderr).collect();
-    let stderr = errors.and_then(|errors| match by_size {
+    let stderr = errors.map(|errors| match by_size {
         true => {
             let terms = figures.iter().zip(&errors).map(|((_, n), e)| (n - 1.0) * e * e * n);
-            Some((terms.sum::<f64>() / (sizes - count) / sizes).sqrt())
+            (terms.sum::<f64>() / (sizes - count) / sizes).sqrt()
         }
-        false => Some(errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count),
+        false => errors.iter().map(|e| e * e).sum::<f64>().sqrt() / count,
     });
     let (first, _) = figures[0];
     Metric { value, stderr: stderr.filter(|error| error.is_finite()), ..first.clone() }
