@@ -145,10 +145,8 @@ impl<'a> Growth<'a> {
         (tokenizer, texts): (&'a Tokenizer, &'a TokenTexts<'a>),
     ) -> Result<Self, ApiError> {
         let writer = Some(TextWriter::new(tokenizer, &prompt.tokens, &order.stop)?);
-        let offsets = match order.logprobs {
-            None => None,
-            Some(_) => Some(Offsets { stream: tokenizer.decode_stream(false), characters: 0 }),
-        };
+        let stream = || tokenizer.decode_stream(false);
+        let offsets = order.logprobs.map(|_| Offsets { stream: stream(), characters: 0 });
         let whole = Delta::default();
         Ok(Self { order, prompt, texts, writer, offsets, begun: false, tokens: 0, whole })
     }
