@@ -443,12 +443,11 @@ fn targets_of_wikidata_are_single() {
     assert_eq!(made.left_out, [("several targets", 1)]);
 }
 
-#[test]
-fn bad_rows_are_named() {
-    let good = json!({"claim": "a", "label": "SUPPORTS"});
+/// Rows that cannot be used, with their sets and what is said of them.
+fn bad_rows() -> [(&'static str, Value, &'static str); 18] {
     let bios = |gender: Value, profession: Value| json!({"hard_text": "a", "gender": gender, "profession": profession});
     let rewrite = |prompt: &str| json!({"requested_rewrite": {"prompt": prompt, "subject": "a", "target_true": {"str": "b"}}});
-    let cases = [
+    [
         (
             "laser_fever",
             json!({"label": "SUPPORTS"}),
@@ -519,8 +518,13 @@ fn bad_rows_are_named() {
             json!({"context": "a", "continuation": []}),
             "expected at least one text",
         ),
-    ];
-    for (name, row, want) in cases {
+    ]
+}
+
+#[test]
+fn bad_rows_are_named() {
+    let good = json!({"claim": "a", "label": "SUPPORTS"});
+    for (name, row, want) in bad_rows() {
         let first = if name == "laser_fever" { good.clone() } else { row.clone() };
         let line = if name == "laser_fever" { 2 } else { 1 };
         let error = task(name, &[first, row], &with(Scoring::Correct)).unwrap_err();
