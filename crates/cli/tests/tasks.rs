@@ -114,7 +114,7 @@ fn an_evaluation_that_was_killed_goes_on() {
 #[test]
 fn groups_have_the_means_of_their_tasks() {
     let w = workshop();
-    w.write("more.yaml", format!("include: boats.yaml\ntask: more\nnum_fewshot: 1\nfewshot_config: {{sampler: first_n, split: test}}\n"));
+    w.write("more.yaml", "include: boats.yaml\ntask: more\nnum_fewshot: 1\nfewshot_config: {sampler: first_n, split: test}\n");
     w.write(
         "all.yaml",
         "group: all\ngroup_alias: everything\ntask: [boats, more]\naggregate_metric_list: [{metric: acc}]\n",
