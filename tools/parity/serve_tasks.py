@@ -70,6 +70,8 @@ def main():
     parser.add_argument("--batch-size", type=int, default=1)
     parser.add_argument("--concurrent", type=int, default=4)
     parser.add_argument("--linwright", default="target/release/linwright")
+    # What `harness_tasks.py` can ask for, and is not asked for here.
+    parser.set_defaults(chat=None, system=None)
     args = parser.parse_args()
     try:
         import lm_eval  # noqa: F401
