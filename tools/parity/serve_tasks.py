@@ -45,7 +45,7 @@ def harness(args, url, task, files, shots):
         harness.model = LocalCompletionsAPI(
             model=args.model, base_url=f"{url}/completions", tokenizer=args.tokenizer or args.model,
             tokenizer_backend="huggingface", max_length=args.max_length + 2, batch_size=args.batch_size,
-            num_concurrent=args.concurrent)
+            num_concurrent=args.concurrent, add_bos_token=args.add_bos)
         harness.manager = TaskManager()
     config = dict(load_yaml(harness.manager.task_index[task].yaml_path))
     config.update(dataset_path="json", dataset_name=None, dataset_kwargs={"data_files": files}, num_fewshot=shots)
@@ -62,6 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--add-bos", action="store_true", help="for tokenizers that begin texts with a special token, which the harness does not ask")
     parser.add_argument("--tokenizer", help="directory of the tokenizer, if that is not MODEL")
     parser.add_argument("--tasks", nargs="*", default=TASKS)
     parser.add_argument("--shots", nargs="*", type=int, default=[0, 2])
