@@ -123,7 +123,12 @@ impl From<CompressError> for Failure {
             | CompressError::Inputs { .. }
             | CompressError::Twice { .. }
             | CompressError::Options { .. }
+            | CompressError::Slots { .. }
+            | CompressError::CutTwice { .. }
+            | CompressError::Pattern { .. }
+            | CompressError::Sweep { .. }
             | CompressError::Window { .. } => Self::usage(message),
+            CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
             CompressError::Io { source, .. } if is_full(&source) => {
                 Self::new(Kind::Resources, message)

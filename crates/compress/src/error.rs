@@ -1,5 +1,6 @@
 //! What can go wrong when a model is changed.
 
+use linwright_measure::evaluate::EvaluationError;
 use linwright_model::ModelError;
 use linwright_model::tokenizer::TokenizerError;
 use linwright_ops::{OpError, Shape, SiteId};
@@ -102,6 +103,37 @@ pub enum CompressError {
         /// The roles of its slots.
         has: String,
     },
+    /// A set of slots that is empty.
+    #[error("no slot of the model is in {wanted}; its layers have {names} (roles: {roles})")]
+    Slots {
+        /// What was asked for.
+        wanted: String,
+        /// The paper's names that the model has something for.
+        names: String,
+        /// The roles of its slots.
+        roles: String,
+    },
+    /// A slot that two edits name.
+    #[error("{site} is cut twice; edits are made of the original weights, so name each slot once")]
+    CutTwice {
+        /// The slot.
+        site: SiteId,
+    },
+    /// A pattern of names that is not one.
+    #[error("{reason}")]
+    Pattern {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A sweep that cannot be made.
+    #[error("sweep: {reason}")]
+    Sweep {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A model could not be judged.
+    #[error(transparent)]
+    Evaluation(#[from] EvaluationError),
     /// The calibration text is too short.
     #[error(
         "calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window"
@@ -193,6 +225,7 @@ impl CompressError {
         matches!(
             self,
             Self::Interrupted
+                | Self::Evaluation(EvaluationError::Interrupted { .. })
                 | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
         )
     }

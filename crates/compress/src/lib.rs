@@ -11,6 +11,7 @@ mod error;
 mod estimate;
 pub mod fit;
 pub mod fit_store;
+pub mod intervention;
 pub mod methods;
 mod monitor;
 pub mod pipeline;

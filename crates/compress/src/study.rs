@@ -141,7 +141,7 @@ impl RunDirectory {
         &self.path
     }
 
-    fn cell<C: Serialize + for<'de> Deserialize<'de>>(
+    pub(crate) fn cell<C: Serialize + for<'de> Deserialize<'de>>(
         &self,
         print: &Fingerprint,
         make: impl FnOnce() -> Result<C, StudyError>,

@@ -16,4 +16,5 @@ mod learner;
 pub mod report;
 pub mod spectra;
 pub mod stats;
+pub mod vendi;
 pub mod world;

@@ -5,14 +5,14 @@
 //! likely so uneven a split of the items that only one model gets right would be by chance.
 
 use super::TaskResult;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Standard errors on each side of a 95 % interval.
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
 /// How one model compares with another in one figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The task.
     pub task: String,

@@ -2,12 +2,11 @@
 
 use super::gaps;
 use super::language_model::{Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written};
+use super::packed::{Packed, last_stages};
 use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
-use linwright_model::{Batch, ModelError, ShowLogits, Transformer};
-use linwright_ops::NoProbe;
-use std::collections::BTreeMap;
+use linwright_model::{ModelError, Transformer};
 
 /// A decoder and the tokenizer that belongs to it.
 #[derive(Clone, Copy, Debug)]
@@ -62,24 +61,10 @@ impl LanguageModel for Subject<'_> {
         sequences: &[Sequence<'_>],
         peeks: &[Option<Peek>],
     ) -> Result<Peeked, ModelFailure> {
-        let mut wanted = BTreeMap::new();
-        let mut first = 0;
-        for (index, (sequence, peek)) in sequences.iter().zip(peeks).enumerate() {
-            if let Some(peek) = peek {
-                wanted.insert(first + peek.token - sequence.first_counted.max(1), (index, peek));
-            }
-            first += counted(sequence);
-        }
-        let mut found = vec![None; sequences.len()];
-        let mut show = |row: usize, logits: &[f32], score: &TokenScore| {
-            if let Some(&(index, peek)) = wanted.get(&row) {
-                let target = sequences[index].tokens[peek.token];
-                found[index] = Some(Top::of(logits, (target, score), peek.likeliest));
-            }
-        };
-        let scores = score_seen(self.decoder, sequences, &mut show)?;
-        let told = |top: Option<Top>| top.map(|top| top.told(self.tokenizer)).transpose();
-        Ok((scores, found.into_iter().map(told).collect::<Result<_, _>>()?))
+        let (decoder, packed) = (self.decoder, Packed::new(sequences, peeks));
+        let hidden = decoder.embed(packed.batch())?;
+        let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
+        packed.read((decoder, self.tokenizer), &hidden, &wanted)
     }
 
     fn is_masked(&self) -> bool {
@@ -112,20 +97,6 @@ impl LanguageModel for Subject<'_> {
             tokens: done.tokens.len(),
         };
         Ok(all.into_iter().map(written).collect())
-    }
-}
-
-/// What a sequence is an input by: rows of what its group shares, and rows of its own.
-struct Rows {
-    shared: usize,
-    start: usize,
-    own: usize,
-}
-
-impl Rows {
-    /// The row of a token.
-    fn of(&self, token: usize) -> usize {
-        if token < self.shared { self.start + token } else { self.own + token - self.shared }
     }
 }
 
@@ -164,59 +135,15 @@ impl Top {
     }
 }
 
-/// Tokens of a sequence whose scores are wanted.
-fn counted(sequence: &Sequence<'_>) -> usize {
-    sequence.tokens.len().saturating_sub(sequence.first_counted.max(1))
-}
-
 /// Scores sequences as one batch. The last token of a sequence is no input.
 pub(super) fn score(
     decoder: &Transformer,
     sequences: &[Sequence<'_>],
 ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
-    score_seen(decoder, sequences, &mut |_, _, _| {})
-}
-
-/// As [`score`], showing the logits behind each score.
-fn score_seen(
-    decoder: &Transformer,
-    sequences: &[Sequence<'_>],
-    show: &mut ShowLogits<'_>,
-) -> Result<Vec<Vec<TokenScore>>, ModelError> {
-    let (mut groups, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
-    let mut next = 0;
-    for group in sequences.chunk_by(|_, later| later.shared > 0) {
-        let inputs = group.iter().map(|s| &s.tokens[..s.tokens.len().saturating_sub(1)]);
-        let inputs: Vec<&[u32]> = inputs.collect();
-        let shortest = inputs.iter().map(|input| input.len()).min().unwrap_or(0);
-        let shared = match group {
-            [_] => shortest,
-            _ => group[1..].iter().map(|s| s.shared).fold(shortest, usize::min),
-        };
-        let mut branches = Vec::new();
-        let start = next;
-        next += shared;
-        for input in &inputs {
-            rows.push(Rows { shared, start, own: next });
-            let own = &input[shared..];
-            // What has no input of its own is predicted by what is shared.
-            if !own.is_empty() {
-                branches.push(own);
-                next += own.len();
-            }
-        }
-        groups.push((inputs.first().map_or(&[][..], |input| &input[..shared]), branches));
-    }
-    let batch = Batch::branching(&groups);
-    let mut hidden = decoder.embed(&batch)?;
-    decoder.run_layers(&mut hidden, &batch, 0..decoder.config().layers.len(), &mut NoProbe)?;
-    let wanted = sequences.iter().zip(&rows).flat_map(|(sequence, rows)| {
-        let tokens = sequence.first_counted.max(1)..sequence.tokens.len();
-        tokens.map(|token| (rows.of(token - 1), sequence.tokens[token]))
-    });
-    let wanted: Vec<(usize, u32)> = wanted.collect();
-    let mut scores = decoder.score_rows_seen(&hidden, &wanted, show)?.into_iter();
-    Ok(sequences.iter().map(|s| scores.by_ref().take(counted(s)).collect()).collect())
+    let packed = Packed::new(sequences, &vec![None; sequences.len()]);
+    let hidden = decoder.embed(packed.batch())?;
+    let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
+    packed.scores(decoder, &hidden, &wanted)
 }
 
 #[cfg(test)]

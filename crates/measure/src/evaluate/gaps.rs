@@ -3,9 +3,10 @@
 use super::Gap;
 use super::decoder::Top;
 use super::language_model::{Filled, Likeliest, Masked, ModelFailure};
+use super::packed::last_stages;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, TokenScore, Transformer};
-use linwright_ops::NoProbe;
+use linwright_tensor::Mat;
 
 /// The tokens of a text with masks in its gap, at most `limit` of them: of what is longer, the left of
 /// the context is cut.
@@ -66,59 +67,105 @@ struct Found {
     top: Option<Top>,
 }
 
-/// What stands behind masks: the log-likelihood of an answer is the sum over its tokens, each of which
-/// is predicted with all of them hidden.
+/// Masked texts as one batch, and where what stands behind the masks is read.
+#[derive(Debug)]
+pub struct Gaps<'a> {
+    texts: &'a [Masked],
+    batch: Batch,
+    /// For each row that is read the text and the mask.
+    places: Vec<(usize, usize)>,
+    wanted: Vec<(usize, u32)>,
+}
+
+impl<'a> Gaps<'a> {
+    /// Puts texts side by side.
+    ///
+    /// # Errors
+    /// If the model has no head.
+    pub fn new(model: &Transformer, texts: &'a [Masked]) -> Result<Self, ModelFailure> {
+        if !model.has_head() {
+            return Err("the model has no head, so that it predicts no tokens; only checkpoints with a \
+                        masked language head can be asked"
+                .into());
+        }
+        let rows: Vec<&[u32]> = texts.iter().map(|text| text.tokens.as_slice()).collect();
+        let batch = Batch::new(&rows);
+        let (mut places, mut wanted) = (Vec::new(), Vec::new());
+        for (index, (text, span)) in texts.iter().zip(batch.spans()).enumerate() {
+            for mask in 0..text.masks {
+                places.push((index, mask));
+                let target = text.answers.get(text.gold).map_or(0, |answer| answer[mask]);
+                wanted.push((span.start + text.first + mask, target));
+            }
+        }
+        Ok(Self { texts, batch, places, wanted })
+    }
+
+    /// What a model is given.
+    #[must_use]
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Rows that are read, with the tokens looked for.
+    #[must_use]
+    pub fn wanted(&self) -> &[(usize, u32)] {
+        &self.wanted
+    }
+
+    /// What stands behind the masks, from rows of `hidden` that left the last layer: the log-likelihood
+    /// of an answer is the sum over its tokens, each of which is predicted with all of them hidden.
+    /// `wanted` are the rows to read in `hidden`, in the order of [`Self::wanted`].
+    ///
+    /// # Errors
+    /// What the model or the tokenizer says.
+    pub fn read(
+        &self,
+        (model, tokenizer): (&Transformer, &Tokenizer),
+        hidden: &Mat<f32>,
+        wanted: &[(usize, u32)],
+    ) -> Result<Vec<Filled>, ModelFailure> {
+        let start = |text: &Masked| Found {
+            nats: vec![0.0; text.answers.len()],
+            written: Vec::with_capacity(text.masks),
+            top: None,
+        };
+        let mut found: Vec<Found> = self.texts.iter().map(start).collect();
+        let mut show = |place: usize, logits: &[f32], score: &TokenScore| {
+            let ((index, mask), (_, target)) = (self.places[place], wanted[place]);
+            let (text, found) = (&self.texts[index], &mut found[index]);
+            let log_sum = score.nll + f64::from(logits[target as usize]);
+            for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
+                *nats += f64::from(logits[answer[mask] as usize]) - log_sum;
+            }
+            let top = Top::of(logits, (target, score), text.likeliest.max(1));
+            found.written.extend(top.tokens.first().map(|(token, _)| *token));
+            if mask == 0 && text.likeliest > 0 {
+                found.top = Some(top);
+            }
+        };
+        model.score_rows_seen(hidden, wanted, &mut show)?;
+        let told = |found: Found| {
+            let likeliest = found.top.map(|top| top.told(tokenizer)).transpose()?;
+            Ok(Filled {
+                log_likelihoods: found.nats,
+                text: tokenizer.decode(&found.written, false)?,
+                likeliest: likeliest.unwrap_or_else(Likeliest::default),
+            })
+        };
+        found.into_iter().map(told).collect()
+    }
+}
+
+/// What stands behind masks.
 pub(super) fn fill(
     (model, tokenizer): (&Transformer, &Tokenizer),
     texts: &[Masked],
 ) -> Result<Vec<Filled>, ModelFailure> {
-    if !model.has_head() {
-        return Err(
-            "the model has no head, so that it predicts no tokens; only checkpoints with a \
-                    masked language head can be asked"
-                .into(),
-        );
-    }
-    let batch = Batch::new(&texts.iter().map(|text| text.tokens.as_slice()).collect::<Vec<_>>());
-    let mut hidden = model.embed(&batch)?;
-    model.run_layers(&mut hidden, &batch, 0..model.config().layers.len(), &mut NoProbe)?;
-    let (mut places, mut wanted) = (Vec::new(), Vec::new());
-    for (index, (text, span)) in texts.iter().zip(batch.spans()).enumerate() {
-        for mask in 0..text.masks {
-            places.push((index, mask));
-            let target = text.answers.get(text.gold).map_or(0, |answer| answer[mask]);
-            wanted.push((span.start + text.first + mask, target));
-        }
-    }
-    let start = |text: &Masked| Found {
-        nats: vec![0.0; text.answers.len()],
-        written: Vec::with_capacity(text.masks),
-        top: None,
-    };
-    let mut found: Vec<Found> = texts.iter().map(start).collect();
-    let mut show = |place: usize, logits: &[f32], score: &TokenScore| {
-        let ((index, mask), (_, target)) = (places[place], wanted[place]);
-        let (text, found) = (&texts[index], &mut found[index]);
-        let log_sum = score.nll + f64::from(logits[target as usize]);
-        for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
-            *nats += f64::from(logits[answer[mask] as usize]) - log_sum;
-        }
-        let top = Top::of(logits, (target, score), text.likeliest.max(1));
-        found.written.extend(top.tokens.first().map(|(token, _)| *token));
-        if mask == 0 && text.likeliest > 0 {
-            found.top = Some(top);
-        }
-    };
-    model.score_rows_seen(&hidden, &wanted, &mut show)?;
-    let told = |found: Found| {
-        let likeliest = found.top.map(|top| top.told(tokenizer)).transpose()?;
-        Ok(Filled {
-            log_likelihoods: found.nats,
-            text: tokenizer.decode(&found.written, false)?,
-            likeliest: likeliest.unwrap_or_else(Likeliest::default),
-        })
-    };
-    found.into_iter().map(told).collect()
+    let gaps = Gaps::new(model, texts)?;
+    let hidden = model.embed(gaps.batch())?;
+    let (hidden, wanted) = last_stages(model, hidden, gaps.batch(), (0, gaps.wanted()))?;
+    gaps.read((model, tokenizer), &hidden, &wanted)
 }
 
 #[cfg(test)]

@@ -157,3 +157,39 @@ pub trait LanguageModel {
         generation: &Generation,
     ) -> Result<Vec<Written>, ModelFailure>;
 }
+
+/// Several models of one tokenizer that are asked the same, such as edits of one model, which have much
+/// of their work in common.
+pub trait LanguageModels {
+    /// One of them, for what all have in common: tokens, positions, and whether they fill gaps.
+    fn first(&self) -> &dyn LanguageModel;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// What [`LanguageModel::score_and_peek`] of each says.
+    ///
+    /// # Errors
+    /// What a model says.
+    fn score_each(
+        &self,
+        sequences: &[Sequence<'_>],
+        peeks: &[Option<Peek>],
+    ) -> Result<Vec<Peeked>, ModelFailure>;
+
+    /// What [`LanguageModel::fill`] of each says.
+    ///
+    /// # Errors
+    /// What a model says.
+    fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure>;
+
+    /// What [`LanguageModel::generate`] of each says.
+    ///
+    /// # Errors
+    /// What a model says.
+    fn generate_each(
+        &self,
+        prompts: &[Vec<u32>],
+        generation: &Generation,
+    ) -> Result<Vec<Vec<Written>>, ModelFailure>;
+}

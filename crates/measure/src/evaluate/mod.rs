@@ -18,6 +18,7 @@ mod language_model;
 mod laser;
 mod multiple_choice;
 mod overlap;
+mod packed;
 mod pair;
 mod perplexity;
 mod questions;
@@ -34,12 +35,14 @@ mod tests;
 pub use compare::{Comparison, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
+pub use gaps::Gaps;
+pub use packed::{Packed, last_stages};
 pub use error::EvaluationError;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
 pub use harness::{StandardTask, TaskGroup, Validated, validate};
 pub use journal::{FileJournal, Journal};
 pub use language_model::{
-    Filled, LanguageModel, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
+    Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
 };
 pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
@@ -49,7 +52,7 @@ pub use overlap::overlap;
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
-pub use runner::{Hooks, Progress, RunOptions, evaluate};
+pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};
 pub use sentences::{Encoder, SENTENCE_TASKS, SentencePairs};
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

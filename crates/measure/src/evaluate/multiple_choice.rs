@@ -2,14 +2,17 @@
 //!
 //! Choice c of a question q scores ℓ(c) = log p(" " + c | q). `acc` takes the choice of the largest
 //! ℓ, `acc_norm` that of the largest ℓ / characters of c, as the evaluation harness defines them. Of
-//! equal scores the first is taken, as an argmax does, and such ties are counted.
+//! equal scores the first is taken, as an argmax does, and such ties are counted. `log_loss` is the mean of
+//! -ℓ of the right choices, which moves where an accuracy stands still.
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
-use super::{Bos, EvaluationError, Item, Reply, Request};
-use super::{Task, TaskEntry, TaskResult};
+use super::{Bos, EvaluationError, Item, Metric, Reply, Request};
+use super::{Sample, Task, TaskEntry, TaskResult};
 use crate::data::{Question, QuestionSet};
+use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The line of this task in the list.
 pub(super) const ENTRY: TaskEntry = TaskEntry {
@@ -28,6 +31,8 @@ struct Outcome {
     acc: bool,
     acc_norm: bool,
     tie: bool,
+    /// Negative log-likelihood of the right choice in nats.
+    loss: f64,
 }
 
 impl Outcome {
@@ -43,7 +48,26 @@ impl Outcome {
             acc: best == question.gold,
             acc_norm: argmax(&per_character).0 == question.gold,
             tie,
+            loss: -scores[question.gold],
         }
+    }
+
+    /// One question and how it went, for comparisons and logs.
+    fn sample(&self, question: &Question, place: String, replies: &[Reply]) -> Sample {
+        let bit = |is: bool| f64::from(u8::from(is));
+        let numbers: BTreeMap<String, f64> = [
+            ("acc", bit(self.acc)), ("acc_norm", bit(self.acc_norm)), ("log_loss", self.loss),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        let nats: Vec<f64> = likelihoods(replies).map(|likelihood| likelihood.nats).collect();
+        let record = json!({
+            "place": place, "question": question.context, "choices": question.choices,
+            "target": question.gold, "log_likelihoods": nats, "band": question.group,
+            "acc": bit(self.acc), "acc_norm": bit(self.acc_norm), "log_loss": self.loss,
+        });
+        let Value::Object(record) = record else { unreachable!("an object was written") };
+        Sample { place, filter: "none".to_owned(), numbers, record }
     }
 }
 
@@ -92,12 +116,30 @@ impl Task for MultipleChoice {
             let share = |name: &str, right: fn(&Outcome) -> bool| {
                 accuracy(name, members.iter().map(|&item| right(&outcomes[item])))
             };
-            vec![share("acc", |outcome| outcome.acc), share("acc_norm", |outcome| outcome.acc_norm)]
+            let losses: Vec<f64> = members.iter().map(|&item| outcomes[item].loss).collect();
+            vec![
+                share("acc", |outcome| outcome.acc),
+                share("acc_norm", |outcome| outcome.acc_norm),
+                mean("log_loss", &losses),
+            ]
         };
         let mut result = self.0.result(&ENTRY, "multiple_choice", (replies, bos_used), figures);
+        let rows = self.0.set.questions.iter().zip(&outcomes).zip(replies).zip(self.items());
+        result.samples = rows
+            .map(|(((question, outcome), replies), item)| outcome.sample(question, item.place, replies))
+            .collect();
         result.counts.ties = outcomes.iter().filter(|outcome| outcome.tie).count();
         Ok(result)
     }
+}
+
+/// The mean of a figure of which less is better, with its standard error.
+fn mean(name: &str, values: &[f64]) -> Metric {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let stderr = (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt());
+    Metric::new(name, mean, stderr, false)
 }
 
 /// Index of the first largest score, and whether another one equals it.

@@ -4,8 +4,9 @@ use super::filling::{self, Filling};
 use super::journal::Journal;
 use super::pair::{beginning, encode_pair};
 use super::{
-    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, Likeliest, Look,
-    Masked, Peek, Peeked, Protocol, Reply, Request, Seen, Sequence, Task, TaskResult, TokenScore,
+    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, LanguageModels,
+    Filled, Likeliest, Look, Masked, ModelFailure, Peek, Peeked, Protocol, Reply, Request, Seen,
+    Sequence, Task, TaskResult, TokenScore, Written,
 };
 use std::ops::Range;
 
@@ -84,8 +85,8 @@ struct Plan {
     jobs: Vec<Job>,
     writings: Vec<Writing>,
     fillings: Vec<Filling>,
-    /// For each item the reply to each request.
-    replies: Vec<Vec<Reply>>,
+    /// For each model and item the reply to each request.
+    replies: Vec<Vec<Vec<Reply>>>,
     /// For each item the jobs, writings and fillings that are open.
     open: Vec<usize>,
 }
@@ -101,19 +102,75 @@ pub fn evaluate(
     options: &RunOptions,
     hooks: &mut Hooks<'_>,
 ) -> Result<TaskResult, EvaluationError> {
+    let mut results = evaluate_each(task, &Alone(model), options, hooks)?;
+    Ok(results.swap_remove(0))
+}
+
+/// Asks several models the same, batch by batch; results are in their order. The journal keeps for each
+/// item the replies of all of them, one model after the other.
+///
+/// # Errors
+/// As [`evaluate`].
+///
+/// # Panics
+/// If there is no model.
+pub fn evaluate_each(
+    task: &dyn Task,
+    models: &dyn LanguageModels,
+    options: &RunOptions,
+    hooks: &mut Hooks<'_>,
+) -> Result<Vec<TaskResult>, EvaluationError> {
+    assert!(models.count() > 0, "models to ask");
+    let model = models.first();
     let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
-    let mut plan = Plan::new(&items, (model, bos), hooks)?;
+    let mut plan = Plan::new(&items, (models, bos), hooks)?;
     let groups = plan.groups(options.max_batch_tokens);
     plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
         + plan.writings.iter().map(Writing::cost).sum::<usize>()
         + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>();
-    let mut run = Run { items: &items, model, hooks, done: 0, total: total as u64 };
+    let mut run = Run { items: &items, models, hooks, done: 0, total: total as u64 };
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
     run.write(&mut plan, options.max_batch_tokens)?;
     run.fill(&mut plan, options.max_batch_tokens)?;
-    task.score(&plan.replies, bos.is_some())
+    plan.replies.iter().map(|replies| task.score(replies, bos.is_some())).collect()
+}
+
+/// One model among models.
+struct Alone<'a>(&'a dyn LanguageModel);
+
+impl LanguageModels for Alone<'_> {
+    fn first(&self) -> &dyn LanguageModel {
+        self.0
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn score_each(
+        &self,
+        sequences: &[Sequence<'_>],
+        peeks: &[Option<Peek>],
+    ) -> Result<Vec<Peeked>, ModelFailure> {
+        if peeks.iter().any(Option::is_some) {
+            return Ok(vec![self.0.score_and_peek(sequences, peeks)?]);
+        }
+        Ok(vec![(self.0.score(sequences)?, vec![None; sequences.len()])])
+    }
+
+    fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure> {
+        Ok(vec![self.0.fill(texts)?])
+    }
+
+    fn generate_each(
+        &self,
+        prompts: &[Vec<u32>],
+        generation: &Generation,
+    ) -> Result<Vec<Vec<Written>>, ModelFailure> {
+        Ok(vec![self.0.generate(prompts, generation)?])
+    }
 }
 
 /// What is asked of a model of this kind.
@@ -153,23 +210,30 @@ impl Plan {
     /// yet. Items whose replies are known already are not asked again.
     fn new(
         items: &[Item<'_>],
-        model: (&dyn LanguageModel, Option<u32>),
+        (models, bos): (&dyn LanguageModels, Option<u32>),
         hooks: &Hooks<'_>,
     ) -> Result<Self, EvaluationError> {
-        let mut plan = Self::default();
+        let (model, count) = ((models.first(), bos), models.count());
+        let mut plan = Self { replies: vec![Vec::with_capacity(items.len()); count], ..Self::default() };
         for (index, item) in items.iter().enumerate() {
             if (hooks.cancelled)() {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
             }
             let known = hooks.journal.as_ref().and_then(|journal| journal.find(index));
             let before = plan.planned();
-            let replies = match known.filter(|known| known.len() == item.requests.len()) {
-                Some(known) => known.to_vec(),
-                None => (0..item.requests.len())
-                    .map(|request| plan.add((index, request), item, model))
-                    .collect::<Result<_, _>>()?,
-            };
-            plan.replies.push(replies);
+            let requests = item.requests.len();
+            match known.filter(|known| known.len() == requests * count) {
+                Some(known) => {
+                    let own = |of: usize| known[of * requests..][..requests].to_vec();
+                    plan.replies.iter_mut().enumerate().for_each(|(of, all)| all.push(own(of)));
+                }
+                None => {
+                    let replies: Vec<Reply> = (0..requests)
+                        .map(|request| plan.add((index, request), item, model))
+                        .collect::<Result<_, _>>()?;
+                    plan.replies.iter_mut().for_each(|all| all.push(replies.clone()));
+                }
+            }
             plan.open.push(plan.planned() - before);
         }
         Ok(plan)
@@ -372,7 +436,7 @@ impl Writing {
 /// An evaluation on its way.
 struct Run<'a, 'h> {
     items: &'a [Item<'a>],
-    model: &'a dyn LanguageModel,
+    models: &'a dyn LanguageModels,
     hooks: &'a mut Hooks<'h>,
     done: u64,
     total: u64,
@@ -392,15 +456,18 @@ impl Run<'_, '_> {
             let count = fitting(rest.iter().map(|group| plan.cost(group)), max_tokens);
             let (batch, after) = rest.split_at(count);
             let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
-            let (scores, seen) = self.scores(&plan.jobs[jobs.clone()], batch)?;
-            for ((index, scores), likeliest) in jobs.zip(scores).zip(seen) {
-                let job = &plan.jobs[index];
-                check_finite(self.items, job, &scores)?;
-                let (item, request) = (job.item, job.request);
-                let (context, scores) = scores.split_at(job.first_counted - job.first_scored());
-                add(&mut plan.replies[item][request], sum_of(scores), scores);
-                note(&mut plan.replies[item][request], job, context, likeliest);
-                self.close(plan, item)?;
+            for (of, found) in self.scores(&plan.jobs[jobs.clone()], batch)?.into_iter().enumerate() {
+                for ((index, scores), likeliest) in jobs.clone().zip(found.0).zip(found.1) {
+                    let job = &plan.jobs[index];
+                    check_finite(self.items, job, &scores)?;
+                    let reply = &mut plan.replies[of][job.item][job.request];
+                    let (context, scores) = scores.split_at(job.first_counted - job.first_scored());
+                    add(reply, sum_of(scores), scores);
+                    note(reply, job, context, likeliest);
+                }
+            }
+            for index in jobs {
+                self.close(plan, plan.jobs[index].item)?;
             }
             self.advance(batch.iter().map(|group| plan.cost(group)).sum());
             rest = after;
@@ -419,16 +486,20 @@ impl Run<'_, '_> {
             let batch = &plan.writings[next..next + count];
             let prompts: Vec<Vec<u32>> = batch.iter().map(|w| w.tokens.clone()).collect();
             let cost = batch.iter().map(Writing::cost).sum();
-            let written = self.model.generate(&prompts, &generation).map_err(|source| {
+            let written = self.models.generate_each(&prompts, &generation).map_err(|source| {
                 let place = self.items[batch[0].item].place.clone();
                 EvaluationError::Model { place, source }
             })?;
-            for (index, written) in (next..next + count).zip(written) {
-                let (item, request) = (plan.writings[index].item, plan.writings[index].request);
-                if let Reply::Generated { text, tokens, .. } = &mut plan.replies[item][request] {
-                    (*text, *tokens) = (written.text, written.tokens);
+            for (of, written) in written.into_iter().enumerate() {
+                for (writing, written) in plan.writings[next..next + count].iter().zip(written) {
+                    let reply = &mut plan.replies[of][writing.item][writing.request];
+                    if let Reply::Generated { text, tokens, .. } = reply {
+                        (*text, *tokens) = (written.text, written.tokens);
+                    }
                 }
-                self.close(plan, item)?;
+            }
+            for index in next..next + count {
+                self.close(plan, plan.writings[index].item)?;
             }
             self.advance(cost);
             next += count;
@@ -446,16 +517,18 @@ impl Run<'_, '_> {
             let batch = &plan.fillings[next..next + count];
             let cost = batch.iter().map(|filling| filling.text.tokens.len()).sum();
             let texts: Vec<Masked> = batch.iter().map(|filling| filling.text.clone()).collect();
-            let filled = self.model.fill(&texts).map_err(|source| {
+            let filled = self.models.fill_each(&texts).map_err(|source| {
                 let place = self.items[batch[0].item].place.clone();
                 EvaluationError::Model { place, source }
             })?;
-            for (index, filled) in (next..next + count).zip(filled) {
-                let filling = &plan.fillings[index];
-                let (item, request) = (filling.item, filling.request);
-                let place = &self.items[item].place;
-                filling.add(filled, &mut plan.replies[item][request], place)?;
-                self.close(plan, item)?;
+            for (of, filled) in filled.into_iter().enumerate() {
+                for (filling, filled) in plan.fillings[next..next + count].iter().zip(filled) {
+                    let place = &self.items[filling.item].place;
+                    filling.add(filled, &mut plan.replies[of][filling.item][filling.request], place)?;
+                }
+            }
+            for index in next..next + count {
+                self.close(plan, plan.fillings[index].item)?;
             }
             self.advance(cost);
             next += count;
@@ -480,14 +553,16 @@ impl Run<'_, '_> {
         if plan.close(item)
             && let Some(journal) = self.hooks.journal.as_deref_mut()
         {
-            journal.keep(item, &plan.replies[item])?;
+            let all: Vec<Reply> =
+                plan.replies.iter().flat_map(|replies| replies[item].iter().cloned()).collect();
+            journal.keep(item, &all)?;
         }
         Ok(())
     }
 
     /// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the
     /// error can say which of them it was.
-    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Peeked, EvaluationError> {
+    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Vec<Peeked>, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
             Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }
@@ -504,14 +579,9 @@ impl Run<'_, '_> {
             Some(Peek { token: job.first_counted, likeliest: look.likeliest })
         };
         let peeks: Vec<Option<Peek>> = jobs.iter().map(peek).collect();
-        let scored = if peeks.iter().all(Option::is_none) {
-            self.model.score(&sequences).map(|scores| (scores, vec![None; jobs.len()]))
-        } else {
-            self.model.score_and_peek(&sequences, &peeks)
-        };
-        scored.map_err(|source| {
+        self.models.score_each(&sequences, &peeks).map_err(|source| {
             let alone = jobs.iter().find_map(|job| {
-                let one = self.model.score(&[sequence(job, 0)]);
+                let one = self.models.score_each(&[sequence(job, 0)], &[None]);
                 one.err().map(|source| (job, source))
             });
             let (job, source) = alone.unwrap_or((&jobs[0], source));

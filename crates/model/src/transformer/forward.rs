@@ -7,7 +7,7 @@ use super::weights::{Branch, Layer, NormWeights};
 use crate::batch::Batch;
 use crate::config::{ParallelNorms, TransformerConfig};
 use crate::error::ModelError;
-use linwright_ops::{LinearSlot, Probe, SiteId, Tape, Workspace};
+use linwright_ops::{LinearSlot, NoProbe, Probe, Role, SiteId, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::{add, all_finite};
 use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatRef};
@@ -57,6 +57,75 @@ impl Transformer {
         self.run(hidden, batch, layers, (&mut linwright_ops::NoProbe, Some(cache)))?;
         cache.grow(batch.spans().iter().map(Range::len));
         Ok(())
+    }
+
+    /// Number of stages, two for each layer: its attention and its MLP. In layers that compute both side by
+    /// side the first stage is both, and the second nothing.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        2 * self.config.layers.len()
+    }
+
+    /// Whether a stage is an MLP and nothing else, which looks at each row by itself.
+    #[must_use]
+    pub fn is_mlp_alone(&self, stage: usize) -> bool {
+        let layer = self.weights.layers.get(stage / 2);
+        stage % 2 == 1 && layer.is_some_and(|layer| !self.is_side_by_side(layer))
+    }
+
+    /// The stage that computes a slot; none of one outside the layers.
+    #[must_use]
+    pub fn stage_of(&self, slot: &LinearSlot) -> Option<usize> {
+        let stage = 2 * slot.layer()?;
+        let inner = [Role::Gate, Role::Up, Role::GateUp, Role::Down, Role::FcIn, Role::FcOut];
+        let is_later = inner.contains(&slot.role()) && self.is_mlp_alone(stage + 1);
+        Some(stage + usize::from(is_later))
+    }
+
+    fn is_side_by_side(&self, layer: &Layer) -> bool {
+        self.config.parallel.is_some() && layer.attention.is_some() && layer.mlp.is_some()
+    }
+
+    /// Takes `hidden` (rows, hidden) through some stages, in place: [`Self::run_layers`] by halves.
+    ///
+    /// # Errors
+    /// As [`Self::run_layers`].
+    ///
+    /// # Panics
+    /// As [`Self::run_layers`].
+    pub fn run_stages(
+        &self,
+        hidden: &mut Mat<f32>,
+        batch: &Batch,
+        stages: Range<usize>,
+    ) -> Result<(), ModelError> {
+        assert!(stages.end <= self.stages(), "{stages:?} of {} stages", self.stages());
+        assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
+        self.check_lengths(batch)?;
+        let rotations = self.memory.rotations(&self.config, batch);
+        self.memory.lend(|memory| {
+            let mut pass = Pass {
+                config: &self.config,
+                batch,
+                rotations: &rotations,
+                probe: &mut NoProbe,
+                workspace: &mut memory.workspace,
+                cache: None,
+                index: 0,
+                keep: false,
+            };
+            for stage in stages {
+                let layer = &self.weights.layers[stage / 2];
+                pass.index = stage / 2;
+                match (stage % 2, self.is_side_by_side(layer)) {
+                    (0, true) => pass.layer(layer, hidden, &mut memory.layer)?,
+                    (_, true) => {}
+                    (0, false) => pass.first_half(layer, hidden, &mut memory.layer)?,
+                    (_, false) => pass.second_half(layer, hidden, &mut memory.layer)?,
+                }
+            }
+            Ok(())
+        })
     }
 
     fn run(
@@ -135,12 +204,33 @@ impl Pass<'_> {
         {
             return self.side_by_side((attention, mlp, norms), hidden, tape);
         }
-        if let Some(attention) = &layer.attention {
-            self.branch(attention, hidden, &mut tape.attention, Self::attention)?;
-        }
+        self.first_half(layer, hidden, tape)?;
         if self.probe.satisfied() {
             return Ok(());
         }
+        self.second_half(layer, hidden, tape)
+    }
+
+    /// Attention of a layer, in place.
+    fn first_half(
+        &mut self,
+        layer: &Layer,
+        hidden: &mut Mat<f32>,
+        tape: &mut LayerTape,
+    ) -> Result<(), ModelError> {
+        match &layer.attention {
+            Some(attention) => self.branch(attention, hidden, &mut tape.attention, Self::attention),
+            None => Ok(()),
+        }
+    }
+
+    /// MLP of a layer, in place.
+    fn second_half(
+        &mut self,
+        layer: &Layer,
+        hidden: &mut Mat<f32>,
+        tape: &mut LayerTape,
+    ) -> Result<(), ModelError> {
         match &layer.mlp {
             Some(mlp) => self.branch(mlp, hidden, &mut tape.mlp, Self::mlp),
             None => Ok(()),

@@ -5,9 +5,11 @@
 
 mod band;
 mod circulant;
+mod components;
 mod determinant;
 mod eigh;
 mod least_squares;
+mod orthonormal;
 mod reflection;
 mod singular_values;
 mod skew;
@@ -19,9 +21,11 @@ mod tridiagonal;
 pub use circulant::{
     CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
 };
+pub use components::Components;
 pub use determinant::log_abs_det;
 pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
+pub use orthonormal::orthonormal_columns;
 pub use singular_values::{RESOLUTION, eigenvalues, gram, singular_values};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
 pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};

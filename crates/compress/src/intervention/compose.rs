@@ -1,0 +1,180 @@
+//! Cuts on top of each other, as long as the model does not get worse.
+//!
+//! Places are visited in order. At each of them every size is tried on top of what was accepted before, and
+//! the best one stays if the figure on the validation items is at least the best so far; otherwise the place
+//! is left as it was. The code of LASER does not restore what it rejects, compares with the lowest figure
+//! seen, and leaves the last layer out.
+
+use super::sweep::{Grid, Objective, Place, Score, Swept, Tested, Work, dense, places, variants};
+use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
+use crate::fit_store::Fingerprint;
+use crate::study::{RunDirectory, StudyError};
+use crate::{CompressError, Monitor};
+use linwright_measure::evaluate::TaskResult;
+use linwright_ops::Sites;
+use serde::{Deserialize, Serialize};
+
+/// One place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The place.
+    pub place: Place,
+    /// What each size scores on top of what was accepted before.
+    pub tried: Vec<Trial>,
+    /// Index of the size that stays, if one does.
+    pub accepted: Option<usize>,
+}
+
+/// One size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// How much was to stay.
+    pub size: Size,
+    /// How much stays of each slot.
+    pub kept: Vec<Kept>,
+    /// What the model scores.
+    pub score: Score,
+}
+
+/// What a composition found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Composed {
+    /// The grid.
+    pub grid: Grid,
+    /// The figure that models compare by.
+    pub objective: Objective,
+    /// The model as it is, on the validation items.
+    pub dense: TaskResult,
+    /// The places, in the order in which they were visited.
+    pub steps: Vec<Step>,
+    /// What the last accepted model scores on the validation items; the model as it is if none was.
+    pub score: Score,
+    /// The accepted edits, for whoever makes them again.
+    pub edits: Edits,
+    /// The result on items that nothing was chosen by.
+    pub test: Option<Tested>,
+}
+
+/// The places of a sweep, the best first, each once.
+#[must_use]
+pub fn best_first(swept: &Swept) -> Vec<Place> {
+    let mut cells: Vec<&super::sweep::Cell> = swept.cells.iter().collect();
+    // A stable sort: of equal ones the first of the grid stays first.
+    cells.sort_by(|a, b| {
+        let better = |x: &Score, y: &Score| swept.objective.is_better(x, y);
+        better(&b.score, &a.score).cmp(&better(&a.score, &b.score))
+    });
+    let mut order: Vec<Place> = Vec::new();
+    for cell in cells {
+        if !order.contains(&cell.place) {
+            order.push(cell.place.clone());
+        }
+    }
+    order
+}
+
+/// Stacks cuts of a grid, in the given order of places or that of the grid. Finished parts are in the
+/// directory.
+///
+/// # Errors
+/// [`StudyError`].
+pub fn compose(
+    work: &Work<'_>,
+    grid: &Grid,
+    order: Option<Vec<Place>>,
+    directory: &RunDirectory,
+    monitor: &mut dyn Monitor,
+) -> Result<Composed, StudyError> {
+    let order = match order {
+        Some(order) => order,
+        None => places(grid, work.model)?,
+    };
+    check(&order, work)?;
+    let dense = dense(work, work.validation, directory, monitor)?;
+    let objective = Objective::of(&dense, work.metric)?;
+    let mut composed = Composed {
+        grid: grid.clone(),
+        objective,
+        score: Score::of(&dense),
+        dense,
+        steps: Vec::new(),
+        edits: Edits::default(),
+        test: None,
+    };
+    let mut accepted = Variant { ops: Vec::new() };
+    for place in order {
+        let made = variants(&place, grid, work.model, work.store)?;
+        let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
+        let step = directory.cell(&print, || {
+            let layer = place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+            monitor.stage(&format!("{layer}: {}", place.lname.name()));
+            let on_top = |variant: &Variant| Variant {
+                ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
+            };
+            let stacked: Vec<Variant> = made.iter().map(|(_, _, variant)| on_top(variant)).collect();
+            let at = (directory, &print);
+            let found = work.judge(work.validation, (work.model, &stacked), at, monitor)?;
+            let tried = made.iter().zip(found).map(|((size, kept, _), result)| Trial {
+                size: *size,
+                kept: kept.clone(),
+                score: Score::of(&result),
+            });
+            let tried: Vec<Trial> = tried.collect();
+            let accepted = choose(&tried, &composed.objective, &composed.score);
+            Ok(Step { place: place.clone(), tried, accepted })
+        })?;
+        if let Some(index) = step.accepted {
+            let (size, _, variant) = &made[index];
+            accepted.ops.extend(variant.ops.iter().cloned());
+            composed.score = step.tried[index].score.clone();
+            composed.edits.edits.push(edit(&place, grid, *size));
+        }
+        composed.steps.push(step);
+    }
+    if let (Some(test), false) = (work.test, accepted.ops.is_empty()) {
+        let print = Fingerprint::of(&[("test", &composed.edits)]);
+        composed.test = Some(directory.cell(&print, || {
+            monitor.stage("the composition on the test items");
+            super::sweep::tested_variant(work, test, (work.model, accepted), (directory, &print), monitor)
+        })?);
+    }
+    Ok(composed)
+}
+
+/// The best size, if it is not worse than what there is.
+fn choose(tried: &[Trial], objective: &Objective, held: &Score) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (index, trial) in tried.iter().enumerate() {
+        if objective.value(&trial.score) < objective.value(held) {
+            continue;
+        }
+        if best.is_none_or(|best| objective.is_better(&trial.score, &tried[best].score)) {
+            best = Some(index);
+        }
+    }
+    best
+}
+
+fn edit(place: &Place, grid: &Grid, size: Size) -> Edit {
+    let layers = match (place.layer, &grid.layers) {
+        (Some(layer), _) => Some(vec![layer]),
+        (None, layers) => layers.clone(),
+    };
+    Edit { slots: SlotSet::named(place.lname, layers), cut: Cut { size, ..grid.cut } }
+}
+
+/// No slot may be cut twice, and all must be there.
+fn check(order: &[Place], work: &Work<'_>) -> Result<(), CompressError> {
+    let mut seen = Vec::new();
+    for site in order.iter().flat_map(|place| &place.sites) {
+        if seen.contains(&site) {
+            return Err(CompressError::CutTwice { site: site.clone() });
+        }
+        if work.model.slot(site).is_none() {
+            let reason = format!("the model has no slot {site}; the sweep is of another model");
+            return Err(CompressError::Sweep { reason });
+        }
+        seen.push(site);
+    }
+    Ok(())
+}

@@ -1,0 +1,363 @@
+//! Cutting a weight by itself, without any text: the interventions of LASER.
+//!
+//! An [`Intervention`] takes something away from one weight matrix; [`Size`] says how much stays, in any
+//! of the units of this field. A [`Cut`] is both with its options: plain data, for plans and logs.
+//!
+//! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
+//! reduction here is the exact truncation, kept as two factors; the code's is a random sketch without a
+//! seed, multiplied out. Controls of its Figure 5: the components that truncation leaves out, and ones
+//! that are drawn.
+
+mod dropout;
+mod edit;
+mod names;
+mod nested;
+mod size;
+mod slots;
+mod store;
+mod variants;
+mod vendi;
+
+pub mod compose;
+pub mod sweep;
+
+pub use dropout::{pruned, pruned_compat};
+pub use edit::{Edit, Edits, SiteEdit, apply_edits};
+pub use names::{Lname, PUBLISHED_NAMES, PublishedNames};
+pub use nested::NestedRanks;
+pub use size::{Kept, Size};
+pub use slots::SlotSet;
+pub use store::ComponentStore;
+pub use variants::{Variant, Variants};
+pub use vendi::VendiOptions;
+
+use crate::FitError;
+use linwright_ops::{Dense, LowRank, Op, Shape};
+use linwright_tensor::kernels::gemm::{Arg, Write, product};
+use linwright_tensor::linalg::Components;
+use linwright_tensor::{Mat, RngKey};
+use serde::{Deserialize, Serialize};
+
+/// What is taken away from a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Intervention {
+    /// All but the components of the largest singular values.
+    RankReduction,
+    /// All but the components of the smallest singular values: as many of them as `RankReduction` keeps.
+    BottomK,
+    /// All but components that are drawn.
+    RandomK,
+    /// The numbers of smallest magnitude.
+    Dropout,
+    /// Everything.
+    Zero,
+    /// What no combination of some rows gives, chosen for the diversity of the rows.
+    Vendi,
+}
+
+impl Intervention {
+    /// Every one.
+    pub const ALL: [Self; 6] =
+        [Self::RankReduction, Self::BottomK, Self::RandomK, Self::Dropout, Self::Zero, Self::Vendi];
+
+    /// The word for it in options, plans and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RankReduction => "rank-reduction",
+            Self::BottomK => "bottom-k",
+            Self::RandomK => "random-k",
+            Self::Dropout => "dropout",
+            Self::Zero => "zero",
+            Self::Vendi => "vendi",
+        }
+    }
+
+    /// Whether it chooses among singular components.
+    #[must_use]
+    pub fn reads_components(self) -> bool {
+        matches!(self, Self::RankReduction | Self::BottomK | Self::RandomK)
+    }
+}
+
+/// How singular components are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Decomposition {
+    /// All of them.
+    #[default]
+    Exact,
+    /// The largest ones, about, from random directions.
+    Randomised {
+        /// Directions beyond the rank.
+        oversample: usize,
+        /// Steps of power iteration.
+        power: usize,
+    },
+}
+
+/// How a cut weight is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Storage {
+    /// As factors where that takes fewer numbers, else dense.
+    #[default]
+    Auto,
+    /// As factors, whatever they take.
+    Factored,
+    /// Dense.
+    Dense,
+}
+
+impl Storage {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Factored, Self::Dense];
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Factored => "factored",
+            Self::Dense => "dense",
+        }
+    }
+}
+
+/// An intervention with its options.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cut {
+    /// What is taken away.
+    pub intervention: Intervention,
+    /// How much stays; `zero` does not read it.
+    pub size: Size,
+    /// How components are found.
+    #[serde(default)]
+    pub decomposition: Decomposition,
+    /// How the result is kept.
+    #[serde(default)]
+    pub storage: Storage,
+    /// As the paper's code does it, with its faults, where that differs: `rank-reduction` by a sketch of
+    /// exactly the rank, `dropout` of one number more and of ties, `vendi` with a kernel of width 1.
+    #[serde(default)]
+    pub compat: bool,
+    /// Options of `vendi`.
+    #[serde(default)]
+    pub vendi: VendiOptions,
+    /// Where random numbers come from.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+impl Cut {
+    /// With the options that differ from nothing left out.
+    #[must_use]
+    pub fn new(intervention: Intervention, size: Size) -> Self {
+        Self {
+            intervention,
+            size,
+            decomposition: Decomposition::default(),
+            storage: Storage::default(),
+            compat: false,
+            vendi: VendiOptions::default(),
+            seed: 0,
+        }
+    }
+
+    /// Whether the options make sense, whatever the weight.
+    ///
+    /// # Errors
+    /// What is wrong, for a message.
+    pub fn check(&self) -> Result<(), String> {
+        self.size.check()?;
+        let by_numbers = matches!(self.size, Size::Rate(_) | Size::Rho(_) | Size::Keep(_));
+        if self.intervention == Intervention::Dropout && !by_numbers {
+            return Err(format!("dropout leaves no rank; give rate, rho or keep, not {}", self.size));
+        }
+        let is_exact = self.decomposition == Decomposition::Exact;
+        let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
+        if needs_all && !is_exact {
+            let name = self.intervention.name();
+            return Err(format!("{name} needs all components; a randomised decomposition has the largest"));
+        }
+        if matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur) && (!is_exact || self.compat) {
+            return Err(format!("{} needs all singular values; decompose exactly", self.size));
+        }
+        Ok(())
+    }
+
+    /// Whether it chooses among all components of a weight.
+    #[must_use]
+    pub fn needs_components(&self) -> bool {
+        let by_values = matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur);
+        let chooses = self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
+        (chooses && !self.compat) || (by_values && self.intervention != Intervention::Zero)
+    }
+}
+
+/// A weight that was cut.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What replaces it.
+    pub op: Op<f32>,
+    /// What became of it.
+    pub report: CutReport,
+}
+
+/// What became of a weight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CutReport {
+    /// How much stays, in every unit there is.
+    pub kept: Kept,
+    /// `|W - W'|² / |W|²` by Frobenius norms; zero for a weight of zeros.
+    pub relative_error: f64,
+    /// Whether it is kept as factors.
+    pub factored: bool,
+    /// Numbers held now.
+    pub parameters: usize,
+    /// Numbers of the dense weight.
+    pub dense_parameters: usize,
+    /// The rows that `vendi` chose, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<usize>,
+}
+
+/// Cuts a weight (out, inp). `components` are those of the weight, where [`Cut::needs_components`].
+///
+/// # Errors
+/// [`FitError`]: a size that does not suit the shape, or a decomposition that fails.
+///
+/// # Panics
+/// If components are needed and not given.
+pub fn cut(
+    weight: &Mat<f32>,
+    cut: &Cut,
+    components: Option<&Components>,
+    key: RngKey,
+) -> Result<Done, FitError> {
+    let shape = Shape { out: weight.rows(), inp: weight.cols() };
+    cut.check().map_err(|reason| FitError::Budget { shape, reason })?;
+    check_finite(weight)?;
+    if cut.intervention == Intervention::Zero {
+        return Ok(done(weight, Parts::Dense(Mat::zeros(shape.out, shape.inp)), cut, Kept::nothing(shape)));
+    }
+    let values = components.map(|all| all.values.as_slice());
+    if cut.intervention == Intervention::Dropout {
+        let (left, kept) = dropout::cut(weight, cut)?;
+        return Ok(done(weight, Parts::Dense(left), cut, kept));
+    }
+    let rank = cut.size.rank(shape, values)?;
+    let mut kept = Kept::of_rank(rank, shape, values);
+    if rank == 0 {
+        return Ok(done(weight, Parts::Dense(Mat::zeros(shape.out, shape.inp)), cut, kept));
+    }
+    if cut.intervention == Intervention::Vendi {
+        return vendi::cut(weight, rank, cut, kept);
+    }
+    let own;
+    let chosen = match (cut.compat, cut.decomposition) {
+        (true, _) => {
+            own = Components::randomised(weight.view(), (rank, 0, 2), key).map_err(failed)?;
+            own.chosen(&(0..rank).collect::<Vec<_>>())
+        }
+        (false, Decomposition::Randomised { oversample, power }) => {
+            own = Components::randomised(weight.view(), (rank, oversample, power), key).map_err(failed)?;
+            own.chosen(&(0..own.values.len().min(rank)).collect::<Vec<_>>())
+        }
+        (false, Decomposition::Exact) => {
+            let all = components.expect("components were asked for");
+            let indices = indices(cut.intervention, rank, all.values.len(), key);
+            kept.energy = Some(share(&all.values, &indices));
+            all.chosen(&indices)
+        }
+    };
+    Ok(done(weight, Parts::Factors(chosen.0, chosen.1), cut, kept))
+}
+
+/// The components that an intervention keeps.
+fn indices(intervention: Intervention, rank: usize, count: usize, key: RngKey) -> Vec<usize> {
+    match intervention {
+        Intervention::BottomK => (count - rank..count).collect(),
+        Intervention::RandomK => {
+            let drawn = key.fold("components").stream().permutation(count);
+            let mut drawn: Vec<usize> = drawn[..rank].iter().map(|index| *index as usize).collect();
+            drawn.sort_unstable();
+            drawn
+        }
+        _ => (0..rank).collect(),
+    }
+}
+
+/// Share of the squares of singular values that some components have; one of a weight of zeros.
+fn share(values: &[f64], indices: &[usize]) -> f64 {
+    let all: f64 = values.iter().map(|s| s * s).sum();
+    let own: f64 = indices.iter().map(|index| values[*index] * values[*index]).sum();
+    if all > 0.0 { own / all } else { 1.0 }
+}
+
+fn failed(error: linwright_tensor::linalg::NoConvergence) -> FitError {
+    FitError::Numerics { what: "singular components of the weight", reason: error.to_string() }
+}
+
+fn check_finite(weight: &Mat<f32>) -> Result<(), FitError> {
+    match weight.data().iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(place) => {
+            let (row, column) = (place / weight.cols(), place % weight.cols());
+            let what = format!("row {row}, column {column}");
+            Err(FitError::NonFinite { what, stage: "the weight".into() })
+        }
+    }
+}
+
+/// What stays of a weight.
+enum Parts {
+    Factors(Mat<f32>, Mat<f32>),
+    Dense(Mat<f32>),
+}
+
+fn multiplied(u: &Mat<f32>, v: &Mat<f32>) -> Mat<f32> {
+    let mut dense = Mat::zeros(u.rows(), v.cols());
+    product(1.0, Arg::Plain(u.view()), Arg::Plain(v.view()), dense.view_mut(), Write::Set);
+    dense
+}
+
+fn done(weight: &Mat<f32>, parts: Parts, cut: &Cut, kept: Kept) -> Done {
+    let dense_parameters = weight.data().len();
+    let (op, relative_error, factored, parameters) = match parts {
+        Parts::Factors(u, v) => {
+            let dense = multiplied(&u, &v);
+            let error = relative_error(weight, &dense);
+            let numbers = u.data().len() + v.data().len();
+            let factored = match cut.storage {
+                Storage::Auto => numbers < dense_parameters,
+                Storage::Factored => true,
+                Storage::Dense => false,
+            };
+            let op: Op<f32> = match factored {
+                true => Op::Linear(Box::new(LowRank::new(u, v))),
+                false => Op::Linear(Box::new(Dense::new(dense))),
+            };
+            (op, error, factored, if factored { numbers } else { dense_parameters })
+        }
+        Parts::Dense(dense) => {
+            let error = relative_error(weight, &dense);
+            (Op::Linear(Box::new(Dense::new(dense)) as _), error, false, dense_parameters)
+        }
+    };
+    let report =
+        CutReport { kept, relative_error, factored, parameters, dense_parameters, rows: Vec::new() };
+    Done { op, report }
+}
+
+fn relative_error(weight: &Mat<f32>, other: &Mat<f32>) -> f64 {
+    let (mut off, mut all) = (0.0f64, 0.0f64);
+    for (a, b) in weight.data().iter().zip(other.data()) {
+        let (a, b) = (f64::from(*a), f64::from(*b));
+        off += (a - b) * (a - b);
+        all += a * a;
+    }
+    if all > 0.0 { off / all } else { 0.0 }
+}

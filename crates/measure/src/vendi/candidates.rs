@@ -1,0 +1,203 @@
+//! Which row comes next: bounds first, spectra of those that they cannot exclude, and a decomposition
+//! of each of those that come out alike.
+
+use super::VendiError;
+use super::bounds::{least_entropy, most_entropy};
+use super::chosen::Chosen;
+use super::secular::{LANES, Lanes, roots};
+use super::select::{Criterion, Diversity, Effort, Goal};
+use linwright_tensor::kernels::gemm::{Write, product_on_this_thread};
+use linwright_tensor::{Mat, parallel};
+
+/// Logarithms of scores this close are taken as equal: several times what rounding makes of scores
+/// that are equal in exact arithmetic, such as of rows with permuted numbers.
+const TIE: f64 = 1e-12;
+/// Candidates this close to the best are compared by decompositions of their kernels.
+const CLOSE: f64 = 1e-9;
+/// So many of them at most, the best and of equal ones the first: where more are as close, the roots
+/// of the secular equation, which err by less than [`TIE`], have told the others apart.
+const DECOMPOSED: usize = 32;
+/// Rows whose spectra are one piece of work.
+const PIECE: usize = 32;
+/// Candidates of the first round, and at most of any: each round is four times the one before, since
+/// the first finds a score that excludes most.
+const FIRST_ROUND: usize = 64;
+const LARGEST_ROUND: usize = 4096;
+
+/// A candidate and the logarithm of its score, negative where the least is wanted.
+type Valued = (usize, f64);
+
+/// One choice to make.
+pub(super) struct Choice<'a> {
+    pub(super) chosen: &'a Chosen<'a>,
+    pub(super) criterion: &'a Criterion,
+    /// Of every row, if quality counts.
+    pub(super) log_qualities: Option<&'a [f64]>,
+}
+
+impl Choice<'_> {
+    /// The next row.
+    pub(super) fn best(&self, effort: &mut Effort) -> Result<usize, VendiError> {
+        let candidates = self.chosen.candidates();
+        // One item has one eigenvalue, which is one.
+        let closed = self.chosen.len() == 0 || self.criterion.diversity == Diversity::Two;
+        if closed {
+            let entropy = |row| -self.chosen.purity_with(row).ln();
+            let valued = candidates.into_iter().map(|row| (row, self.value(row, entropy(row))));
+            return Ok(self.first_of_best(&valued.collect::<Vec<_>>()));
+        }
+        let valued = self.evaluate(candidates, effort);
+        self.decide(valued, effort)
+    }
+
+    /// The logarithm of the score from the entropy, so signed that more is better.
+    fn value(&self, row: usize, entropy: f64) -> f64 {
+        let quality =
+            self.log_qualities.map_or(0.0, |own| self.chosen.log_mean_quality_with(own[row]));
+        self.signed(entropy + quality)
+    }
+
+    fn signed(&self, value: f64) -> f64 {
+        match self.criterion.goal {
+            Goal::Most => value,
+            Goal::Least => -value,
+        }
+    }
+
+    /// Log quality, so signed that more is better; zero where it does not count.
+    fn signed_quality(&self, row: usize) -> f64 {
+        self.log_qualities.map_or(0.0, |own| self.signed(own[row]))
+    }
+
+    /// No value is above this one.
+    fn bound(&self, row: usize) -> f64 {
+        let purity = self.chosen.purity_with(row);
+        let entropy = match self.criterion.goal {
+            Goal::Most => most_entropy(purity, self.chosen.len() + 1),
+            Goal::Least => least_entropy(purity),
+        };
+        self.value(row, entropy)
+    }
+
+    /// Values of all candidates that can be within [`CLOSE`] of the best.
+    fn evaluate(&self, candidates: Vec<usize>, effort: &mut Effort) -> Vec<Valued> {
+        let mut bounds: Vec<Valued> =
+            candidates.into_iter().map(|row| (row, self.bound(row))).collect();
+        bounds.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let (mut valued, mut best, mut round) = (Vec::new(), f64::NEG_INFINITY, FIRST_ROUND);
+        let mut rest = &bounds[..];
+        loop {
+            // Twice the distance, so that rounding of a bound excludes nothing.
+            let open = rest.iter().take(round).take_while(|(_, bound)| *bound >= best - 2.0 * CLOSE);
+            let (now, later) = rest.split_at(open.count());
+            if now.is_empty() {
+                break;
+            }
+            let pieces: Vec<&[Valued]> = now.chunks(PIECE).collect();
+            let found = parallel::map(pieces, |_, piece| {
+                let rows: Vec<usize> = piece.iter().map(|(row, _)| *row).collect();
+                entropies(self.chosen, &rows)
+            });
+            for (&(row, _), entropy) in now.iter().zip(found.concat()) {
+                let value = self.value(row, entropy);
+                best = best.max(value);
+                valued.push((row, value));
+            }
+            rest = later;
+            round = (4 * round).min(LARGEST_ROUND);
+        }
+        effort.spectra += valued.len() as u64;
+        effort.excluded += rest.len() as u64;
+        valued
+    }
+
+    /// The best, where those that are close to it are looked at again.
+    fn decide(&self, valued: Vec<Valued>, effort: &mut Effort) -> Result<usize, VendiError> {
+        let best = most(&valued);
+        let steps = |value: f64| ((best - value) / TIE) as u64;
+        let mut close: Vec<(u64, usize)> = valued
+            .into_iter()
+            .filter(|(_, value)| *value >= best - CLOSE)
+            .map(|(row, value)| (steps(value), row))
+            .collect();
+        if let [(_, row)] = close[..] {
+            return Ok(row);
+        }
+        let quality = |row| self.signed_quality(row);
+        close.sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then(quality(b.1).total_cmp(&quality(a.1))).then(a.1.cmp(&b.1))
+        });
+        close.truncate(DECOMPOSED);
+        let kernel = |row| self.chosen.kernel_row(row);
+        if close.iter().all(|(_, row)| kernel(*row) == kernel(close[0].1)) {
+            // The same kernels have the same spectra.
+            return Ok(close[0].1);
+        }
+        effort.decompositions += close.len() as u64;
+        let found = parallel::map(close, |_, (_, row)| {
+            self.chosen.entropy_with(row).map(|entropy| (row, self.value(row, entropy)))
+        });
+        Ok(self.first_of_best(&found.into_iter().collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Of the candidates whose values are equal to the best up to rounding: those of the best
+    /// quality, which decides in exact arithmetic where it is too small to show in the mean, and of
+    /// these the first.
+    fn first_of_best(&self, valued: &[Valued]) -> usize {
+        let best = most(valued);
+        let equal: Vec<(usize, f64)> = valued
+            .iter()
+            .filter(|(_, value)| *value >= best - TIE)
+            .map(|(row, _)| (*row, self.signed_quality(*row)))
+            .collect();
+        let quality = most(&equal);
+        let least = quality - TIE * quality.abs().max(1.0);
+        let first = equal.iter().filter(|(_, quality)| *quality >= least).map(|(row, _)| *row).min();
+        first.expect("there is a candidate as long as fewer rows are chosen than there are")
+    }
+}
+
+fn most(valued: &[Valued]) -> f64 {
+    valued.iter().fold(f64::NEG_INFINITY, |most, (_, value)| most.max(*value))
+}
+
+/// Shannon entropies of the chosen rows with each of these.
+pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Vec<f64> {
+    let (t, eigen) = (chosen.len(), chosen.eigen());
+    let mut kernel = Mat::zeros(rows.len(), t);
+    for (place, &row) in rows.iter().enumerate() {
+        kernel.row_mut(place).copy_from_slice(chosen.kernel_row(row));
+    }
+    let mut turned = Mat::zeros(rows.len(), t);
+    let (a, b) = (kernel.view().into(), eigen.vectors.view().into());
+    product_on_this_thread(1.0, a, b, turned.view_mut(), Write::Set);
+    let (mut squares, mut spectrum) = (vec![[0.0; LANES]; t], Vec::with_capacity(t + 1));
+    let mut found = Vec::with_capacity(rows.len());
+    for start in (0..rows.len()).step_by(LANES) {
+        let count = LANES.min(rows.len() - start);
+        for (j, squares) in squares.iter_mut().enumerate() {
+            *squares = std::array::from_fn(|lane| {
+                if lane < count { turned.at(start + lane, j).powi(2) } else { 0.0 }
+            });
+        }
+        roots(&eigen.values, &mut squares, &mut spectrum);
+        found.extend_from_slice(&entropies_of(&spectrum)[..count]);
+    }
+    found
+}
+
+/// As [`super::Order::log_score`] of order 1, in lanes; the roots rise and sum to their number.
+fn entropies_of(spectrum: &[Lanes]) -> Lanes {
+    let count = spectrum.len() as f64;
+    let largest = spectrum.last().copied().unwrap_or([0.0; LANES]);
+    let mut sums = [0.0; LANES];
+    for root in spectrum {
+        for lane in 0..LANES {
+            if root[lane] > count * f64::EPSILON * largest[lane] {
+                let share = root[lane] / count;
+                sums[lane] -= share * share.ln();
+            }
+        }
+    }
+    sums
+}

@@ -1,0 +1,139 @@
+//! Rows of a matrix under the kernel `k(x, y) = exp(-γ |x - y|² / 2)`.
+//!
+//! Squared distances are sums of squared differences in `f64`: the form `|x|² + |y|² - 2 x·y` loses
+//! the digits that tell rows apart that lie close together.
+
+use super::VendiError;
+use linwright_tensor::{MatRef, RngKey, parallel};
+
+/// Rows handled as one piece.
+const ROWS: usize = 64;
+/// Sums that go on side by side.
+const LANES: usize = 8;
+/// Pairs whose distances the median heuristic looks at, at most.
+const PAIRS: usize = 4096;
+
+/// How wide the kernel is: `exp(-γ |x - y|² / 2)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gamma {
+    /// γ as given; 1 is that of the paper's program.
+    Value(f64),
+    /// One over the median squared distance of two rows: of all pairs if there are at most 4096, else
+    /// of 4096 pairs that are always the same ones for a number of rows.
+    Median,
+}
+
+impl Gamma {
+    /// γ for these rows.
+    ///
+    /// # Errors
+    /// [`VendiError::Gamma`] if it is not finite and above zero, [`VendiError::NoScale`] if the median
+    /// distance is zero.
+    pub fn resolve(self, rows: MatRef<'_, f32>) -> Result<f64, VendiError> {
+        match self {
+            Self::Value(gamma) if gamma > 0.0 && gamma.is_finite() => Ok(gamma),
+            Self::Value(gamma) => Err(VendiError::Gamma(gamma)),
+            // One row has no distances, and every kernel of it is the same.
+            Self::Median if rows.rows() < 2 => Ok(1.0),
+            Self::Median => {
+                let median = median_square(rows);
+                if median > 0.0 { Ok(1.0 / median) } else { Err(VendiError::NoScale) }
+            }
+        }
+    }
+}
+
+fn median_square(rows: MatRef<'_, f32>) -> f64 {
+    let n = rows.rows();
+    let every = n.saturating_mul(n - 1) / 2;
+    let pairs: Vec<(usize, usize)> = if every <= PAIRS {
+        (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).collect()
+    } else {
+        let mut stream = RngKey::new(0).fold("pairs of rows").stream();
+        (0..PAIRS)
+            .map(|_| {
+                let first = stream.below(n);
+                let second = stream.below(n - 1);
+                (first, second + usize::from(second >= first))
+            })
+            .collect()
+    };
+    let pieces = pairs.chunks(ROWS).collect();
+    let squares = parallel::map(pieces, |_, pairs: &[(usize, usize)]| {
+        let square = |&(i, j): &(usize, usize)| squared_distance(rows.row(i), rows.row(j));
+        pairs.iter().map(square).collect::<Vec<f64>>()
+    });
+    let mut squares = squares.concat();
+    squares.sort_unstable_by(f64::total_cmp);
+    let half = squares.len() / 2;
+    if squares.len() % 2 == 1 { squares[half] } else { 0.5 * (squares[half - 1] + squares[half]) }
+}
+
+/// `|x - y|²`.
+pub(super) fn squared_distance(x: &[f32], y: &[f32]) -> f64 {
+    squares(x, y, |x, y| f64::from(x) - f64::from(y))
+}
+
+/// `|x|²`.
+fn squared_norm(x: &[f32]) -> f64 {
+    squares(x, x, |x, _| f64::from(x))
+}
+
+/// `Σ f(x, y)²` in lanes: the order of the sum is the same for every row.
+#[inline(always)]
+fn squares(x: &[f32], y: &[f32], f: impl Fn(f32, f32) -> f64) -> f64 {
+    let (x_lanes, x_rest) = x.as_chunks::<LANES>();
+    let (y_lanes, y_rest) = y.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (x, y) in x_lanes.iter().zip(y_lanes) {
+        for lane in 0..LANES {
+            let value = f(x[lane], y[lane]);
+            sums[lane] += value * value;
+        }
+    }
+    for ((sum, x), y) in sums.iter_mut().zip(x_rest).zip(y_rest) {
+        let value = f(*x, *y);
+        *sum += value * value;
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+/// Squared distances of all rows to one of them.
+pub(super) fn distances_to(rows: MatRef<'_, f32>, chosen: usize, out: &mut [f64]) {
+    let to = rows.row(chosen);
+    parallel::for_each_chunk(out, ROWS, |piece, out| {
+        for (offset, out) in out.iter_mut().enumerate() {
+            *out = squared_distance(rows.row(piece * ROWS + offset), to);
+        }
+    });
+}
+
+/// `ln s(x) = -|x|²` of every row, the logarithm of its quality.
+pub(super) fn log_qualities(rows: MatRef<'_, f32>) -> Vec<f64> {
+    let mut out = vec![0.0; rows.rows()];
+    parallel::for_each_chunk(&mut out, ROWS, |piece, out| {
+        for (offset, out) in out.iter_mut().enumerate() {
+            *out = -squared_norm(rows.row(piece * ROWS + offset));
+        }
+    });
+    out
+}
+
+/// # Errors
+/// [`VendiError::NonFinite`] naming the first number that is not finite.
+pub(super) fn check_finite(rows: MatRef<'_, f32>) -> Result<(), VendiError> {
+    for row in 0..rows.rows() {
+        if let Some(col) = rows.row(row).iter().position(|value| !value.is_finite()) {
+            let value = f64::from(rows.at(row, col));
+            return Err(VendiError::NonFinite { row, col, value });
+        }
+    }
+    Ok(())
+}
+
+/// `ln(e^a + e^b)`, where minus infinity stands for nothing.
+pub(super) fn log_add(a: f64, b: f64) -> f64 {
+    let (more, less) = if a >= b { (a, b) } else { (b, a) };
+    if less == f64::NEG_INFINITY { more } else { more + (less - more).exp().ln_1p() }
+}

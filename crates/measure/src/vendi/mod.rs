@@ -1,0 +1,50 @@
+//! Vendi scores, rows chosen by them, and a matrix told by its chosen rows.
+//!
+//! The Vendi score of n items with a positive semidefinite kernel K of unit diagonal is the effective
+//! number of different items among them: with λ the eigenvalues of `K / n`,
+//!
+//! ```text
+//! VS_q = exp( ln(Σ λ^q) / (1 - q) ),     VS_1 = exp(-Σ λ ln λ),     VS_∞ = 1 / max λ
+//! ```
+//!
+//! from 1, all items alike, to n, all of them orthogonal. [`of_kernel`] and [`of_features`] compute
+//! it; [`select()`] chooses rows of a matrix greedily so that it is largest (or smallest);
+//! [`reconstruct()`] projects all rows on the span of the chosen ones. All of it runs in `f64`.
+//!
+//! Sources: Friedman and Dieng, *The Vendi Score*, TMLR 2023; orders other than 1 from Pasarkar and
+//! Dieng, *Cousins of the Vendi Score*, 2023; quality from Nguyen and Dieng, *Quality-Weighted Vendi
+//! Scores*, 2024. [`crate::spectra::vendi_score`] is the score of the rows' cosines, for figures.
+
+mod bounds;
+mod candidates;
+mod chosen;
+mod error;
+mod gaussian;
+mod order;
+mod reconstruct;
+mod score;
+mod secular;
+mod select;
+#[cfg(test)]
+mod tests;
+
+pub use error::VendiError;
+pub use gaussian::Gamma;
+pub use order::Order;
+pub use reconstruct::{Reconstruction, reconstruct};
+pub use score::{Items, of_features, of_kernel, spectrum_of_kernel, weighted_by_quality};
+pub use select::{Criterion, Diversity, Effort, Goal, Selected, select};
+
+use linwright_tensor::Mat;
+use linwright_tensor::kernels::gemm::{Arg, Write, product};
+
+/// `a b`.
+fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
+    let (Arg::Plain(left) | Arg::Transposed(left)) = a;
+    let (Arg::Plain(right) | Arg::Transposed(right)) = b;
+    let rows = if matches!(a, Arg::Plain(_)) { left.rows() } else { left.cols() };
+    let cols = if matches!(b, Arg::Plain(_)) { right.cols() } else { right.rows() };
+    let mut c = Mat::zeros(rows, cols);
+    product(1.0, a, b, c.view_mut(), Write::Set);
+    c
+}

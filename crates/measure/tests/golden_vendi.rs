@@ -1,0 +1,214 @@
+//! Golden vectors of Vendi scores and of rows chosen by them: every set `<stem>.json` with
+//! `<stem>.safetensors` in `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the
+//! workspace, to the tolerances that the files state.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the place of the golden vectors is told by the environment"
+)]
+
+use linwright_measure::vendi::{
+    Criterion, Goal, Items, Order, Selected, of_features, of_kernel, reconstruct, select,
+    weighted_by_quality,
+};
+use linwright_tensor::Mat;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+struct Set {
+    path: PathBuf,
+    about: Value,
+    header: Value,
+    data: Vec<u8>,
+}
+
+/// All sets, of which there must be one.
+fn sets() -> Vec<Set> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    let root = root.join("laser-sfsd");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    paths.sort();
+    assert!(!paths.is_empty(), "no golden set in {}", root.display());
+    paths.into_iter().map(Set::read).collect()
+}
+
+impl Set {
+    fn read(path: PathBuf) -> Self {
+        let read = |path: &Path| std::fs::read(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let parse = |bytes: &[u8]| {
+            serde_json::from_slice(bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"))
+        };
+        let about = parse(&read(&path.with_extension("json")));
+        let bytes = read(&path);
+        let (length, rest) = bytes.split_at(8);
+        let length = u64::from_le_bytes(length.try_into().expect("8 bytes")) as usize;
+        let (header, data) = rest.split_at(length);
+        let (header, data) = (parse(header), data.to_vec());
+        Self { path, about, header, data }
+    }
+
+    /// The cases whose identifiers start so, of which there must be one.
+    fn cases(&self, start: &str) -> Vec<&Value> {
+        let cases = self.about["cases"].as_array().expect("cases").iter();
+        let found: Vec<&Value> = cases.filter(|case| id(case).starts_with(start)).collect();
+        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
+        found
+    }
+
+    /// A tensor as a matrix; a vector is one row.
+    fn tensor(&self, name: &str) -> Mat<f64> {
+        let entry = &self.header[name];
+        let list = |key: &str| -> Vec<usize> {
+            let numbers = entry[key].as_array().unwrap_or_else(|| panic!("{name}: no {key}"));
+            numbers.iter().map(|n| n.as_u64().expect("a count") as usize).collect()
+        };
+        let (shape, offsets) = (list("shape"), list("data_offsets"));
+        let bytes = &self.data[offsets[0]..offsets[1]];
+        let eight = |f: fn([u8; 8]) -> f64| -> Vec<f64> {
+            bytes.chunks_exact(8).map(|b| f(b.try_into().expect("8 bytes"))).collect()
+        };
+        let four = |f: fn([u8; 4]) -> f64| -> Vec<f64> {
+            bytes.chunks_exact(4).map(|b| f(b.try_into().expect("4 bytes"))).collect()
+        };
+        let values = match entry["dtype"].as_str() {
+            Some("F64") => eight(f64::from_le_bytes),
+            Some("I64") => eight(|b| i64::from_le_bytes(b) as f64),
+            Some("F32") => four(|b| f64::from(f32::from_le_bytes(b))),
+            Some("I32") => four(|b| f64::from(i32::from_le_bytes(b))),
+            other => panic!("{name}: golden tensor of type {other:?}"),
+        };
+        let cols = *shape.last().expect("a vector or a matrix");
+        Mat::from_vec(values.len() / cols, cols, values)
+    }
+}
+
+fn id(case: &Value) -> &str {
+    case["id"].as_str().expect("an identifier")
+}
+
+fn number(value: &Value, what: &str) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number {what}: {value}"))
+}
+
+fn tolerance(case: &Value, key: &str) -> f64 {
+    number(&case["tol"][key], key)
+}
+
+fn indices(value: &Value) -> Vec<usize> {
+    let list = value.as_array().unwrap_or_else(|| panic!("no indices: {value}"));
+    list.iter().map(|index| index.as_u64().expect("an index") as usize).collect()
+}
+
+#[test]
+fn golden_vendi_scores() {
+    for set in sets() {
+        let case = set.about["cases"].as_array().expect("cases").iter();
+        let case = case.clone().find(|case| id(case) == "vendi").expect("a case of scores");
+        let allowed = tolerance(case, "rel");
+        let tensor = |name: &str| set.tensor(&format!("vendi.{name}"));
+        let (kernel, x, p) = (tensor("K"), tensor("X"), tensor("p"));
+        let plain = Items::default();
+        let weighted = Items { probabilities: Some(p.data()), ..plain };
+        let close = |what: &str, found: f64, want: f64| {
+            let off = (found / want - 1.0).abs();
+            assert!(off <= allowed, "{:?}: {what} is {found}, expected {want}", set.path);
+        };
+        let values = case["values"].as_object().expect("values");
+        assert_eq!(values.len(), 6, "orders");
+        for (name, values) in values {
+            let q = name.parse().expect("a number or inf");
+            let order = Order::new(q).expect("an order");
+            let of_x = |order, items: &Items<'_>| of_features(x.view(), order, items).expect("a score");
+            let of_k = |items: &Items<'_>| of_kernel(kernel.view(), order, items).expect("a score");
+            let want = |key: &str| number(&values[key], key);
+            close("score_K", of_k(&plain), want("score_K"));
+            close("score_K_p", of_k(&weighted), want("score_K_p"));
+            close("score_dual", of_x(order, &plain), want("score_dual"));
+            // The reference computes these of order 1 whatever it is asked for.
+            close("score_X", of_x(Order::ONE, &plain), want("score_X"));
+            close("score_X_p", of_x(Order::ONE, &weighted), want("score_X_p"));
+            // The kernel of the features themselves is the dual form's other side.
+            let norm = |i: usize| x.row(i).iter().map(|v| v * v).sum::<f64>().sqrt();
+            let cosine = Mat::from_fn(x.rows(), x.rows(), |i, j| {
+                let dot: f64 = x.row(i).iter().zip(x.row(j)).map(|(a, b)| a * b).sum();
+                dot / (norm(i) * norm(j))
+            });
+            let primal = of_kernel(cosine.view(), order, &plain).expect("a score");
+            close("the score of the cosines", primal, want("score_dual"));
+        }
+        let raw = tensor("K_unnormalised");
+        let normalised = Items { normalise: true, ..plain };
+        let found = of_kernel(raw.view(), Order::ONE, &normalised).expect("a score");
+        close("normalize_true_q1", found, number(&case["normalize_true_q1"], "normalised"));
+    }
+}
+
+/// The two examples of the reference's introduction.
+#[test]
+fn golden_scores_of_the_readme() {
+    let near = Mat::from_vec(3, 3, vec![1.0, 0.9, 0.0, 0.9, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    let plain = Items::default();
+    let found = of_kernel(near.view(), Order::ONE, &plain).expect("a score");
+    // Eigenvalues 1.9, 1 and 0.1, over 3.
+    let entropy: f64 = [1.9, 1.0, 0.1].iter().map(|v: &f64| -v / 3.0 * (v / 3.0).ln()).sum();
+    assert!((found - entropy.exp()).abs() < 1e-12, "{found}");
+    assert!((found - 2.1573).abs() < 5e-5, "{found}");
+    let weighted = weighted_by_quality(near.view(), &[0.5; 3], Order::ONE, &plain);
+    assert!((weighted.expect("a score") - 0.5 * found).abs() < 1e-12);
+}
+
+fn chosen(rows: &Mat<f32>, count: usize, criterion: &Criterion) -> Selected {
+    select(rows.view(), count, criterion, &mut |_, _| true).expect("a selection")
+}
+
+#[test]
+fn golden_vendi_selections() {
+    for set in sets() {
+        for case in set.cases("vendi_laser.") {
+            let name = format!("{}: {}", set.path.display(), id(case));
+            let tensor = |key: &str| set.tensor(&format!("{}.{key}", id(case)));
+            let weight: Mat<f32> = tensor("W").cast();
+            let rank = case["rank"].as_u64().expect("a rank") as usize;
+            let quality = case["use_quality"].as_bool().expect("yes or no");
+            let criterion = Criterion { quality, ..Criterion::default() };
+            let found = chosen(&weight, rank, &criterion);
+            let want = indices(&case["indices"]);
+            let steps = case["steps"].as_array().expect("steps");
+            assert_eq!(steps.len(), rank, "{name}");
+            for (t, step) in steps.iter().enumerate() {
+                let (score, next) = (&step["score"], &step["runner_up"]);
+                let (score, next) = (number(score, "score"), number(next, "runner_up"));
+                // Gaps below are rounding of the reference, but for the full tie of the first pick.
+                if score - next > 1e-6 || (t == 0 && !quality) {
+                    assert_eq!(found.indices[t], want[t], "{name}: pick {t}");
+                } else if found.indices[t] != want[t] {
+                    break;
+                }
+                let off = (found.scores[t] / score - 1.0).abs();
+                let allowed = tolerance(case, "score_rel");
+                assert!(off <= allowed, "{name}: step {t} scores {}, not {score}", found.scores[t]);
+            }
+            let least = Criterion { goal: Goal::Least, ..criterion };
+            let found = chosen(&weight, rank, &least);
+            assert_eq!(found.indices, indices(&case["spec_min_diversity_indices"]), "{name}: least");
+
+            let rebuilt = reconstruct(weight.view(), &want).expect("independent rows");
+            let product = rebuilt.apply(weight.view(), &want);
+            for (key, allowed) in [("out", "out_rel_fro"), ("projection_f64", "projection_rel_fro")] {
+                let (want, allowed) = (tensor(key), tolerance(case, allowed));
+                let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+                let off: Vec<f64> =
+                    product.data().iter().zip(want.data()).map(|(a, b)| a - b).collect();
+                let off = norm(&off) / norm(want.data());
+                assert!(off <= allowed, "{name}: {key} is off by {off:e}, allowed {allowed:e}");
+            }
+            let norm = weight.data().iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+            let found = rebuilt.relative_residual * norm;
+            let want = number(&case["resid_fro"], "resid_fro");
+            assert!((found / want - 1.0).abs() <= 1e-3, "{name}: residual {found}, not {want}");
+        }
+    }
+}
