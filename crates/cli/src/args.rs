@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    bench, chat, compress, eval, export, generate, import, inspect, ls, report, rotor, run, serve,
-    train_lm, validate,
+    bench, chat, compose, compress, eval, export, generate, import, inspect, laser, ls, report, rotor, run, select,
+    serve, sweep, train_lm, validate,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -27,6 +27,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Inspect(inspect::InspectArgs),
     Compress(compress::CompressArgs),
+    Laser(laser::LaserArgs),
+    Sweep(sweep::SweepArgs),
+    Compose(compose::ComposeArgs),
     Eval(eval::EvalArgs),
     Validate(validate::ValidateArgs),
     Generate(generate::GenerateArgs),
@@ -40,6 +43,7 @@ pub(crate) enum Command {
     Ls(ls::LsArgs),
     Bench(bench::BenchArgs),
     Rotor(rotor::RotorArgs),
+    Select(select::SelectArgs),
 }
 
 /// Options of every command.

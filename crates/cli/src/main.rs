@@ -37,6 +37,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         None => commands::main_job::run(&cli.shared),
         Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
         Some(Command::Compress(args)) => commands::compress::run(&args, &cli.shared),
+        Some(Command::Laser(args)) => commands::laser::run(&args, &cli.shared),
+        Some(Command::Sweep(args)) => commands::sweep::run(&args, &cli.shared),
+        Some(Command::Compose(args)) => commands::compose::run(&args, &cli.shared),
         Some(Command::Eval(args)) => commands::eval::run(&args, &cli.shared),
         Some(Command::Validate(args)) => commands::validate::run(&args, &cli.shared),
         Some(Command::Generate(args)) => commands::generate::run(&args, &cli.shared),
@@ -50,5 +53,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Ls(args)) => commands::ls::run(&args, &cli.shared),
         Some(Command::Bench(args)) => commands::bench::run(&args, &cli.shared),
         Some(Command::Rotor(args)) => commands::rotor::run(&args, &cli.shared),
+        Some(Command::Select(args)) => commands::select::run(&args, &cli.shared),
     }
 }

@@ -9,7 +9,7 @@
 
 use linwright_measure::vendi::{
     Criterion, Goal, Items, Order, Selected, of_features, of_kernel, reconstruct, select,
-    weighted_by_quality,
+    spectrum_of_kernel, weighted_by_quality,
 };
 use linwright_tensor::Mat;
 use serde_json::Value;
@@ -97,6 +97,17 @@ fn tolerance(case: &Value, key: &str) -> f64 {
     number(&case["tol"][key], key)
 }
 
+/// The score with zeros among the eigenvalues counted as what rounding can make of them. The reference
+/// counts whatever positive number its solver leaves of a zero, which below order 1 shows: 7e-17 is
+/// 2.5 per cent of an item at order 0.1. No two solvers agree on it, nor does the reference with
+/// itself from one version of its libraries to the next.
+fn with_noise(kernel: &Mat<f64>, order: Order, items: &Items<'_>) -> f64 {
+    let mut values = spectrum_of_kernel(kernel.view(), items).expect("a spectrum");
+    let threshold = values.len() as f64 * f64::EPSILON * values[0];
+    values.iter_mut().for_each(|value| *value = value.max(1.001 * threshold));
+    order.score(&values)
+}
+
 fn indices(value: &Value) -> Vec<usize> {
     let list = value.as_array().unwrap_or_else(|| panic!("no indices: {value}"));
     list.iter().map(|index| index.as_u64().expect("an index") as usize).collect()
@@ -121,11 +132,24 @@ fn golden_vendi_scores() {
         for (name, values) in values {
             let q = name.parse().expect("a number or inf");
             let order = Order::new(q).expect("an order");
-            let of_x = |order, items: &Items<'_>| of_features(x.view(), order, items).expect("a score");
+            let of_x =
+                |order, items: &Items<'_>| of_features(x.view(), order, items).expect("a score");
             let of_k = |items: &Items<'_>| of_kernel(kernel.view(), order, items).expect("a score");
             let want = |key: &str| number(&values[key], key);
-            close("score_K", of_k(&plain), want("score_K"));
-            close("score_K_p", of_k(&weighted), want("score_K_p"));
+            for (key, items) in [("score_K", &plain), ("score_K_p", &weighted)] {
+                let most = with_noise(&kernel, order, items);
+                let (found, want) = (of_k(items), want(key));
+                // Of a kernel with full rank both are equal.
+                let between = found * (1.0 - allowed)..=most * (1.0 + allowed);
+                assert!(
+                    between.contains(&want),
+                    "{:?}: {key} of order {q} is {found}, {want}",
+                    set.path
+                );
+                if q >= 1.0 {
+                    close(key, found, want);
+                }
+            }
             close("score_dual", of_x(order, &plain), want("score_dual"));
             // The reference computes these of order 1 whatever it is asked for.
             close("score_X", of_x(Order::ONE, &plain), want("score_X"));
@@ -193,11 +217,16 @@ fn golden_vendi_selections() {
             }
             let least = Criterion { goal: Goal::Least, ..criterion };
             let found = chosen(&weight, rank, &least);
-            assert_eq!(found.indices, indices(&case["spec_min_diversity_indices"]), "{name}: least");
+            assert_eq!(
+                found.indices,
+                indices(&case["spec_min_diversity_indices"]),
+                "{name}: least"
+            );
 
             let rebuilt = reconstruct(weight.view(), &want).expect("independent rows");
             let product = rebuilt.apply(weight.view(), &want);
-            for (key, allowed) in [("out", "out_rel_fro"), ("projection_f64", "projection_rel_fro")] {
+            for (key, allowed) in [("out", "out_rel_fro"), ("projection_f64", "projection_rel_fro")]
+            {
                 let (want, allowed) = (tensor(key), tolerance(case, allowed));
                 let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
                 let off: Vec<f64> =

@@ -1,24 +1,20 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
-mod laser;
 mod leak;
-mod selection;
-mod tasks;
 
+use super::tasks::{Measured, TaskArgs, Tasks};
 use super::{print, print_json};
-use crate::args::{Shared, one_of, parse_size};
+use crate::args::{Shared, parse_size};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{Place, PrecisionArgs, open_model_as};
 use crate::{interrupt, provenance};
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
-use laser::LaserArgs;
 use linwright::compress::Monitor;
 use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
-    Bos, Comparison, DataFile, Encoder, EvaluationError, FileJournal, Hooks, Join, Journal, Metric,
+    Comparison, Encoder, EvaluationError, FileJournal, Hooks, Journal, Metric,
     RunOptions, Subject, Task, TaskGroup, TaskResult, compare, evaluate,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
@@ -28,7 +24,6 @@ use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tasks::{Measured, Tasks};
 
 /// What a pass takes that does not grow with the batch: blocks of logits, tables, threads.
 const FIXED_BYTES: u64 = 96_000_000;
@@ -38,45 +33,8 @@ const FIXED_BYTES: u64 = 96_000_000;
 pub(crate) struct EvalArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
-    /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
-    #[arg(long)]
-    text: Option<String>,
-    /// Questions with choices: JSONL, or `pocket`.
-    #[arg(long)]
-    questions: Option<String>,
-    /// Tasks of the evaluation harness: names (see `linwright ls tasks`) and paths of task files.
-    #[arg(short, long, value_delimiter = ',', value_name = "TASK")]
-    tasks: Vec<String>,
-    /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
-    #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
-    data: Vec<DataFile>,
-    /// Examples before each document of a task [default: as its file says].
-    #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
-    num_fewshot: Option<usize>,
     #[command(flatten)]
-    laser: LaserArgs,
-    /// Seed by which examples are drawn.
-    #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
-    fewshot_seed: u64,
-    /// Draws for standard errors that have no formula.
-    #[arg(long, alias = "bootstrap_iters", default_value_t = 100_000)]
-    bootstrap_iters: usize,
-    /// Write prompts by the model's chat template.
-    #[arg(long, alias = "apply_chat_template")]
-    apply_chat_template: bool,
-    /// In a chat, make each example a question and an answer of their own [default: one message].
-    #[arg(long, alias = "fewshot_as_multiturn", requires = "apply_chat_template")]
-    fewshot_as_multiturn: bool,
-    /// What the system says before each prompt.
-    #[arg(long, alias = "system_instruction", value_name = "TEXT")]
-    system_instruction: Option<String>,
-    /// Longest input in tokens [default: that of the model].
-    #[arg(long, alias = "max_length", value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
-    max_length: Option<usize>,
-    /// Tokens that the model sees at once, in thousands; `auto` is 4. It changes speed and memory, and
-    /// no figure.
-    #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
-    batch_size: usize,
+    asked: TaskArgs,
     /// Memory that the whole program may take: `8GB`, `500MiB`, or bytes. Batches become smaller for
     /// it, and what has no room is refused before anything is computed.
     #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
@@ -84,29 +42,9 @@ pub(crate) struct EvalArgs {
     /// Write what was asked and replied to `samples_TASK.jsonl` in this directory.
     #[arg(long, alias = "log_samples", value_name = "DIR")]
     log_samples: Option<PathBuf>,
-    /// Tokens in a window.
-    #[arg(long, default_value_t = 512)]
-    window: usize,
-    /// Tokens from one window to the next [default: the window].
-    #[arg(long)]
-    stride: Option<usize>,
-    /// Whether documents start with the beginning-of-sequence token; `auto` does what the tokenizer
-    /// does by itself.
-    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
-    bos: Bos,
-    /// Whether documents are scored one by one, or joined by a space or a blank line.
-    #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
-    join: Join,
-    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as JSON or
-    /// as a file.
-    #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
-    samples: Option<String>,
     /// Text that the model was fitted to: what it has in common with what is asked is told.
     #[arg(long, alias = "overlap_with", value_name = "FILE", num_args = 1..)]
     overlap_with: Vec<PathBuf>,
-    /// Only this many documents and questions, from the start.
-    #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    limit: Option<usize>,
     #[command(flatten)]
     precision: PrecisionArgs,
     /// Measure this model too, as the dense baseline; named as MODEL is.
@@ -136,34 +74,9 @@ fn perplexity(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `TASK=FILE` or `TASK:SPLIT=FILE`.
-pub(super) fn data_argument(text: &str) -> Result<DataFile, String> {
-    let expected = "expected TASK=FILE or TASK:SPLIT=FILE";
-    let (name, path) = text.split_once('=').ok_or(expected)?;
-    let (task, split) = match name.split_once(':') {
-        Some((task, split)) => (task, Some(split.to_owned())),
-        None => (name, None),
-    };
-    if task.is_empty() || path.is_empty() || split.as_deref() == Some("") {
-        return Err(expected.to_owned());
-    }
-    Ok(DataFile { task: task.to_owned(), split, path: PathBuf::from(path) })
-}
-
-/// Thousands of tokens in a batch, as tokens.
-pub(super) fn batch(text: &str) -> Result<usize, String> {
-    if text == "auto" {
-        return Ok(RunOptions::default().max_batch_tokens);
-    }
-    match text.parse::<usize>() {
-        Ok(thousands @ 1..=1_000_000) => Ok(thousands * 1000),
-        _ => Err("expected auto, or thousands of tokens from 1 to 1000000".to_owned()),
-    }
-}
-
 pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    if args.max_ppl.is_some() && args.text.is_none() {
+    if args.max_ppl.is_some() && args.asked.text.is_none() {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
     for path in [&args.output, &args.log_samples].into_iter().flatten() {
@@ -173,9 +86,10 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("name a file; --log-samples takes a directory"));
     }
+    let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
     let plain =
-        (!args.apply_chat_template).then(|| Tasks::open(args, None, &mut console)).transpose()?;
+        (!args.asked.apply_chat_template).then(|| Tasks::open(&args.asked, whole_texts, None, &mut console)).transpose()?;
     let mut leak = None;
     let mut score = |model: &str| -> Result<Scored, Failure> {
         let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;
@@ -183,7 +97,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(args, Some((&loaded, &place)), &mut console)?;
+                own = Tasks::open(&args.asked, whole_texts, Some((&loaded, &place)), &mut console)?;
                 &own
             }
         };
@@ -285,7 +199,7 @@ fn journal(
         "task": task.id(),
         "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
         "bos": task.bos().name(),
-        "max_length": args.max_length,
+        "max_length": args.asked.max_length,
     });
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
@@ -337,7 +251,7 @@ fn measure(
             cancelled: &interrupt::asked,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let (decoder, max_length) = (&loaded.decoder, args.max_length);
+        let (decoder, max_length) = (&loaded.decoder, args.asked.max_length);
         let result = match task {
             Measured::Asked(task) => {
                 let model = Subject::new(decoder, tokenizer).with_max_length(max_length);
@@ -359,7 +273,7 @@ fn measure(
 
 /// The size of batches, within the memory allowed.
 fn run_options(args: &EvalArgs, loaded: &LoadedModel) -> Result<RunOptions, Failure> {
-    let max_batch_tokens = args.batch_size;
+    let max_batch_tokens = args.asked.batch_size;
     let Some(allowed) = args.max_memory else {
         return Ok(RunOptions { max_batch_tokens, longest: None });
     };
@@ -428,14 +342,14 @@ fn render_groups(groups: &[TaskGroup], results: &[TaskResult]) -> String {
 fn prompting(args: &EvalArgs, loaded: &LoadedModel) -> Prompting {
     let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
     Prompting {
-        system_instruction: args.system_instruction.clone(),
-        chat_template: template.filter(|_| args.apply_chat_template).map(str::to_owned),
-        multiturn: args.fewshot_as_multiturn,
+        system_instruction: args.asked.system_instruction.clone(),
+        chat_template: template.filter(|_| args.asked.apply_chat_template).map(str::to_owned),
+        multiturn: args.asked.fewshot_as_multiturn,
     }
 }
 
 /// Differences from the baseline, item by item.
-fn render_comparisons(comparisons: &[Comparison]) -> String {
+pub(super) fn render_comparisons(comparisons: &[Comparison]) -> String {
     let row = |c: &Comparison| {
         let only = c.only_one.map_or_else(String::new, |[own, other]| format!("{own} : {other}"));
         let p = c.mcnemar_p.map_or_else(String::new, |p| format!("{p:.3}"));
@@ -467,7 +381,7 @@ fn parameters(loaded: &LoadedModel) -> ParameterCounts {
     }
 }
 
-fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) -> String {
+pub(super) fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) -> String {
     let mut rows = Vec::new();
     for result in results {
         for metric in &result.metrics {

@@ -2,19 +2,25 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod compose;
 pub(crate) mod compress;
+mod cuts;
 pub(crate) mod eval;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;
+pub(crate) mod laser;
 pub(crate) mod ls;
 pub(crate) mod main_job;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;
+pub(crate) mod select;
 pub(crate) mod serve;
 mod slots;
+mod tasks;
+pub(crate) mod sweep;
 pub(crate) mod train_lm;
 pub(crate) mod validate;
 

@@ -1,6 +1,6 @@
 //! `linwright validate`: whether task files can be used.
 
-use super::eval::data_argument;
+use super::tasks::data_argument;
 use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;

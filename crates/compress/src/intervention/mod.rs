@@ -361,3 +361,6 @@ fn relative_error(weight: &Mat<f32>, other: &Mat<f32>) -> f64 {
     }
     if all > 0.0 { off / all } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,6 +176,7 @@ mod tests {
         Subject, TaskOptions, evaluate, open_task,
     };
     use linwright_model::TransformerConfig;
+    use linwright_ops::NoProbe;
     use linwright_tensor::RngKey;
     use serde_json::json;
     use std::borrow::Cow;

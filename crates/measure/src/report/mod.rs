@@ -9,6 +9,7 @@ mod date;
 mod error;
 mod evaluation;
 mod headline;
+mod heat_map;
 pub mod render;
 mod result_json;
 mod summary;
@@ -20,6 +21,7 @@ mod tests;
 pub use date::iso_date;
 pub use error::ReportError;
 pub use evaluation::EvaluationView;
+pub use heat_map::{HeatMap, heat_maps_html, heat_maps_markdown};
 pub use result_json::{EvaluationRecord, Prompting, result_json};
 pub use summary::{Spread, Summary};
 

@@ -88,7 +88,8 @@ impl Choice<'_> {
         let mut rest = &bounds[..];
         loop {
             // Twice the distance, so that rounding of a bound excludes nothing.
-            let open = rest.iter().take(round).take_while(|(_, bound)| *bound >= best - 2.0 * CLOSE);
+            let open =
+                rest.iter().take(round).take_while(|(_, bound)| *bound >= best - 2.0 * CLOSE);
             let (now, later) = rest.split_at(open.count());
             if now.is_empty() {
                 break;
@@ -114,27 +115,23 @@ impl Choice<'_> {
     /// The best, where those that are close to it are looked at again.
     fn decide(&self, valued: Vec<Valued>, effort: &mut Effort) -> Result<usize, VendiError> {
         let best = most(&valued);
-        let steps = |value: f64| ((best - value) / TIE) as u64;
-        let mut close: Vec<(u64, usize)> = valued
-            .into_iter()
-            .filter(|(_, value)| *value >= best - CLOSE)
-            .map(|(row, value)| (steps(value), row))
-            .collect();
-        if let [(_, row)] = close[..] {
-            return Ok(row);
+        let mut close = valued;
+        close.retain(|(_, value)| *value >= best - CLOSE);
+        let kernel = |row| self.chosen.kernel_row(row);
+        if close.iter().all(|(row, _)| kernel(*row) == kernel(close[0].0)) {
+            // One candidate, or kernels that are the same and have the same spectra.
+            return Ok(self.first_of_best(&close));
         }
-        let quality = |row| self.signed_quality(row);
-        close.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then(quality(b.1).total_cmp(&quality(a.1))).then(a.1.cmp(&b.1))
+        let key = |&(row, value): &Valued| {
+            (((best - value) / TIE) as u64, -self.signed_quality(row), row)
+        };
+        close.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
         });
         close.truncate(DECOMPOSED);
-        let kernel = |row| self.chosen.kernel_row(row);
-        if close.iter().all(|(_, row)| kernel(*row) == kernel(close[0].1)) {
-            // The same kernels have the same spectra.
-            return Ok(close[0].1);
-        }
         effort.decompositions += close.len() as u64;
-        let found = parallel::map(close, |_, (_, row)| {
+        let found = parallel::map(close, |_, (row, _)| {
             self.chosen.entropy_with(row).map(|entropy| (row, self.value(row, entropy)))
         });
         Ok(self.first_of_best(&found.into_iter().collect::<Result<Vec<_>, _>>()?))
@@ -152,7 +149,8 @@ impl Choice<'_> {
             .collect();
         let quality = most(&equal);
         let least = quality - TIE * quality.abs().max(1.0);
-        let first = equal.iter().filter(|(_, quality)| *quality >= least).map(|(row, _)| *row).min();
+        let first =
+            equal.iter().filter(|(_, quality)| *quality >= least).map(|(row, _)| *row).min();
         first.expect("there is a candidate as long as fewer rows are chosen than there are")
     }
 }

@@ -1,8 +1,8 @@
 //! The rows chosen so far, and what every row has to do with them.
 
 use super::gaussian::{distances_to, log_add};
-use super::{Order, VendiError};
-use linwright_tensor::linalg::{Eigh, eigenvalues, eigh};
+use super::{NOTHING, Order, VendiError, spectrum};
+use linwright_tensor::linalg::{Eigh, eigh};
 use linwright_tensor::{Mat, MatRef};
 
 /// A growing set S of t rows of a matrix with its kernel `K_S`.
@@ -101,7 +101,7 @@ impl<'a> Chosen<'a> {
     /// Shannon entropy of S and one more row, from a decomposition of its kernel.
     pub(super) fn entropy_with(&self, row: usize) -> Result<f64, VendiError> {
         let size = (self.len() + 1) as f64;
-        let mut values = eigenvalues(self.matrix(Some(row)))?;
+        let mut values = spectrum(self.matrix(Some(row)))?;
         values.iter_mut().for_each(|value| *value /= size);
         Ok(Order::ONE.log_score(&values))
     }
@@ -120,6 +120,7 @@ impl<'a> Chosen<'a> {
         distances_to(self.rows, row, &mut self.distances);
         for (other, &distance) in self.distances.iter().enumerate() {
             let similarity = (-0.5 * self.gamma * distance).exp();
+            let similarity = if similarity < NOTHING { 0.0 } else { similarity };
             self.squares[other] += similarity * similarity;
             self.equal[other] |= distance == 0.0;
             if let Some(kernel) = &mut self.kernel {

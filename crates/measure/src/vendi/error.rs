@@ -42,7 +42,9 @@ pub enum VendiError {
         difference: f64,
     },
     /// A similarity of an item with itself that nothing can be divided by.
-    #[error("the diagonal of the kernel is {value} at row {row}; dividing by it needs more than zero")]
+    #[error(
+        "the diagonal of the kernel is {value} at row {row}; dividing by it needs more than zero"
+    )]
     Diagonal {
         /// Its row.
         row: usize,
@@ -50,7 +52,9 @@ pub enum VendiError {
         value: f64,
     },
     /// A row without a direction.
-    #[error("row {row} is all zeros and has no direction; leave it out, or keep the rows as they are")]
+    #[error(
+        "row {row} is all zeros and has no direction; leave it out, or keep the rows as they are"
+    )]
     ZeroRow {
         /// Which.
         row: usize,
@@ -103,8 +107,8 @@ pub enum VendiError {
     NoScale,
     /// Chosen rows that do not span as many dimensions as there are of them.
     #[error(
-        "chosen row {row} (pick {pick}) depends on the picks before it, so the projection has no \
-         coefficients; choose fewer rows"
+        "chosen row {row} (pick {pick}) is zero or depends on the picks before it, so the projection \
+         has no coefficients; choose fewer rows"
     )]
     Dependent {
         /// Row of the matrix.

@@ -25,6 +25,7 @@ mod reconstruct;
 mod score;
 mod secular;
 mod select;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -34,9 +35,24 @@ pub use order::Order;
 pub use reconstruct::{Reconstruction, reconstruct};
 pub use score::{Items, of_features, of_kernel, spectrum_of_kernel, weighted_by_quality};
 pub use select::{Criterion, Diversity, Effort, Goal, Selected, select};
+pub use stored::{StoredError, StoredMatrix, nearest_names, stored_matrix};
 
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
+use linwright_tensor::linalg::{NoConvergence, eigenvalues};
+
+/// Numbers below this share of the largest are taken as zero: they move no digit of an eigenvalue,
+/// and squares of much smaller ones lose their digits before they vanish, and with them those of the
+/// decomposition.
+const NOTHING: f64 = 1e-100;
+
+/// Eigenvalues of a symmetric matrix, falling.
+fn spectrum(mut matrix: Mat<f64>) -> Result<Vec<f64>, NoConvergence> {
+    let largest = matrix.data().iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+    let nothing = |value: &&mut f64| value.abs() < NOTHING * largest;
+    matrix.data_mut().iter_mut().filter(nothing).for_each(|value| *value = 0.0);
+    eigenvalues(matrix)
+}
 
 /// `a b`.
 fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {

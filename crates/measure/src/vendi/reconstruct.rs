@@ -12,9 +12,9 @@
 //! Chosen rows that depend on each other are an error which names the first that does: the part of
 //! it that is orthogonal to the picks before it is no more than rounding of the sums.
 
-use super::{VendiError, multiply};
+use super::{VendiError, multiply, spectrum};
 use linwright_tensor::kernels::gemm::Arg;
-use linwright_tensor::linalg::{eigenvalues, solve_spd};
+use linwright_tensor::linalg::solve_spd;
 use linwright_tensor::{Mat, MatRef, parallel};
 
 /// Rows of W that are held in `f64` at a time.
@@ -68,7 +68,7 @@ pub fn reconstruct(
     let gram = multiply(basis.view().into(), Arg::Transposed(basis.view()));
     independent(&gram, weight.cols(), chosen)?;
     let dependent = VendiError::Dependent { row: chosen[r - 1], pick: r };
-    let values = eigenvalues(gram.clone())?;
+    let values = spectrum(gram.clone())?;
     let smallest = values[r - 1];
     if smallest <= 0.0 {
         return Err(dependent);

@@ -1,8 +1,7 @@
 //! Scores of a kernel matrix or of features.
 
-use super::{Order, VendiError, multiply};
+use super::{Order, VendiError, multiply, spectrum};
 use linwright_tensor::kernels::gemm::Arg;
-use linwright_tensor::linalg::eigenvalues;
 use linwright_tensor::{Mat, MatRef};
 
 /// How far a kernel may be from its transpose, as a share of its largest number: what single
@@ -58,7 +57,7 @@ pub fn spectrum_of_kernel(
         }
     }
     let scaled = Mat::from_fn(n, n, |i, j| kernel.at(i, j) * weights[i] * weights[j]);
-    Ok(eigenvalues(scaled)?)
+    Ok(spectrum(scaled)?)
 }
 
 /// The Vendi score of order q of the kernel `X Xᵀ` of features X (n, d), whose rows are brought to
@@ -93,7 +92,7 @@ pub fn of_features(
     let scaled = Mat::from_fn(n, d, |i, j| features.at(i, j) * weights[i]);
     let (plain, transposed) = (Arg::Plain(scaled.view()), Arg::Transposed(scaled.view()));
     let gram = if d < n { multiply(transposed, plain) } else { multiply(plain, transposed) };
-    Ok(order.score(&eigenvalues(gram)?))
+    Ok(order.score(&spectrum(gram)?))
 }
 
 /// The quality-weighted Vendi score: the mean of the qualities times the score.
@@ -167,4 +166,122 @@ fn check_kernel(kernel: MatRef<'_, f64>) -> Result<(), VendiError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright_tensor::RngKey;
+
+    fn features(n: usize, d: usize, seed: u64) -> Mat<f64> {
+        Mat::from_vec(n, d, RngKey::new(seed).stream().normals(n * d, 1.0))
+    }
+
+    fn kernel_of(features: &Mat<f64>) -> Mat<f64> {
+        let n = features.rows();
+        let dot = |i: usize, j: usize| -> f64 {
+            features.row(i).iter().zip(features.row(j)).map(|(a, b)| a * b).sum()
+        };
+        Mat::from_fn(n, n, |i, j| dot(i, j) / (dot(i, i) * dot(j, j)).sqrt())
+    }
+
+    const ORDERS: [f64; 8] = [0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 40.0, f64::INFINITY];
+
+    #[test]
+    fn laws_of_scores() {
+        let plain = Items::default();
+        for (n, d) in [(9, 4), (4, 9), (12, 12)] {
+            let x = features(n, d, 5);
+            let kernel = kernel_of(&x);
+            let twice = Mat::from_fn(2 * n, 2 * n, |i, j| kernel.at(i % n, j % n));
+            let turned = Mat::from_fn(n, n, |i, j| kernel.at((i + 2) % n, (j + 2) % n));
+            let stretched =
+                Mat::from_fn(n, n, |i, j| kernel.at(i, j) * (i + 1) as f64 * (j + 1) as f64);
+            let alike = vec![1.0 / n as f64; n];
+            let mut before = f64::INFINITY;
+            for q in ORDERS {
+                let order = Order::new(q).unwrap();
+                let score = |kernel: &Mat<f64>, items: &Items<'_>| {
+                    of_kernel(kernel.view(), order, items).unwrap()
+                };
+                let vs = score(&kernel, &plain);
+                let same =
+                    |other: f64| assert!((other / vs - 1.0).abs() < 1e-9, "{q}: {other}, {vs}");
+                assert!((1.0 - 1e-12..=n as f64 + 1e-9).contains(&vs), "{vs}");
+                assert!(vs <= before + 1e-9, "order {q}: {vs} after {before}");
+                before = vs;
+                same(score(&twice, &plain));
+                same(score(&turned, &plain));
+                same(score(&kernel, &Items { probabilities: Some(&alike), ..plain }));
+                same(score(&stretched, &Items { normalise: true, ..plain }));
+                same(of_features(x.view(), order, &plain).unwrap());
+                let quality: Vec<f64> = (0..n).map(|i| i as f64).collect();
+                let weighted = weighted_by_quality(kernel.view(), &quality, order, &plain).unwrap();
+                same(weighted / ((n - 1) as f64 / 2.0));
+            }
+        }
+        for q in ORDERS {
+            let order = Order::new(q).unwrap();
+            let ones = Mat::from_fn(6, 6, |_, _| 1.0);
+            assert!((of_kernel(ones.view(), order, &plain).unwrap() - 1.0).abs() < 1e-12);
+            let identity = Mat::identity(6);
+            assert!((of_kernel(identity.view(), order, &plain).unwrap() - 6.0).abs() < 1e-12);
+            // All weight on two of six.
+            let items = Items { probabilities: Some(&[0.5, 0.5, 0.0, 0.0, 0.0, 0.0]), ..plain };
+            assert!((of_kernel(identity.view(), order, &items).unwrap() - 2.0).abs() < 1e-12);
+        }
+    }
+
+    /// Squares of such numbers have lost their digits or are zero.
+    #[test]
+    fn similarities_near_the_end_of_the_range_are_none() {
+        for tiny in [1e-99, 1e-140, 1e-158, 1e-160, 1e-162, 1e-300] {
+            let noise: Vec<f64> = RngKey::new(1).stream().normals(64, tiny);
+            let kernel =
+                Mat::from_fn(
+                    8,
+                    8,
+                    |i, j| if i == j { 1.0 } else { noise[8 * i.max(j) + i.min(j)] },
+                );
+            for q in ORDERS {
+                let order = Order::new(q).unwrap();
+                let score = of_kernel(kernel.view(), order, &Items::default()).unwrap();
+                assert!((score - 8.0).abs() < 1e-12, "{score} of order {q} with {tiny:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn bad_kernels_and_features_are_refused() {
+        let plain = Items::default();
+        let refused = |kernel: Mat<f64>, items: &Items<'_>| {
+            of_kernel(kernel.view(), Order::ONE, items).unwrap_err().to_string()
+        };
+        let identity = || Mat::<f64>::identity(3);
+        let with = |i: usize, j: usize, value: f64| {
+            let mut kernel = identity();
+            *kernel.at_mut(i, j) = value;
+            kernel
+        };
+        let p = |probabilities| Items { probabilities: Some(probabilities), ..plain };
+        let normalised = Items { normalise: true, ..plain };
+        for (found, expected) in [
+            (refused(Mat::zeros(2, 3), &plain), "2 x 3"),
+            (refused(Mat::zeros(0, 0), &plain), "no items"),
+            (refused(with(2, 1, f64::NAN), &plain), "row 2, column 1 is NaN"),
+            (refused(with(2, 1, 0.5), &plain), "(2, 1) and its mirror differ by 5e-1"),
+            (refused(identity(), &p(&[0.5, 0.5])), "2 probabilities for 3 items"),
+            (refused(identity(), &p(&[0.5, 0.7, -0.2])), "probability of item 2 is -0.2"),
+            (refused(identity(), &p(&[0.5, 0.7, 0.2])), "sum to 1.4"),
+            (refused(with(1, 1, 0.0), &normalised), "diagonal of the kernel is 0 at row 1"),
+        ] {
+            assert!(found.contains(expected), "{found:?} lacks {expected:?}");
+        }
+        let refused = |x: Mat<f64>| of_features(x.view(), Order::ONE, &plain).unwrap_err();
+        assert_eq!(refused(Mat::zeros(3, 0)), VendiError::Empty { what: "features" });
+        let zero = Mat::from_fn(3, 2, |i, _| if i == 1 { 0.0 } else { 1.0 });
+        assert_eq!(refused(zero), VendiError::ZeroRow { row: 1 });
+        let quality = weighted_by_quality(identity().view(), &[1.0, 1.0], Order::ONE, &plain);
+        assert!(quality.unwrap_err().to_string().contains("2 qualities for 3 items"));
+    }
 }

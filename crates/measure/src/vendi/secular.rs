@@ -52,8 +52,8 @@ struct Value {
     g: Lanes,
     /// Slopes of the sums over the poles on the left and on the right.
     slopes: [Lanes; 2],
-    /// The sums.
-    sums: [Lanes; 2],
+    /// What each sum is besides one pole of its slope at the end of the gap.
+    rests: [Lanes; 2],
 }
 
 /// All roots of every lane, rising: t + 1 lane by lane. `poles` (t) rise; `squares` (t) are z_i² and
@@ -108,23 +108,29 @@ struct Equation<'a> {
 impl Equation<'_> {
     /// The equation at `origin + tau`.
     fn at(&self, left: usize, origin: &Lanes, tau: &Lanes) -> Value {
-        let side = |poles: &[f64], squares: &[Lanes]| {
-            let (mut sum, mut slope) = ([0.0; LANES], [0.0; LANES]);
+        // The rest is a sum of its own: close to a pole, what the slope gives for that and the sum
+        // itself would leave nothing of it.
+        let side = |poles: &[f64], squares: &[Lanes], end: f64| {
+            let (mut sum, mut slope, mut rest) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
             for (pole, square) in poles.iter().zip(squares) {
+                let from_end = pole - end;
                 for lane in 0..LANES {
                     let inverse = 1.0 / ((pole - origin[lane]) - tau[lane]);
                     let term = square[lane] * inverse;
                     sum[lane] += term;
                     slope[lane] += term * inverse;
+                    rest[lane] += term * inverse * from_end;
                 }
             }
-            (sum, slope)
+            (sum, slope, rest)
         };
-        let (left_sum, left_slope) = side(&self.poles[..left], &self.squares[..left]);
-        let (right_sum, right_slope) = side(&self.poles[left..], &self.squares[left..]);
+        let (poles, squares) = (self.poles, self.squares);
+        let ends = [left.saturating_sub(1), left.min(poles.len() - 1)].map(|end| poles[end]);
+        let (left_sum, left_slope, left_rest) = side(&poles[..left], &squares[..left], ends[0]);
+        let (right_sum, right_slope, right_rest) = side(&poles[left..], &squares[left..], ends[1]);
         let line = |lane: usize| (origin[lane] - 1.0) + tau[lane];
         let g = std::array::from_fn(|lane| line(lane) + (left_sum[lane] + right_sum[lane]));
-        Value { g, slopes: [left_slope, right_slope], sums: [left_sum, right_sum] }
+        Value { g, slopes: [left_slope, right_slope], rests: [left_rest, right_rest] }
     }
 
     /// The root between poles `left - 1` and `left`.
@@ -139,19 +145,17 @@ impl Equation<'_> {
             low: [0.0; LANES],
             high: [half; LANES],
         };
-        let mut guess = [0.0; LANES];
-        for lane in 0..LANES {
+        let guess = std::array::from_fn(|lane| {
             let (near, far) = (self.squares[left - 1][lane], self.squares[left][lane]);
             // All but the two poles, at the middle.
             let rest = middle.g[lane] + (near - far) / half;
             if middle.g[lane] >= 0.0 {
-                guess[lane] = smaller_root(rest, rest * width + near + far, near * width);
-            } else {
-                (gap.origin[lane], gap.low[lane], gap.high[lane]) = (b, -half, 0.0);
-                (gap.ends[0][lane], gap.ends[1][lane]) = (-width, 0.0);
-                guess[lane] = smaller_root(rest, near + far - rest * width, -far * width);
+                return smaller_root(rest, rest * width + near + far, near * width);
             }
-        }
+            (gap.origin[lane], gap.low[lane], gap.high[lane]) = (b, -half, 0.0);
+            (gap.ends[0][lane], gap.ends[1][lane]) = (-width, 0.0);
+            smaller_root(rest, near + far - rest * width, -far * width)
+        });
         self.refine(gap, guess)
     }
 
@@ -165,7 +169,7 @@ impl Equation<'_> {
     fn refine(&self, mut gap: Gap, guess: Lanes) -> Lanes {
         let mut tau: Lanes = std::array::from_fn(|lane| inside(&gap, lane, guess[lane]));
         let mut done = [false; LANES];
-        for step in 0..MOST_STEPS {
+        for turn in 0..MOST_STEPS {
             let value = self.at(gap.left, &gap.origin, &tau);
             for lane in 0..LANES {
                 let here = tau[lane];
@@ -174,13 +178,22 @@ impl Equation<'_> {
                 } else {
                     gap.high[lane] = gap.high[lane].min(here);
                 }
-                let bisect = step > PATIENCE && step % 2 == 0;
-                let aim = if bisect { f64::NAN } else { here + self.step(&gap, &value, &tau, lane) };
-                let next = inside(&gap, lane, aim);
                 // What is done stays where it is, whatever the other lanes still need.
-                tau[lane] = if done[lane] { here } else { next };
-                let narrow = gap.high[lane] - gap.low[lane] <= self.tolerance;
-                done[lane] |= (next - here).abs() <= self.tolerance || narrow || value.g[lane] == 0.0;
+                if done[lane] {
+                    continue;
+                }
+                let step = self.step(&gap, &value, &tau, lane);
+                let (low, high) = (gap.low[lane], gap.high[lane]);
+                if value.g[lane] == 0.0 || step.abs() <= self.tolerance {
+                    // The bracket may end right here, since this is the root.
+                    tau[lane] =
+                        if value.g[lane] == 0.0 { here } else { (here + step).clamp(low, high) };
+                    done[lane] = true;
+                } else {
+                    let bisect = turn > PATIENCE && turn % 2 == 0;
+                    tau[lane] = inside(&gap, lane, if bisect { f64::NAN } else { here + step });
+                    done[lane] = high - low <= self.tolerance;
+                }
             }
             if done == [true; LANES] {
                 break;
@@ -194,26 +207,27 @@ impl Equation<'_> {
         let g = value.g[lane];
         let (to_left, to_right) = (gap.ends[0][lane] - tau[lane], gap.ends[1][lane] - tau[lane]);
         let line = (gap.origin[lane] - 1.0) + tau[lane];
+        let [left_rest, right_rest] = value.rests.map(|rest| rest[lane]);
         if gap.left == 0 {
-            let [_, sum] = value.sums.map(|sum| sum[lane]);
-            let shift = line + sum - value.slopes[1][lane] * to_right - to_right;
+            let shift = line + right_rest - to_right;
             let root = (shift * shift + 4.0 * to_right * g).sqrt();
             if shift < 0.0 { -2.0 * to_right * g / (root - shift) } else { -0.5 * (shift + root) }
         } else if gap.left == self.poles.len() {
-            let [sum, _] = value.sums.map(|sum| sum[lane]);
-            let shift = line + sum - value.slopes[0][lane] * to_left - to_left;
+            let shift = line + left_rest - to_left;
             let root = (shift * shift + 4.0 * to_left * g).sqrt();
             if shift > 0.0 { 2.0 * to_left * g / (shift + root) } else { 0.5 * (root - shift) }
         } else {
             let [mut left, mut right] = value.slopes.map(|slope| slope[lane]);
-            if gap.ends[0][lane] == 0.0 {
+            let far = if gap.ends[0][lane] == 0.0 {
                 right += 1.0;
+                to_right
             } else {
                 left += 1.0;
-            }
-            let rest = g - left * to_left - right * to_right;
-            let both = (to_left + to_right) * g - to_left * to_right * (left + right);
-            smaller_root(rest, both, to_left * to_right * g)
+                to_left
+            };
+            let rest = (line - far) + (left_rest + right_rest);
+            let weights = left * to_left * to_left + right * to_right * to_right;
+            smaller_root(rest, rest * (to_left + to_right) + weights, to_left * to_right * g)
         }
     }
 }
@@ -257,7 +271,10 @@ mod tests {
             let size = exact.iter().fold(1.0, |most: f64, v| most.max(v.abs()));
             for (k, (root, exact)) in found.iter().map(|root| root[lane]).zip(&exact).enumerate() {
                 let off = (root - exact).abs();
-                assert!(off <= CLOSE * size, "{what}, lane {lane}: root {k} is {root}, not {exact}");
+                assert!(
+                    off <= CLOSE * size,
+                    "{what}, lane {lane}: root {k} is {root}, not {exact}"
+                );
                 assert!(k == t || root <= poles[k] + 1e-15 * size, "{what}: interlacing");
                 assert!(k == 0 || root >= poles[k - 1] - 1e-15 * size, "{what}: interlacing");
             }
@@ -289,11 +306,28 @@ mod tests {
         let mut stream = RngKey::new(3).stream();
         for gap in [0.0, 1e-16, 1e-15, 1e-13, 1e-10, 1e-6] {
             for scale in [1.0, 1e-4, 1e-8, 0.0] {
-                let mut poles: Vec<f64> = (0..24).map(|i| f64::from(i / 6) + gap * f64::from(i % 6)).collect();
+                let mut poles: Vec<f64> =
+                    (0..24).map(|i| f64::from(i / 6) + gap * f64::from(i % 6)).collect();
                 poles[0] = -gap;
                 poles.sort_by(f64::total_cmp);
                 let z = lanes(&mut stream, 24, |z| z * scale);
                 check(&poles, &z, &format!("gaps of {gap:e}, z about {scale:e}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pole_without_weight_beside_an_equal_one_with_it() {
+        let poles = [0.12, 0.34, 1.0, 1.0, 2.53];
+        for lead in 0..5 {
+            for least in [0.0, 1e-70, 1e-17, 1e-12] {
+                let z: Vec<Lanes> = (0..5)
+                    .map(|i| {
+                        let weight = |lane: usize| 0.1 + 0.15 * lane as f64;
+                        std::array::from_fn(|lane| if i == lead { weight(lane) } else { least })
+                    })
+                    .collect();
+                check(&poles, &z, &format!("weight at pole {lead}, {least:e} elsewhere"));
             }
         }
     }

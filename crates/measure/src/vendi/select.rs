@@ -150,8 +150,7 @@ pub fn select(
         if !go_on(done, count) {
             return Err(VendiError::Interrupted);
         }
-        let choice =
-            Choice { chosen: &chosen, criterion, log_qualities: log_qualities.as_deref() };
+        let choice = Choice { chosen: &chosen, criterion, log_qualities: log_qualities.as_deref() };
         let row = choice.best(&mut effort)?;
         chosen.push(row, log_qualities.as_ref().map_or(0.0, |own| own[row]))?;
         let quality = if criterion.quality { chosen.log_mean_quality() } else { 0.0 };

@@ -1,7 +1,7 @@
 //! `--overlap-with`: what the tasks have in common with the text that a model was fitted to.
 
 use super::EvalArgs;
-use super::tasks::Measured;
+use crate::commands::tasks::Measured;
 use crate::console::Console;
 use crate::failure::Failure;
 use linwright::compress::Monitor;

@@ -11,7 +11,7 @@ mod http;
 mod protocol;
 mod worker;
 
-use super::eval::batch;
+use super::tasks::batch;
 use super::generate::end_tokens;
 use crate::args::{Shared, one_of};
 use crate::console::Console;

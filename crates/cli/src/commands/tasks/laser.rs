@@ -1,6 +1,6 @@
 //! Options and data of LASER's sets.
 
-use super::EvalArgs;
+use super::TaskArgs;
 use crate::args::one_of;
 use crate::failure::Failure;
 use clap::Args;
@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use linwright::measure::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, Split};
 
 /// Options of the tasks whose names begin with `laser_`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct LaserArgs {
     /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's code,
     /// with its faults.
@@ -21,7 +21,7 @@ pub(super) struct LaserArgs {
     /// Which records of `laser_` tasks count: `validation` is the first fifth, in the order of the
     /// files, `test` the others.
     #[arg(long, default_value = "all", value_parser = one_of(&Split::ALL, Split::name))]
-    split: Split,
+    pub(super) split: Split,
 }
 
 impl LaserArgs {
@@ -45,7 +45,11 @@ impl LaserArgs {
 }
 
 /// The task of one of LASER's sets.
-pub(super) fn laser_task(set: &'static LaserSet, args: &EvalArgs) -> Result<LaserTask, Failure> {
+pub(super) fn laser_task(
+    set: &'static LaserSet,
+    args: &TaskArgs,
+    whole_texts: bool,
+) -> Result<LaserTask, Failure> {
     let mut files = Vec::new();
     for data in args.data.iter().filter(|data| data.task == set.name) {
         if let Some(split) = &data.split {
@@ -67,7 +71,7 @@ pub(super) fn laser_task(set: &'static LaserSet, args: &EvalArgs) -> Result<Lase
         new_tokens: args.laser.laser_new_tokens,
         limit: args.limit,
         bos: args.bos,
-        whole_texts: args.log_samples.is_some(),
+        whole_texts,
     };
     Ok(LaserTask::open(set, &options)?)
 }

@@ -1,7 +1,7 @@
 //! The tasks that a command names.
 
 use super::laser::laser_task;
-use super::{EvalArgs, selection};
+use super::{TaskArgs, selection};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -19,7 +19,7 @@ use linwright::model::hub;
 use std::cell::RefCell;
 
 /// Something to measure.
-pub(super) enum Measured {
+pub(crate) enum Measured {
     /// By requests.
     Asked(Box<dyn Task>),
     /// By vectors of sentences.
@@ -36,21 +36,23 @@ impl Measured {
 }
 
 /// All that is to be measured.
-pub(super) struct Tasks {
-    pub(super) all: Vec<Measured>,
-    pub(super) groups: Vec<TaskGroup>,
+pub(crate) struct Tasks {
+    pub(crate) all: Vec<Measured>,
+    pub(crate) groups: Vec<TaskGroup>,
 }
 
 impl Tasks {
-    /// Opens the tasks of a command; with a model, prompts are written by its chat template.
-    pub(super) fn open(
-        args: &EvalArgs,
+    /// Opens the tasks of a command; with a model, prompts are written by its chat template. With
+    /// `whole_texts` the likelihood of questions is wanted in samples, too.
+    pub(crate) fn open(
+        args: &TaskArgs,
+        whole_texts: bool,
         chat: Option<(&LoadedModel, &Place)>,
         console: &mut Console,
     ) -> Result<Self, Failure> {
         let mut tasks = Self { all: Vec::new(), groups: Vec::new() };
         tasks.add_own(args)?;
-        tasks.add_named(args, chat, console)?;
+        tasks.add_named(args, whole_texts, chat, console)?;
         let mut names: Vec<String> = tasks.all.iter().map(Measured::id).collect();
         if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
             return Err(Failure::usage(format!(
@@ -70,7 +72,7 @@ impl Tasks {
     }
 
     /// Text and questions in this project's own forms.
-    fn add_own(&mut self, args: &EvalArgs) -> Result<(), Failure> {
+    fn add_own(&mut self, args: &TaskArgs) -> Result<(), Failure> {
         let options = TaskOptions {
             window: args.window,
             stride: args.stride.unwrap_or(args.window),
@@ -99,7 +101,8 @@ impl Tasks {
     /// Tasks by name and by file, in the order in which they were named.
     fn add_named(
         &mut self,
-        args: &EvalArgs,
+        args: &TaskArgs,
+        whole_texts: bool,
         chat: Option<(&LoadedModel, &Place)>,
         console: &mut Console,
     ) -> Result<(), Failure> {
@@ -131,7 +134,7 @@ impl Tasks {
             if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
                 self.all.push(Measured::Asked(Box::new(text_task(named, args)?)));
             } else if let Some(set) = LaserSet::named(name) {
-                self.all.push(Measured::Asked(Box::new(laser_task(set, args)?)));
+                self.all.push(Measured::Asked(Box::new(laser_task(set, args, whole_texts)?)));
             } else if SENTENCE_TASKS.iter().any(|(task, _)| task == name) {
                 let pairs =
                     SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?;
@@ -150,7 +153,7 @@ impl Tasks {
 
 /// The chat template that writes prompts.
 fn chat_prompts<'a>(
-    args: &EvalArgs,
+    args: &TaskArgs,
     (loaded, place): (&'a LoadedModel, &Place),
 ) -> Result<ChatPrompts<'a>, Failure> {
     let tokenizer = loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
@@ -162,13 +165,13 @@ fn chat_prompts<'a>(
 }
 
 /// The task of a named protocol.
-fn text_task(named: &NamedProtocol, args: &EvalArgs) -> Result<TextPerplexity, Failure> {
+fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, Failure> {
     let data = given(named.name, args, "text")?;
     Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
 }
 
 /// The file that was given for a task which has no other.
-fn given<'a>(name: &str, args: &'a EvalArgs, what: &str) -> Result<&'a DataFile, Failure> {
+fn given<'a>(name: &str, args: &'a TaskArgs, what: &str) -> Result<&'a DataFile, Failure> {
     args.data.iter().find(|data| data.task == name).ok_or_else(|| {
         Failure::usage(format!("{name} has no {what}")).hint(format!("give --data {name}=FILE"))
     })

@@ -252,7 +252,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Text for element content and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -41,7 +41,7 @@ pub(super) fn write_table(text: &mut String, table: &Table) {
 }
 
 /// Keeps text from being taken for markup, and on one line.
-pub(super) fn escape(text: &str) -> String {
+pub(in crate::report) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

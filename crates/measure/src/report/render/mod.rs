@@ -23,3 +23,11 @@ pub use inspection::{By, inspection};
 pub use inspection_page::inspection_page;
 pub use markdown::markdown;
 pub use terminal::terminal;
+
+pub(super) use html::escape as escape_html;
+pub(super) use markdown::escape as escape_markdown;
+
+/// A page around some content, in HTML that needs no escapes.
+pub(super) fn page(title: &str, content: &str) -> String {
+    format!("{}{content}{}", html::opening(title), html::CLOSING)
+}

@@ -1,0 +1,147 @@
+//! `linwright compose`: cuts on top of each other, as long as the model does not get worse.
+
+use super::cuts::{CutArgs, SlotArgs, edits_table, tested_lines};
+use super::sweep::{Opened, grid};
+use super::tasks::TaskArgs;
+use super::{print, print_json, table};
+use crate::args::Shared;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::provenance;
+use clap::Args;
+use linwright::compress::intervention::apply_edits;
+use linwright::compress::intervention::compose::{Composed, best_first, compose};
+use linwright::compress::intervention::sweep::{Place, Score, Swept, Work, places};
+use linwright::compress::study::RunDirectory;
+use linwright::measure::evaluate::RunOptions;
+use linwright::tensor::atomic::write_atomic;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Largest file of a sweep that is read, in bytes.
+const SWEEP_BYTES: u64 = 1 << 28;
+
+/// Stack the best cuts of a model: at each place every size is tried on top of those before, and stays if the
+/// figure on validation items does not fall.
+///
+/// The same command goes on where it stopped. `linwright laser --plan DIR/edits.json` makes the model.
+#[derive(Debug, Args)]
+pub(crate) struct ComposeArgs {
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    model: String,
+    #[command(flatten)]
+    slots: SlotArgs,
+    #[command(flatten)]
+    cut: CutArgs,
+    #[command(flatten)]
+    asked: TaskArgs,
+    /// Visit places in the order of this sweep, the best first: its `result.json` [default: the order of
+    /// names and layers].
+    #[arg(long, value_name = "FILE")]
+    sweep: Option<PathBuf>,
+    /// The figure that models compare by [default: the task's first].
+    #[arg(long)]
+    metric: Option<String>,
+    /// Draw the order of the items before they are divided into validation and test [default: that of the
+    /// file].
+    #[arg(long, value_name = "SEED")]
+    shuffle: Option<u64>,
+    /// Directory of the run [default: runs/compose- and its fingerprint].
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    let grid = grid(&args.slots, &args.cut)?;
+    let order = args.sweep.as_deref().map(order_of).transpose()?;
+    let opened = Opened::new(&args.model, (&args.asked, args.shuffle), &mut console)?;
+    let store = args.cut.store(&console)?;
+    let known = places(&grid, &opened.loaded.decoder)?;
+    let order = order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
+    if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
+        return Err(Failure::usage("the sweep does not have all places of this grid")
+            .hint("give the same --lname and --lnum as to the sweep"));
+    }
+    let work = Work {
+        model: &opened.loaded.decoder,
+        tokenizer: opened.tokenizer()?,
+        model_hash: &opened.loaded.hash,
+        validation: opened.parts.validation.as_ref(),
+        test: opened.parts.test.as_deref(),
+        metric: args.metric.as_deref(),
+        store: &store,
+        run: RunOptions { max_batch_tokens: args.asked.batch_size, longest: None },
+        max_length: args.asked.max_length,
+        shares: true,
+    };
+    let fingerprint = work.fingerprint(&grid);
+    let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
+    let output = args.output.clone().unwrap_or_else(own);
+    let directory = RunDirectory::open(&output, &fingerprint)?;
+    let composed = compose(&work, &grid, order, &directory, &mut console)?;
+    let mut edited = opened.loaded.decoder.clone();
+    let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console)?;
+    console.finish();
+    let json = result(&opened, &composed)?;
+    let edits = serde_json::to_value(&composed.edits)
+        .map_err(|error| Failure::general(format!("cannot write the edits as JSON: {error}")))?;
+    write_atomic(&output.join("edits.json"), format!("{edits:#}\n").as_bytes())?;
+    write_atomic(&output.join("result.json"), format!("{json:#}\n").as_bytes())?;
+    if shared.json {
+        return print_json(&json);
+    }
+    let test = composed.test.as_ref().map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
+    let made = if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
+    let plan = output.join("edits.json");
+    print(&format!("{}{made}{test}\n\nedits: {}", steps(&composed), plan.display()))
+}
+
+/// The places of a sweep, the best first.
+fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
+    let shown = path.display().to_string();
+    let io = |error: std::io::Error| Failure::io(&shown, &error);
+    if std::fs::metadata(path).map_err(io)?.len() > SWEEP_BYTES {
+        return Err(Failure::usage(format!("{shown} is larger than any result of a sweep")));
+    }
+    let text = std::fs::read_to_string(path).map_err(io)?;
+    let wrong = |error: serde_json::Error| {
+        Failure::usage(format!("{shown} is no result of a sweep: {error}"))
+            .hint("give the result.json of `linwright sweep`")
+    };
+    let value: Value = serde_json::from_str(&text).map_err(wrong)?;
+    let swept: Swept = serde_json::from_value(value["sweep"].clone()).map_err(wrong)?;
+    Ok(best_first(&swept))
+}
+
+fn steps(composed: &Composed) -> String {
+    let metric = &composed.objective.metric;
+    let value = |score: &Score| {
+        let found = score.metrics.iter().find(|found| found.name == *metric);
+        found.map_or_else(String::new, |found| format!("{:.4}", found.value))
+    };
+    let dense = Score { metrics: composed.dense.metrics.clone(), groups: Vec::new() };
+    let mut rows = vec![vec!["as it is".to_owned(), String::new(), value(&dense)]];
+    for step in &composed.steps {
+        let layer = step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+        let name = format!("{} of {layer}", step.place.lname.name());
+        let (size, score) = match step.accepted {
+            None => ("left as it is".to_owned(), String::new()),
+            Some(index) => {
+                (step.tried[index].size.to_string(), value(&step.tried[index].score))
+            }
+        };
+        rows.push(vec![name, size, score]);
+    }
+    table(&["place", "accepted", metric], &rows)
+}
+
+fn result(opened: &Opened, composed: &Composed) -> Result<Value, Failure> {
+    let value = serde_json::to_value(composed)
+        .map_err(|error| Failure::general(format!("cannot write the composition as JSON: {error}")))?;
+    let mut provenance =
+        provenance::of_evaluation(&opened.loaded, std::slice::from_ref(&composed.dense));
+    provenance.recipe = "linwright compose".into();
+    provenance.seeds = vec![composed.grid.cut.seed];
+    Ok(json!({"model": opened.place.name, "compose": value, "provenance": provenance}))
+}

@@ -1,0 +1,7 @@
+//! What `laser`, `sweep` and `compose` have in common: which slots, and what is taken away.
+
+mod options;
+mod report;
+
+pub(super) use options::{CutArgs, SlotArgs};
+pub(super) use report::{Findings, edits_table, tested_lines};

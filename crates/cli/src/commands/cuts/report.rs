@@ -1,0 +1,160 @@
+//! What was found, as text and as files.
+
+use crate::commands::{grouped, table};
+use crate::failure::Failure;
+use linwright::compress::intervention::sweep::{Cell, Score, Swept, Tested};
+use linwright::compress::intervention::{Kept, Lname, SiteEdit};
+use linwright::measure::report::{HeatMap, heat_maps_html, heat_maps_markdown};
+use linwright::tensor::atomic::write_atomic;
+use serde_json::Value;
+use std::path::Path;
+
+/// What stays of a weight, in every unit.
+fn kept(kept: &Kept) -> [String; 5] {
+    [
+        kept.rank.map_or_else(String::new, |rank| rank.to_string()),
+        format!("{:.2}", kept.rate),
+        format!("{:.4}", kept.rho),
+        format!("{:.4}", kept.keep),
+        kept.energy.map_or_else(String::new, |energy| format!("{energy:.4}")),
+    ]
+}
+
+/// One line for each slot.
+pub(in crate::commands) fn edits_table(edits: &[SiteEdit]) -> String {
+    let row = |edit: &SiteEdit| {
+        let mut cells = vec![edit.site.to_string(), format!("{}x{}", edit.shape.out, edit.shape.inp)];
+        cells.extend(kept(&edit.report.kept));
+        cells.push(format!("{:.4}", edit.report.relative_error));
+        cells.push(if edit.report.factored { "factors" } else { "dense" }.to_owned());
+        cells.push(grouped(edit.report.parameters as u64));
+        cells
+    };
+    let header =
+        ["site", "shape", "rank", "rate", "rho", "keep", "energy", "error", "kept as", "parameters"];
+    table(&header, &edits.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The figures of a chosen model on test items, beside those of the model as it is.
+pub(in crate::commands) fn tested_lines(tested: &Tested) -> String {
+    let row = |metric: &linwright::measure::evaluate::Metric| {
+        let dense = tested.dense.metric(&metric.name).map_or(f64::NAN, |metric| metric.value);
+        let found = tested.comparisons.iter().find(|c| c.metric == metric.name);
+        let interval = found.map_or_else(String::new, |c| {
+            format!("{:+.4} ({:+.4} to {:+.4})", c.difference, c.interval[0], c.interval[1])
+        });
+        let p = found.and_then(|c| c.mcnemar_p).map_or_else(String::new, |p| format!("{p:.3}"));
+        vec![metric.name.clone(), format!("{dense:.4}"), format!("{:.4}", metric.value), interval, p]
+    };
+    let rows: Vec<Vec<String>> = tested.best.metrics.iter().map(row).collect();
+    table(&["test", "dense", "edited", "difference, 95 %", "McNemar p"], &rows)
+}
+
+/// A sweep, and what a reader must know of it.
+pub(in crate::commands) struct Findings<'a> {
+    /// Heading.
+    pub(in crate::commands) title: &'a str,
+    /// The sweep.
+    pub(in crate::commands) swept: &'a Swept,
+    /// Model, task, protocol and the like.
+    pub(in crate::commands) notes: Vec<String>,
+    /// All of it.
+    pub(in crate::commands) json: Value,
+}
+
+/// The name of a cell.
+pub(in crate::commands) fn cell_name(cell: &Cell) -> String {
+    let layer = cell.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+    let ranks: Vec<String> =
+        cell.kept.iter().filter_map(|kept| kept.rank).map(|rank| rank.to_string()).collect();
+    let ranks = if ranks.is_empty() { String::new() } else { format!(" (rank {})", ranks.join(", ")) };
+    format!("{} of {layer} at {}{ranks}", cell.place.lname.name(), cell.size)
+}
+
+fn value(score: &Score, metric: &str) -> Option<f64> {
+    score.metrics.iter().find(|found| found.name == metric).map(|found| found.value)
+}
+
+impl Findings<'_> {
+    /// For each name a map of each figure over layers and sizes: the pictures of the paper.
+    fn maps(&self) -> Vec<HeatMap> {
+        let swept = self.swept;
+        let metrics = swept.dense.metrics.iter();
+        let mut maps = Vec::new();
+        for metric in metrics {
+            for &lname in &swept.grid.lnames {
+                maps.push(self.map(lname, (&metric.name, metric.value, metric.higher_is_better)));
+            }
+        }
+        maps
+    }
+
+    fn map(
+        &self,
+        lname: Lname,
+        (metric, baseline, higher_is_better): (&str, f64, bool),
+    ) -> HeatMap {
+        let swept = self.swept;
+        let own: Vec<&Cell> = swept.cells.iter().filter(|cell| cell.place.lname == lname).collect();
+        let mut layers: Vec<Option<usize>> = own.iter().map(|cell| cell.place.layer).collect();
+        layers.dedup();
+        let name = |layer: &Option<usize>| layer.map_or("all".to_owned(), |layer| layer.to_string());
+        let of = |layer: &Option<usize>| {
+            let cells = own.iter().filter(|cell| cell.place.layer == *layer);
+            cells.map(|cell| value(&cell.score, metric)).collect()
+        };
+        HeatMap {
+            title: format!("{metric} of {} ({})", lname.name(), swept.grid.cut.intervention.name()),
+            axis: "layer".into(),
+            rows: layers.iter().map(name).collect(),
+            columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),
+            values: layers.iter().map(of).collect(),
+            baseline,
+            higher_is_better,
+        }
+    }
+
+    /// What the terminal shows.
+    pub(in crate::commands) fn terminal(&self) -> String {
+        let (swept, objective) = (self.swept, &self.swept.objective);
+        let dense = Score { metrics: swept.dense.metrics.clone(), groups: Vec::new() };
+        let show = |score: &Score| {
+            let figure = value(score, &objective.metric).map_or_else(String::new, |v| format!("{v:.4}"));
+            let loss = value(score, "log_loss").map_or_else(String::new, |v| format!("{v:.4}"));
+            [figure, loss]
+        };
+        let mut ranked: Vec<&Cell> = swept.cells.iter().collect();
+        ranked.sort_by(|a, b| {
+            let better = |x: &Score, y: &Score| objective.is_better(x, y);
+            better(&b.score, &a.score).cmp(&better(&a.score, &b.score))
+        });
+        let mut rows = vec![[vec!["as it is".to_owned()], show(&dense).to_vec()].concat()];
+        rows.extend(ranked.iter().take(10).map(|cell| [vec![cell_name(cell)], show(&cell.score).to_vec()].concat()));
+        let best = table(&["validation, best first", &objective.metric, "log_loss"], &rows);
+        let verdict = match swept.best {
+            None => "no cell is better than the model as it is".to_owned(),
+            Some(best) => format!("best: {}", cell_name(&swept.cells[best])),
+        };
+        let test = swept.test.as_ref().map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
+        format!("{best}\n\n{verdict}{test}")
+    }
+
+    /// Writes `result.json`, `cells.jsonl`, `report.md` and `report.html`.
+    pub(in crate::commands) fn write(&self, directory: &Path) -> Result<(), Failure> {
+        let maps = self.maps();
+        let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
+        let mut lines = String::new();
+        for cell in &self.swept.cells {
+            let line = serde_json::to_string(cell)
+                .map_err(|error| Failure::general(format!("cannot write a cell as JSON: {error}")))?;
+            lines += &(line + "\n");
+        }
+        text("cells.jsonl", lines)?;
+        let notes: Vec<String> =
+            self.notes.iter().cloned().chain(self.terminal().split("\n\n").skip(1).take(1).map(str::to_owned)).collect();
+        text("report.md", heat_maps_markdown(self.title, &notes, &maps))?;
+        text("report.html", heat_maps_html(self.title, &notes, &maps))?;
+        // Last, so that it is there when all is.
+        Ok(text("result.json", format!("{:#}\n", self.json))?)
+    }
+}

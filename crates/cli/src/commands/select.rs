@@ -1,0 +1,335 @@
+//! `linwright select`: rows of a matrix chosen by their Vendi score.
+
+use super::{print, print_json, table};
+use crate::args::{Shared, one_of};
+use crate::console::Console;
+use crate::failure::{Failure, Kind};
+use crate::interrupt;
+use crate::source::{find_model, open_model};
+use clap::{ArgGroup, Args};
+use linwright::compress::Monitor;
+use linwright::measure::data::sha256_hex;
+use linwright::measure::vendi::{
+    Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, StoredError, VendiError,
+    nearest_names, reconstruct, select, stored_matrix,
+};
+use linwright::ops::{OpError, Sites};
+use linwright::tensor::atomic::{check_target, write_atomic};
+use linwright::tensor::parallel::{instruction_set, threads};
+use linwright::tensor::{Mat, little_endian_bytes};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Picks shown on the terminal; all of them are in the JSON.
+const SHOWN: usize = 20;
+
+/// Choose the rows of a matrix that differ most, greedily by the Vendi score of a Gaussian kernel, and
+/// tell how much of the matrix their span holds.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("matrix").required(true), group = ArgGroup::new("size").required(true))]
+pub(crate) struct SelectArgs {
+    /// A weight file, a directory of them, `pocket` for the built-in model, or
+    /// `owner/name[@revision]` on the hub.
+    model: String,
+    /// The tensor of this name, a matrix.
+    #[arg(long, value_name = "NAME", group = "matrix")]
+    tensor: Option<String>,
+    /// The weight of this linear layer, as `inspect --slots` calls it; its rows are outputs.
+    #[arg(long, value_name = "NAME", group = "matrix")]
+    site: Option<String>,
+    /// Rows to choose.
+    #[arg(short, long, value_name = "R", group = "size")]
+    rank: Option<usize>,
+    /// Rows to choose, as a share of the smaller side of the matrix, rounded down.
+    #[arg(long, value_name = "SHARE", group = "size")]
+    keep: Option<f64>,
+    /// Rows to choose, as LASER counts: the share (10 - RATE) / 10 of the smaller side.
+    #[arg(long, value_name = "RATE", group = "size")]
+    rate: Option<f64>,
+    /// Multiply the score by the mean of exp(-|x|²) of the rows, which prefers short ones.
+    #[arg(long, alias = "use_quality")]
+    quality: bool,
+    /// Choose the rows that differ least.
+    #[arg(long, aliases = ["min-diversity", "min_diversity"])]
+    minimise: bool,
+    /// Width of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the median squared
+    /// distance.
+    #[arg(long, value_name = "G", default_value = "1", allow_hyphen_values = true)]
+    gamma: String,
+    /// Order of the score: 1 is Shannon's, 2 needs no eigenvalues and is faster.
+    #[arg(long, value_parser = one_of(&Diversity::ALL, Diversity::name), default_value = "1")]
+    order: Diversity,
+    /// Write the JSON to this file too.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite the file.
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// The matrix that rows are chosen of.
+struct Matrix {
+    model: String,
+    name: String,
+    values: Mat<f32>,
+    dtype: String,
+    sha256: String,
+}
+
+/// All that was found.
+struct Found {
+    matrix: Matrix,
+    criterion: Criterion,
+    selected: Selected,
+    projection: Result<Reconstruction, VendiError>,
+    selection_seconds: f64,
+    projection_seconds: f64,
+}
+
+pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    if let Some(path) = &args.output {
+        check_target(path, args.force)?;
+    }
+    let criterion = Criterion {
+        diversity: args.order,
+        goal: if args.minimise { Goal::Least } else { Goal::Most },
+        gamma: parse_gamma(&args.gamma)?,
+        quality: args.quality,
+    };
+    let matrix = read(args, &mut console)?;
+    let count = count(args, &matrix)?;
+    let found = compute(matrix, count, criterion, &mut console)?;
+    console.finish();
+    if let Err(error) = &found.projection {
+        console.note(&format!("note: {error}"));
+    }
+    let json = found.json();
+    if let Some(path) = &args.output {
+        let text = serde_json::to_string_pretty(&json)
+            .map_err(|error| Failure::general(format!("cannot write JSON: {error}")))?;
+        write_atomic(path, (text + "\n").as_bytes())?;
+        console.note(&format!("wrote {}", path.display()));
+    }
+    if shared.json { print_json(&json) } else { print(&found.shown()) }
+}
+
+/// Reads the tensor, or the weight of the site.
+fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
+    if let Some(name) = &args.tensor {
+        let place = find_model(&args.model, console)?;
+        console.stage("reading");
+        let stored = stored_matrix(&place.path, name)?;
+        let (values, dtype, sha256) = (stored.values, stored.dtype, stored.sha256);
+        return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
+    }
+    let name = args.site.clone().unwrap_or_default();
+    let (loaded, place) = open_model(&args.model, console)?;
+    let slots = loaded.decoder.slots();
+    let Some(slot) = slots.iter().find(|slot| slot.id().to_string() == name) else {
+        let names: Vec<String> = slots.iter().map(|slot| slot.id().to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let nearest = nearest_names(&name, &names);
+        let message =
+            format!("none of {} linear layers is called {name:?}; {nearest}", names.len());
+        return Err(Failure::usage(message).hint("see `linwright inspect MODEL --slots`"));
+    };
+    let values = slot.op().to_dense().map_err(|error: OpError| {
+        Failure::usage(format!("{name} has no dense weight to choose rows of: {error}"))
+    })?;
+    let sha256 = sha256_hex(little_endian_bytes(values.data()));
+    Ok(Matrix { model: place.name, name, values, dtype: "f32".into(), sha256 })
+}
+
+fn compute(
+    matrix: Matrix,
+    count: usize,
+    criterion: Criterion,
+    console: &mut Console,
+) -> Result<Found, Failure> {
+    let rows = matrix.values.view();
+    console.stage(&format!("choosing {count} of {} rows", rows.rows()));
+    let start = Instant::now();
+    let mut go_on = |done: usize, total: usize| {
+        console.progress(done as u64, total as u64);
+        !interrupt::asked()
+    };
+    let selected = select(rows, count, &criterion, &mut go_on)?;
+    let selection_seconds = start.elapsed().as_secs_f64();
+    console.stage("projecting on their span");
+    let start = Instant::now();
+    let projection = match reconstruct(rows, &selected.indices) {
+        // The choice stands without coefficients; the result says why there are none.
+        Err(error @ VendiError::Dependent { .. }) => Err(error),
+        other => Ok(other?),
+    };
+    let projection_seconds = start.elapsed().as_secs_f64();
+    Ok(Found { matrix, criterion, selected, projection, selection_seconds, projection_seconds })
+}
+
+fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
+    if text == "median" {
+        return Ok(Gamma::Median);
+    }
+    match text.parse() {
+        Ok(gamma) if gamma > 0.0 && f64::is_finite(gamma) => Ok(Gamma::Value(gamma)),
+        _ => Err(Failure::usage(format!(
+            "--gamma {text}: expected a finite number above zero, or `median`"
+        ))),
+    }
+}
+
+/// Rows to choose, from whichever option says so.
+fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
+    let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
+    let smaller = rows.min(cols);
+    let (count, what) = match (args.rank, args.keep, args.rate) {
+        (Some(rank), _, _) => (rank, format!("--rank {rank}")),
+        (_, Some(keep), _) => {
+            if !(keep > 0.0 && keep <= 1.0) {
+                let message = format!("--keep {keep}: expected a share above 0 and at most 1");
+                return Err(Failure::usage(message));
+            }
+            ((keep * smaller as f64) as usize, format!("--keep {keep}"))
+        }
+        (_, _, Some(rate)) => {
+            if !(0.0..10.0).contains(&rate) {
+                let message = format!("--rate {rate}: expected at least 0 and less than 10");
+                return Err(Failure::usage(message));
+            }
+            // Evaluated from left to right, as LASER does: rounding decides some ranks.
+            ((smaller as f64 * ((10.0 - rate) * 0.1)) as usize, format!("--rate {rate}"))
+        }
+        (None, None, None) => {
+            return Err(Failure::usage("how many rows? Give --rank, --keep or --rate"));
+        }
+    };
+    if count == 0 || count > rows {
+        let name = &matrix.name;
+        return Err(Failure::usage(format!(
+            "{what} asks for {count} rows of {name}, which is {rows} x {cols}; expected 1 to {rows}"
+        )));
+    }
+    Ok(count)
+}
+
+impl Found {
+    fn json(&self) -> Value {
+        let (matrix, selected) = (&self.matrix, &self.selected);
+        let projection = self.projection.as_ref().ok().map(|projection| {
+            json!({
+                "relative_residual": projection.relative_residual,
+                "condition": projection.condition,
+            })
+        });
+        json!({
+            "schema": 1,
+            "version": env!("CARGO_PKG_VERSION"),
+            "model": matrix.model,
+            "matrix": {
+                "name": matrix.name,
+                "dtype": matrix.dtype,
+                "rows": matrix.values.rows(),
+                "cols": matrix.values.cols(),
+                "sha256": matrix.sha256,
+            },
+            "options": {
+                "rank": selected.indices.len(),
+                "order": self.criterion.diversity.name(),
+                "quality": self.criterion.quality,
+                "minimise": self.criterion.goal == Goal::Least,
+                "gamma": match self.criterion.gamma {
+                    Gamma::Value(gamma) => json!(gamma),
+                    Gamma::Median => json!("median"),
+                },
+            },
+            "gamma": selected.gamma,
+            "indices": selected.indices,
+            "scores": selected.scores,
+            "log_scores": selected.log_scores,
+            "log_mean_quality": selected.log_mean_quality,
+            "duplicates": selected.duplicates,
+            "projection": projection,
+            "no_projection": self.projection.as_ref().err().map(ToString::to_string),
+            "effort": {
+                "spectra": selected.effort.spectra,
+                "excluded": selected.effort.excluded,
+                "decompositions": selected.effort.decompositions,
+            },
+            "seconds": {
+                "selection": self.selection_seconds,
+                "projection": self.projection_seconds,
+            },
+            "device": format!("cpu ({})", instruction_set()),
+            "threads": threads(),
+        })
+    }
+
+    fn shown(&self) -> String {
+        let (matrix, selected) = (&self.matrix, &self.selected);
+        let picks = selected.indices.iter().zip(&selected.scores).enumerate();
+        let line = |(place, (row, score)): (usize, (&usize, &f64))| {
+            vec![(place + 1).to_string(), row.to_string(), format!("{score:.6}")]
+        };
+        let mut text = format!(
+            "{}: {} x {}, {} of {} rows, gamma {:.6}\n\n{}",
+            matrix.name,
+            matrix.values.rows(),
+            matrix.values.cols(),
+            selected.indices.len(),
+            matrix.values.rows(),
+            selected.gamma,
+            table(&["pick", "row", "score"], &picks.take(SHOWN).map(line).collect::<Vec<_>>()),
+        );
+        if let Some(more) = selected.indices.len().checked_sub(SHOWN + 1) {
+            text += &format!("\nand {} more: see --json", more + 1);
+        }
+        if selected.duplicates > 0 {
+            text += &format!("\n{} picks equal an earlier one", selected.duplicates);
+        }
+        text += &match &self.projection {
+            Ok(projection) => format!(
+                "\n\nprojection on these rows: relative residual {:.6}, condition number {:.3e}",
+                projection.relative_residual, projection.condition
+            ),
+            Err(error) => format!("\n\nno projection: {error}"),
+        };
+        text
+    }
+}
+
+impl From<StoredError> for Failure {
+    fn from(error: StoredError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoredError::Checkpoint(error) => error.into(),
+            StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
+                .hint("see `linwright inspect MODEL --by tensor` for all names and shapes"),
+        }
+    }
+}
+
+impl From<VendiError> for Failure {
+    fn from(error: VendiError) -> Self {
+        let message = error.to_string();
+        match error {
+            VendiError::Interrupted => Self::new(Kind::Interrupted, message),
+            VendiError::Rank { .. } | VendiError::Gamma(_) | VendiError::Order(_) => {
+                Self::usage(message)
+            }
+            VendiError::NotSquare { .. }
+            | VendiError::Empty { .. }
+            | VendiError::NonFinite { .. }
+            | VendiError::NotSymmetric { .. }
+            | VendiError::Diagonal { .. }
+            | VendiError::ZeroRow { .. }
+            | VendiError::Count { .. }
+            | VendiError::Negative { .. }
+            | VendiError::Sum { .. }
+            | VendiError::NoScale
+            | VendiError::Dependent { .. }
+            | VendiError::NoConvergence(_) => Self::general(message),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What to measure, as options: shared by all commands that judge models.
+
+mod laser;
+mod open;
+mod parts;
+mod selection;
+
+pub(crate) use open::{Measured, Tasks};
+pub(crate) use parts::{Division, Parts, paper_names};
+
+use crate::args::one_of;
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use laser::LaserArgs;
+use linwright::measure::evaluate::{Bos, DataFile, Join, RunOptions};
+use std::path::PathBuf;
+
+/// Options of tasks.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TaskArgs {
+    /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// Questions with choices: JSONL, or `pocket`.
+    #[arg(long)]
+    pub(crate) questions: Option<String>,
+    /// Tasks of the evaluation harness: names (see `linwright ls tasks`) and paths of task files.
+    #[arg(short, long, alias = "task", value_delimiter = ',', value_name = "TASK")]
+    pub(crate) tasks: Vec<String>,
+    /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
+    #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
+    pub(crate) data: Vec<DataFile>,
+    /// Examples before each document of a task [default: as its file says].
+    #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
+    pub(crate) num_fewshot: Option<usize>,
+    #[command(flatten)]
+    laser: LaserArgs,
+    /// Seed by which examples are drawn.
+    #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
+    pub(crate) fewshot_seed: u64,
+    /// Draws for standard errors that have no formula.
+    #[arg(long, alias = "bootstrap_iters", default_value_t = 100_000)]
+    pub(crate) bootstrap_iters: usize,
+    /// Write prompts by the model's chat template.
+    #[arg(long, alias = "apply_chat_template")]
+    pub(crate) apply_chat_template: bool,
+    /// In a chat, make each example a question and an answer of their own [default: one message].
+    #[arg(long, alias = "fewshot_as_multiturn", requires = "apply_chat_template")]
+    pub(crate) fewshot_as_multiturn: bool,
+    /// What the system says before each prompt.
+    #[arg(long, alias = "system_instruction", value_name = "TEXT")]
+    pub(crate) system_instruction: Option<String>,
+    /// Longest input in tokens [default: that of the model].
+    #[arg(long, alias = "max_length", value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
+    pub(crate) max_length: Option<usize>,
+    /// Tokens that the model sees at once, in thousands; `auto` is 4. It changes speed and memory, and
+    /// no figure.
+    #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
+    pub(crate) batch_size: usize,
+    /// Tokens in a window.
+    #[arg(long, default_value_t = 512)]
+    pub(crate) window: usize,
+    /// Tokens from one window to the next [default: the window].
+    #[arg(long)]
+    pub(crate) stride: Option<usize>,
+    /// Whether documents start with the beginning-of-sequence token; `auto` does what the tokenizer
+    /// does by itself.
+    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
+    pub(crate) bos: Bos,
+    /// Whether documents are scored one by one, or joined by a space or a blank line.
+    #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
+    pub(crate) join: Join,
+    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as JSON or
+    /// as a file.
+    #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
+    pub(crate) samples: Option<String>,
+    /// Only this many documents and questions, from the start.
+    #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    pub(crate) limit: Option<usize>,
+}
+
+/// `TASK=FILE` or `TASK:SPLIT=FILE`.
+pub(crate) fn data_argument(text: &str) -> Result<DataFile, String> {
+    let expected = "expected TASK=FILE or TASK:SPLIT=FILE";
+    let (name, path) = text.split_once('=').ok_or(expected)?;
+    let (task, split) = match name.split_once(':') {
+        Some((task, split)) => (task, Some(split.to_owned())),
+        None => (name, None),
+    };
+    if task.is_empty() || path.is_empty() || split.as_deref() == Some("") {
+        return Err(expected.to_owned());
+    }
+    Ok(DataFile { task: task.to_owned(), split, path: PathBuf::from(path) })
+}
+
+/// Thousands of tokens in a batch, as tokens.
+pub(crate) fn batch(text: &str) -> Result<usize, String> {
+    if text == "auto" {
+        return Ok(RunOptions::default().max_batch_tokens);
+    }
+    match text.parse::<usize>() {
+        Ok(thousands @ 1..=1_000_000) => Ok(thousands * 1000),
+        _ => Err("expected auto, or thousands of tokens from 1 to 1000000".to_owned()),
+    }
+}

@@ -1,0 +1,128 @@
+//! A task in two parts: items that something is chosen by, and items that judge the choice.
+
+use super::{Measured, TaskArgs, Tasks};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::source::data_file;
+use linwright::measure::data::QuestionSet;
+use linwright::measure::evaluate::{LaserSet, MultipleChoice, PROTOCOLS, Split, Task};
+use linwright::tensor::RngKey;
+
+/// A task in two parts.
+pub(crate) struct Parts {
+    /// The first fifth of the items.
+    pub(crate) validation: Box<dyn Task>,
+    /// The others; none of running text, which is all validation.
+    pub(crate) test: Option<Box<dyn Task>>,
+}
+
+/// How items are divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Division {
+    /// Draws the order of questions and documents; that of the file if none, as in the paper.
+    pub(crate) shuffle: Option<u64>,
+}
+
+impl Parts {
+    /// Opens the one task that the options name.
+    pub(crate) fn open(
+        args: &TaskArgs,
+        division: Division,
+        console: &mut Console,
+    ) -> Result<Self, Failure> {
+        let args = &paper_names(args);
+        let count = args.tasks.len()
+            + usize::from(args.questions.is_some())
+            + usize::from(args.text.is_some());
+        if count != 1 {
+            return Err(Failure::usage(format!("{count} tasks to choose by, expected one"))
+                .hint("give one of --tasks NAME, --questions FILE and --text FILE"));
+        }
+        if args.apply_chat_template || args.samples.is_some() {
+            let option = if args.samples.is_some() { "--samples" } else { "--apply-chat-template" };
+            return Err(Failure::usage(format!("{option} is of no use here"))
+                .hint("a sweep divides the items itself, and asks in plain text"));
+        }
+        if let Some(questions) = &args.questions {
+            return of_questions(questions, args, division);
+        }
+        let name = args.tasks.first().map_or("", String::as_str);
+        let is_text = args.text.is_some() || PROTOCOLS.iter().any(|named| named.name == name);
+        if is_text {
+            return Ok(Self { validation: one(args, console)?, test: None });
+        }
+        if LaserSet::named(name).is_some() {
+            if division.shuffle.is_some() {
+                return Err(Failure::usage("--shuffle is not for the paper's sets")
+                    .hint("their first fifth, in the order of the files, is what the paper chose by"));
+            }
+            let part = |split| {
+                let mut args = args.clone();
+                args.laser.split = split;
+                args
+            };
+            let validation = one(&part(Split::Validation), console)?;
+            return Ok(Self { validation, test: Some(one(&part(Split::Test), console)?) });
+        }
+        let all = one(args, console)?;
+        let (first, others) = divided(all.items().len(), division)?;
+        let part = |indices: &[usize]| {
+            let samples = serde_json::json!({ all.id(): indices }).to_string();
+            TaskArgs { samples: Some(samples), limit: None, ..args.clone() }
+        };
+        let validation = one(&part(&first), console)?;
+        Ok(Self { validation, test: Some(one(&part(&others), console)?) })
+    }
+}
+
+/// The paper's short names of its sets: `fever` is `laser_fever`.
+pub(crate) fn paper_names(args: &TaskArgs) -> TaskArgs {
+    let mut args = args.clone();
+    let long = |name: &mut String| {
+        let with = format!("laser_{name}");
+        if LaserSet::named(&with).is_some() {
+            *name = with;
+        }
+    };
+    args.tasks.iter_mut().for_each(long);
+    args.data.iter_mut().for_each(|data| long(&mut data.task));
+    args
+}
+
+/// The one task that options name.
+fn one(args: &TaskArgs, console: &mut Console) -> Result<Box<dyn Task>, Failure> {
+    let mut all = Tasks::open(args, false, None, console)?.all;
+    match (all.pop(), all.len()) {
+        (Some(Measured::Asked(task)), 0) => Ok(task),
+        (Some(Measured::Pairs(pairs)), 0) => {
+            Err(Failure::usage(format!("{} compares sentences, and asks nothing", pairs.id())))
+        }
+        _ => Err(Failure::usage("several tasks, expected one").hint("name one task, and no group")),
+    }
+}
+
+/// Indices of the first fifth and of the others.
+fn divided(count: usize, division: Division) -> Result<(Vec<usize>, Vec<usize>), Failure> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if let Some(seed) = division.shuffle {
+        RngKey::new(seed).fold("validation").stream().shuffle(&mut order);
+    }
+    let others = order.split_off(count / 5);
+    if order.is_empty() {
+        return Err(Failure::usage(format!(
+            "{count} items; a fifth of them to choose by is none, so that at least 5 are needed"
+        )));
+    }
+    Ok((order, others))
+}
+
+fn of_questions(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {
+    let mut set = QuestionSet::open(&data_file(name, "facts.jsonl")?)?;
+    set.questions.truncate(args.limit.unwrap_or(usize::MAX));
+    let (first, others) = divided(set.questions.len(), division)?;
+    let part = |indices: &[usize]| -> Box<dyn Task> {
+        let questions = indices.iter().map(|index| set.questions[*index].clone()).collect();
+        Box::new(MultipleChoice::new(QuestionSet { questions, ..set.clone() }, args.bos))
+    };
+    Ok(Parts { validation: part(&first), test: Some(part(&others)) })
+}

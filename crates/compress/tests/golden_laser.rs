@@ -1,0 +1,211 @@
+//! Golden vectors of LASER's interventions: every set `<stem>.json` with `<stem>.safetensors` in
+//! `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, to the tolerances that
+//! the files state.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the place of the golden vectors is told by the environment"
+)]
+
+use linwright_compress::intervention::{
+    Cut, Intervention, Lname, PUBLISHED_NAMES, Size, Storage, cut, pruned, pruned_compat,
+};
+use linwright_ops::Shape;
+use linwright_tensor::linalg::Components;
+use linwright_tensor::{Mat, RngKey};
+use safetensors::tensor::{Dtype, SafeTensors};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+struct Set {
+    path: PathBuf,
+    about: Value,
+    bytes: Vec<u8>,
+}
+
+/// All sets, of which there must be one.
+fn sets() -> Vec<Set> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
+    let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
+    let root = root.join("laser-sfsd");
+    let entries = std::fs::read_dir(&root).unwrap_or_else(|e| panic!("{}: {e}", root.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    paths.sort();
+    assert!(!paths.is_empty(), "no golden set in {}", root.display());
+    let read = |path: PathBuf| {
+        let about = std::fs::read(path.with_extension("json")).expect("a description");
+        let about = serde_json::from_slice(&about).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        Set { bytes: std::fs::read(&path).expect("tensors"), about, path }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+impl Set {
+    /// A matrix; a vector is one row.
+    fn tensor(&self, name: &str) -> Option<Mat<f64>> {
+        let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
+        let tensor = file.tensor(name).ok()?;
+        let values: Vec<f64> = match tensor.dtype() {
+            Dtype::F32 => {
+                let numbers = tensor.data().as_chunks().0.iter();
+                numbers.map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+            }
+            Dtype::F64 => tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            other => panic!("{name}: golden tensor of type {other:?}"),
+        };
+        let cols = *tensor.shape().last().expect("a vector or a matrix");
+        Some(Mat::from_vec(values.len() / cols, cols, values))
+    }
+
+    fn matrix(&self, case: &str, name: &str) -> Mat<f64> {
+        let name = format!("{case}.{name}");
+        self.tensor(&name).unwrap_or_else(|| panic!("{:?} has no {name}", self.path))
+    }
+
+    /// The cases whose identifiers start so, of which there must be one.
+    fn cases(&self, start: &str) -> Vec<(&str, &Value)> {
+        let cases = self.about["cases"].as_array().expect("cases").iter();
+        let all = cases.map(|case| (case["id"].as_str().expect("an identifier"), case));
+        let found: Vec<(&str, &Value)> = all.filter(|(id, _)| id.starts_with(start)).collect();
+        assert!(!found.is_empty(), "{:?} has no {start}", self.path);
+        found
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn norm(a: &Mat<f64>) -> f64 {
+    a.data().iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+fn minus(a: &Mat<f64>, b: &Mat<f64>) -> Mat<f64> {
+    assert_eq!((a.rows(), a.cols()), (b.rows(), b.cols()));
+    Mat::from_fn(a.rows(), a.cols(), |i, j| a.at(i, j) - b.at(i, j))
+}
+
+fn sum(components: &Components) -> Mat<f64> {
+    let (left, right) = (&components.left, &components.right);
+    let part = |i: usize, j: usize| {
+        (0..right.rows()).map(|k| f64::from(left.at(i, k)) * f64::from(right.at(k, j))).sum()
+    };
+    Mat::from_fn(left.rows(), right.cols(), part)
+}
+
+#[test]
+fn golden_rank_reduction() {
+    for set in sets() {
+        let mut with_nothing = 0;
+        for (id, case) in set.cases("laser.low_rank") {
+            let (w, exact) = (set.matrix(id, "W"), set.matrix(id, "exact"));
+            let weight: Mat<f32> = w.cast();
+            let shape = Shape { out: w.rows(), inp: w.cols() };
+            let size = Size::Rate(number(&case["rate"]));
+            let rank = size.rank(shape, None).expect("a rank");
+            assert_eq!(rank as f64, number(&case["rank"]), "{id}");
+            let tolerance = |name: &str| number(&case["tol"][name]);
+            let all = Components::of(weight.view()).expect("decomposes");
+            let how = Cut { storage: Storage::Dense, ..Cut::new(Intervention::RankReduction, size) };
+            let done = cut(&weight, &how, Some(&all), RngKey::new(0)).expect("is cut");
+            let found: Mat<f64> = done.op.to_dense().expect("is linear").cast();
+            let off = norm(&minus(&found, &exact));
+            assert!(off <= tolerance("exact_mode_rel_fro") * norm(&w), "{id}: {off}");
+            let values = set.matrix(id, "singular_values");
+            for (found, want) in all.values.iter().zip(values.data()) {
+                assert!((found - want).abs() <= 1e-6 * values.data()[0], "{id}: {found} {want}");
+            }
+            if rank == 0 {
+                assert!(found.data().iter().all(|x| *x == 0.0), "{id}");
+                with_nothing += 1;
+                continue;
+            }
+            let omega = set.matrix(id, "omega");
+            let power = number(&case["niter"]) as usize;
+            let replayed = Components::by_sketch(weight.view(), omega.view(), power).expect("decomposes");
+            let out = set.matrix(id, "out");
+            let off = norm(&minus(&sum(&replayed), &out));
+            assert!(off <= tolerance("out_rel_fro_when_omega_replayed") * norm(&w), "{id}: {off}");
+            let drawn = Components::randomised(weight.view(), (rank, 8, 2), RngKey::new(5));
+            let rest = norm(&minus(&w, &sum(&drawn.expect("decomposes"))));
+            let most = 1.02 * number(&case["resid_fro_ref"]) + 1e-6 * norm(&w);
+            assert!(rest <= most, "{id}: {rest}, at most {most}");
+        }
+        assert!(with_nothing > 0, "{:?} has no case of rank 0", set.path);
+    }
+}
+
+#[test]
+fn golden_pruning() {
+    for set in sets() {
+        for (id, case) in set.cases("laser.prune") {
+            let weight: Mat<f32> = set.matrix(id, "W").cast();
+            let tensors = case["tensors"].as_array().expect("tensors");
+            let start = format!("{id}.out.");
+            let rates = tensors.iter().filter_map(|name| name.as_str()?.strip_prefix(&start));
+            let mut count = 0;
+            for text in rates {
+                let rate: f64 = text.parse().expect("a rate");
+                let want: Mat<f32> = set.matrix(id, &format!("out.{text}")).cast();
+                let found = pruned_compat(&weight, rate).expect("is pruned");
+                assert_eq!(found, want, "{id} at rate {text}");
+                // What is right prunes as many as the rate says; the code one more.
+                let exact = pruned(&weight, (rate * 0.1 * weight.data().len() as f64) as usize);
+                let zeros = |m: &Mat<f32>| m.data().iter().filter(|x| **x == 0.0).count();
+                let before = zeros(&weight);
+                let more = usize::from(rate > 0.0);
+                assert!(zeros(&found) >= zeros(&exact) + more * usize::from(before == 0), "{text}");
+                count += 1;
+            }
+            assert!(count > 2, "{id} has rates");
+            assert_eq!(case["rate_10_raises"], "IndexError");
+            assert!(pruned_compat(&weight, 10.0).is_err());
+            let nothing = Cut::new(Intervention::Dropout, Size::Rate(10.0));
+            let done = cut(&weight, &nothing, None, RngKey::new(0)).expect("is cut");
+            assert!(done.op.to_dense().expect("is linear").data().iter().all(|x| *x == 0.0));
+        }
+    }
+}
+
+#[test]
+fn golden_rates_are_ranks() {
+    for set in sets() {
+        let table = &set.about["rate_to_rank"];
+        let numbers = |value: &Value| -> Vec<f64> {
+            value.as_array().expect("a list").iter().map(number).collect()
+        };
+        let sizes = numbers(&table["max_rank"]);
+        let ranks = table["rank"].as_array().expect("rows");
+        assert_eq!(sizes.len(), ranks.len());
+        for (full, row) in sizes.iter().zip(ranks) {
+            let shape = Shape { out: *full as usize, inp: 4 * *full as usize };
+            for (rate, want) in numbers(&table["rates"]).iter().zip(numbers(row)) {
+                let rank = Size::Rate(*rate).rank(shape, None).expect("a rank");
+                assert_eq!(rank as f64, want, "{full} at rate {rate}");
+            }
+        }
+    }
+}
+
+#[test]
+fn golden_names_of_weights() {
+    for set in sets() {
+        let maps = set.about["name_maps"]["maps"].as_object().expect("maps");
+        assert_eq!(maps.len(), PUBLISHED_NAMES.len());
+        for (model, names) in maps {
+            let own = PUBLISHED_NAMES.iter().find(|own| own.model == model).expect("the model");
+            for lname in Lname::ALL {
+                let want = &names[lname.name()];
+                let ends = match want {
+                    Value::String(text) if text.starts_with('<') => None,
+                    Value::String(text) => Some(vec![text.as_str()]),
+                    Value::Array(list) => Some(list.iter().filter_map(Value::as_str).collect()),
+                    other => panic!("{model}: {other}"),
+                };
+                let found = own.of(lname).map(<[&str]>::to_vec);
+                assert_eq!(found, ends, "{model}, {}", lname.name());
+            }
+        }
+    }
+}

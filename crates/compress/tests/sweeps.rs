@@ -1,0 +1,260 @@
+//! Sweeps and compositions: shared work, resumption, decisions.
+
+use linwright_compress::fit_store::Fingerprint;
+use linwright_compress::intervention::compose::{best_first, compose};
+use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
+use linwright_compress::intervention::{
+    ComponentStore, Cut, Intervention, Lname, Size, apply_edits,
+};
+use linwright_compress::study::{RunDirectory, StudyError};
+use linwright_compress::{Monitor, Silent};
+use linwright_measure::data::QuestionSet;
+use linwright_measure::evaluate::{
+    Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate,
+};
+use linwright_model::tokenizer::Tokenizer;
+use linwright_model::{Transformer, TransformerConfig};
+use linwright_tensor::RngKey;
+use serde_json::json;
+use std::path::Path;
+
+fn tokenizer() -> Tokenizer {
+    let vocabulary: serde_json::Map<_, _> =
+        (' '..='~').enumerate().map(|(id, letter)| (letter.to_string(), id.into())).collect();
+    let json = json!({
+        "version": "1.0", "added_tokens": [], "decoder": {"type": "Fuse"},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    });
+    Tokenizer::from_bytes(Path::new("t.json"), &json.to_string().into_bytes(), None).unwrap()
+}
+
+fn model(kind: &str) -> Transformer {
+    let config = json!({
+        "model_type": kind, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3,
+        "num_attention_heads": 2, "vocab_size": 95, "hidden_act": "silu", "max_position_embeddings": 64,
+        "rms_norm_eps": 1e-5, "n_embd": 16, "n_head": 2, "n_layer": 3, "n_positions": 64, "rotary_dim": 4,
+        "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", "tie_word_embeddings": false,
+    });
+    Transformer::random(TransformerConfig::from_json(&config).unwrap(), RngKey::new(4))
+}
+
+fn questions(count: usize, from: usize) -> MultipleChoice {
+    let line = |i: usize| {
+        let i = i + from;
+        json!({"question": format!("what is {i} {}", i * i), "choices": ["ab", "cd", format!("e{i}")], "answer": i % 3, "band": if i.is_multiple_of(2) { "even" } else { "odd" }})
+    };
+    let text: String = (0..count).map(|i| format!("{}\n", line(i))).collect();
+    MultipleChoice::new(QuestionSet::from_bytes(Path::new("q.jsonl"), text.as_bytes()).unwrap(), Bos::Never)
+}
+
+fn grid(intervention: Intervention) -> Grid {
+    Grid {
+        lnames: vec![Lname::FcIn, Lname::FcOut, Lname::OutProj],
+        layers: Some(vec![2, 0]),
+        together: false,
+        sizes: vec![Size::Rate(9.0), Size::Rate(5.0), Size::Rate(10.0)],
+        cut: Cut::new(intervention, Size::Rate(9.0)),
+    }
+}
+
+struct Parts {
+    model: Transformer,
+    tokenizer: Tokenizer,
+    validation: MultipleChoice,
+    test: MultipleChoice,
+    store: ComponentStore,
+}
+
+impl Parts {
+    fn new(kind: &str) -> Self {
+        let (validation, test) = (questions(10, 0), questions(20, 10));
+        Self { model: model(kind), tokenizer: tokenizer(), validation, test, store: ComponentStore::none() }
+    }
+
+    fn work(&self, shares: bool) -> Work<'_> {
+        Work {
+            model: &self.model,
+            tokenizer: &self.tokenizer,
+            model_hash: "random",
+            validation: &self.validation,
+            test: Some(&self.test),
+            metric: None,
+            store: &self.store,
+            run: RunOptions { max_batch_tokens: 120, longest: None },
+            max_length: None,
+            shares,
+        }
+    }
+
+    fn swept(&self, grid: &Grid, shares: bool, monitor: &mut dyn Monitor) -> Result<Swept, StudyError> {
+        let folder = tempfile::tempdir().unwrap();
+        let work = self.work(shares);
+        let directory = RunDirectory::open(&folder.path().join("run"), &work.fingerprint(grid))?;
+        sweep(&work, grid, &directory, monitor)
+    }
+}
+
+fn figures(swept: &Swept) -> Vec<f64> {
+    let all = swept.cells.iter().flat_map(|cell| cell.score.metrics.iter().map(|metric| metric.value));
+    all.collect()
+}
+
+#[test]
+fn shared_work_changes_no_figure_and_no_decision() {
+    for kind in ["llama", "gptj", "gpt2"] {
+        let parts = Parts::new(kind);
+        for intervention in [Intervention::RankReduction, Intervention::Dropout, Intervention::Vendi] {
+            let grid = grid(intervention);
+            let together = parts.swept(&grid, true, &mut Silent).unwrap();
+            let alone = parts.swept(&grid, false, &mut Silent).unwrap();
+            assert_eq!(together.cells.len(), 18);
+            for (a, b) in figures(&together).iter().zip(figures(&alone)) {
+                assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{kind} {a} {b}");
+            }
+            assert_eq!(together.best, alone.best, "{kind}");
+            assert_eq!(together.test.is_some(), together.best.is_some());
+        }
+    }
+}
+
+#[test]
+fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
+    let parts = Parts::new("llama");
+    let grid = grid(Intervention::RankReduction);
+    let swept = parts.swept(&grid, true, &mut Silent).unwrap();
+    for cell in &swept.cells {
+        let slots = linwright_compress::intervention::SlotSet::named(cell.place.lname, cell.place.layer.map(|l| vec![l]));
+        let edits = linwright_compress::intervention::Edits {
+            edits: vec![linwright_compress::intervention::Edit { slots, cut: Cut { size: cell.size, ..grid.cut } }],
+        };
+        let mut edited = parts.model.clone();
+        let done = apply_edits(&mut edited, &edits, &parts.store, &mut Silent).unwrap();
+        assert_eq!(done[0].report.kept.rank, cell.kept[0].rank);
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
+        let subject = Subject::new(&edited, &parts.tokenizer);
+        let found = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        for (a, b) in found.metrics.iter().zip(&cell.score.metrics) {
+            assert!((a.value - b.value).abs() < 1e-5, "{}: {} {}", cell.place.sites[0], a.value, b.value);
+        }
+        assert_eq!(cell.score.groups.len(), 2);
+    }
+}
+
+/// Stops after so many questions whether to.
+struct Stops(std::cell::Cell<u32>);
+
+impl Monitor for Stops {
+    fn stage(&mut self, _name: &str) {}
+
+    fn progress(&mut self, _done: u64, _total: u64) {}
+
+    fn interrupted(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+#[test]
+fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
+    let parts = Parts::new("llama");
+    let grid = grid(Intervention::RankReduction);
+    let whole = parts.swept(&grid, true, &mut Silent).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let work = parts.work(true);
+    let print = work.fingerprint(&grid);
+    let mut stops = 0;
+    for patience in 3.. {
+        let directory = RunDirectory::open(&path, &print).unwrap();
+        match sweep(&work, &grid, &directory, &mut Stops(patience.into())) {
+            Ok(swept) => {
+                assert_eq!((figures(&swept), swept.best), (figures(&whole), whole.best));
+                break;
+            }
+            Err(StudyError::Compress(error)) => assert!(error.is_interruption(), "{error}"),
+            Err(StudyError::Evaluation(error)) => assert!(error.to_string().contains("interrupted"), "{error}"),
+            Err(other) => panic!("{other}"),
+        }
+        stops += 1;
+    }
+    assert!(stops > 2, "{stops}");
+    let other = Parts { validation: questions(11, 0), ..Parts::new("llama") };
+    let changed = other.work(true).fingerprint(&grid);
+    assert!(matches!(RunDirectory::open(&path, &changed), Err(StudyError::Fingerprint { .. })));
+}
+
+#[test]
+fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
+    let parts = Parts::new("llama");
+    let grid = Grid { sizes: vec![Size::Rate(9.0), Size::Rate(3.0)], ..grid(Intervention::RankReduction) };
+    let swept = parts.swept(&grid, true, &mut Silent).unwrap();
+    let work = parts.work(true);
+    let mut found = Vec::new();
+    for order in [None, Some(best_first(&swept))] {
+        let folder = tempfile::tempdir().unwrap();
+        let print = Fingerprint::of(&[("order", &order)]);
+        let directory = RunDirectory::open(&folder.path().join("run"), &print).unwrap();
+        let composed = compose(&work, &grid, order.clone(), &directory, &mut Silent).unwrap();
+        assert_eq!(composed.steps.len(), 6);
+        let objective = &composed.objective;
+        let mut held = Score { metrics: composed.dense.metrics.clone(), groups: Vec::new() };
+        for step in &composed.steps {
+            match step.accepted {
+                Some(index) => {
+                    let score = &step.tried[index].score;
+                    assert!(objective.value(score) >= objective.value(&held));
+                    held = score.clone();
+                }
+                // What is rejected is worse at every size.
+                None => assert!(step.tried.iter().all(|t| objective.value(&t.score) < objective.value(&held))),
+            }
+        }
+        // The same command again reads what it found.
+        let again = compose(&work, &grid, order, &directory, &mut Silent).unwrap();
+        assert_eq!((again.steps, again.score), (composed.steps.clone(), composed.score.clone()));
+        let mut edited = parts.model.clone();
+        apply_edits(&mut edited, &composed.edits, &parts.store, &mut Silent).unwrap();
+        let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
+        let subject = Subject::new(&edited, &parts.tokenizer);
+        let result = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        for (a, b) in result.metrics.iter().zip(&composed.score.metrics) {
+            assert!((a.value - b.value).abs() < 1e-5, "{} {}", a.value, b.value);
+        }
+        found.push(composed.edits.edits.len());
+    }
+    assert!(found.iter().any(|count| *count > 0), "some cut is accepted");
+}
+
+#[test]
+fn the_better_figure_wins_then_the_lower_loss() {
+    let metric = |name: &str, value: f64, higher| linwright_measure::evaluate::Metric::new(name, value, None, higher);
+    let score = |acc: f64, loss: f64| Score {
+        metrics: vec![metric("acc", acc, true), metric("log_loss", loss, false)],
+        groups: Vec::new(),
+    };
+    let objective = Objective { metric: "acc".into(), higher_is_better: true };
+    assert!(objective.is_better(&score(0.6, 9.0), &score(0.5, 1.0)));
+    assert!(objective.is_better(&score(0.5, 1.0), &score(0.5, 2.0)));
+    assert!(!objective.is_better(&score(0.5, 1.0), &score(0.5, 1.0)));
+    let loss = Objective { metric: "log_loss".into(), higher_is_better: false };
+    assert!(loss.is_better(&score(0.1, 1.0), &score(0.9, 2.0)));
+}
+
+#[test]
+fn grids_without_sense_are_refused() {
+    let parts = Parts::new("gptj");
+    let refused = |grid: Grid| parts.swept(&grid, true, &mut Silent).unwrap_err().to_string();
+    let base = grid(Intervention::RankReduction);
+    assert!(refused(Grid { sizes: Vec::new(), ..base.clone() }).contains("no sizes to try"));
+    assert!(refused(Grid { lnames: Vec::new(), ..base.clone() }).contains("no names to try"));
+    assert!(refused(Grid { lnames: vec![Lname::FcUp], ..base.clone() }).contains("fc_up"));
+    assert!(refused(Grid { layers: Some(vec![7]), ..base.clone() }).contains("layer 7 is out of range"));
+    let wrong = refused(Grid { sizes: vec![Size::Rate(10.5)], ..base.clone() });
+    assert!(wrong.contains("rate is 10.5, expected a number from 0 to 10"), "{wrong}");
+    assert!(refused(Grid { sizes: vec![Size::Rank(17)], ..base }).contains("above the full rank 16"));
+}

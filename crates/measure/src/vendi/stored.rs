@@ -1,0 +1,126 @@
+//! A matrix of a checkpoint by its name, without building a model.
+
+use crate::data::sha256_hex;
+use linwright_model::checkpoint::{CheckpointError, TensorFile, weight_files};
+use linwright_tensor::Mat;
+use std::path::Path;
+
+/// Names told where there is none such.
+const NEAREST: usize = 3;
+
+/// A matrix as it was read.
+#[derive(Clone, Debug)]
+pub struct StoredMatrix {
+    /// The numbers (rows, cols).
+    pub values: Mat<f32>,
+    /// How they are stored.
+    pub dtype: String,
+    /// sha256 of the stored bytes, row by row, in lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// A matrix that cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    /// A weight file that cannot be read, or a number that is not finite.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// No tensor of this name.
+    #[error("none of {tensors} tensors is called {name:?}; {nearest}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Tensors there are.
+        tensors: usize,
+        /// Names like it, in words.
+        nearest: String,
+    },
+    /// A tensor that is no matrix.
+    #[error("{name} has the shape {shape:?}; expected two extents above zero")]
+    NotAMatrix {
+        /// Its name.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+    },
+}
+
+/// Reads a matrix from a weight file or a directory of them.
+///
+/// # Errors
+/// [`StoredError`]; an unknown name is answered with the nearest ones.
+pub fn stored_matrix(path: &Path, name: &str) -> Result<StoredMatrix, StoredError> {
+    let files = weight_files(path)?;
+    let Some((file, info)) = files.iter().find_map(|file| Some((file, file.tensors().get(name)?)))
+    else {
+        let names: Vec<&str> = files.iter().flat_map(names_of).collect();
+        return Err(StoredError::Unknown {
+            name: name.to_owned(),
+            tensors: names.len(),
+            nearest: nearest_names(name, &names),
+        });
+    };
+    let shape = info.shape.clone();
+    let [rows, cols] = shape[..] else {
+        return Err(StoredError::NotAMatrix { name: name.to_owned(), shape });
+    };
+    if rows == 0 || cols == 0 {
+        return Err(StoredError::NotAMatrix { name: name.to_owned(), shape });
+    }
+    let read = file.read(name, &shape)?;
+    // Row by row however it lies in the file.
+    let sha256 = sha256_hex(&file.stored(info, 0..rows * cols));
+    let values = Mat::from_vec(rows, cols, read.values);
+    Ok(StoredMatrix { values, dtype: info.dtype.name().to_lowercase(), sha256 })
+}
+
+fn names_of(file: &TensorFile) -> impl Iterator<Item = &str> {
+    file.tensors().keys().map(String::as_str)
+}
+
+/// "nearest are a, b, c": the names that take the fewest changes to become one another.
+#[must_use]
+pub fn nearest_names(name: &str, names: &[&str]) -> String {
+    let mut ranked: Vec<(usize, &str)> = names
+        .iter()
+        // A part of a name is nearer than any change of it.
+        .map(|known| (if known.contains(name) { 0 } else { distance(name, known) }, *known))
+        .collect();
+    ranked.sort_unstable();
+    let nearest: Vec<&str> = ranked.iter().take(NEAREST).map(|(_, name)| *name).collect();
+    if nearest.is_empty() {
+        "there are none".into()
+    } else {
+        format!("nearest are {}", nearest.join(", "))
+    }
+}
+
+/// Letters to change, add or take away between two words (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_answered_with_the_nearest() {
+        let names = ["layers.0.up.weight", "layers.0.down.weight", "embed.weight", "norm"];
+        let said = nearest_names("layers.0.upp.weight", &names);
+        assert!(said.starts_with("nearest are layers.0.up.weight, layers.0.down.weight"), "{said}");
+        assert!(nearest_names("down", &names).starts_with("nearest are layers.0.down.weight"));
+        assert_eq!(nearest_names("a", &[]), "there are none");
+    }
+}
