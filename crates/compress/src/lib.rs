@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod recipe;
 pub mod samples;
 pub mod study;
+pub mod sweep_recipe;
 
 pub use budget::{Budget, low_rank_for};
 pub use error::{CompressError, FitError};

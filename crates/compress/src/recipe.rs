@@ -229,7 +229,7 @@ pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
     serde_saphyr::from_str(text).map_err(|error| form(Path::new(text), &error.to_string()))
 }
 
-fn form(path: &Path, reason: &str) -> RecipeError {
+pub(crate) fn form(path: &Path, reason: &str) -> RecipeError {
     let suggestion = advice(reason).map_or_else(String::new, |advice| format!("\n{advice}"));
     RecipeError::Form { path: path.to_owned(), reason: reason.to_owned(), suggestion }
 }

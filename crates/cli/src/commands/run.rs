@@ -7,7 +7,8 @@ use crate::failure::Failure;
 use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
-use linwright::compress::recipe::{self, Recipe};
+use linwright::compress::recipe::{self, Recipe, RecipeError};
+use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
@@ -43,6 +44,31 @@ pub(crate) const PRESETS: &[Preset] = &[
         summary: "the same on stories260K, whose files you bring",
         text: include_str!("../../../../recipes/rotor-paper-stories260k.yaml"),
     },
+    Preset {
+        name: "laser-pocket",
+        summary: "LASER on the built-in model: rank cut in each layer, judged by questions; seconds",
+        text: include_str!("../../../../recipes/laser-pocket.yaml"),
+    },
+    Preset {
+        name: "laser-pocket-finding",
+        summary: "whether LASER and Vendi-LASER help the built-in model, rare and frequent facts apart",
+        text: include_str!("../../../../recipes/laser-pocket-finding.yaml"),
+    },
+    Preset {
+        name: "laser-gptj",
+        summary: "the LASER paper's table for GPT-J, whose files you bring",
+        text: include_str!("../../../../recipes/laser-gptj.yaml"),
+    },
+    Preset {
+        name: "laser-llama2",
+        summary: "the same for Llama-2 7B",
+        text: include_str!("../../../../recipes/laser-llama2.yaml"),
+    },
+    Preset {
+        name: "laser-roberta",
+        summary: "the same for RoBERTa",
+        text: include_str!("../../../../recipes/laser-roberta.yaml"),
+    },
 ];
 
 /// Run a recipe: capture, fit, evaluate, report. The same command again goes on where it stopped.
@@ -63,23 +89,34 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
-    let (name, mut recipe) = open_recipe(&args.recipe)?;
+    let (name, text) = open_recipe(&args.recipe)?;
+    if is_sweep(&text) {
+        let mut recipe = parse_sweeps(&args.recipe, &text)?;
+        if let Some(model) = &args.model {
+            recipe.model.clone_from(model);
+        }
+        return super::sweep::run_recipe(&name, &recipe, (args.output.as_deref(), args.dry_run), shared);
+    }
+    let mut recipe = recipe::parse(&args.recipe, &text)?;
     if let Some(model) = &args.model {
         recipe.model.clone_from(model);
     }
     study(&name, &recipe, args.output.as_deref(), args.dry_run, shared)
 }
 
-fn open_recipe(path: &Path) -> Result<(String, Recipe), Failure> {
+/// Name and text of a recipe, built in or a file.
+fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     let preset = PRESETS.iter().find(|preset| Path::new(preset.name) == path);
     if let Some(preset) = preset
         && !path.exists()
     {
-        return Ok((preset.name.to_owned(), recipe::parse(Path::new(preset.name), preset.text)?));
+        return Ok((preset.name.to_owned(), preset.text.to_owned()));
     }
     let name =
         path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
-    Ok((name, recipe::read(path)?))
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
+    Ok((name, text))
 }
 
 /// Runs a recipe and prints its table. Where no output is named, the directory carries the beginning
@@ -267,7 +304,11 @@ mod tests {
     #[test]
     fn built_in_recipes_are_valid_and_told_apart() {
         for (index, preset) in PRESETS.iter().enumerate() {
-            let read = recipe::parse(Path::new(preset.name), preset.text);
+            let path = Path::new(preset.name);
+            let read = match is_sweep(preset.text) {
+                true => parse_sweeps(path, preset.text).map(|recipe| recipe.title),
+                false => recipe::parse(path, preset.text).map(|recipe| recipe.title),
+            };
             assert!(read.is_ok(), "{}: {read:?}", preset.name);
             assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
         }

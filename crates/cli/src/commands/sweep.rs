@@ -1,19 +1,22 @@
 //! `linwright sweep`: every cut of a grid, judged on a task.
 
-use super::cuts::{CutArgs, Findings, SlotArgs};
+use super::cuts::{CutArgs, Findings, SlotArgs, cell_name};
 use super::tasks::{Division, Parts, TaskArgs};
-use super::{print, print_json};
+use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::provenance;
 use crate::source::{Place, open_model};
-use clap::Args;
+use clap::{Args, Parser};
+use linwright::compress::Monitor;
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::study::RunDirectory;
-use linwright::measure::evaluate::RunOptions;
+use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
+use linwright::measure::evaluate::{RunOptions, TaskResult};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
+use linwright::tensor::atomic::write_atomic;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -107,9 +110,26 @@ pub(super) fn grid(slots: &SlotArgs, cut: &CutArgs) -> Result<Grid, Failure> {
 
 pub(crate) fn run(args: &SweepArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
+    let done = swept(args, &mut console)?;
+    if shared.json {
+        return print_json(&done.json);
+    }
+    let report = done.output.join("report.html");
+    print(&format!("{}\n\nreport: {}", done.terminal, report.display()))
+}
+
+/// A sweep whose files are written.
+struct Done {
+    json: Value,
+    terminal: String,
+    output: PathBuf,
+    swept: Swept,
+}
+
+fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let grid = grid(&args.slots, &args.cut)?;
-    let opened = Opened::new(&args.model, (&args.asked, args.shuffle), &mut console)?;
-    let store = args.cut.store(&console)?;
+    let opened = Opened::new(&args.model, (&args.asked, args.shuffle), console)?;
+    let store = args.cut.store(console)?;
     places(&grid, &opened.loaded.decoder)?;
     let work = Work {
         model: &opened.loaded.decoder,
@@ -127,17 +147,103 @@ pub(crate) fn run(args: &SweepArgs, shared: &Shared) -> Result<(), Failure> {
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
     let output = args.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
-    let swept = sweep(&work, &grid, &directory, &mut console)?;
+    let swept = sweep(&work, &grid, &directory, console)?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
     let notes = opened.notes(&swept.dense);
     let findings = Findings { title: &args.title, swept: &swept, notes, json };
     findings.write(&output)?;
-    if shared.json {
-        return print_json(&findings.json);
+    let (terminal, json) = (findings.terminal(), findings.json);
+    Ok(Done { json, terminal, output, swept })
+}
+
+/// A sweep's options on a line of their own.
+#[derive(Debug, Parser)]
+#[command(name = "sweep")]
+struct Line {
+    #[command(flatten)]
+    args: SweepArgs,
+}
+
+/// Makes every sweep of a recipe, each in a folder of its own.
+pub(super) fn run_recipe(
+    name: &str,
+    recipe: &SweepRecipe,
+    (output, dry_run): (Option<&Path>, bool),
+    shared: &Shared,
+) -> Result<(), Failure> {
+    let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
+    let mut all = Vec::new();
+    for run in &recipe.runs {
+        let arguments = recipe.arguments(run);
+        let line = Line::try_parse_from(std::iter::once("sweep".to_owned()).chain(arguments));
+        let mut args = line.map(|line| line.args).map_err(|error| {
+            Failure::new(Kind::Recipe, format!("{name}, {:?}: {}", run.title, error.render()))
+        })?;
+        args.output = Some(folder.join(slug(&run.title)));
+        all.push((run, args));
     }
-    let report = output.join("report.html");
-    print(&format!("{}\n\nreport: {}", findings.terminal(), report.display()))
+    if dry_run {
+        let lines: Vec<String> = recipe.runs.iter().map(|run| command(recipe, run)).collect();
+        return print(&lines.join("\n"));
+    }
+    let (mut rows, mut results) = (Vec::new(), Vec::new());
+    for (run, args) in &all {
+        let mut console = Console::new(shared);
+        console.stage(&format!("{}: {}", recipe.title, run.title));
+        let done = swept(args, &mut console)?;
+        rows.push(row(run, &done.swept));
+        results.push(json!({"title": run.title, "published": run.published, "result": done.json}));
+    }
+    let header = ["run", "best cell", "figure", "dense", "edited", "difference, 95 %", "published"];
+    let text = table(&header, &rows);
+    write_atomic(&folder.join("table.txt"), format!("{text}\n").as_bytes())?;
+    if shared.json {
+        return print_json(&json!({"title": recipe.title, "model": recipe.model, "runs": results}));
+    }
+    print(&format!("{text}\n\nreports: {}", folder.display()))
+}
+
+/// A run as a line of a shell.
+fn command(recipe: &SweepRecipe, run: &SweepRun) -> String {
+    let quoted = |argument: String| match argument.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_=./,:@".contains(c)) {
+        true => format!("'{}'", argument.replace('\'', "'\\''")),
+        false => argument,
+    };
+    let arguments: Vec<String> = recipe.arguments(run).into_iter().map(quoted).collect();
+    format!("linwright sweep {}", arguments.join(" "))
+}
+
+/// The folder of a run.
+fn slug(title: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    title.chars().map(letter).collect()
+}
+
+/// The best cell of a run on what it was judged by, beside what was published.
+fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
+    let best = &swept.cells[swept.best];
+    let metric = &swept.objective.metric;
+    let (dense, edited, interval) = match &swept.test {
+        Some(test) => {
+            let value = |result: &TaskResult| result.metric(metric).map_or(f64::NAN, |m| m.value);
+            let found = test.comparisons.iter().find(|c| c.metric == *metric);
+            let interval = found.map_or_else(String::new, |c| {
+                format!("{:+.4} ({:+.4} to {:+.4})", c.difference, c.interval[0], c.interval[1])
+            });
+            (value(&test.dense), value(&test.best), interval)
+        }
+        None => {
+            let dense = swept.dense.metric(metric).map_or(f64::NAN, |m| m.value);
+            let edited = best.score.metrics.iter().find(|m| m.name == *metric);
+            (dense, edited.map_or(f64::NAN, |m| m.value), String::new())
+        }
+    };
+    let published = run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
+    vec![
+        run.title.clone(), cell_name(best), metric.clone(), format!("{dense:.4}"), format!("{edited:.4}"),
+        interval, published,
+    ]
 }
 
 fn result(opened: &Opened, swept: &Swept, times: &[(String, f64)]) -> Result<Value, Failure> {

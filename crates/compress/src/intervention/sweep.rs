@@ -93,9 +93,11 @@ pub struct Swept {
     pub dense: TaskResult,
     /// The cells, in the order of the grid: names, layers, sizes.
     pub cells: Vec<Cell>,
-    /// Index of the best cell; none if the model as it is, is at least as good as each.
-    pub best: Option<usize>,
-    /// The best cell and the model as it is, on test items; none if there are none, or no cell is best.
+    /// Index of the best cell.
+    pub best: usize,
+    /// Whether it is better than the model as it is, on the validation items.
+    pub is_better: bool,
+    /// The best cell and the model as it is, on test items, if there are any.
     pub test: Option<Tested>,
 }
 
@@ -396,21 +398,16 @@ pub fn sweep(
         monitor.stage(&format!("{} of {} cells", cells.len() + found.len(), places.len() * per_place));
         cells.extend::<Vec<Cell>>(found);
     }
-    let start = Score::of(&dense);
-    let mut best: Option<usize> = None;
+    let mut best = 0;
     for (index, cell) in cells.iter().enumerate() {
-        let held = best.map_or(&start, |best| &cells[best].score);
-        if objective.is_better(&cell.score, held) {
-            best = Some(index);
+        if objective.is_better(&cell.score, &cells[best].score) {
+            best = index;
         }
     }
-    let test = match (work.test, best) {
-        (Some(test), Some(best)) => {
-            Some(tested(work, test, (grid, &cells[best]), directory, monitor)?)
-        }
-        _ => None,
-    };
-    Ok(Swept { grid: grid.clone(), objective, dense, cells, best, test })
+    let is_better = objective.is_better(&cells[best].score, &Score::of(&dense));
+    let test = work.test.map(|test| tested(work, test, (grid, &cells[best]), directory, monitor));
+    let test = test.transpose()?;
+    Ok(Swept { grid: grid.clone(), objective, dense, cells, best, is_better, test })
 }
 
 /// The model as it is.

@@ -196,6 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn numbers_whose_squares_underflow_change_nothing() {
+        // Eigenvalues 1, 2, ..., with neighbours far too small to matter.
+        for tiny in [1e-150, 1e-160, 1e-162, 1e-200, 1e-308] {
+            let n = 80;
+            let a = Mat::from_fn(n, n, |i, j| if i == j { (i + 1) as f64 } else { tiny });
+            let found = eigenvalues(a).unwrap();
+            for (k, value) in found.iter().enumerate() {
+                assert!((value - (n - k) as f64).abs() < 1e-12, "{tiny:e}: {value}");
+            }
+        }
+    }
+
+    #[test]
     fn diagonal_and_extreme_matrices() {
         let a = Mat::from_fn(40, 40, |i, j| if i == j { (i + 1) as f32 } else { 0.0 });
         let found = singular_values(a.view()).unwrap();

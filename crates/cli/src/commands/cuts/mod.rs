@@ -4,4 +4,4 @@ mod options;
 mod report;
 
 pub(super) use options::{CutArgs, SlotArgs};
-pub(super) use report::{Findings, edits_table, tested_lines};
+pub(super) use report::{Findings, cell_name, edits_table, tested_lines};

@@ -131,10 +131,11 @@ impl Findings<'_> {
         let mut rows = vec![[vec!["as it is".to_owned()], show(&dense).to_vec()].concat()];
         rows.extend(ranked.iter().take(10).map(|cell| [vec![cell_name(cell)], show(&cell.score).to_vec()].concat()));
         let best = table(&["validation, best first", &objective.metric, "log_loss"], &rows);
-        let verdict = match swept.best {
-            None => "no cell is better than the model as it is".to_owned(),
-            Some(best) => format!("best: {}", cell_name(&swept.cells[best])),
+        let verdict = match swept.is_better {
+            false => "no cell is better than the model as it is; the best of them: ",
+            true => "best: ",
         };
+        let verdict = format!("{verdict}{}", cell_name(&swept.cells[swept.best]));
         let test = swept.test.as_ref().map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
         format!("{best}\n\n{verdict}{test}")
     }

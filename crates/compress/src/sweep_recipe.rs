@@ -1,0 +1,165 @@
+//! Recipes of sweeps: the options of `linwright sweep`, for one model, in YAML.
+//!
+//! ```yaml
+//! version: 1
+//! title: LASER on the built-in model
+//! model: pocket
+//! options: {rate: [9.9, 9, 8]}              # of every run
+//! runs:
+//!   - title: knowledge questions
+//!     options: {lname: [fc_in, fc_out], questions: pocket}
+//!     published: {dense: 13.1, edited: 24.0}  # what to compare with, in per cent
+//! ```
+
+use crate::recipe::{RecipeError, VERSION, form};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Options by their long names; a list is an option given several times, `true` one without a value.
+pub type Options = BTreeMap<String, Value>;
+
+/// Sweeps of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepRecipe {
+    /// Version of the form, now 1.
+    pub version: u32,
+    /// Heading.
+    pub title: String,
+    /// What is asked: a directory, `pocket` or `owner/name[@revision]`.
+    pub model: String,
+    /// Options of every run.
+    #[serde(default)]
+    pub options: Options,
+    /// The sweeps.
+    pub runs: Vec<SweepRun>,
+}
+
+/// One sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepRun {
+    /// Its heading, unlike any other.
+    pub title: String,
+    /// Its options, which count where the common ones say otherwise.
+    #[serde(default)]
+    pub options: Options,
+    /// Published figures to compare with.
+    #[serde(default)]
+    pub published: Option<Published>,
+}
+
+/// Accuracies that a paper tells, in per cent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Of the model as it is.
+    pub dense: f64,
+    /// Of the edited model.
+    pub edited: f64,
+}
+
+/// Whether a recipe is one of sweeps: it has `runs`.
+#[must_use]
+pub fn is_sweep(text: &str) -> bool {
+    let read: Result<BTreeMap<String, Value>, _> = serde_saphyr::from_str(text);
+    read.is_ok_and(|fields| fields.contains_key("runs"))
+}
+
+/// Reads a recipe of sweeps from text; `path` is its name in messages.
+///
+/// # Errors
+/// [`RecipeError`] naming file, place and what is wrong.
+pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError> {
+    let recipe: SweepRecipe =
+        serde_saphyr::from_str(text).map_err(|error| form(path, &error.to_string()))?;
+    let wrong = |key: &str, reason: String| {
+        Err(RecipeError::Value { path: path.to_owned(), key: key.to_owned(), reason })
+    };
+    if recipe.version != VERSION {
+        return wrong("version", format!("is {}, this program reads {VERSION}", recipe.version));
+    }
+    if recipe.runs.is_empty() {
+        return wrong("runs", "must not be empty".into());
+    }
+    let titles: Vec<&str> = recipe.runs.iter().map(|run| run.title.as_str()).collect();
+    if let Some((_, title)) = titles.iter().enumerate().find(|(k, title)| titles[..*k].contains(title)) {
+        return wrong("runs", format!("has two titled {title:?}"));
+    }
+    for options in recipe.runs.iter().map(|run| &run.options).chain([&recipe.options]) {
+        let is_plain = |value: &Value| matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(true));
+        let is_value = |value: &Value| match value {
+            Value::Array(list) => list.iter().all(is_plain),
+            value => is_plain(value),
+        };
+        if let Some((name, value)) = options.iter().find(|(_, value)| !is_value(value)) {
+            return wrong("options", format!("{name} is {value}, expected a word, a number, true or a list"));
+        }
+    }
+    Ok(recipe)
+}
+
+impl SweepRecipe {
+    /// A run as the arguments of a command line, the model first.
+    #[must_use]
+    pub fn arguments(&self, run: &SweepRun) -> Vec<String> {
+        let mut options = self.options.clone();
+        options.extend(run.options.clone());
+        let mut arguments = vec![self.model.clone(), format!("--title={}", run.title)];
+        for (name, value) in &options {
+            let values = match value {
+                Value::Array(list) => list.iter().collect(),
+                value => vec![value],
+            };
+            for value in values {
+                arguments.push(match value {
+                    Value::Bool(_) => format!("--{name}"),
+                    Value::String(text) => format!("--{name}={text}"),
+                    value => format!("--{name}={value}"),
+                });
+            }
+        }
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "version: 1
+title: t
+model: pocket
+options: {rate: [9.9, 8], no-share: true}
+runs:
+  - {title: a, options: {lname: fc_in, rate: 5}}
+  - {title: b}
+";
+
+    #[test]
+    fn a_run_is_a_command_line() {
+        assert!(is_sweep(TEXT));
+        assert!(!is_sweep("version: 1\ntables: []\n") && !is_sweep(": ["));
+        let recipe = parse_sweeps(Path::new("r.yaml"), TEXT).unwrap();
+        let of = |index: usize| recipe.arguments(&recipe.runs[index]);
+        assert_eq!(of(0), ["pocket", "--title=a", "--lname=fc_in", "--no-share", "--rate=5"]);
+        assert_eq!(of(1), ["pocket", "--title=b", "--no-share", "--rate=9.9", "--rate=8"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (from, to, expected) in [
+            ("version: 1", "version: 2", "version is 2"),
+            ("title: b", "title: a", "two titled \"a\""),
+            ("rate: 5", "rate: {a: 1}", "expected a word"),
+            ("title: t", "titel: t", "titel"),
+        ] {
+            let error = parse_sweeps(Path::new("r.yaml"), &TEXT.replace(from, to)).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let none = parse_sweeps(Path::new("r.yaml"), "version: 1\ntitle: t\nmodel: m\nruns: []\n");
+        assert!(none.unwrap_err().to_string().contains("must not be empty"));
+    }
+}
