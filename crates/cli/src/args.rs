@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    bench, chat, compose, compress, eval, export, generate, import, inspect, laser, ls, report, rotor, run, select,
-    serve, sweep, train_lm, validate,
+    bench, chat, compose, compress, eval, export, generate, import, inspect, laser, ls, report,
+    rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::failure::Failure;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};

@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 /// A workshop with questions.
 fn workshop(count: usize) -> Workshop {
     let w = Workshop::new();
-    let line = |i: usize| {
-        json!({"question": format!("Tom {i} has"), "choices": ["a boat", "tea", format!("{i} dogs")], "answer": i % 3, "band": ["rare", "frequent"][i % 2]})
-    };
+    let line = |i: usize| json!({"question": format!("Tom {i} has"), "choices": ["a boat", "tea", format!("{i} dogs")], "answer": i % 3, "band": (["rare", "frequent"][i % 2])});
     w.write("q.jsonl", (0..count).map(|i| format!("{}\n", line(i))).collect::<String>());
     w
 }
@@ -28,9 +26,16 @@ fn weights_are_cut_judged_and_saved_smaller() {
     let args = "laser model --no-cache --lname mlp --lnum -1 --rank 1 --questions q.jsonl -o cut";
     let json = w.ok_json(args);
     let sites = json["sites"].as_array().unwrap();
-    assert!(sites.iter().all(|site| site["report"]["kept"]["rank"] == 1 && site["report"]["factored"] == true));
+    assert!(
+        sites
+            .iter()
+            .all(|site| site["report"]["kept"]["rank"] == 1 && site["report"]["factored"] == true)
+    );
     let sum = |of: &str| sites.iter().map(|site| number(&site["report"][of])).sum::<f64>();
-    assert_eq!((number(&json["targeted"]), number(&json["targeted_dense"])), (sum("parameters"), sum("dense_parameters")));
+    assert_eq!(
+        (number(&json["targeted"]), number(&json["targeted_dense"])),
+        (sum("parameters"), sum("dense_parameters"))
+    );
     assert_eq!(number(&json["keep"]), sum("parameters") / sum("dense_parameters"));
     assert_eq!(json["dense"].as_array().unwrap().len(), 1);
     assert!(json["comparisons"].as_array().unwrap().iter().any(|c| c["metric"] == "acc"), "{json}");
@@ -47,7 +52,10 @@ fn weights_are_cut_judged_and_saved_smaller() {
     // Bytes of weights: the factors, and all that was not cut.
     let whole = w.ok_json("laser model --no-cache --lname dont --rate 9 -o whole");
     let saved = |json: &Value| number(&json["saved"]["parameters"]);
-    assert_eq!(saved(&whole) - saved(&json), number(&json["targeted_dense"]) - number(&json["targeted"]));
+    assert_eq!(
+        saved(&whole) - saved(&json),
+        number(&json["targeted_dense"]) - number(&json["targeted"])
+    );
     let dense = w.ok_json("laser model --no-cache --lname mlp --rank 1 -o dense --form dense");
     assert_eq!(saved(&dense), saved(&whole));
     let error = err(&w, args, 2);
@@ -60,7 +68,8 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     let args = "sweep model --cache spectra --lname fc_in,out_proj --rate 9,5 --questions q.jsonl --shuffle 3 -o run";
     let json = w.ok_json(args);
     let cells = json["sweep"]["cells"].as_array().unwrap();
-    let lines: Vec<Value> = w.text("run/cells.jsonl").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let lines: Vec<Value> =
+        w.text("run/cells.jsonl").lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(&lines, cells);
     assert_eq!(json["sweep"]["dense"]["counts"]["items"], 4);
     assert_eq!(json["sweep"]["test"]["dense"]["counts"]["items"], 16);
@@ -80,7 +89,10 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert_eq!(kept, cells.len() / 2);
     let alone = w.ok_json(&format!("{} --no-share", args.replace("-o run", "-o alone")));
     assert_eq!(alone["sweep"]["best"], json["sweep"]["best"]);
-    let composed = w.ok_json(&format!("compose {} --sweep run/result.json", args.trim_start_matches("sweep ").replace("-o run", "-o composed")));
+    let composed = w.ok_json(&format!(
+        "compose {} --sweep run/result.json",
+        args.trim_start_matches("sweep ").replace("-o run", "-o composed")
+    ));
     assert_eq!(composed["compose"]["steps"].as_array().unwrap().len(), cells.len() / 2);
     let edits: Value = serde_json::from_str(&w.text("composed/edits.json")).unwrap();
     assert_eq!(edits, composed["compose"]["edits"]);
@@ -91,20 +103,31 @@ fn a_sweep_leaves_its_files_and_goes_on() {
 #[test]
 fn recipes_of_sweeps_run_and_show_their_commands() {
     let w = workshop(20);
-    w.write("r.yaml", "version: 1
+    w.write(
+        "r.yaml",
+        "version: 1
 title: two sweeps
 model: model
 options: {questions: q.jsonl, lname: [fc_in, fc_out], rate: [9, 5], no-cache: true}
 runs:
   - {title: Rank reduction, published: {dense: 50, edited: 51.5}}
   - {title: vendi, options: {intervention: vendi}}
-");
+",
+    );
     let plan = w.ok("run -r r.yaml --dry-run");
-    assert!(plan.contains("linwright sweep model '--title=Rank reduction' --lname=fc_in --lname=fc_out --no-cache"), "{plan}");
+    assert!(
+        plan.contains(
+            "linwright sweep model '--title=Rank reduction' --lname=fc_in --lname=fc_out --no-cache"
+        ),
+        "{plan}"
+    );
     let json = w.ok_json("run -r r.yaml -o out");
     assert_eq!(json["runs"][1]["result"]["sweep"]["grid"]["cut"]["intervention"], "vendi");
     let table = w.text("out/table.txt");
-    assert!(table.contains("50 -> 51.5 %") && w.text("out/rank-reduction/report.html").len() > 100, "{table}");
+    assert!(
+        table.contains("50 -> 51.5 %") && w.text("out/rank-reduction/report.html").len() > 100,
+        "{table}"
+    );
     w.write("wrong.yaml", w.text("r.yaml").replace("rate: [9, 5]", "rat: 9"));
     let error = err(&w, "run -r wrong.yaml", 3);
     assert!(error.contains("Rank reduction") && error.contains("--rat"), "{error}");
@@ -134,11 +157,20 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
     }
     for (args, expected) in [
         ("sweep model --lname fc_in --rate 9", "0 tasks to choose by, expected one"),
-        ("sweep model --lname fc_in --rate 9 --questions q.jsonl --limit 4", "at least 5 are needed"),
+        (
+            "sweep model --lname fc_in --rate 9 --questions q.jsonl --limit 4",
+            "at least 5 are needed",
+        ),
         ("sweep model --lname fc_in --rate 9,9 --questions q.jsonl", "rate 9 is given twice"),
-        ("sweep model --lname fc_in --rate 9 --questions q.jsonl --metric f1", "has no metric f1; it has acc"),
+        (
+            "sweep model --lname fc_in --rate 9 --questions q.jsonl --metric f1",
+            "has no metric f1; it has acc",
+        ),
         ("sweep model --rate 9 --questions q.jsonl", "nothing says which weights"),
-        ("compose model --lname fc_in --rate 9 --questions q.jsonl --sweep q.jsonl", "no result of a sweep"),
+        (
+            "compose model --lname fc_in --rate 9 --questions q.jsonl --sweep q.jsonl",
+            "no result of a sweep",
+        ),
     ] {
         let error = err(&w, &format!("{args} --no-cache -o refused"), 2);
         assert!(error.contains(expected), "{args}: {error}");

@@ -85,17 +85,24 @@ pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError>
         return wrong("runs", "must not be empty".into());
     }
     let titles: Vec<&str> = recipe.runs.iter().map(|run| run.title.as_str()).collect();
-    if let Some((_, title)) = titles.iter().enumerate().find(|(k, title)| titles[..*k].contains(title)) {
+    if let Some((_, title)) =
+        titles.iter().enumerate().find(|(k, title)| titles[..*k].contains(title))
+    {
         return wrong("runs", format!("has two titled {title:?}"));
     }
     for options in recipe.runs.iter().map(|run| &run.options).chain([&recipe.options]) {
-        let is_plain = |value: &Value| matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(true));
+        let is_plain = |value: &Value| {
+            matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(true))
+        };
         let is_value = |value: &Value| match value {
             Value::Array(list) => list.iter().all(is_plain),
             value => is_plain(value),
         };
         if let Some((name, value)) = options.iter().find(|(_, value)| !is_value(value)) {
-            return wrong("options", format!("{name} is {value}, expected a word, a number, true or a list"));
+            return wrong(
+                "options",
+                format!("{name} is {value}, expected a word, a number, true or a list"),
+            );
         }
     }
     Ok(recipe)

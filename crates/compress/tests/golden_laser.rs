@@ -51,7 +51,9 @@ impl Set {
                 let numbers = tensor.data().as_chunks().0.iter();
                 numbers.map(|b| f64::from(f32::from_le_bytes(*b))).collect()
             }
-            Dtype::F64 => tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            Dtype::F64 => {
+                tensor.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
+            }
             other => panic!("{name}: golden tensor of type {other:?}"),
         };
         let cols = *tensor.shape().last().expect("a vector or a matrix");
@@ -107,7 +109,8 @@ fn golden_rank_reduction() {
             assert_eq!(rank as f64, number(&case["rank"]), "{id}");
             let tolerance = |name: &str| number(&case["tol"][name]);
             let all = Components::of(weight.view()).expect("decomposes");
-            let how = Cut { storage: Storage::Dense, ..Cut::new(Intervention::RankReduction, size) };
+            let how =
+                Cut { storage: Storage::Dense, ..Cut::new(Intervention::RankReduction, size) };
             let done = cut(&weight, &how, Some(&all), RngKey::new(0)).expect("is cut");
             let found: Mat<f64> = done.op.to_dense().expect("is linear").cast();
             let off = norm(&minus(&found, &exact));
@@ -123,7 +126,8 @@ fn golden_rank_reduction() {
             }
             let omega = set.matrix(id, "omega");
             let power = number(&case["niter"]) as usize;
-            let replayed = Components::by_sketch(weight.view(), omega.view(), power).expect("decomposes");
+            let replayed =
+                Components::by_sketch(weight.view(), omega.view(), power).expect("decomposes");
             let out = set.matrix(id, "out");
             let off = norm(&minus(&sum(&replayed), &out));
             assert!(off <= tolerance("out_rel_fro_when_omega_replayed") * norm(&w), "{id}: {off}");

@@ -9,9 +9,7 @@ use linwright_compress::intervention::{
 use linwright_compress::study::{RunDirectory, StudyError};
 use linwright_compress::{Monitor, Silent};
 use linwright_measure::data::QuestionSet;
-use linwright_measure::evaluate::{
-    Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate,
-};
+use linwright_measure::evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::RngKey;
@@ -44,7 +42,10 @@ fn questions(count: usize, from: usize) -> MultipleChoice {
         json!({"question": format!("what is {i} {}", i * i), "choices": ["ab", "cd", format!("e{i}")], "answer": i % 3, "band": if i.is_multiple_of(2) { "even" } else { "odd" }})
     };
     let text: String = (0..count).map(|i| format!("{}\n", line(i))).collect();
-    MultipleChoice::new(QuestionSet::from_bytes(Path::new("q.jsonl"), text.as_bytes()).unwrap(), Bos::Never)
+    MultipleChoice::new(
+        QuestionSet::from_bytes(Path::new("q.jsonl"), text.as_bytes()).unwrap(),
+        Bos::Never,
+    )
 }
 
 fn grid(intervention: Intervention) -> Grid {
@@ -68,7 +69,13 @@ struct Parts {
 impl Parts {
     fn new(kind: &str) -> Self {
         let (validation, test) = (questions(10, 0), questions(20, 10));
-        Self { model: model(kind), tokenizer: tokenizer(), validation, test, store: ComponentStore::none() }
+        Self {
+            model: model(kind),
+            tokenizer: tokenizer(),
+            validation,
+            test,
+            store: ComponentStore::none(),
+        }
     }
 
     fn work(&self, shares: bool) -> Work<'_> {
@@ -86,7 +93,12 @@ impl Parts {
         }
     }
 
-    fn swept(&self, grid: &Grid, shares: bool, monitor: &mut dyn Monitor) -> Result<Swept, StudyError> {
+    fn swept(
+        &self,
+        grid: &Grid,
+        shares: bool,
+        monitor: &mut dyn Monitor,
+    ) -> Result<Swept, StudyError> {
         let folder = tempfile::tempdir().unwrap();
         let work = self.work(shares);
         let directory = RunDirectory::open(&folder.path().join("run"), &work.fingerprint(grid))?;
@@ -95,7 +107,8 @@ impl Parts {
 }
 
 fn figures(swept: &Swept) -> Vec<f64> {
-    let all = swept.cells.iter().flat_map(|cell| cell.score.metrics.iter().map(|metric| metric.value));
+    let all =
+        swept.cells.iter().flat_map(|cell| cell.score.metrics.iter().map(|metric| metric.value));
     all.collect()
 }
 
@@ -103,7 +116,9 @@ fn figures(swept: &Swept) -> Vec<f64> {
 fn shared_work_changes_no_figure_and_no_decision() {
     for kind in ["llama", "gptj", "gpt2"] {
         let parts = Parts::new(kind);
-        for intervention in [Intervention::RankReduction, Intervention::Dropout, Intervention::Vendi] {
+        for intervention in
+            [Intervention::RankReduction, Intervention::Dropout, Intervention::Vendi]
+        {
             let grid = grid(intervention);
             let together = parts.swept(&grid, true, &mut Silent).unwrap();
             let alone = parts.swept(&grid, false, &mut Silent).unwrap();
@@ -111,7 +126,11 @@ fn shared_work_changes_no_figure_and_no_decision() {
             for (a, b) in figures(&together).iter().zip(figures(&alone)) {
                 assert!((a - b).abs() <= 1e-6 * b.abs().max(1.0), "{kind} {a} {b}");
             }
-            assert_eq!((together.best, together.is_better), (alone.best, alone.is_better), "{kind}");
+            assert_eq!(
+                (together.best, together.is_better),
+                (alone.best, alone.is_better),
+                "{kind}"
+            );
             assert!(together.test.is_some());
         }
     }
@@ -123,18 +142,31 @@ fn a_cell_is_the_edited_model_as_evaluated_by_itself() {
     let grid = grid(Intervention::RankReduction);
     let swept = parts.swept(&grid, true, &mut Silent).unwrap();
     for cell in &swept.cells {
-        let slots = linwright_compress::intervention::SlotSet::named(cell.place.lname, cell.place.layer.map(|l| vec![l]));
+        let slots = linwright_compress::intervention::SlotSet::named(
+            cell.place.lname,
+            cell.place.layer.map(|l| vec![l]),
+        );
         let edits = linwright_compress::intervention::Edits {
-            edits: vec![linwright_compress::intervention::Edit { slots, cut: Cut { size: cell.size, ..grid.cut } }],
+            edits: vec![linwright_compress::intervention::Edit {
+                slots,
+                cut: Cut { size: cell.size, ..grid.cut },
+            }],
         };
         let mut edited = parts.model.clone();
         let done = apply_edits(&mut edited, &edits, &parts.store, &mut Silent).unwrap();
         assert_eq!(done[0].report.kept.rank, cell.kept[0].rank);
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         let subject = Subject::new(&edited, &parts.tokenizer);
-        let found = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        let found =
+            evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
         for (a, b) in found.metrics.iter().zip(&cell.score.metrics) {
-            assert!((a.value - b.value).abs() < 1e-5, "{}: {} {}", cell.place.sites[0], a.value, b.value);
+            assert!(
+                (a.value - b.value).abs() < 1e-5,
+                "{}: {} {}",
+                cell.place.sites[0],
+                a.value,
+                b.value
+            );
         }
         assert_eq!(cell.score.groups.len(), 2);
     }
@@ -177,7 +209,9 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
                 break;
             }
             Err(StudyError::Compress(error)) => assert!(error.is_interruption(), "{error}"),
-            Err(StudyError::Evaluation(error)) => assert!(error.to_string().contains("interrupted"), "{error}"),
+            Err(StudyError::Evaluation(error)) => {
+                assert!(error.to_string().contains("interrupted"), "{error}")
+            }
             Err(other) => panic!("{other}"),
         }
         stops += 1;
@@ -191,7 +225,8 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
 #[test]
 fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
     let parts = Parts::new("llama");
-    let grid = Grid { sizes: vec![Size::Rate(9.0), Size::Rate(3.0)], ..grid(Intervention::RankReduction) };
+    let grid =
+        Grid { sizes: vec![Size::Rate(9.0), Size::Rate(3.0)], ..grid(Intervention::RankReduction) };
     let swept = parts.swept(&grid, true, &mut Silent).unwrap();
     let work = parts.work(true);
     let mut found = Vec::new();
@@ -211,7 +246,9 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
                     held = score.clone();
                 }
                 // What is rejected is worse at every size.
-                None => assert!(step.tried.iter().all(|t| objective.value(&t.score) < objective.value(&held))),
+                None => assert!(
+                    step.tried.iter().all(|t| objective.value(&t.score) < objective.value(&held))
+                ),
             }
         }
         // The same command again reads what it found.
@@ -221,7 +258,8 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         apply_edits(&mut edited, &composed.edits, &parts.store, &mut Silent).unwrap();
         let mut hooks = Hooks { progress: &mut |_| {}, cancelled: &|| false, journal: None };
         let subject = Subject::new(&edited, &parts.tokenizer);
-        let result = evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
+        let result =
+            evaluate(&parts.validation, &subject, &RunOptions::default(), &mut hooks).unwrap();
         for (a, b) in result.metrics.iter().zip(&composed.score.metrics) {
             assert!((a.value - b.value).abs() < 1e-5, "{} {}", a.value, b.value);
         }
@@ -232,7 +270,9 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
 
 #[test]
 fn the_better_figure_wins_then_the_lower_loss() {
-    let metric = |name: &str, value: f64, higher| linwright_measure::evaluate::Metric::new(name, value, None, higher);
+    let metric = |name: &str, value: f64, higher| {
+        linwright_measure::evaluate::Metric::new(name, value, None, higher)
+    };
     let score = |acc: f64, loss: f64| Score {
         metrics: vec![metric("acc", acc, true), metric("log_loss", loss, false)],
         groups: Vec::new(),
@@ -253,8 +293,12 @@ fn grids_without_sense_are_refused() {
     assert!(refused(Grid { sizes: Vec::new(), ..base.clone() }).contains("no sizes to try"));
     assert!(refused(Grid { lnames: Vec::new(), ..base.clone() }).contains("no names to try"));
     assert!(refused(Grid { lnames: vec![Lname::FcUp], ..base.clone() }).contains("fc_up"));
-    assert!(refused(Grid { layers: Some(vec![7]), ..base.clone() }).contains("layer 7 is out of range"));
+    assert!(
+        refused(Grid { layers: Some(vec![7]), ..base.clone() }).contains("layer 7 is out of range")
+    );
     let wrong = refused(Grid { sizes: vec![Size::Rate(10.5)], ..base.clone() });
     assert!(wrong.contains("rate is 10.5, expected a number from 0 to 10"), "{wrong}");
-    assert!(refused(Grid { sizes: vec![Size::Rank(17)], ..base }).contains("above the full rank 16"));
+    assert!(
+        refused(Grid { sizes: vec![Size::Rank(17)], ..base }).contains("above the full rank 16")
+    );
 }

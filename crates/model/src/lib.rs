@@ -20,5 +20,5 @@ pub use batch::Batch;
 pub use config::TransformerConfig;
 pub use error::{ConfigError, ModelError};
 pub use transformer::{
-    ShowLogits, TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads,
+    ShowLogits, Stream, TensorSource, TokenScore, TrainingMemory, Transformer, TransformerGrads,
 };

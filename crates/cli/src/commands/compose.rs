@@ -58,7 +58,8 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let opened = Opened::new(&args.model, (&args.asked, args.shuffle), &mut console)?;
     let store = args.cut.store(&console)?;
     let known = places(&grid, &opened.loaded.decoder)?;
-    let order = order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
+    let order =
+        order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
         return Err(Failure::usage("the sweep does not have all places of this grid")
             .hint("give the same --lname and --lnum as to the sweep"));
@@ -91,8 +92,12 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     if shared.json {
         return print_json(&json);
     }
-    let test = composed.test.as_ref().map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
-    let made = if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
+    let test = composed
+        .test
+        .as_ref()
+        .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
+    let made =
+        if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
     let plan = output.join("edits.json");
     print(&format!("{}{made}{test}\n\nedits: {}", steps(&composed), plan.display()))
 }
@@ -123,13 +128,12 @@ fn steps(composed: &Composed) -> String {
     let dense = Score { metrics: composed.dense.metrics.clone(), groups: Vec::new() };
     let mut rows = vec![vec!["as it is".to_owned(), String::new(), value(&dense)]];
     for step in &composed.steps {
-        let layer = step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+        let layer =
+            step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
         let name = format!("{} of {layer}", step.place.lname.name());
         let (size, score) = match step.accepted {
             None => ("left as it is".to_owned(), String::new()),
-            Some(index) => {
-                (step.tried[index].size.to_string(), value(&step.tried[index].score))
-            }
+            Some(index) => (step.tried[index].size.to_string(), value(&step.tried[index].score)),
         };
         rows.push(vec![name, size, score]);
     }
@@ -137,8 +141,9 @@ fn steps(composed: &Composed) -> String {
 }
 
 fn result(opened: &Opened, composed: &Composed) -> Result<Value, Failure> {
-    let value = serde_json::to_value(composed)
-        .map_err(|error| Failure::general(format!("cannot write the composition as JSON: {error}")))?;
+    let value = serde_json::to_value(composed).map_err(|error| {
+        Failure::general(format!("cannot write the composition as JSON: {error}"))
+    })?;
     let mut provenance =
         provenance::of_evaluation(&opened.loaded, std::slice::from_ref(&composed.dense));
     provenance.recipe = "linwright compose".into();

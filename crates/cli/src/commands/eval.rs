@@ -14,8 +14,8 @@ use clap::Args;
 use linwright::compress::Monitor;
 use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
-    Comparison, Encoder, EvaluationError, FileJournal, Hooks, Journal, Metric,
-    RunOptions, Subject, Task, TaskGroup, TaskResult, compare, evaluate,
+    Comparison, Encoder, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Subject,
+    Task, TaskGroup, TaskResult, compare, evaluate,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::{LoadedModel, Sentence};
@@ -88,8 +88,9 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
-    let plain =
-        (!args.asked.apply_chat_template).then(|| Tasks::open(&args.asked, whole_texts, None, &mut console)).transpose()?;
+    let plain = (!args.asked.apply_chat_template)
+        .then(|| Tasks::open(&args.asked, whole_texts, None, &mut console))
+        .transpose()?;
     let mut leak = None;
     let mut score = |model: &str| -> Result<Scored, Failure> {
         let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;

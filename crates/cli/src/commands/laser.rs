@@ -88,7 +88,9 @@ struct Done {
 pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let edits = edits(args)?;
-    if let Some(output) = args.output.as_ref().filter(|path| path.symlink_metadata().is_ok() && !args.force) {
+    if let Some(output) =
+        args.output.as_ref().filter(|path| path.symlink_metadata().is_ok() && !args.force)
+    {
         return Err(Failure::usage(format!("{} exists", output.display()))
             .hint("choose another directory or give --force"));
     }
@@ -120,8 +122,11 @@ fn edits(args: &LaserArgs) -> Result<Edits, Failure> {
     let sizes = args.cut.sizes()?;
     if sizes.len() > 1 {
         let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-        return Err(Failure::usage(format!("{} say how much stays, expected one", given.join(", ")))
-            .hint("`linwright sweep` tries several"));
+        return Err(Failure::usage(format!(
+            "{} say how much stays, expected one",
+            given.join(", ")
+        ))
+        .hint("`linwright sweep` tries several"));
     }
     let cut = args.cut.cut(sizes[0]);
     cut.check().map_err(Failure::usage)?;
@@ -137,9 +142,10 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     }
     let text = std::fs::read_to_string(path).map_err(io)?;
     let edits: Edits = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{shown} is no plan of edits: {error}"))
-            .hint("expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
-                   \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}")
+        Failure::usage(format!("{shown} is no plan of edits: {error}")).hint(
+            "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
+                   \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
+        )
     })?;
     for edit in &edits.edits {
         edit.cut.check().map_err(|reason| Failure::usage(format!("{shown}: {reason}")))?;
@@ -264,7 +270,11 @@ fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
         print(&format!("\n{}", render_comparisons(&done.comparisons)))?;
     }
     if let (Some(saved), Some(output)) = (&done.saved, &args.output) {
-        print(&format!("\nsaved to {}: {} bytes of weights", output.display(), grouped(bytes(saved))))?;
+        print(&format!(
+            "\nsaved to {}: {} bytes of weights",
+            output.display(),
+            grouped(bytes(saved))
+        ))?;
     }
     Ok(())
 }

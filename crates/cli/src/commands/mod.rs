@@ -19,8 +19,8 @@ pub(crate) mod run;
 pub(crate) mod select;
 pub(crate) mod serve;
 mod slots;
-mod tasks;
 pub(crate) mod sweep;
+mod tasks;
 pub(crate) mod train_lm;
 pub(crate) mod validate;
 

@@ -8,8 +8,8 @@ use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
 use linwright::compress::recipe::{self, Recipe, RecipeError};
-use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
+use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
@@ -95,7 +95,12 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
         if let Some(model) = &args.model {
             recipe.model.clone_from(model);
         }
-        return super::sweep::run_recipe(&name, &recipe, (args.output.as_deref(), args.dry_run), shared);
+        return super::sweep::run_recipe(
+            &name,
+            &recipe,
+            (args.output.as_deref(), args.dry_run),
+            shared,
+        );
     }
     let mut recipe = recipe::parse(&args.recipe, &text)?;
     if let Some(model) = &args.model {

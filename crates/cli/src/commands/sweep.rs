@@ -87,7 +87,10 @@ impl Opened {
         );
         vec![
             format!("Model: {}.", self.place.name),
-            format!("Task: {}, protocol {}; {items} validation items, {test}.", swept.task, swept.protocol),
+            format!(
+                "Task: {}, protocol {}; {items} validation items, {test}.",
+                swept.task, swept.protocol
+            ),
         ]
     }
 }
@@ -206,7 +209,9 @@ pub(super) fn run_recipe(
 
 /// A run as a line of a shell.
 fn command(recipe: &SweepRecipe, run: &SweepRun) -> String {
-    let quoted = |argument: String| match argument.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_=./,:@".contains(c)) {
+    let quoted = |argument: String| match argument
+        .contains(|c: char| !c.is_ascii_alphanumeric() && !"-_=./,:@".contains(c))
+    {
         true => format!("'{}'", argument.replace('\'', "'\\''")),
         false => argument,
     };
@@ -239,10 +244,16 @@ fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
             (dense, edited.map_or(f64::NAN, |m| m.value), String::new())
         }
     };
-    let published = run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
+    let published =
+        run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
     vec![
-        run.title.clone(), cell_name(best), metric.clone(), format!("{dense:.4}"), format!("{edited:.4}"),
-        interval, published,
+        run.title.clone(),
+        cell_name(best),
+        metric.clone(),
+        format!("{dense:.4}"),
+        format!("{edited:.4}"),
+        interval,
+        published,
     ]
 }
 

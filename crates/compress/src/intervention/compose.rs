@@ -106,12 +106,14 @@ pub fn compose(
         let made = variants(&place, grid, work.model, work.store)?;
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
         let step = directory.cell(&print, || {
-            let layer = place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+            let layer =
+                place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
             monitor.stage(&format!("{layer}: {}", place.lname.name()));
             let on_top = |variant: &Variant| Variant {
                 ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
             };
-            let stacked: Vec<Variant> = made.iter().map(|(_, _, variant)| on_top(variant)).collect();
+            let stacked: Vec<Variant> =
+                made.iter().map(|(_, _, variant)| on_top(variant)).collect();
             let at = (directory, &print);
             let found = work.judge(work.validation, (work.model, &stacked), at, monitor)?;
             let tried = made.iter().zip(found).map(|((size, kept, _), result)| Trial {
@@ -135,7 +137,13 @@ pub fn compose(
         let print = Fingerprint::of(&[("test", &composed.edits)]);
         composed.test = Some(directory.cell(&print, || {
             monitor.stage("the composition on the test items");
-            super::sweep::tested_variant(work, test, (work.model, accepted), (directory, &print), monitor)
+            super::sweep::tested_variant(
+                work,
+                test,
+                (work.model, accepted),
+                (directory, &print),
+                monitor,
+            )
         })?);
     }
     Ok(composed)

@@ -9,8 +9,9 @@ pub(super) fn cut(weight: &Mat<f32>, cut: &Cut) -> Result<(Mat<f32>, Kept), FitE
     let shape = Shape { out: weight.rows(), inp: weight.cols() };
     let all = weight.data().len();
     let left = match (cut.compat, cut.size) {
-        (true, Size::Rate(rate)) => pruned_compat(weight, rate)
-            .map_err(|reason| FitError::Budget { shape, reason })?,
+        (true, Size::Rate(rate)) => {
+            pruned_compat(weight, rate).map_err(|reason| FitError::Budget { shape, reason })?
+        }
         (true, size) => {
             let reason = format!("the paper's code has rates only, not {size}");
             return Err(FitError::Budget { shape, reason });
@@ -65,7 +66,9 @@ pub fn pruned_compat(weight: &Mat<f32>, rate: f64) -> Result<Mat<f32>, String> {
         return Ok(weight.clone());
     }
     if index >= weight.data().len() {
-        return Err(format!("at rate {rate} the paper's code fails; leave compat out, or use zero"));
+        return Err(format!(
+            "at rate {rate} the paper's code fails; leave compat out, or use zero"
+        ));
     }
     let alpha = of_rank(weight, index);
     let mut left = weight.clone();

@@ -46,7 +46,10 @@ pub struct SiteEdit {
 /// The dense weight of a slot.
 pub(super) fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
     let dense = slot.op().to_dense();
-    dense.map_err(|error| CompressError::Fit { site: slot.id().clone(), source: FitError::Operator(error) })
+    dense.map_err(|error| CompressError::Fit {
+        site: slot.id().clone(),
+        source: FitError::Operator(error),
+    })
 }
 
 /// Where the random numbers of a slot come from.

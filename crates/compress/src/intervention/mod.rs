@@ -174,15 +174,22 @@ impl Cut {
         self.size.check()?;
         let by_numbers = matches!(self.size, Size::Rate(_) | Size::Rho(_) | Size::Keep(_));
         if self.intervention == Intervention::Dropout && !by_numbers {
-            return Err(format!("dropout leaves no rank; give rate, rho or keep, not {}", self.size));
+            return Err(format!(
+                "dropout leaves no rank; give rate, rho or keep, not {}",
+                self.size
+            ));
         }
         let is_exact = self.decomposition == Decomposition::Exact;
         let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
         if needs_all && !is_exact {
             let name = self.intervention.name();
-            return Err(format!("{name} needs all components; a randomised decomposition has the largest"));
+            return Err(format!(
+                "{name} needs all components; a randomised decomposition has the largest"
+            ));
         }
-        if matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur) && (!is_exact || self.compat) {
+        if matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
+            && (!is_exact || self.compat)
+        {
             return Err(format!("{} needs all singular values; decompose exactly", self.size));
         }
         Ok(())
@@ -192,7 +199,8 @@ impl Cut {
     #[must_use]
     pub fn needs_components(&self) -> bool {
         let by_values = matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur);
-        let chooses = self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
+        let chooses =
+            self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
         (chooses && !self.compat) || (by_values && self.intervention != Intervention::Zero)
     }
 }
@@ -241,7 +249,12 @@ pub fn cut(
     cut.check().map_err(|reason| FitError::Budget { shape, reason })?;
     check_finite(weight)?;
     if cut.intervention == Intervention::Zero {
-        return Ok(done(weight, Parts::Dense(Mat::zeros(shape.out, shape.inp)), cut, Kept::nothing(shape)));
+        return Ok(done(
+            weight,
+            Parts::Dense(Mat::zeros(shape.out, shape.inp)),
+            cut,
+            Kept::nothing(shape),
+        ));
     }
     let values = components.map(|all| all.values.as_slice());
     if cut.intervention == Intervention::Dropout {
@@ -257,23 +270,33 @@ pub fn cut(
         return vendi::cut(weight, rank, cut, kept);
     }
     let own;
+    let mut lost = None;
     let chosen = match (cut.compat, cut.decomposition) {
         (true, _) => {
             own = Components::randomised(weight.view(), (rank, 0, 2), key).map_err(failed)?;
             own.chosen(&(0..rank).collect::<Vec<_>>())
         }
         (false, Decomposition::Randomised { oversample, power }) => {
-            own = Components::randomised(weight.view(), (rank, oversample, power), key).map_err(failed)?;
+            own = Components::randomised(weight.view(), (rank, oversample, power), key)
+                .map_err(failed)?;
             own.chosen(&(0..own.values.len().min(rank)).collect::<Vec<_>>())
         }
         (false, Decomposition::Exact) => {
             let all = components.expect("components were asked for");
             let indices = indices(cut.intervention, rank, all.values.len(), key);
             kept.energy = Some(share(&all.values, &indices));
+            let others: Vec<usize> =
+                (0..all.values.len()).filter(|k| !indices.contains(k)).collect();
+            // Components are orthogonal: what is lost are the others, and the product need not be made.
+            lost = Some(if all.values.iter().all(|s| *s == 0.0) {
+                0.0
+            } else {
+                share(&all.values, &others)
+            });
             all.chosen(&indices)
         }
     };
-    Ok(done(weight, Parts::Factors(chosen.0, chosen.1), cut, kept))
+    Ok(done(weight, Parts::Factors(chosen.0, chosen.1, lost), cut, kept))
 }
 
 /// The components that an intervention keeps.
@@ -314,7 +337,8 @@ fn check_finite(weight: &Mat<f32>) -> Result<(), FitError> {
 
 /// What stays of a weight.
 enum Parts {
-    Factors(Mat<f32>, Mat<f32>),
+    /// With the relative error, where it is known without the product.
+    Factors(Mat<f32>, Mat<f32>, Option<f64>),
     Dense(Mat<f32>),
 }
 
@@ -327,18 +351,19 @@ fn multiplied(u: &Mat<f32>, v: &Mat<f32>) -> Mat<f32> {
 fn done(weight: &Mat<f32>, parts: Parts, cut: &Cut, kept: Kept) -> Done {
     let dense_parameters = weight.data().len();
     let (op, relative_error, factored, parameters) = match parts {
-        Parts::Factors(u, v) => {
-            let dense = multiplied(&u, &v);
-            let error = relative_error(weight, &dense);
+        Parts::Factors(u, v, lost) => {
             let numbers = u.data().len() + v.data().len();
             let factored = match cut.storage {
                 Storage::Auto => numbers < dense_parameters,
                 Storage::Factored => true,
                 Storage::Dense => false,
             };
-            let op: Op<f32> = match factored {
-                true => Op::Linear(Box::new(LowRank::new(u, v))),
-                false => Op::Linear(Box::new(Dense::new(dense))),
+            let dense = (!factored || lost.is_none()).then(|| multiplied(&u, &v));
+            let measured = dense.as_ref().map(|dense| relative_error(weight, dense));
+            let error = lost.or(measured).unwrap_or(0.0);
+            let op: Op<f32> = match dense.filter(|_| !factored) {
+                None => Op::Linear(Box::new(LowRank::new(u, v))),
+                Some(dense) => Op::Linear(Box::new(Dense::new(dense))),
             };
             (op, error, factored, if factored { numbers } else { dense_parameters })
         }
@@ -347,8 +372,14 @@ fn done(weight: &Mat<f32>, parts: Parts, cut: &Cut, kept: Kept) -> Done {
             (Op::Linear(Box::new(Dense::new(dense)) as _), error, false, dense_parameters)
         }
     };
-    let report =
-        CutReport { kept, relative_error, factored, parameters, dense_parameters, rows: Vec::new() };
+    let report = CutReport {
+        kept,
+        relative_error,
+        factored,
+        parameters,
+        dense_parameters,
+        rows: Vec::new(),
+    };
     Done { op, report }
 }
 

@@ -33,18 +33,35 @@ pub enum Lname {
 
 const ATTENTION: &[Role] =
     &[Role::Key, Role::Query, Role::Value, Role::QueryKeyValue, Role::Output];
-const INNER: &[Role] =
-    &[Role::FcIn, Role::Gate, Role::Up, Role::GateUp, Role::FcOut, Role::Down];
+const INNER: &[Role] = &[Role::FcIn, Role::Gate, Role::Up, Role::GateUp, Role::FcOut, Role::Down];
 const BOTH: &[Role] = &[
-    Role::Key, Role::Query, Role::Value, Role::QueryKeyValue, Role::Output, Role::FcIn, Role::Gate,
-    Role::Up, Role::GateUp, Role::FcOut, Role::Down,
+    Role::Key,
+    Role::Query,
+    Role::Value,
+    Role::QueryKeyValue,
+    Role::Output,
+    Role::FcIn,
+    Role::Gate,
+    Role::Up,
+    Role::GateUp,
+    Role::FcOut,
+    Role::Down,
 ];
 
 impl Lname {
     /// Every name.
     pub const ALL: [Self; 11] = [
-        Self::KProj, Self::QProj, Self::VProj, Self::OutProj, Self::FcIn, Self::FcUp, Self::FcOut,
-        Self::Mlp, Self::Attn, Self::All, Self::Dont,
+        Self::KProj,
+        Self::QProj,
+        Self::VProj,
+        Self::OutProj,
+        Self::FcIn,
+        Self::FcUp,
+        Self::FcOut,
+        Self::Mlp,
+        Self::Attn,
+        Self::All,
+        Self::Dont,
     ];
 
     /// The word for it.
@@ -109,13 +126,22 @@ pub const PUBLISHED_NAMES: &[PublishedNames] = &[
             (Lname::Mlp, &["mlp.fc_in.weight", "mlp.fc_out.weight"]),
             (
                 Lname::Attn,
-                &["attn.k_proj.weight", "attn.q_proj.weight", "attn.v_proj.weight", "attn.out_proj.weight"],
+                &[
+                    "attn.k_proj.weight",
+                    "attn.q_proj.weight",
+                    "attn.v_proj.weight",
+                    "attn.out_proj.weight",
+                ],
             ),
             (
                 Lname::All,
                 &[
-                    "attn.k_proj.weight", "attn.q_proj.weight", "attn.v_proj.weight", "attn.out_proj.weight",
-                    "mlp.fc_in.weight", "mlp.fc_out.weight",
+                    "attn.k_proj.weight",
+                    "attn.q_proj.weight",
+                    "attn.v_proj.weight",
+                    "attn.out_proj.weight",
+                    "mlp.fc_in.weight",
+                    "mlp.fc_out.weight",
                 ],
             ),
         ],
@@ -134,15 +160,21 @@ pub const PUBLISHED_NAMES: &[PublishedNames] = &[
             (
                 Lname::Attn,
                 &[
-                    "self_attn.k_proj.weight", "self_attn.q_proj.weight", "self_attn.v_proj.weight",
+                    "self_attn.k_proj.weight",
+                    "self_attn.q_proj.weight",
+                    "self_attn.v_proj.weight",
                     "self_attn.o_proj.weight",
                 ],
             ),
             (
                 Lname::All,
                 &[
-                    "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight",
-                    "self_attn.k_proj.weight", "self_attn.q_proj.weight", "self_attn.v_proj.weight",
+                    "mlp.gate_proj.weight",
+                    "mlp.up_proj.weight",
+                    "mlp.down_proj.weight",
+                    "self_attn.k_proj.weight",
+                    "self_attn.q_proj.weight",
+                    "self_attn.v_proj.weight",
                     "self_attn.o_proj.weight",
                 ],
             ),

@@ -1,8 +1,6 @@
 //! One weight at several ranks, each of which adds to what the one below it computed.
 
-use linwright_ops::{
-    Backward, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,
-};
+use linwright_ops::{Backward, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, MatMut, MatRef};
@@ -48,7 +46,10 @@ impl NestedRanks {
     #[track_caller]
     pub fn all(mut components: Components, ranks: &[usize]) -> Vec<Self> {
         let largest = ranks.last().copied().unwrap_or(0);
-        assert!(ranks.is_sorted_by(|a, b| a < b) && ranks.first().is_none_or(|r| *r > 0), "{ranks:?}");
+        assert!(
+            ranks.is_sorted_by(|a, b| a < b) && ranks.first().is_none_or(|r| *r > 0),
+            "{ranks:?}"
+        );
         assert!(largest <= components.values.len(), "rank {largest}");
         components.truncate(largest);
         let last = Mutex::new(Last::default());
@@ -197,7 +198,11 @@ mod tests {
         let (x, mut dx) = (Mat::zeros(2, 3), Mat::zeros(2, 3));
         let mut grads = linwright_ops::Grads::zeros(&[]);
         let args = Backward {
-            x: x.view(), dy: dy.view(), tape: &Tape::default(), dx: Some(dx.view_mut()), grads: &mut grads,
+            x: x.view(),
+            dy: dy.view(),
+            tape: &Tape::default(),
+            dx: Some(dx.view_mut()),
+            grads: &mut grads,
         };
         nested[0].backward(args, &mut Workspace::default());
         for i in 0..2 {

@@ -155,7 +155,9 @@ mod tests {
     #[test]
     fn rates_are_truncated_as_in_the_papers_code() {
         let rank = |size: Size| size.rank(SHAPE, None).unwrap();
-        for (rate, expected) in [(9.9, 40), (9.95, 20), (8.0, 819), (1.0, 3686), (0.0, 4096), (10.0, 0)] {
+        for (rate, expected) in
+            [(9.9, 40), (9.95, 20), (8.0, 819), (1.0, 3686), (0.0, 4096), (10.0, 0)]
+        {
             assert_eq!(rank(Size::Rate(rate)), expected, "rate {rate}");
         }
         let small = Shape { out: 1600, inp: 6400 };
@@ -178,8 +180,14 @@ mod tests {
     #[test]
     fn sizes_out_of_range_are_refused() {
         let wrong = [
-            Size::Rate(10.5), Size::Rate(-1.0), Size::Rate(f64::NAN), Size::Rho(1.1), Size::Keep(-0.1),
-            Size::Energy(2.0), Size::Rank(0), Size::Rank(4097),
+            Size::Rate(10.5),
+            Size::Rate(-1.0),
+            Size::Rate(f64::NAN),
+            Size::Rho(1.1),
+            Size::Keep(-0.1),
+            Size::Energy(2.0),
+            Size::Rank(0),
+            Size::Rank(4097),
         ];
         for size in wrong {
             assert!(matches!(size.rank(SHAPE, None), Err(FitError::Budget { .. })), "{size}");

@@ -48,14 +48,17 @@ impl SlotSet {
             return Ok(Vec::new());
         }
         let pattern = self.pattern.as_deref().map(NameFilter::parse).transpose();
-        let pattern = pattern.map_err(|error| CompressError::Pattern { reason: error.to_string() })?;
-        let of_name: Vec<Role> = self.lnames.iter().flat_map(|name| name.roles()).copied().collect();
+        let pattern =
+            pattern.map_err(|error| CompressError::Pattern { reason: error.to_string() })?;
+        let of_name: Vec<Role> =
+            self.lnames.iter().flat_map(|name| name.roles()).copied().collect();
         let any_role = self.lnames.is_empty() && self.roles.is_empty();
         let chosen: Vec<SiteId> = slots
             .iter()
             .filter(|slot| {
                 let role = slot.role();
-                slot.layer().is_some_and(|layer| self.layers.as_ref().is_none_or(|l| l.contains(&layer)))
+                slot.layer()
+                    .is_some_and(|layer| self.layers.as_ref().is_none_or(|l| l.contains(&layer)))
                     && (any_role || of_name.contains(&role) || self.roles.contains(&role))
                     && pattern.as_ref().is_none_or(|pattern| pattern.matches(&slot.id().0))
             })
@@ -64,7 +67,8 @@ impl SlotSet {
         if !chosen.is_empty() {
             return Ok(chosen);
         }
-        let roles: BTreeSet<Role> = slots.iter().filter(|s| s.layer().is_some()).map(|s| s.role()).collect();
+        let roles: BTreeSet<Role> =
+            slots.iter().filter(|s| s.layer().is_some()).map(|s| s.role()).collect();
         let knows = |name: &Lname| name.roles().iter().any(|role| roles.contains(role));
         let names = Lname::ALL.into_iter().filter(knows).map(Lname::name);
         Err(CompressError::Slots {

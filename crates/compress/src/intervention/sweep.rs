@@ -8,15 +8,17 @@
 //! on from the stage that it changes ([`Variants`]).
 
 use super::edit::{cut_slot, key_of, weight_of};
-use super::{ComponentStore, Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size};
+use super::{
+    ComponentStore, Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size,
+};
 use super::{SlotSet, Variant, Variants, cut, vendi};
 use crate::fit_store::Fingerprint;
 use crate::study::{RunDirectory, StudyError};
 use crate::{CompressError, FitError, Monitor};
 use linwright_measure::data::sha256_hex;
 use linwright_measure::evaluate::{
-    Comparison, EvaluationError, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Task,
-    TaskResult, compare, evaluate_each,
+    Comparison, EvaluationError, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions,
+    Task, TaskResult, compare, evaluate_each,
 };
 use linwright_model::Transformer;
 use linwright_model::tokenizer::Tokenizer;
@@ -132,10 +134,14 @@ impl Objective {
             None => result.metrics.first(),
         };
         let found = found.ok_or_else(|| {
-            let known: Vec<&str> = result.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            let known: Vec<&str> =
+                result.metrics.iter().map(|metric| metric.name.as_str()).collect();
             CompressError::Sweep {
                 reason: format!(
-                    "{} has no metric {}; it has {}", result.task, name.unwrap_or_default(), known.join(", ")
+                    "{} has no metric {}; it has {}",
+                    result.task,
+                    name.unwrap_or_default(),
+                    known.join(", ")
                 ),
             }
         })?;
@@ -197,9 +203,18 @@ impl Work<'_> {
     #[must_use]
     pub fn fingerprint(&self, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
-            let requests: Vec<String> =
-                task.items().iter().flat_map(|item| item.requests.clone()).map(|r| format!("{r:?}")).collect();
-            format!("{} {} {}", task.id(), task.bos().name(), sha256_hex(requests.join("\n").as_bytes()))
+            let requests: Vec<String> = task
+                .items()
+                .iter()
+                .flat_map(|item| item.requests.clone())
+                .map(|r| format!("{r:?}"))
+                .collect();
+            format!(
+                "{} {} {}",
+                task.id(),
+                task.bos().name(),
+                sha256_hex(requests.join("\n").as_bytes())
+            )
         };
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
@@ -223,7 +238,8 @@ impl Work<'_> {
         let asked = Variants::new((model, self.tokenizer), variants, self.max_length);
         let asked = if self.shares { asked } else { asked.alone() };
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
-        let mut journal = FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
+        let mut journal =
+            FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
         let shared = RefCell::new(monitor);
         let mut hooks = Hooks {
             progress: &mut |p| shared.borrow_mut().progress(p.done_tokens, p.total_tokens),
@@ -394,8 +410,13 @@ pub fn sweep(
     let per_place = grid.sizes.len();
     for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
         let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
-        let found = directory.cell(&print, || judge_group(work, grid, (group, &print), directory, monitor))?;
-        monitor.stage(&format!("{} of {} cells", cells.len() + found.len(), places.len() * per_place));
+        let found = directory
+            .cell(&print, || judge_group(work, grid, (group, &print), directory, monitor))?;
+        monitor.stage(&format!(
+            "{} of {} cells",
+            cells.len() + found.len(),
+            places.len() * per_place
+        ));
         cells.extend::<Vec<Cell>>(found);
     }
     let mut best = 0;
@@ -508,7 +529,8 @@ pub(super) fn tested_variant(
     let both = [Variant { ops: Vec::new() }, edited];
     let mut found = work.judge(test, (model, &both), at, monitor)?;
     let (best, dense) = (found.pop(), found.pop());
-    let (best, dense) = (best.expect("a result for each model"), dense.expect("a result for each model"));
+    let (best, dense) =
+        (best.expect("a result for each model"), dense.expect("a result for each model"));
     let comparisons = compare(std::slice::from_ref(&best), std::slice::from_ref(&dense));
     Ok(Tested { dense, best, comparisons })
 }

@@ -41,9 +41,12 @@ fn rank_reduction_is_a_projection_that_commutes_with_what_it_should() {
         let wanted = Mat::from_fn(m, n, |i, j| 3.0 * once.at(i, j));
         assert!(distance(&dense(&scaled, &how), &wanted) < 1e-3, "scaled");
         // An orthogonal matrix from the left: a permutation with signs.
-        let moved = |w: &Mat<f32>| {
-            Mat::from_fn(m, n, |i, j| if i % 2 == 0 { w.at(m - 1 - i, j) } else { -w.at(m - 1 - i, j) })
-        };
+        let moved =
+            |w: &Mat<f32>| {
+                Mat::from_fn(m, n, |i, j| {
+                    if i % 2 == 0 { w.at(m - 1 - i, j) } else { -w.at(m - 1 - i, j) }
+                })
+            };
         assert!(distance(&dense(&moved(&weight), &how), &moved(&once)) < 1e-4, "turned");
     }
 }
@@ -115,11 +118,17 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
         // What is missing is orthogonal to the chosen rows.
         for i in 0..16 {
             for &row in &rows {
-                let dot: f32 = (0..10).map(|j| (weight.at(i, j) - found.at(i, j)) * weight.at(row, j)).sum();
+                let dot: f32 =
+                    (0..10).map(|j| (weight.at(i, j) - found.at(i, j)) * weight.at(row, j)).sum();
                 assert!(dot.abs() < 1e-4, "{i} {row}: {dot}");
             }
         }
-        assert!((done.report.relative_error - (distance(&weight, &found) / distance(&weight, &Mat::zeros(16, 10))).powi(2)).abs() < 1e-6);
+        assert!(
+            (done.report.relative_error
+                - (distance(&weight, &found) / distance(&weight, &Mat::zeros(16, 10))).powi(2))
+            .abs()
+                < 1e-6
+        );
     }
     let twice = Mat::from_fn(4, 3, |_, j| j as f32 + 1.0);
     let how = Cut { compat: true, ..Cut::new(Intervention::Vendi, Size::Rank(2)) };
@@ -146,7 +155,10 @@ fn options_that_make_no_sense_are_refused() {
     let wrong = [
         Cut::new(Intervention::RankReduction, Size::Rate(11.0)),
         Cut::new(Intervention::Dropout, Size::Rank(2)),
-        Cut { decomposition: Decomposition::Randomised { oversample: 8, power: 2 }, ..Cut::new(Intervention::BottomK, Size::Rho(0.5)) },
+        Cut {
+            decomposition: Decomposition::Randomised { oversample: 8, power: 2 },
+            ..Cut::new(Intervention::BottomK, Size::Rho(0.5))
+        },
         Cut { compat: true, ..Cut::new(Intervention::RankReduction, Size::Energy(0.5)) },
     ];
     for how in wrong {
@@ -155,7 +167,10 @@ fn options_that_make_no_sense_are_refused() {
     let json = r#"{"intervention":"bottom-k","size":{"rho":0.25}}"#;
     let read: Cut = serde_json::from_str(json).unwrap();
     assert_eq!(read, Cut::new(Intervention::BottomK, Size::Rho(0.25)));
-    assert!(serde_json::from_str::<Cut>(r#"{"intervention":"zero","size":"marchenko_pastur","x":1}"#).is_err());
+    assert!(
+        serde_json::from_str::<Cut>(r#"{"intervention":"zero","size":"marchenko_pastur","x":1}"#)
+            .is_err()
+    );
 }
 
 fn model(kind: &str) -> Transformer {
@@ -183,7 +198,10 @@ fn names_give_the_weights_of_the_papers_table() {
             assert_eq!(sites.len(), ends.len(), "{kind} {}", lname.name());
             for end in ends {
                 let end = format!(".{}", end.trim_end_matches(".weight"));
-                assert!(sites.iter().any(|site| site.0.ends_with(&end)), "{kind}: {end} in {sites:?}");
+                assert!(
+                    sites.iter().any(|site| site.0.ends_with(&end)),
+                    "{kind}: {end} in {sites:?}"
+                );
             }
             known += 1;
         }
@@ -195,7 +213,10 @@ fn names_give_the_weights_of_the_papers_table() {
 fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
     let original = model("llama");
     let edits = |layers: Option<Vec<usize>>| Edits {
-        edits: vec![Edit { slots: SlotSet::named(Lname::FcIn, layers), cut: Cut::new(Intervention::RankReduction, Size::Rank(2)) }],
+        edits: vec![Edit {
+            slots: SlotSet::named(Lname::FcIn, layers),
+            cut: Cut::new(Intervention::RankReduction, Size::Rank(2)),
+        }],
     };
     let apply = |model: &mut Transformer, layers| {
         apply_edits(model, &edits(layers), &ComponentStore::none(), &mut crate::Silent).unwrap()
@@ -219,26 +240,38 @@ fn all_layers_are_the_union_of_single_ones_and_nothing_else_is_touched() {
     };
     assert_eq!(table(&whole), table(&original));
     let mut nothing = original.clone();
-    let none = Edits {
-        edits: vec![Edit { slots: SlotSet::named(Lname::Dont, None), cut: reduction(1) }],
-    };
-    assert!(apply_edits(&mut nothing, &none, &ComponentStore::none(), &mut crate::Silent).unwrap().is_empty());
+    let none =
+        Edits { edits: vec![Edit { slots: SlotSet::named(Lname::Dont, None), cut: reduction(1) }] };
+    assert!(
+        apply_edits(&mut nothing, &none, &ComponentStore::none(), &mut crate::Silent)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
 fn slots_that_are_not_there_are_told_with_those_that_are() {
     let model = model("gptj");
     let error = SlotSet::named(Lname::FcUp, None).of(&model).unwrap_err().to_string();
-    assert!(error.contains("fc_up") && error.contains("k_proj, q_proj, v_proj, out_proj, fc_in, fc_out"), "{error}");
+    assert!(
+        error.contains("fc_up")
+            && error.contains("k_proj, q_proj, v_proj, out_proj, fc_in, fc_out"),
+        "{error}"
+    );
     let error = SlotSet::named(Lname::FcIn, Some(vec![3])).of(&model).unwrap_err().to_string();
     assert!(error.contains("layer 3 is out of range"), "{error}");
-    let pattern = |pattern: &str| SlotSet { pattern: Some(pattern.into()), ..SlotSet::default() }.of(&model);
+    let pattern =
+        |pattern: &str| SlotSet { pattern: Some(pattern.into()), ..SlotSet::default() }.of(&model);
     assert_eq!(pattern("*.1.mlp.*").unwrap().len(), 2);
     assert!(matches!(pattern("re:("), Err(crate::CompressError::Pattern { .. })));
     let mut copy = model.clone();
     let twice = Edits {
-        edits: vec![Edit { slots: SlotSet::named(Lname::Mlp, None), cut: reduction(1) }, Edit { slots: SlotSet::named(Lname::FcIn, Some(vec![0])), cut: reduction(1) }],
+        edits: vec![
+            Edit { slots: SlotSet::named(Lname::Mlp, None), cut: reduction(1) },
+            Edit { slots: SlotSet::named(Lname::FcIn, Some(vec![0])), cut: reduction(1) },
+        ],
     };
-    let error = apply_edits(&mut copy, &twice, &ComponentStore::none(), &mut crate::Silent).unwrap_err();
+    let error =
+        apply_edits(&mut copy, &twice, &ComponentStore::none(), &mut crate::Silent).unwrap_err();
     assert!(error.to_string().contains("is cut twice"), "{error}");
 }

@@ -3,11 +3,11 @@
 use super::edit::put;
 use crate::CompressError;
 use linwright_measure::evaluate::{
-    Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Peek, Peeked,
-    Sequence, Subject, Written, last_stages,
+    Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Peek,
+    Peeked, Sequence, Subject, Written, last_stages,
 };
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, Transformer};
+use linwright_model::{Batch, Stream, Transformer};
 use linwright_ops::{Op, SiteId, Sites};
 use linwright_tensor::Mat;
 use std::cell::RefCell;
@@ -109,16 +109,16 @@ impl<'a> Variants<'a> {
         let mut order: Vec<usize> = (0..self.variants.len()).collect();
         order.sort_by_key(|index| self.stages[*index]);
         let mut found: Vec<Option<R>> = (0..order.len()).map(|_| None).collect();
-        let mut hidden = self.model.embed(batch)?;
+        let mut stream = Stream::new(self.model.embed(batch)?);
         let mut stage = 0;
         for index in order {
             let first = if self.shares { self.stages[index] } else { 0 };
             if stage < first {
-                self.model.run_stages(&mut hidden, batch, stage..first)?;
+                self.model.run_stages(&mut stream, batch, stage..first)?;
                 stage = first;
             }
             let result = self.with(index, |model| {
-                let (hidden, wanted) = last_stages(model, hidden.clone(), batch, (first, wanted))?;
+                let (hidden, wanted) = last_stages(model, stream.clone(), batch, (first, wanted))?;
                 read(model, &hidden, &wanted)
             })?;
             found[index] = Some(result);

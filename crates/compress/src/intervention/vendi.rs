@@ -6,7 +6,9 @@
 
 use super::{Cut, Done, Kept, Parts, done};
 use crate::FitError;
-use linwright_measure::vendi::{Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select};
+use linwright_measure::vendi::{
+    Criterion, Diversity, Gamma, Goal, VendiError, reconstruct, select,
+};
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +53,7 @@ pub(super) fn by_rows(
 ) -> Result<Done, FitError> {
     let found = reconstruct(weight.view(), rows).map_err(failed)?;
     let basis = Mat::from_fn(rows.len(), weight.cols(), |k, j| weight.at(rows[k], j));
-    let parts = Parts::Factors(found.coefficients.cast(), basis);
+    let parts = Parts::Factors(found.coefficients.cast(), basis, None);
     let mut done = done(weight, parts, cut, kept);
     done.report.rows = rows.to_vec();
     Ok(done)

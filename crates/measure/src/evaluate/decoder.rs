@@ -6,7 +6,7 @@ use super::packed::{Packed, last_stages};
 use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
-use linwright_model::{ModelError, Transformer};
+use linwright_model::{ModelError, Stream, Transformer};
 
 /// A decoder and the tokenizer that belongs to it.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl LanguageModel for Subject<'_> {
         peeks: &[Option<Peek>],
     ) -> Result<Peeked, ModelFailure> {
         let (decoder, packed) = (self.decoder, Packed::new(sequences, peeks));
-        let hidden = decoder.embed(packed.batch())?;
+        let hidden = Stream::new(decoder.embed(packed.batch())?);
         let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
         packed.read((decoder, self.tokenizer), &hidden, &wanted)
     }
@@ -141,7 +141,7 @@ pub(super) fn score(
     sequences: &[Sequence<'_>],
 ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
     let packed = Packed::new(sequences, &vec![None; sequences.len()]);
-    let hidden = decoder.embed(packed.batch())?;
+    let hidden = Stream::new(decoder.embed(packed.batch())?);
     let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
     packed.scores(decoder, &hidden, &wanted)
 }

@@ -5,7 +5,7 @@ use super::decoder::Top;
 use super::language_model::{Filled, Likeliest, Masked, ModelFailure};
 use super::packed::last_stages;
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, TokenScore, Transformer};
+use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;
 
 /// The tokens of a text with masks in its gap, at most `limit` of them: of what is longer, the left of
@@ -84,9 +84,11 @@ impl<'a> Gaps<'a> {
     /// If the model has no head.
     pub fn new(model: &Transformer, texts: &'a [Masked]) -> Result<Self, ModelFailure> {
         if !model.has_head() {
-            return Err("the model has no head, so that it predicts no tokens; only checkpoints with a \
+            return Err(
+                "the model has no head, so that it predicts no tokens; only checkpoints with a \
                         masked language head can be asked"
-                .into());
+                    .into(),
+            );
         }
         let rows: Vec<&[u32]> = texts.iter().map(|text| text.tokens.as_slice()).collect();
         let batch = Batch::new(&rows);
@@ -163,7 +165,7 @@ pub(super) fn fill(
     texts: &[Masked],
 ) -> Result<Vec<Filled>, ModelFailure> {
     let gaps = Gaps::new(model, texts)?;
-    let hidden = model.embed(gaps.batch())?;
+    let hidden = Stream::new(model.embed(gaps.batch())?);
     let (hidden, wanted) = last_stages(model, hidden, gaps.batch(), (0, gaps.wanted()))?;
     gaps.read((model, tokenizer), &hidden, &wanted)
 }

@@ -35,20 +35,21 @@ mod tests;
 pub use compare::{Comparison, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
-pub use gaps::Gaps;
-pub use packed::{Packed, last_stages};
 pub use error::EvaluationError;
+pub use gaps::Gaps;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
 pub use harness::{StandardTask, TaskGroup, Validated, validate};
 pub use journal::{FileJournal, Journal};
 pub use language_model::{
-    Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence, Written,
+    Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence,
+    Written,
 };
 pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
 pub use overlap::overlap;
+pub use packed::{Packed, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};

@@ -55,11 +55,10 @@ impl Outcome {
     /// One question and how it went, for comparisons and logs.
     fn sample(&self, question: &Question, place: String, replies: &[Reply]) -> Sample {
         let bit = |is: bool| f64::from(u8::from(is));
-        let numbers: BTreeMap<String, f64> = [
-            ("acc", bit(self.acc)), ("acc_norm", bit(self.acc_norm)), ("log_loss", self.loss),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
+        let numbers: BTreeMap<String, f64> =
+            [("acc", bit(self.acc)), ("acc_norm", bit(self.acc_norm)), ("log_loss", self.loss)]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into();
         let nats: Vec<f64> = likelihoods(replies).map(|likelihood| likelihood.nats).collect();
         let record = json!({
             "place": place, "question": question.context, "choices": question.choices,
@@ -126,7 +125,9 @@ impl Task for MultipleChoice {
         let mut result = self.0.result(&ENTRY, "multiple_choice", (replies, bos_used), figures);
         let rows = self.0.set.questions.iter().zip(&outcomes).zip(replies).zip(self.items());
         result.samples = rows
-            .map(|(((question, outcome), replies), item)| outcome.sample(question, item.place, replies))
+            .map(|(((question, outcome), replies), item)| {
+                outcome.sample(question, item.place, replies)
+            })
             .collect();
         result.counts.ties = outcomes.iter().filter(|outcome| outcome.tie).count();
         Ok(result)

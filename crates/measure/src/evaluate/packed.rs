@@ -4,9 +4,9 @@ use super::decoder::Top;
 use super::language_model::{ModelFailure, Peek, Peeked};
 use super::{Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, ModelError, ShowLogits, Transformer};
+use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};
 use linwright_tensor::Mat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sequences side by side; what a group of them shares is there once.
 #[derive(Debug)]
@@ -142,38 +142,34 @@ impl Packed {
     }
 }
 
-/// Takes `hidden` (rows, hidden) through a model from a stage on. The last MLP is computed only for the
-/// rows that are read, where that is less than half of them: it looks at no other row. Gives what left the
-/// last layer, and where in it the wanted rows are.
+/// Takes rows through a model from a stage on. The last MLP is computed only for the rows that are read,
+/// where that is less than half of them: it looks at no other row. Gives what left the last layer, and where
+/// in it the wanted rows are.
 ///
 /// # Errors
 /// What the model says.
 ///
 /// # Panics
-/// If there is no such row.
+/// If there is no such row or stage.
 pub fn last_stages(
     model: &Transformer,
-    mut hidden: Mat<f32>,
+    mut stream: Stream,
     batch: &Batch,
     (stage, wanted): (usize, &[(usize, u32)]),
 ) -> Result<(Mat<f32>, Vec<(usize, u32)>), ModelError> {
     let stages = model.stages();
-    let rows: BTreeMap<usize, usize> = wanted.iter().map(|(row, _)| (*row, 0)).collect();
-    let is_mlp = |stage| stage < stages && model.is_mlp_alone(stage);
-    if stage == stages || !is_mlp(stages - 1) || 2 * rows.len() >= batch.len() {
-        model.run_stages(&mut hidden, batch, stage..stages)?;
-        return Ok((hidden, wanted.to_vec()));
+    let read: BTreeSet<usize> = wanted.iter().map(|(row, _)| *row).collect();
+    if stage == stages || 2 * read.len() >= batch.len() {
+        model.run_stages(&mut stream, batch, stage..stages)?;
+        return Ok((stream.into_rows(), wanted.to_vec()));
     }
-    if stage < stages - 1 {
-        model.run_stages(&mut hidden, batch, stage..stages - 1)?;
-    }
-    let places: BTreeMap<usize, usize> = rows.into_keys().enumerate().map(|(i, row)| (row, i)).collect();
-    let mut chosen = Mat::zeros(places.len(), hidden.cols());
-    for (row, place) in &places {
-        chosen.row_mut(*place).copy_from_slice(hidden.row(*row));
-    }
-    let tokens: Vec<[u32; 1]> = places.keys().map(|row| [batch.tokens()[*row]]).collect();
+    model.run_stages(&mut stream, batch, stage..stages - 1)?;
+    let rows: Vec<usize> = read.into_iter().collect();
+    let tokens: Vec<[u32; 1]> = rows.iter().map(|row| [batch.tokens()[*row]]).collect();
     let alone = Batch::new(&tokens.iter().map(|token| &token[..]).collect::<Vec<_>>());
+    let mut chosen = stream.chosen(&rows);
     model.run_stages(&mut chosen, &alone, stages - 1..stages)?;
-    Ok((chosen, wanted.iter().map(|(row, token)| (places[row], *token)).collect()))
+    let place = |row: usize| rows.binary_search(&row).expect("a row that is read");
+    let wanted = wanted.iter().map(|(row, token)| (place(*row), *token)).collect();
+    Ok((chosen.into_rows(), wanted))
 }

@@ -4,9 +4,9 @@ use super::filling::{self, Filling};
 use super::journal::Journal;
 use super::pair::{beginning, encode_pair};
 use super::{
-    Bos, Cut, EvaluationError, Generation, Item, LASER_TASKS, LanguageModel, LanguageModels,
-    Filled, Likeliest, Look, Masked, ModelFailure, Peek, Peeked, Protocol, Reply, Request, Seen,
-    Sequence, Task, TaskResult, TokenScore, Written,
+    Bos, Cut, EvaluationError, Filled, Generation, Item, LASER_TASKS, LanguageModel,
+    LanguageModels, Likeliest, Look, Masked, ModelFailure, Peek, Peeked, Protocol, Reply, Request,
+    Seen, Sequence, Task, TaskResult, TokenScore, Written,
 };
 use std::ops::Range;
 
@@ -214,7 +214,8 @@ impl Plan {
         hooks: &Hooks<'_>,
     ) -> Result<Self, EvaluationError> {
         let (model, count) = ((models.first(), bos), models.count());
-        let mut plan = Self { replies: vec![Vec::with_capacity(items.len()); count], ..Self::default() };
+        let mut plan =
+            Self { replies: vec![Vec::with_capacity(items.len()); count], ..Self::default() };
         for (index, item) in items.iter().enumerate() {
             if (hooks.cancelled)() {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
@@ -456,7 +457,8 @@ impl Run<'_, '_> {
             let count = fitting(rest.iter().map(|group| plan.cost(group)), max_tokens);
             let (batch, after) = rest.split_at(count);
             let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
-            for (of, found) in self.scores(&plan.jobs[jobs.clone()], batch)?.into_iter().enumerate() {
+            for (of, found) in self.scores(&plan.jobs[jobs.clone()], batch)?.into_iter().enumerate()
+            {
                 for ((index, scores), likeliest) in jobs.clone().zip(found.0).zip(found.1) {
                     let job = &plan.jobs[index];
                     check_finite(self.items, job, &scores)?;
@@ -524,7 +526,11 @@ impl Run<'_, '_> {
             for (of, filled) in filled.into_iter().enumerate() {
                 for (filling, filled) in plan.fillings[next..next + count].iter().zip(filled) {
                     let place = &self.items[filling.item].place;
-                    filling.add(filled, &mut plan.replies[of][filling.item][filling.request], place)?;
+                    filling.add(
+                        filled,
+                        &mut plan.replies[of][filling.item][filling.request],
+                        place,
+                    )?;
                 }
             }
             for index in next..next + count {

@@ -109,10 +109,8 @@ impl HeatMap {
                     false => shown,
                 };
                 let depth = 0.7 * gain.abs();
-                let _ = write!(
-                    text,
-                    "<td style=\"background:rgba({colour},{depth:.2})\">{shown}</td>"
-                );
+                let _ =
+                    write!(text, "<td style=\"background:rgba({colour},{depth:.2})\">{shown}</td>");
             }
             text.push_str("</tr>\n");
         }
@@ -171,7 +169,9 @@ mod tests {
         assert!(html.contains("rgba(31,119,180,0.35)\"><strong>0.7000"), "{html}");
         assert!(map(false).html().contains("rgba(31,119,180,0.70)\"><strong>0.4000"));
         let page = heat_maps_html("a & b", &["note".into()], &[map(true)]);
-        assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>a &amp; b</h1>\n<p>note</p>"));
+        assert!(
+            page.starts_with("<!DOCTYPE html>") && page.contains("<h1>a &amp; b</h1>\n<p>note</p>")
+        );
         assert!(heat_maps_markdown("t", &[], &[map(true)]).starts_with("# t\n\n### acc of"));
     }
 }

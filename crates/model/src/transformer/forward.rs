@@ -59,48 +59,36 @@ impl Transformer {
         Ok(())
     }
 
-    /// Number of stages, two for each layer: its attention and its MLP. In layers that compute both side by
-    /// side the first stage is both, and the second nothing.
+    /// Number of stages, two for each layer: its attention and its MLP.
     #[must_use]
     pub fn stages(&self) -> usize {
         2 * self.config.layers.len()
     }
 
-    /// Whether a stage is an MLP and nothing else, which looks at each row by itself.
-    #[must_use]
-    pub fn is_mlp_alone(&self, stage: usize) -> bool {
-        let layer = self.weights.layers.get(stage / 2);
-        stage % 2 == 1 && layer.is_some_and(|layer| !self.is_side_by_side(layer))
-    }
-
     /// The stage that computes a slot; none of one outside the layers.
     #[must_use]
     pub fn stage_of(&self, slot: &LinearSlot) -> Option<usize> {
-        let stage = 2 * slot.layer()?;
         let inner = [Role::Gate, Role::Up, Role::GateUp, Role::Down, Role::FcIn, Role::FcOut];
-        let is_later = inner.contains(&slot.role()) && self.is_mlp_alone(stage + 1);
-        Some(stage + usize::from(is_later))
+        Some(2 * slot.layer()? + usize::from(inner.contains(&slot.role())))
     }
 
-    fn is_side_by_side(&self, layer: &Layer) -> bool {
-        self.config.parallel.is_some() && layer.attention.is_some() && layer.mlp.is_some()
-    }
-
-    /// Takes `hidden` (rows, hidden) through some stages, in place: [`Self::run_layers`] by halves.
+    /// Takes rows through some stages, in place: [`Self::run_layers`] by halves. The second stage of a layer
+    /// looks at each row by itself.
     ///
     /// # Errors
     /// As [`Self::run_layers`].
     ///
     /// # Panics
-    /// As [`Self::run_layers`].
+    /// As [`Self::run_layers`], or if there are no such stages.
     pub fn run_stages(
         &self,
-        hidden: &mut Mat<f32>,
+        stream: &mut Stream,
         batch: &Batch,
         stages: Range<usize>,
     ) -> Result<(), ModelError> {
         assert!(stages.end <= self.stages(), "{stages:?} of {} stages", self.stages());
-        assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
+        let shape = (stream.rows.rows(), stream.rows.cols());
+        assert_eq!(shape, (batch.len(), self.config.hidden), "hidden");
         self.check_lengths(batch)?;
         let rotations = self.memory.rotations(&self.config, batch);
         self.memory.lend(|memory| {
@@ -117,12 +105,7 @@ impl Transformer {
             for stage in stages {
                 let layer = &self.weights.layers[stage / 2];
                 pass.index = stage / 2;
-                match (stage % 2, self.is_side_by_side(layer)) {
-                    (0, true) => pass.layer(layer, hidden, &mut memory.layer)?,
-                    (_, true) => {}
-                    (0, false) => pass.first_half(layer, hidden, &mut memory.layer)?,
-                    (_, false) => pass.second_half(layer, hidden, &mut memory.layer)?,
-                }
+                pass.stage(layer, stage % 2 == 1, stream, &mut memory.layer)?;
             }
             Ok(())
         })
@@ -176,6 +159,50 @@ impl Transformer {
     }
 }
 
+/// Rows on their way from stage to stage.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// The residual stream (rows, hidden).
+    rows: Mat<f32>,
+    /// What attention adds once the MLP beside it is done, between the stages of a layer that computes both
+    /// from the same rows.
+    beside: Option<Mat<f32>>,
+}
+
+impl Stream {
+    /// Rows before the first stage, or before one of attention.
+    #[must_use]
+    pub fn new(rows: Mat<f32>) -> Self {
+        Self { rows, beside: None }
+    }
+
+    /// Some of the rows.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn chosen(&self, indices: &[usize]) -> Self {
+        let of = |all: &Mat<f32>| {
+            let mut some = Mat::zeros(indices.len(), all.cols());
+            for (to, &from) in indices.iter().enumerate() {
+                some.row_mut(to).copy_from_slice(all.row(from));
+            }
+            some
+        };
+        Self { rows: of(&self.rows), beside: self.beside.as_ref().map(of) }
+    }
+
+    /// The rows behind the last stage, or behind one of an MLP.
+    ///
+    /// # Panics
+    /// Between the stages of a layer that computes attention and MLP side by side.
+    #[must_use]
+    pub fn into_rows(self) -> Mat<f32> {
+        assert!(self.beside.is_none(), "rows between two stages of a layer");
+        self.rows
+    }
+}
+
 /// A forward pass on its way through the layers.
 pub(super) struct Pass<'a> {
     pub(super) config: &'a TransformerConfig,
@@ -209,6 +236,43 @@ impl Pass<'_> {
             return Ok(());
         }
         self.second_half(layer, hidden, tape)
+    }
+
+    /// Attention or MLP of a layer, in place.
+    fn stage(
+        &mut self,
+        layer: &Layer,
+        is_mlp: bool,
+        stream: &mut Stream,
+        tape: &mut LayerTape,
+    ) -> Result<(), ModelError> {
+        let (Some(norms), Some(attention), Some(mlp)) =
+            (self.config.parallel, &layer.attention, &layer.mlp)
+        else {
+            return match is_mlp {
+                false => self.first_half(layer, &mut stream.rows, tape),
+                true => self.second_half(layer, &mut stream.rows, tape),
+            };
+        };
+        let norm = if is_mlp && norms == ParallelNorms::Own { mlp } else { attention };
+        let input = self.normed_or_copied(norm.before.as_ref(), &stream.rows);
+        let mut y = self.workspace.take(stream.rows.rows(), stream.rows.cols());
+        let outcome = match is_mlp {
+            false => self.attention(attention, input.view(), &mut y, &mut tape.attention),
+            true => self.mlp(mlp, input.view(), &mut y, &mut tape.mlp),
+        };
+        self.workspace.give(input);
+        if !is_mlp {
+            stream.beside = Some(y);
+            return outcome;
+        }
+        add(stream.rows.data_mut(), y.data());
+        self.workspace.give(y);
+        if let Some(beside) = stream.beside.take() {
+            add(stream.rows.data_mut(), beside.data());
+            self.workspace.give(beside);
+        }
+        outcome
     }
 
     /// Attention of a layer, in place.

@@ -34,6 +34,7 @@ mod widths;
 
 pub use build::{Fetch, Held, Orientation, TensorSource};
 pub use cache::Cache;
+pub use forward::Stream;
 pub use grads::TransformerGrads;
 pub use memory::TrainingMemory;
 pub use pool::{Pooling, normalise_rows};

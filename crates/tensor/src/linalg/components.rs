@@ -109,7 +109,8 @@ impl Components {
         let (q, u) = (Arg::Plain(basis.view()), Arg::Plain(small.u.view()));
         product(1.0, q, u, first.view_mut(), Write::Set);
         // W or its transpose is `first diag(s) vt`.
-        let (columns, rows) = if m < n { (small.vt.transpose(), first.transpose()) } else { (first, small.vt) };
+        let (columns, rows) =
+            if m < n { (small.vt.transpose(), first.transpose()) } else { (first, small.vt) };
         let roots: Vec<f64> = small.s.iter().map(|s| s.sqrt()).collect();
         let left = Mat::from_fn(m, roots.len(), |i, k| (columns.at(i, k) * roots[k]) as f32);
         let right = Mat::from_fn(roots.len(), n, |k, j| (rows.at(k, j) * roots[k]) as f32);
@@ -130,8 +131,21 @@ impl Components {
     /// If there is no such component.
     #[must_use]
     pub fn chosen(&self, indices: &[usize]) -> (Mat<f32>, Mat<f32>) {
-        let left = Mat::from_fn(self.left.rows(), indices.len(), |i, k| self.left.at(i, indices[k]));
-        let right = Mat::from_fn(indices.len(), self.right.cols(), |k, j| self.right.at(indices[k], j));
+        let is_range = indices.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let first = indices.first().copied().unwrap_or(0);
+        let mut left = Mat::zeros(self.left.rows(), indices.len());
+        for i in 0..left.rows() {
+            let from = self.left.row(i);
+            if is_range {
+                left.row_mut(i).copy_from_slice(&from[first..first + indices.len()]);
+            } else {
+                left.row_mut(i).iter_mut().zip(indices).for_each(|(to, k)| *to = from[*k]);
+            }
+        }
+        let mut right = Mat::zeros(indices.len(), self.right.cols());
+        for (k, index) in indices.iter().enumerate() {
+            right.row_mut(k).copy_from_slice(self.right.row(*index));
+        }
         (left, right)
     }
 }
@@ -193,7 +207,10 @@ mod tests {
                 let indices: Vec<usize> = (0..keep).collect();
                 let found = residual(&w, &sum(all.chosen(&indices)));
                 let wanted: f64 = exact[keep..].iter().map(|s| s * s).sum();
-                assert!((found - wanted).abs() < 1e-4 * wanted.max(1e-4), "{m} x {n}, {keep}: {found} {wanted}");
+                assert!(
+                    (found - wanted).abs() < 1e-4 * wanted.max(1e-4),
+                    "{m} x {n}, {keep}: {found} {wanted}"
+                );
                 // The others are what is missing.
                 let others: Vec<usize> = (keep..side).collect();
                 let (kept, rest) = (sum(all.chosen(&indices)), sum(all.chosen(&others)));

@@ -23,15 +23,26 @@ fn kept(kept: &Kept) -> [String; 5] {
 /// One line for each slot.
 pub(in crate::commands) fn edits_table(edits: &[SiteEdit]) -> String {
     let row = |edit: &SiteEdit| {
-        let mut cells = vec![edit.site.to_string(), format!("{}x{}", edit.shape.out, edit.shape.inp)];
+        let mut cells =
+            vec![edit.site.to_string(), format!("{}x{}", edit.shape.out, edit.shape.inp)];
         cells.extend(kept(&edit.report.kept));
         cells.push(format!("{:.4}", edit.report.relative_error));
         cells.push(if edit.report.factored { "factors" } else { "dense" }.to_owned());
         cells.push(grouped(edit.report.parameters as u64));
         cells
     };
-    let header =
-        ["site", "shape", "rank", "rate", "rho", "keep", "energy", "error", "kept as", "parameters"];
+    let header = [
+        "site",
+        "shape",
+        "rank",
+        "rate",
+        "rho",
+        "keep",
+        "energy",
+        "error",
+        "kept as",
+        "parameters",
+    ];
     table(&header, &edits.iter().map(row).collect::<Vec<_>>())
 }
 
@@ -44,7 +55,13 @@ pub(in crate::commands) fn tested_lines(tested: &Tested) -> String {
             format!("{:+.4} ({:+.4} to {:+.4})", c.difference, c.interval[0], c.interval[1])
         });
         let p = found.and_then(|c| c.mcnemar_p).map_or_else(String::new, |p| format!("{p:.3}"));
-        vec![metric.name.clone(), format!("{dense:.4}"), format!("{:.4}", metric.value), interval, p]
+        vec![
+            metric.name.clone(),
+            format!("{dense:.4}"),
+            format!("{:.4}", metric.value),
+            interval,
+            p,
+        ]
     };
     let rows: Vec<Vec<String>> = tested.best.metrics.iter().map(row).collect();
     table(&["test", "dense", "edited", "difference, 95 %", "McNemar p"], &rows)
@@ -67,7 +84,8 @@ pub(in crate::commands) fn cell_name(cell: &Cell) -> String {
     let layer = cell.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
     let ranks: Vec<String> =
         cell.kept.iter().filter_map(|kept| kept.rank).map(|rank| rank.to_string()).collect();
-    let ranks = if ranks.is_empty() { String::new() } else { format!(" (rank {})", ranks.join(", ")) };
+    let ranks =
+        if ranks.is_empty() { String::new() } else { format!(" (rank {})", ranks.join(", ")) };
     format!("{} of {layer} at {}{ranks}", cell.place.lname.name(), cell.size)
 }
 
@@ -98,7 +116,8 @@ impl Findings<'_> {
         let own: Vec<&Cell> = swept.cells.iter().filter(|cell| cell.place.lname == lname).collect();
         let mut layers: Vec<Option<usize>> = own.iter().map(|cell| cell.place.layer).collect();
         layers.dedup();
-        let name = |layer: &Option<usize>| layer.map_or("all".to_owned(), |layer| layer.to_string());
+        let name =
+            |layer: &Option<usize>| layer.map_or("all".to_owned(), |layer| layer.to_string());
         let of = |layer: &Option<usize>| {
             let cells = own.iter().filter(|cell| cell.place.layer == *layer);
             cells.map(|cell| value(&cell.score, metric)).collect()
@@ -119,7 +138,8 @@ impl Findings<'_> {
         let (swept, objective) = (self.swept, &self.swept.objective);
         let dense = Score { metrics: swept.dense.metrics.clone(), groups: Vec::new() };
         let show = |score: &Score| {
-            let figure = value(score, &objective.metric).map_or_else(String::new, |v| format!("{v:.4}"));
+            let figure =
+                value(score, &objective.metric).map_or_else(String::new, |v| format!("{v:.4}"));
             let loss = value(score, "log_loss").map_or_else(String::new, |v| format!("{v:.4}"));
             [figure, loss]
         };
@@ -129,14 +149,22 @@ impl Findings<'_> {
             better(&b.score, &a.score).cmp(&better(&a.score, &b.score))
         });
         let mut rows = vec![[vec!["as it is".to_owned()], show(&dense).to_vec()].concat()];
-        rows.extend(ranked.iter().take(10).map(|cell| [vec![cell_name(cell)], show(&cell.score).to_vec()].concat()));
+        rows.extend(
+            ranked
+                .iter()
+                .take(10)
+                .map(|cell| [vec![cell_name(cell)], show(&cell.score).to_vec()].concat()),
+        );
         let best = table(&["validation, best first", &objective.metric, "log_loss"], &rows);
         let verdict = match swept.is_better {
             false => "no cell is better than the model as it is; the best of them: ",
             true => "best: ",
         };
         let verdict = format!("{verdict}{}", cell_name(&swept.cells[swept.best]));
-        let test = swept.test.as_ref().map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
+        let test = swept
+            .test
+            .as_ref()
+            .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
         format!("{best}\n\n{verdict}{test}")
     }
 
@@ -146,13 +174,18 @@ impl Findings<'_> {
         let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
         let mut lines = String::new();
         for cell in &self.swept.cells {
-            let line = serde_json::to_string(cell)
-                .map_err(|error| Failure::general(format!("cannot write a cell as JSON: {error}")))?;
+            let line = serde_json::to_string(cell).map_err(|error| {
+                Failure::general(format!("cannot write a cell as JSON: {error}"))
+            })?;
             lines += &(line + "\n");
         }
         text("cells.jsonl", lines)?;
-        let notes: Vec<String> =
-            self.notes.iter().cloned().chain(self.terminal().split("\n\n").skip(1).take(1).map(str::to_owned)).collect();
+        let notes: Vec<String> = self
+            .notes
+            .iter()
+            .cloned()
+            .chain(self.terminal().split("\n\n").skip(1).take(1).map(str::to_owned))
+            .collect();
         text("report.md", heat_maps_markdown(self.title, &notes, &maps))?;
         text("report.html", heat_maps_html(self.title, &notes, &maps))?;
         // Last, so that it is there when all is.

@@ -11,8 +11,8 @@ mod http;
 mod protocol;
 mod worker;
 
-use super::tasks::batch;
 use super::generate::end_tokens;
+use super::tasks::batch;
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;

@@ -53,8 +53,9 @@ impl Parts {
         }
         if LaserSet::named(name).is_some() {
             if division.shuffle.is_some() {
-                return Err(Failure::usage("--shuffle is not for the paper's sets")
-                    .hint("their first fifth, in the order of the files, is what the paper chose by"));
+                return Err(Failure::usage("--shuffle is not for the paper's sets").hint(
+                    "their first fifth, in the order of the files, is what the paper chose by",
+                ));
             }
             let part = |split| {
                 let mut args = args.clone();
