@@ -210,7 +210,7 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
             }
             Err(StudyError::Compress(error)) => assert!(error.is_interruption(), "{error}"),
             Err(StudyError::Evaluation(error)) => {
-                assert!(error.to_string().contains("interrupted"), "{error}")
+                assert!(error.to_string().contains("interrupted"), "{error}");
             }
             Err(other) => panic!("{other}"),
         }

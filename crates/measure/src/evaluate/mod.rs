@@ -49,7 +49,7 @@ pub use linwright_model::TokenScore;
 pub use linwright_model::tokenizer::Bos;
 pub use multiple_choice::MultipleChoice;
 pub use overlap::overlap;
-pub use packed::{Packed, last_stages};
+pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};

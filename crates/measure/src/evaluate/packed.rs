@@ -8,12 +8,15 @@ use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};
 use linwright_tensor::Mat;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Rows that are read, each with the token looked for there.
+pub type Wanted = Vec<(usize, u32)>;
+
 /// Sequences side by side; what a group of them shares is there once.
 #[derive(Debug)]
 pub struct Packed {
     batch: Batch,
     /// Rows that are read, with the tokens they predict: for each sequence those counted.
-    wanted: Vec<(usize, u32)>,
+    wanted: Wanted,
     /// Scores of each sequence.
     counts: Vec<usize>,
     /// Indices among `wanted` that are peeked at, with the sequence.
@@ -156,7 +159,7 @@ pub fn last_stages(
     mut stream: Stream,
     batch: &Batch,
     (stage, wanted): (usize, &[(usize, u32)]),
-) -> Result<(Mat<f32>, Vec<(usize, u32)>), ModelError> {
+) -> Result<(Mat<f32>, Wanted), ModelError> {
     let stages = model.stages();
     let read: BTreeSet<usize> = wanted.iter().map(|(row, _)| *row).collect();
     if stage == stages || 2 * read.len() >= batch.len() {
