@@ -74,11 +74,8 @@ fn perplexity(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
-    let mut console = Console::new(shared);
-    if args.max_ppl.is_some() && args.asked.text.is_none() {
-        return Err(Failure::usage("--max-ppl needs --text"));
-    }
+/// Whether what is to be written can be, before anything is computed.
+fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
     for path in [&args.output, &args.log_samples].into_iter().flatten() {
         check_target(path, true)?;
     }
@@ -86,6 +83,15 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("name a file; --log-samples takes a directory"));
     }
+    Ok(())
+}
+
+pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut console = Console::new(shared);
+    if args.max_ppl.is_some() && args.asked.text.is_none() {
+        return Err(Failure::usage("--max-ppl needs --text"));
+    }
+    check_outputs(args)?;
     let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
     let plain = (!args.asked.apply_chat_template)

@@ -54,21 +54,6 @@ pub(crate) const PRESETS: &[Preset] = &[
         summary: "whether LASER and Vendi-LASER help the built-in model, rare and frequent facts apart",
         text: include_str!("../../../../recipes/laser-pocket-finding.yaml"),
     },
-    Preset {
-        name: "laser-gptj",
-        summary: "the LASER paper's table for GPT-J, whose files you bring",
-        text: include_str!("../../../../recipes/laser-gptj.yaml"),
-    },
-    Preset {
-        name: "laser-llama2",
-        summary: "the same for Llama-2 7B",
-        text: include_str!("../../../../recipes/laser-llama2.yaml"),
-    },
-    Preset {
-        name: "laser-roberta",
-        summary: "the same for RoBERTa",
-        text: include_str!("../../../../recipes/laser-roberta.yaml"),
-    },
 ];
 
 /// Run a recipe: capture, fit, evaluate, report. The same command again goes on where it stopped.
@@ -306,16 +291,33 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
 mod tests {
     use super::*;
 
+    /// What is wrong with a recipe, down to the options of its sweeps.
+    fn check(path: &Path, text: &str) -> Result<(), String> {
+        if !is_sweep(text) {
+            return recipe::parse(path, text).map(drop).map_err(|error| error.to_string());
+        }
+        let recipe = parse_sweeps(path, text).map_err(|error| error.to_string())?;
+        crate::commands::sweep::lines("a recipe", &recipe).map(drop).map_err(|e| format!("{e:?}"))
+    }
+
     #[test]
     fn built_in_recipes_are_valid_and_told_apart() {
         for (index, preset) in PRESETS.iter().enumerate() {
-            let path = Path::new(preset.name);
-            let read = match is_sweep(preset.text) {
-                true => parse_sweeps(path, preset.text).map(|recipe| recipe.title),
-                false => recipe::parse(path, preset.text).map(|recipe| recipe.title),
-            };
+            let read = check(Path::new(preset.name), preset.text);
             assert!(read.is_ok(), "{}: {read:?}", preset.name);
             assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
+        }
+    }
+
+    #[test]
+    fn every_recipe_of_the_repository_is_valid() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<PathBuf> = paths.filter(|path| path.is_file()).collect();
+        assert!(files.len() > 5, "{files:?}");
+        for path in files {
+            let read = check(&path, &std::fs::read_to_string(&path).unwrap());
+            assert!(read.is_ok(), "{}: {read:?}", path.display());
         }
     }
 }

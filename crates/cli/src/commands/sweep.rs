@@ -168,6 +168,19 @@ struct Line {
     args: SweepArgs,
 }
 
+/// The options of each run of a recipe.
+pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, Failure> {
+    let parsed = recipe.runs.iter().map(|run| {
+        let words = std::iter::once("sweep".to_owned()).chain(recipe.arguments(run));
+        let line = Line::try_parse_from(words).map_err(|error| {
+            let (title, error) = (&run.title, error.render());
+            Failure::new(Kind::Recipe, format!("{name}, {title:?}: {error}"))
+        })?;
+        Ok(line.args)
+    });
+    parsed.collect()
+}
+
 /// Makes every sweep of a recipe, each in a folder of its own.
 pub(super) fn run_recipe(
     name: &str,
@@ -176,22 +189,16 @@ pub(super) fn run_recipe(
     shared: &Shared,
 ) -> Result<(), Failure> {
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
-    let mut all = Vec::new();
-    for run in &recipe.runs {
-        let arguments = recipe.arguments(run);
-        let line = Line::try_parse_from(std::iter::once("sweep".to_owned()).chain(arguments));
-        let mut args = line.map(|line| line.args).map_err(|error| {
-            Failure::new(Kind::Recipe, format!("{name}, {:?}: {}", run.title, error.render()))
-        })?;
+    let mut all = lines(name, recipe)?;
+    for (run, args) in recipe.runs.iter().zip(&mut all) {
         args.output = Some(folder.join(slug(&run.title)));
-        all.push((run, args));
     }
     if dry_run {
         let lines: Vec<String> = recipe.runs.iter().map(|run| command(recipe, run)).collect();
         return print(&lines.join("\n"));
     }
     let (mut rows, mut results) = (Vec::new(), Vec::new());
-    for (run, args) in &all {
+    for (run, args) in recipe.runs.iter().zip(&all) {
         let mut console = Console::new(shared);
         console.stage(&format!("{}: {}", recipe.title, run.title));
         let done = swept(args, &mut console)?;

@@ -23,7 +23,7 @@ pub mod sweep;
 
 pub use dropout::{pruned, pruned_compat};
 pub use edit::{Edit, Edits, SiteEdit, apply_edits};
-pub use names::{Lname, PUBLISHED_NAMES, PublishedNames};
+pub use names::Lname;
 pub use nested::NestedRanks;
 pub use size::{Kept, Size};
 pub use slots::SlotSet;
