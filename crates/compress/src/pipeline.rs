@@ -6,7 +6,7 @@ use crate::fit_store::{Fingerprint, FitStore};
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::{CompressError, FitError, Monitor};
 use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_ops::{LinearSlot, Op, Role, SiteId, Sites};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
@@ -187,7 +187,9 @@ pub fn apply(
                     lockstep.capture(&model, layer, &ids, edit.method.needs(), monitor)?;
                 let work = captures.iter().zip(&prints);
                 work.map(|(capture, print)| {
-                    fit_site(capture, edit, (plan.seed, print), context, monitor)
+                    let slot =
+                        original.slot(&capture.site).expect("the site was found in the plan");
+                    fit_site((capture, slot.op()), edit, (plan.seed, print), context, monitor)
                 })
                 .collect::<Result<Vec<_>, _>>()?
             }
@@ -241,7 +243,7 @@ fn stored(
 }
 
 fn fit_site(
-    capture: &SiteCapture,
+    (capture, original): (&SiteCapture, &Op<f32>),
     edit: &Edit,
     (seed, print): (u64, &Fingerprint),
     context: &Context<'_>,
@@ -265,6 +267,7 @@ fn fit_site(
     let problem = FitProblem {
         site,
         shape: capture.shape,
+        original,
         evidence: &capture.evidence,
         key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
         checkpoint: checkpoint.as_ref(),

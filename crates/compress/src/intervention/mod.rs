@@ -195,10 +195,16 @@ impl Cut {
         Ok(())
     }
 
+    /// Whether its size goes by singular values.
+    #[must_use]
+    pub fn needs_values(&self) -> bool {
+        matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
+    }
+
     /// Whether it chooses among all components of a weight.
     #[must_use]
     pub fn needs_components(&self) -> bool {
-        let by_values = matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur);
+        let by_values = self.needs_values();
         let chooses =
             self.intervention.reads_components() && self.decomposition == Decomposition::Exact;
         (chooses && !self.compat) || (by_values && self.intervention != Intervention::Zero)

@@ -42,6 +42,8 @@ pub struct FitProblem<'a> {
     pub site: &'a SiteId,
     /// Features out and in.
     pub shape: Shape,
+    /// What the original model has there.
+    pub original: &'a Op<f32>,
     /// What was captured: what [`Method::needs`] asked for.
     pub evidence: &'a Evidence,
     /// Where random numbers come from.
@@ -198,6 +200,7 @@ macro_rules! methods {
 
 methods! {
     dense => DenseMethod, Dense;
+    laser => LaserMethod, Laser;
     low_rank => LowRankMethod, LowRank;
     block_hadamard => BlockHadamardMethod, BlockHadamard;
     rotor => RotorMethod, Rotor;

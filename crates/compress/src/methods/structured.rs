@@ -116,7 +116,7 @@ mod tests {
     use crate::fit::planted::{Losses, distance, noisy};
     use linwright_measure::stats::SiteStats;
     use linwright_ops::SiteId;
-    use linwright_tensor::RngKey;
+    use linwright_tensor::{Mat, RngKey};
 
     /// Every operator of the list with an example of the shape; one that is not linear has none.
     fn operators(shape: Shape) -> Vec<OpSpec> {
@@ -141,9 +141,11 @@ mod tests {
         train.add(x.cast().view(), y.cast().view());
         let evidence = Evidence::Stats { validation: train.clone(), train: train.clone() };
         let site = SiteId("a site".into());
+        let original = Op::Linear(Box::new(linwright_ops::Dense::new(Mat::zeros(8, 8))));
         let problem = FitProblem {
             site: &site,
             shape,
+            original: &original,
             evidence: &evidence,
             key: RngKey::new(1),
             checkpoint: None,
