@@ -40,7 +40,8 @@ impl Method for LaserMethod {
         let Shape { out, inp } = shape;
         let dense = shape.dense_parameters();
         let by_rank = !matches!(self.cut.intervention, Intervention::Dropout | Intervention::Zero);
-        let rank = if self.cut.needs_values() { out.min(inp) } else { self.cut.size.rank(shape, None)? };
+        let rank =
+            if self.cut.needs_values() { out.min(inp) } else { self.cut.size.rank(shape, None)? };
         let factors = rank * (out + inp);
         Ok(match self.cut.storage {
             Storage::Factored if by_rank && rank > 0 => factors,
@@ -56,7 +57,8 @@ impl Method for LaserMethod {
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
         let stats = problem.stats()?;
         let weight = problem.original.to_dense()?;
-        let components = self.cut.needs_components().then(|| Components::of(weight.view())).transpose();
+        let components =
+            self.cut.needs_components().then(|| Components::of(weight.view())).transpose();
         let components = components.map_err(|error| FitError::Numerics {
             what: "singular components of the weight",
             reason: error.to_string(),
@@ -84,7 +86,8 @@ mod tests {
         let (x, _) = noisy(shape, 2);
         let x: Mat<f32> = x.cast();
         let weight: Mat<f32> = Mat::from_vec(8, 8, RngKey::new(3).stream().normals(64, 1.0));
-        let y = Mat::from_fn(x.rows(), 8, |i, o| (0..8).map(|j| weight.at(o, j) * x.at(i, j)).sum());
+        let y =
+            Mat::from_fn(x.rows(), 8, |i, o| (0..8).map(|j| weight.at(o, j) * x.at(i, j)).sum());
         let mut train = SiteStats::new(8, 8);
         train.add(x.view(), y.view());
         let evidence = Evidence::Stats { validation: train.clone(), train: train.clone() };
@@ -107,7 +110,10 @@ mod tests {
             let error = train.squared_error(&dense) / train.target_power();
             assert!((fit.report.train_relative_error - error).abs() < 1e-9, "rank {rank}");
             assert!(error < last, "rank {rank}: {error}");
-            assert_eq!(method.parameters(shape).expect("exists"), if rank < 4 { 16 * rank } else { 64 });
+            assert_eq!(
+                method.parameters(shape).expect("exists"),
+                if rank < 4 { 16 * rank } else { 64 }
+            );
             last = error;
         }
         assert!(last < 1e-9, "all components are the weight");
