@@ -37,6 +37,57 @@ impl Rows {
     }
 }
 
+/// Inputs that begin alike.
+struct Group<'a> {
+    inputs: Vec<&'a [u32]>,
+    /// Tokens that all begin with.
+    shared: usize,
+}
+
+impl<'a> Group<'a> {
+    fn of(sequences: &[Sequence<'a>]) -> Self {
+        let inputs = sequences.iter().map(|s| &s.tokens[..s.tokens.len().saturating_sub(1)]);
+        let inputs: Vec<&[u32]> = inputs.collect();
+        let shortest = inputs.iter().map(|input| input.len()).min().unwrap_or(0);
+        let shared = match sequences {
+            [_] => shortest,
+            _ => sequences[1..].iter().map(|s| s.shared).fold(shortest, usize::min),
+        };
+        Self { inputs, shared }
+    }
+
+    /// Whether all inputs are equal.
+    fn is_single(&self) -> bool {
+        self.inputs.iter().all(|input| input.len() == self.shared)
+    }
+}
+
+/// Fewest tokens at the start of several groups that are worth to be shared.
+const LEAST_COMMON: usize = 4;
+
+/// Groups side by side that begin alike, such as the same words before each question, with the number of
+/// tokens they share. Only groups whose inputs are all equal are put together; others stay by themselves.
+fn families<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'g [Group<'a>], usize)> {
+    let (mut families, mut start) = (Vec::new(), 0);
+    while start < groups.len() {
+        let first = &groups[start];
+        let (mut end, mut shared) = (start + 1, first.shared);
+        while first.is_single() && end < groups.len() && groups[end].is_single() {
+            let pairs = first.inputs[0].iter().zip(groups[end].inputs[0]);
+            let common = pairs.take_while(|(a, b)| a == b).count().min(shared);
+            // A family does not give up most of what it shares for one more member.
+            let is_worth = common >= LEAST_COMMON && (end == start + 1 || 2 * common >= shared);
+            if !is_worth {
+                break;
+            }
+            (end, shared) = (end + 1, common);
+        }
+        families.push((&groups[start..end], shared));
+        start = end;
+    }
+    families
+}
+
 /// Tokens of a sequence whose scores are wanted.
 fn counted(sequence: &Sequence<'_>) -> usize {
     sequence.tokens.len().saturating_sub(sequence.first_counted.max(1))
@@ -46,29 +97,32 @@ impl Packed {
     /// Puts sequences side by side. The last token of each is no input.
     #[must_use]
     pub fn new(sequences: &[Sequence<'_>], peeks: &[Option<Peek>]) -> Self {
-        let (mut groups, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
+        let groups: Vec<Group<'_>> =
+            sequences.chunk_by(|_, later| later.shared > 0).map(Group::of).collect();
+        let (mut branching, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
         let mut next = 0;
-        for group in sequences.chunk_by(|_, later| later.shared > 0) {
-            let inputs = group.iter().map(|s| &s.tokens[..s.tokens.len().saturating_sub(1)]);
-            let inputs: Vec<&[u32]> = inputs.collect();
-            let shortest = inputs.iter().map(|input| input.len()).min().unwrap_or(0);
-            let shared = match group {
-                [_] => shortest,
-                _ => group[1..].iter().map(|s| s.shared).fold(shortest, usize::min),
-            };
-            let mut branches = Vec::new();
-            let start = next;
+        for family in families(&groups) {
+            let (of_family, shared) = family;
+            let first = of_family[0].inputs.first().map_or(&[][..], |input| &input[..shared]);
+            let (start, mut branches) = (next, Vec::new());
             next += shared;
-            for input in &inputs {
-                rows.push(Rows { shared, start, own: next });
-                let own = &input[shared..];
-                // What has no input of its own is predicted by what is shared.
-                if !own.is_empty() {
-                    branches.push(own);
-                    next += own.len();
+            for group in of_family {
+                // Where several groups begin alike, all inputs of each are equal, and are there once.
+                let (mut own_row, is_alone) = (next, of_family.len() == 1);
+                for (place, input) in group.inputs.iter().enumerate() {
+                    if is_alone || place == 0 {
+                        own_row = next;
+                        let own = &input[shared..];
+                        // What has no input of its own is predicted by what is shared.
+                        if !own.is_empty() {
+                            branches.push(own);
+                            next += own.len();
+                        }
+                    }
+                    rows.push(Rows { shared, start, own: own_row });
                 }
             }
-            groups.push((inputs.first().map_or(&[][..], |input| &input[..shared]), branches));
+            branching.push((first, branches));
         }
         let wanted = sequences.iter().zip(&rows).flat_map(|(sequence, rows)| {
             let tokens = sequence.first_counted.max(1)..sequence.tokens.len();
@@ -83,7 +137,7 @@ impl Packed {
             first += counted(sequence);
         }
         let counts = sequences.iter().map(counted).collect();
-        Self { batch: Batch::branching(&groups), wanted, counts, peeks: places }
+        Self { batch: Batch::branching(&branching), wanted, counts, peeks: places }
     }
 
     /// What a model is given.
@@ -175,4 +229,69 @@ pub fn last_stages(
     let place = |row: usize| rows.binary_search(&row).expect("a row that is read");
     let wanted = wanted.iter().map(|(row, token)| (place(*row), *token)).collect();
     Ok((chosen.into_rows(), wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(tokens: &[u32], shared: usize) -> Sequence<'_> {
+        Sequence { tokens, first_counted: tokens.len() - 1, shared }
+    }
+
+    /// Tokens of the batch that stand before a wanted one, in order, by the batch's own structure.
+    fn read(packed: &Packed) -> Vec<(u32, u32)> {
+        packed.wanted().iter().map(|(row, token)| (packed.batch().tokens()[*row], *token)).collect()
+    }
+
+    #[test]
+    fn what_several_questions_begin_with_is_there_once() {
+        // Two choices of each of three questions, which begin with 1 2 3 4.
+        let texts: Vec<Vec<u32>> = [5, 6, 7]
+            .into_iter()
+            .flat_map(|own| [90, 91].map(|choice| vec![1, 2, 3, 4, own, 8, choice]))
+            .collect();
+        let sequences: Vec<Sequence<'_>> =
+            texts.iter().enumerate().map(|(i, text)| whole(text, 6 * (i % 2))).collect();
+        let packed = Packed::new(&sequences, &vec![None; 6]);
+        assert_eq!(packed.batch().tokens(), [1, 2, 3, 4, 5, 8, 6, 8, 7, 8]);
+        assert_eq!(read(&packed), [(8, 90), (8, 91), (8, 90), (8, 91), (8, 90), (8, 91)]);
+        let rows: Vec<usize> = packed.wanted().iter().map(|(row, _)| *row).collect();
+        assert_eq!(rows, [5, 5, 7, 7, 9, 9]);
+    }
+
+    #[test]
+    fn a_question_that_is_the_beginning_of_another_one_ends_in_what_is_shared() {
+        let texts = [vec![1, 2, 3, 4, 90], vec![1, 2, 3, 4, 5, 90]];
+        let sequences: Vec<Sequence<'_>> = texts.iter().map(|text| whole(text, 0)).collect();
+        let packed = Packed::new(&sequences, &[None, None]);
+        assert_eq!(packed.batch().tokens(), [1, 2, 3, 4, 5]);
+        assert_eq!(packed.wanted(), [(3, 90), (4, 90)]);
+    }
+
+    #[test]
+    fn choices_with_tokens_of_their_own_and_short_beginnings_stay_as_they_are() {
+        let texts = [vec![1, 2, 3, 4, 5, 90], vec![1, 2, 3, 4, 6, 91], vec![1, 2, 3, 7, 92]];
+        let sequences = [
+            whole(&texts[0], 0),
+            Sequence { first_counted: 4, ..whole(&texts[1], 4) },
+            whole(&texts[2], 0),
+        ];
+        let packed = Packed::new(&sequences, &[None; 3]);
+        assert_eq!(packed.batch().tokens(), [1, 2, 3, 4, 5, 6, 1, 2, 3, 7]);
+        assert_eq!(read(&packed), [(5, 90), (4, 6), (6, 91), (7, 92)]);
+    }
+
+    #[test]
+    fn a_family_keeps_most_of_what_it_shares() {
+        let text = |common: u32, own: u32| -> Vec<u32> {
+            (0..12).map(|i| if i < common { i } else { 100 * own + i }).collect()
+        };
+        let texts = [text(10, 1), text(10, 2), text(4, 3), text(4, 4)];
+        let sequences: Vec<Sequence<'_>> = texts.iter().map(|text| whole(text, 0)).collect();
+        let groups: Vec<Group<'_>> = sequences.iter().map(|one| Group::of(&[*one])).collect();
+        let found: Vec<(usize, usize)> =
+            families(&groups).into_iter().map(|(family, shared)| (family.len(), shared)).collect();
+        assert_eq!(found, [(2, 10), (2, 4)]);
+    }
 }
