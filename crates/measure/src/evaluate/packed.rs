@@ -253,7 +253,7 @@ mod tests {
             .collect();
         let sequences: Vec<Sequence<'_>> =
             texts.iter().enumerate().map(|(i, text)| whole(text, 6 * (i % 2))).collect();
-        let packed = Packed::new(&sequences, &vec![None; 6]);
+        let packed = Packed::new(&sequences, &[None; 6]);
         assert_eq!(packed.batch().tokens(), [1, 2, 3, 4, 5, 8, 6, 8, 7, 8]);
         assert_eq!(read(&packed), [(8, 90), (8, 91), (8, 90), (8, 91), (8, 90), (8, 91)]);
         let rows: Vec<usize> = packed.wanted().iter().map(|(row, _)| *row).collect();
