@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-/// Bytes that a run may hold at a time: a multiple of its input, and a constant.
+/// Bytes that a run may hold at a time: a multiple of its input, and a constant. A configuration says in a few
+/// letters that there are as many layers as are allowed, whose description takes 5.6 MB.
 const MEMORY_FACTOR: usize = 64;
-const MEMORY_BASE: usize = 1 << 22;
+const MEMORY_BASE: usize = 1 << 23;
 /// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
 const SLOW: Duration = Duration::from_secs(10);
 /// Most inputs that are kept in one loop.
