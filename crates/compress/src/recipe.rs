@@ -7,6 +7,7 @@ use crate::calibration::Split;
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
 use linwright_measure::evaluate::{Bos, Join};
+use linwright_measure::spelling::distance;
 use linwright_ops::{OpSpec, Role};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -365,22 +366,6 @@ fn advice(message: &str) -> Option<String> {
             "`{word}` is an operator, not a method; write `method: structured, operator: {{kind: {word}}}`"
         )
     })
-}
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

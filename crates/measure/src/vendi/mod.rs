@@ -35,7 +35,7 @@ pub use order::Order;
 pub use reconstruct::{Reconstruction, reconstruct};
 pub use score::{Items, of_features, of_kernel, spectrum_of_kernel, weighted_by_quality};
 pub use select::{Criterion, Diversity, Effort, Goal, Selected, select};
-pub use stored::{StoredError, StoredMatrix, nearest_names, stored_matrix};
+pub use stored::{StoredError, StoredMatrix, stored_matrix};
 
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};

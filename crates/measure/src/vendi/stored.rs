@@ -1,12 +1,10 @@
 //! A matrix of a checkpoint by its name, without building a model.
 
 use crate::data::sha256_hex;
+use crate::spelling::nearest_names;
 use linwright_model::checkpoint::{CheckpointError, TensorFile, weight_files};
 use linwright_tensor::Mat;
 use std::path::Path;
-
-/// Names told where there is none such.
-const NEAREST: usize = 3;
 
 /// A matrix as it was read.
 #[derive(Clone, Debug)]
@@ -76,51 +74,4 @@ pub fn stored_matrix(path: &Path, name: &str) -> Result<StoredMatrix, StoredErro
 
 fn names_of(file: &TensorFile) -> impl Iterator<Item = &str> {
     file.tensors().keys().map(String::as_str)
-}
-
-/// "nearest are a, b, c": the names that take the fewest changes to become one another.
-#[must_use]
-pub fn nearest_names(name: &str, names: &[&str]) -> String {
-    let mut ranked: Vec<(usize, &str)> = names
-        .iter()
-        // A part of a name is nearer than any change of it.
-        .map(|known| (if known.contains(name) { 0 } else { distance(name, known) }, *known))
-        .collect();
-    ranked.sort_unstable();
-    let nearest: Vec<&str> = ranked.iter().take(NEAREST).map(|(_, name)| *name).collect();
-    if nearest.is_empty() {
-        "there are none".into()
-    } else {
-        format!("nearest are {}", nearest.join(", "))
-    }
-}
-
-/// Letters to change, add or take away between two words (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_answered_with_the_nearest() {
-        let names = ["layers.0.up.weight", "layers.0.down.weight", "embed.weight", "norm"];
-        let said = nearest_names("layers.0.upp.weight", &names);
-        assert!(said.starts_with("nearest are layers.0.up.weight, layers.0.down.weight"), "{said}");
-        assert!(nearest_names("down", &names).starts_with("nearest are layers.0.down.weight"));
-        assert_eq!(nearest_names("a", &[]), "there are none");
-    }
 }

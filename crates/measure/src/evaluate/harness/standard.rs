@@ -3,6 +3,7 @@
 
 use super::description::TaskFile;
 use crate::evaluate::{EvaluationError, LASER_TASKS};
+use crate::spelling::distance;
 use std::path::Path;
 
 /// A task that comes along.
@@ -84,22 +85,6 @@ fn nearest(name: &str) -> String {
         return format!("the tasks are {}; or give the path of a .yaml file", all.join(", "));
     }
     format!("nearest are {}; see `linwright ls tasks`", close.join(", "))
-}
-
-/// Letters to change, add or take away between two words (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

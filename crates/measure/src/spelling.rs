@@ -1,0 +1,60 @@
+//! Names that are nearly right.
+
+/// Names told where there is none such.
+const NEAREST: usize = 3;
+
+/// Letters to change, add or take away between two words (Levenshtein).
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// "nearest are a, b, c": the names that take the fewest changes to become one another.
+#[must_use]
+pub fn nearest_names(name: &str, names: &[&str]) -> String {
+    let mut ranked: Vec<(usize, &str)> = names
+        .iter()
+        // A part of a name is nearer than any change of it.
+        .map(|known| (if known.contains(name) { 0 } else { distance(name, known) }, *known))
+        .collect();
+    ranked.sort_unstable();
+    let nearest: Vec<&str> = ranked.iter().take(NEAREST).map(|(_, name)| *name).collect();
+    if nearest.is_empty() {
+        "there are none".into()
+    } else {
+        format!("nearest are {}", nearest.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_counted() {
+        assert_eq!(
+            ["", "rotor", "motor", "rotors", "rot"].map(|word| distance("rotor", word)),
+            [5, 0, 1, 1, 2]
+        );
+    }
+
+    #[test]
+    fn names_are_answered_with_the_nearest() {
+        let names = ["layers.0.up.weight", "layers.0.down.weight", "embed.weight", "norm"];
+        let said = nearest_names("layers.0.upp.weight", &names);
+        assert!(said.starts_with("nearest are layers.0.up.weight, layers.0.down.weight"), "{said}");
+        assert!(nearest_names("down", &names).starts_with("nearest are layers.0.down.weight"));
+        assert_eq!(nearest_names("a", &[]), "there are none");
+    }
+}
