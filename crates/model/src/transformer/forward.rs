@@ -231,11 +231,11 @@ impl Pass<'_> {
         {
             return self.side_by_side((attention, mlp, norms), hidden, tape);
         }
-        self.first_half(layer, hidden, tape)?;
+        self.half(layer, false, hidden, tape)?;
         if self.probe.satisfied() {
             return Ok(());
         }
-        self.second_half(layer, hidden, tape)
+        self.half(layer, true, hidden, tape)
     }
 
     /// Attention or MLP of a layer, in place.
@@ -249,10 +249,7 @@ impl Pass<'_> {
         let (Some(norms), Some(attention), Some(mlp)) =
             (self.config.parallel, &layer.attention, &layer.mlp)
         else {
-            return match is_mlp {
-                false => self.first_half(layer, &mut stream.rows, tape),
-                true => self.second_half(layer, &mut stream.rows, tape),
-            };
+            return self.half(layer, is_mlp, &mut stream.rows, tape);
         };
         let norm = if is_mlp && norms == ParallelNorms::Own { mlp } else { attention };
         let input = self.normed_or_copied(norm.before.as_ref(), &stream.rows);
@@ -275,29 +272,18 @@ impl Pass<'_> {
         outcome
     }
 
-    /// Attention of a layer, in place.
-    fn first_half(
+    /// Attention or MLP of a layer that computes one after the other, in place.
+    fn half(
         &mut self,
         layer: &Layer,
+        is_mlp: bool,
         hidden: &mut Mat<f32>,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
-        match &layer.attention {
-            Some(attention) => self.branch(attention, hidden, &mut tape.attention, Self::attention),
-            None => Ok(()),
-        }
-    }
-
-    /// MLP of a layer, in place.
-    fn second_half(
-        &mut self,
-        layer: &Layer,
-        hidden: &mut Mat<f32>,
-        tape: &mut LayerTape,
-    ) -> Result<(), ModelError> {
-        match &layer.mlp {
-            Some(mlp) => self.branch(mlp, hidden, &mut tape.mlp, Self::mlp),
-            None => Ok(()),
+        match (is_mlp, &layer.attention, &layer.mlp) {
+            (false, Some(own), _) => self.branch(own, hidden, &mut tape.attention, Self::attention),
+            (true, _, Some(own)) => self.branch(own, hidden, &mut tape.mlp, Self::mlp),
+            (false, None, _) | (true, _, None) => Ok(()),
         }
     }
 
