@@ -10,10 +10,9 @@ use crate::failure::Failure;
 use crate::provenance;
 use clap::Args;
 use linwright::compress::intervention::apply_edits;
-use linwright::compress::intervention::compose::{Composed, best_first, compose};
-use linwright::compress::intervention::sweep::{Place, Score, Swept, Work, places};
+use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
+use linwright::compress::intervention::sweep::{Place, Score, Swept, places};
 use linwright::compress::study::RunDirectory;
-use linwright::measure::evaluate::RunOptions;
 use linwright::tensor::atomic::write_atomic;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -64,19 +63,8 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("the sweep does not have all places of this grid")
             .hint("give the same --lname and --lnum as to the sweep"));
     }
-    let work = Work {
-        model: &opened.loaded.decoder,
-        tokenizer: opened.tokenizer()?,
-        model_hash: &opened.loaded.hash,
-        validation: opened.parts.validation.as_ref(),
-        test: opened.parts.test.as_deref(),
-        metric: args.metric.as_deref(),
-        store: &store,
-        run: RunOptions { max_batch_tokens: args.asked.batch_size, longest: None },
-        max_length: args.asked.max_length,
-        shares: true,
-    };
-    let fingerprint = work.fingerprint(&grid);
+    let work = opened.work(&args.asked, args.metric.as_deref(), &store)?;
+    let fingerprint = fingerprint(&work, &grid, order.as_deref());
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
     let output = args.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;

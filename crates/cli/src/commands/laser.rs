@@ -12,9 +12,7 @@ use crate::provenance;
 use crate::source::open_model;
 use clap::Args;
 use linwright::compress::Monitor;
-use linwright::compress::intervention::{
-    ComponentStore, Edit, Edits, SiteEdit, Variant, Variants, apply_edits,
-};
+use linwright::compress::intervention::{Edit, Edits, SiteEdit, Variant, Variants, apply_edits};
 use linwright::measure::evaluate::{
     Comparison, Hooks, RunOptions, Task, TaskResult, compare, evaluate_each,
 };
@@ -95,6 +93,10 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("choose another directory or give --force"));
     }
     let asked = paper_names(&args.asked);
+    if asked.apply_chat_template {
+        return Err(Failure::usage("--apply-chat-template is of no use here")
+            .hint("save the model with -o and give both to `linwright eval`"));
+    }
     let is_asked = !asked.tasks.is_empty() || asked.questions.is_some() || asked.text.is_some();
     // Mistakes in tasks are told before a model is loaded.
     let tasks = match is_asked {
@@ -103,9 +105,11 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     };
     let (loaded, place) = open_model(&args.model, &mut console)?;
     let store = args.cut.store(&console)?;
-    let mut done = judge(args, (&loaded, &edits), (&tasks, &store), &mut console)?;
+    let mut edited = loaded.decoder.clone();
+    let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
+    let mut done = judge(args, (&loaded, &edited), (edits, sites), &tasks, &mut console)?;
     if let Some(output) = &args.output {
-        done.saved = Some(save_edited(args, (&loaded, &edits, &store), output, &mut console)?);
+        done.saved = Some(save_edited(args, (&loaded, &edited), output, &mut console)?);
     }
     console.finish();
     if shared.json {
@@ -153,16 +157,15 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     Ok(edits)
 }
 
-/// Makes the edits, and scores the model as it is and edited.
+/// Scores the model as it is and edited.
 fn judge(
     args: &LaserArgs,
-    (loaded, edits): (&LoadedModel, &Edits),
-    (tasks, store): (&[Measured], &ComponentStore),
+    (loaded, edited): (&LoadedModel, &Transformer),
+    (edits, sites): (Edits, Vec<SiteEdit>),
+    tasks: &[Measured],
     console: &mut Console,
 ) -> Result<Done, Failure> {
-    let mut edited = loaded.decoder.clone();
-    let sites = apply_edits(&mut edited, edits, store, console)?;
-    let variants = [Variant { ops: Vec::new() }, variant(&edited, &sites)];
+    let variants = [Variant { ops: Vec::new() }, variant(edited, &sites)];
     let options = RunOptions { max_batch_tokens: args.asked.batch_size, longest: None };
     let (mut dense, mut results) = (Vec::new(), Vec::new());
     for task in tasks {
@@ -184,13 +187,13 @@ fn judge(
             cancelled: &interrupt::asked,
             journal: None,
         };
-        let found = evaluate_each(task, &both, &options, &mut hooks);
+        let found = evaluate_each(task, &both, &options, &mut hooks, |result| result);
         let mut found = found.map_err(|error| Failure::from(error).not_resumable())?.into_iter();
         dense.extend(found.next());
         results.extend(found.next());
     }
     let comparisons = compare(&results, &dense);
-    Ok(Done { edits: edits.clone(), sites, dense, results, comparisons, saved: None })
+    Ok(Done { edits, sites, dense, results, comparisons, saved: None })
 }
 
 /// The operators of edited slots.
@@ -204,19 +207,17 @@ fn variant(edited: &Transformer, sites: &[SiteEdit]) -> Variant {
 
 fn save_edited(
     args: &LaserArgs,
-    (loaded, edits, store): (&LoadedModel, &Edits, &ComponentStore),
+    (loaded, edited): (&LoadedModel, &Transformer),
     output: &Path,
     console: &mut Console,
 ) -> Result<SavedModel, Failure> {
-    let mut edited = loaded.decoder.clone();
-    apply_edits(&mut edited, edits, store, console)?;
     console.stage("saving and loading back");
     let mut options = SaveOptions::new(match args.form {
         FormArg::Dense => Form::Dense,
         FormArg::Native => Form::Native,
     });
     options.force = args.force;
-    Ok(save(&edited, &loaded.source, &options, output)?)
+    Ok(save(edited, &loaded.source, &options, output)?)
 }
 
 /// Parameters of the edited slots now and before.

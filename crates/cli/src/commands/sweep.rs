@@ -10,6 +10,7 @@ use crate::provenance;
 use crate::source::{Place, open_model};
 use clap::{Args, Parser};
 use linwright::compress::Monitor;
+use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::study::RunDirectory;
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
@@ -78,6 +79,27 @@ impl Opened {
         })
     }
 
+    /// What a sweep or a composition is given.
+    pub(super) fn work<'a>(
+        &'a self,
+        asked: &TaskArgs,
+        metric: Option<&'a str>,
+        store: &'a ComponentStore,
+    ) -> Result<Work<'a>, Failure> {
+        Ok(Work {
+            model: &self.loaded.decoder,
+            tokenizer: self.tokenizer()?,
+            model_hash: &self.loaded.hash,
+            validation: self.parts.validation.as_ref(),
+            test: self.parts.test.as_deref(),
+            metric,
+            store,
+            run: RunOptions { max_batch_tokens: asked.batch_size, longest: None },
+            max_length: asked.max_length,
+            shares: true,
+        })
+    }
+
     /// What a reader must know.
     pub(super) fn notes(&self, swept: &linwright::measure::evaluate::TaskResult) -> Vec<String> {
         let items = swept.counts.items;
@@ -135,16 +157,8 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let store = args.cut.store(console)?;
     places(&grid, &opened.loaded.decoder)?;
     let work = Work {
-        model: &opened.loaded.decoder,
-        tokenizer: opened.tokenizer()?,
-        model_hash: &opened.loaded.hash,
-        validation: opened.parts.validation.as_ref(),
-        test: opened.parts.test.as_deref(),
-        metric: args.metric.as_deref(),
-        store: &store,
-        run: RunOptions { max_batch_tokens: args.asked.batch_size, longest: None },
-        max_length: args.asked.max_length,
         shares: !args.no_share,
+        ..opened.work(&args.asked, args.metric.as_deref(), &store)?
     };
     let fingerprint = work.fingerprint(&grid);
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));

@@ -73,6 +73,12 @@ pub fn best_first(swept: &Swept) -> Vec<Place> {
     order
 }
 
+/// Identifies a composition, with all that its results depend on, the order of places among it.
+#[must_use]
+pub fn fingerprint(work: &Work<'_>, grid: &Grid, order: Option<&[Place]>) -> Fingerprint {
+    Fingerprint::of(&[("work", &work.fingerprint_of("compose", grid)), ("order", &order)])
+}
+
 /// Stacks cuts of a grid, in the given order of places or that of the grid. Finished parts are in the
 /// directory.
 ///
@@ -115,11 +121,12 @@ pub fn compose(
             let stacked: Vec<Variant> =
                 made.iter().map(|(_, _, variant)| on_top(variant)).collect();
             let at = (directory, &print);
-            let found = work.judge(work.validation, (work.model, &stacked), at, monitor)?;
-            let tried = made.iter().zip(found).map(|((size, kept, _), result)| Trial {
+            let asked = (work.validation, |result| Score::of(&result));
+            let found = work.judge(asked, (work.model, &stacked), at, monitor)?;
+            let tried = made.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,
                 kept: kept.clone(),
-                score: Score::of(&result),
+                score,
             });
             let tried: Vec<Trial> = tried.collect();
             let accepted = choose(&tried, &composed.objective, &composed.score);

@@ -179,10 +179,30 @@ impl Cut {
                 self.size
             ));
         }
+        let by_rank =
+            self.intervention.reads_components() || self.intervention == Intervention::Vendi;
+        let name = self.intervention.name();
+        if self.storage == Storage::Factored && !by_rank {
+            return Err(format!("{name} leaves no factors to store"));
+        }
+        if self.vendi != VendiOptions::default() && self.intervention != Intervention::Vendi {
+            return Err(format!(
+                "{name} chooses no rows: quality, minimise and gamma are for vendi"
+            ));
+        }
+        let is_in_code = matches!(
+            self.intervention,
+            Intervention::RankReduction | Intervention::Dropout | Intervention::Vendi
+        );
+        if self.compat && !is_in_code {
+            return Err(format!("{name} is as in the paper's code already; leave compat out"));
+        }
+        if self.decomposition != Decomposition::Exact && !self.intervention.reads_components() {
+            return Err(format!("{name} decomposes nothing; leave randomised out"));
+        }
         let is_exact = self.decomposition == Decomposition::Exact;
         let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
         if needs_all && !is_exact {
-            let name = self.intervention.name();
             return Err(format!(
                 "{name} needs all components; a randomised decomposition has the largest"
             ));
@@ -291,14 +311,11 @@ pub fn cut(
             let all = components.expect("components were asked for");
             let indices = indices(cut.intervention, rank, all.values.len(), key);
             kept.energy = Some(share(&all.values, &indices));
-            let others: Vec<usize> =
-                (0..all.values.len()).filter(|k| !indices.contains(k)).collect();
             // Components are orthogonal: what is lost are the others, and the product need not be made.
-            lost = Some(if all.values.iter().all(|s| *s == 0.0) {
-                0.0
-            } else {
-                share(&all.values, &others)
-            });
+            let others: Vec<usize> =
+                (0..all.values.len()).filter(|k| indices.binary_search(k).is_err()).collect();
+            let is_zero = all.values.iter().all(|s| *s == 0.0);
+            lost = Some(if is_zero { 0.0 } else { share(&all.values, &others) });
             all.chosen(&indices)
         }
     };

@@ -27,7 +27,7 @@ use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::cell::RefCell;
+use std::cell::{self, RefCell};
 
 /// Numbers of operators held at once; a grid beyond that is judged in groups.
 const NUMBERS_AT_ONCE: usize = 1 << 28;
@@ -199,9 +199,14 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Identifies the work with all that its results depend on.
+    /// Identifies a sweep of a grid, with all that its results depend on.
     #[must_use]
     pub fn fingerprint(&self, grid: &Grid) -> Fingerprint {
+        self.fingerprint_of("sweep", grid)
+    }
+
+    /// As [`Self::fingerprint`], of what a command does with the grid.
+    pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
             let requests: Vec<String> = task
                 .items()
@@ -218,6 +223,7 @@ impl Work<'_> {
         };
         Fingerprint::of(&[
             ("version", &env!("CARGO_PKG_VERSION")),
+            ("what", &what),
             ("model", &self.model_hash),
             ("grid", grid),
             ("validation", &asked(self.validation)),
@@ -227,28 +233,36 @@ impl Work<'_> {
         ])
     }
 
-    /// The results of variants on a task, with what an earlier run that was stopped knows.
-    pub(super) fn judge(
+    /// What `keep` makes of the results of variants on a task; what an earlier run that was stopped knows is
+    /// not asked again.
+    pub(super) fn judge<R>(
         &self,
-        task: &dyn Task,
+        (task, keep): (&dyn Task, impl FnMut(TaskResult) -> R),
         (model, variants): (&Transformer, &[Variant]),
         (directory, print): (&RunDirectory, &Fingerprint),
         monitor: &mut dyn Monitor,
-    ) -> Result<Vec<TaskResult>, StudyError> {
-        let asked = Variants::new((model, self.tokenizer), variants, self.max_length);
-        let asked = if self.shares { asked } else { asked.alone() };
+    ) -> Result<Vec<R>, StudyError> {
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
         let mut journal =
             FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
-        let shared = RefCell::new(monitor);
+        let (shared, at) = (RefCell::new(monitor), cell::Cell::new((0u64, 0u64)));
+        // Tokens of all variants: those of finished batches, and of this batch those of finished variants.
+        let all = variants.len() as u64;
+        let go_on = |done: usize| {
+            let (tokens, total) = at.get();
+            let batch = (self.run.max_batch_tokens as u64).min(total.saturating_sub(tokens));
+            shared.borrow_mut().progress(tokens * all + batch * done as u64, total.max(1) * all);
+            !shared.borrow().interrupted()
+        };
+        let asked =
+            Variants::new((model, self.tokenizer), variants, self.max_length).asking(&go_on);
+        let asked = if self.shares { asked } else { asked.alone() };
         let mut hooks = Hooks {
-            progress: &mut |p| shared.borrow_mut().progress(p.done_tokens, p.total_tokens),
+            progress: &mut |p| at.set((p.done_tokens, p.total_tokens)),
             cancelled: &|| shared.borrow().interrupted(),
             journal: Some(&mut journal as &mut dyn Journal),
         };
-        let mut results = evaluate_each(task, &asked, &self.run, &mut hooks)?;
-        // Samples of hundreds of cells are of no use here, and large.
-        results.iter_mut().for_each(|result| result.notes.dedup());
+        let results = evaluate_each(task, &asked, &self.run, &mut hooks, keep)?;
         std::fs::remove_file(&path)
             .map_err(|source| EvaluationError::Journal { path: path.clone(), source })?;
         Ok(results)
@@ -442,7 +456,8 @@ pub(super) fn dense(
     directory.cell(&print, || {
         monitor.stage("the model as it is");
         let variants = [Variant { ops: Vec::new() }];
-        let found = work.judge(task, (work.model, &variants), (directory, &print), monitor)?;
+        let asked = (task, |result| result);
+        let found = work.judge(asked, (work.model, &variants), (directory, &print), monitor)?;
         Ok(found.into_iter().next().expect("one result for one model"))
     })
 }
@@ -490,12 +505,13 @@ fn judge_group(
         }
     }
     monitor.stage(&format!("judging {} cells", made.len()));
-    let found = work.judge(work.validation, (work.model, &made), (directory, print), monitor)?;
-    let cell = |((place, size, kept), result): ((Place, Size, Vec<Kept>), TaskResult)| Cell {
+    let asked = (work.validation, |result| Score::of(&result));
+    let found = work.judge(asked, (work.model, &made), (directory, print), monitor)?;
+    let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
         place,
         size,
         kept,
-        score: Score::of(&result),
+        score,
     };
     Ok(cells.into_iter().zip(found).map(cell).collect())
 }
@@ -527,7 +543,7 @@ pub(super) fn tested_variant(
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
     let both = [Variant { ops: Vec::new() }, edited];
-    let mut found = work.judge(test, (model, &both), at, monitor)?;
+    let mut found = work.judge((test, |result| result), (model, &both), at, monitor)?;
     let (best, dense) = (found.pop(), found.pop());
     let (best, dense) =
         (best.expect("a result for each model"), dense.expect("a result for each model"));

@@ -22,7 +22,6 @@ pub struct Variant {
 /// A model and edits of it, as models to ask. Batches go through the model once; each edit starts from what
 /// stood before the first stage that it changes, and only one copy of the model is there, in which operators
 /// change places.
-#[derive(Debug)]
 pub struct Variants<'a> {
     /// The model as it is.
     model: &'a Transformer,
@@ -37,6 +36,8 @@ pub struct Variants<'a> {
     /// Whether prefixes are shared; if not, each edit computes everything, which is slower and the same.
     shares: bool,
     max_length: Option<usize>,
+    /// Called before each edit of a batch with its index; says whether to go on.
+    go_on: &'a dyn Fn(usize) -> bool,
 }
 
 impl<'a> Variants<'a> {
@@ -61,13 +62,30 @@ impl<'a> Variants<'a> {
         let stages = variants.iter().map(first).collect();
         let edited = RefCell::new(model.clone());
         let subject = Subject::new(model, tokenizer).with_max_length(max_length);
-        Self { model, edited, subject, tokenizer, variants, stages, shares: true, max_length }
+        Self {
+            model,
+            edited,
+            subject,
+            tokenizer,
+            variants,
+            stages,
+            shares: true,
+            max_length,
+            go_on: &|_| true,
+        }
     }
 
     /// The same without sharing anything between the edits.
     #[must_use]
     pub fn alone(self) -> Self {
         Self { shares: false, ..self }
+    }
+
+    /// The same, asking before each edit of a batch, with how many are done, whether to go on: a batch of
+    /// hundreds of edits takes minutes.
+    #[must_use]
+    pub fn asking(self, go_on: &'a dyn Fn(usize) -> bool) -> Self {
+        Self { go_on, ..self }
     }
 
     /// Runs `work` on the model with an edit made.
@@ -98,6 +116,10 @@ impl<'a> Variants<'a> {
         done
     }
 
+    fn check(&self, done: usize) -> Result<(), ModelFailure> {
+        if (self.go_on)(done) { Ok(()) } else { Err("stopped between two edits".into()) }
+    }
+
     /// What each edit makes of a batch: calls `read` with the model, what left its last layer, and where in
     /// it the wanted rows are.
     fn each<R>(
@@ -111,7 +133,8 @@ impl<'a> Variants<'a> {
         let mut found: Vec<Option<R>> = (0..order.len()).map(|_| None).collect();
         let mut stream = Stream::new(self.model.embed(batch)?);
         let mut stage = 0;
-        for index in order {
+        for (done, index) in order.into_iter().enumerate() {
+            self.check(done)?;
             let first = if self.shares { self.stages[index] } else { 0 };
             if stage < first {
                 self.model.run_stages(&mut stream, batch, stage..first)?;
@@ -160,6 +183,7 @@ impl LanguageModels for Variants<'_> {
         generation: &Generation,
     ) -> Result<Vec<Vec<Written>>, ModelFailure> {
         let write = |index| {
+            self.check(index)?;
             self.with(index, |model| {
                 let subject = Subject::new(model, self.tokenizer).with_max_length(self.max_length);
                 subject.generate(prompts, generation)

@@ -159,7 +159,8 @@ pub trait LanguageModel {
 }
 
 /// Several models of one tokenizer that are asked the same, such as edits of one model, which have much
-/// of their work in common.
+/// of their work in common. One that is asked to stop between two models fails with any error: whoever asked
+/// knows.
 pub trait LanguageModels {
     /// One of them, for what all have in common: tokens, positions, and whether they fill gaps.
     fn first(&self) -> &dyn LanguageModel;

@@ -102,24 +102,26 @@ pub fn evaluate(
     options: &RunOptions,
     hooks: &mut Hooks<'_>,
 ) -> Result<TaskResult, EvaluationError> {
-    let mut results = evaluate_each(task, &Alone(model), options, hooks)?;
+    let mut results = evaluate_each(task, &Alone(model), options, hooks, |result| result)?;
     Ok(results.swap_remove(0))
 }
 
-/// Asks several models the same, batch by batch; results are in their order. The journal keeps for each
-/// item the replies of all of them, one model after the other.
+/// Asks several models the same, batch by batch, and gives what `keep` makes of each result, in the order of
+/// the models: samples of hundreds of models would fill the memory. The journal keeps for each item the
+/// replies of all of them, one model after the other.
 ///
 /// # Errors
 /// As [`evaluate`].
 ///
 /// # Panics
 /// If there is no model.
-pub fn evaluate_each(
+pub fn evaluate_each<R>(
     task: &dyn Task,
     models: &dyn LanguageModels,
     options: &RunOptions,
     hooks: &mut Hooks<'_>,
-) -> Result<Vec<TaskResult>, EvaluationError> {
+    mut keep: impl FnMut(TaskResult) -> R,
+) -> Result<Vec<R>, EvaluationError> {
     assert!(models.count() > 0, "models to ask");
     let model = models.first();
     let bos = resolve(task.bos(), model)?;
@@ -134,7 +136,8 @@ pub fn evaluate_each(
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
     run.write(&mut plan, options.max_batch_tokens)?;
     run.fill(&mut plan, options.max_batch_tokens)?;
-    plan.replies.iter().map(|replies| task.score(replies, bos.is_some())).collect()
+    let each = plan.replies.into_iter();
+    each.map(|replies| Ok(keep(task.score(&replies, bos.is_some())?))).collect()
 }
 
 /// One model among models.
@@ -488,10 +491,8 @@ impl Run<'_, '_> {
             let batch = &plan.writings[next..next + count];
             let prompts: Vec<Vec<u32>> = batch.iter().map(|w| w.tokens.clone()).collect();
             let cost = batch.iter().map(Writing::cost).sum();
-            let written = self.models.generate_each(&prompts, &generation).map_err(|source| {
-                let place = self.items[batch[0].item].place.clone();
-                EvaluationError::Model { place, source }
-            })?;
+            let written = self.models.generate_each(&prompts, &generation);
+            let written = written.map_err(|source| self.failure(batch[0].item, source))?;
             for (of, written) in written.into_iter().enumerate() {
                 for (writing, written) in plan.writings[next..next + count].iter().zip(written) {
                     let reply = &mut plan.replies[of][writing.item][writing.request];
@@ -519,10 +520,8 @@ impl Run<'_, '_> {
             let batch = &plan.fillings[next..next + count];
             let cost = batch.iter().map(|filling| filling.text.tokens.len()).sum();
             let texts: Vec<Masked> = batch.iter().map(|filling| filling.text.clone()).collect();
-            let filled = self.models.fill_each(&texts).map_err(|source| {
-                let place = self.items[batch[0].item].place.clone();
-                EvaluationError::Model { place, source }
-            })?;
+            let filled = self.models.fill_each(&texts);
+            let filled = filled.map_err(|source| self.failure(batch[0].item, source))?;
             for (of, filled) in filled.into_iter().enumerate() {
                 for (filling, filled) in plan.fillings[next..next + count].iter().zip(filled) {
                     let place = &self.items[filling.item].place;
@@ -540,6 +539,12 @@ impl Run<'_, '_> {
             next += count;
         }
         Ok(())
+    }
+
+    /// What a model refused, unless it was asked to stop.
+    fn failure(&self, item: usize, source: ModelFailure) -> EvaluationError {
+        let place = self.items[item].place.clone();
+        self.check().err().unwrap_or(EvaluationError::Model { place, source })
     }
 
     fn check(&self) -> Result<(), EvaluationError> {
@@ -586,6 +591,9 @@ impl Run<'_, '_> {
         };
         let peeks: Vec<Option<Peek>> = jobs.iter().map(peek).collect();
         self.models.score_each(&sequences, &peeks).map_err(|source| {
+            if let Err(stopped) = self.check() {
+                return stopped;
+            }
             let alone = jobs.iter().find_map(|job| {
                 let one = self.models.score_each(&[sequence(job, 0)], &[None]);
                 one.err().map(|source| (job, source))

@@ -38,10 +38,14 @@ impl Parts {
             return Err(Failure::usage(format!("{count} tasks to choose by, expected one"))
                 .hint("give one of --tasks NAME, --questions FILE and --text FILE"));
         }
-        if args.apply_chat_template || args.samples.is_some() {
-            let option = if args.samples.is_some() { "--samples" } else { "--apply-chat-template" };
+        let unread = [
+            ("--samples", args.samples.is_some()),
+            ("--apply-chat-template", args.apply_chat_template),
+            ("--split", args.laser.split != Split::default()),
+        ];
+        if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
             return Err(Failure::usage(format!("{option} is of no use here"))
-                .hint("a sweep divides the items itself, and asks in plain text"));
+                .hint("validation and test items are divided here, and asked in plain text"));
         }
         if let Some(questions) = &args.questions {
             return of_questions(questions, args, division);
