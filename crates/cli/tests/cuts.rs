@@ -96,6 +96,10 @@ fn a_sweep_leaves_its_files_and_goes_on() {
     assert_eq!(composed["compose"]["steps"].as_array().unwrap().len(), cells.len() / 2);
     let edits: Value = serde_json::from_str(&w.text("composed/edits.json")).unwrap();
     assert_eq!(edits, composed["compose"]["edits"]);
+    // A folder of a sweep is no place for a composition, though the grid is the same.
+    let mixed = args.replacen("sweep", "compose", 1);
+    let error = err(&w, &mixed, 6);
+    assert!(error.contains("run holds another run"), "{error}");
     let made = w.ok_json("laser model --no-cache --plan composed/edits.json -o made");
     assert_eq!(made["edits"], edits);
 }
@@ -134,6 +138,15 @@ runs:
 }
 
 #[test]
+fn the_built_in_recipe_runs() {
+    let json = Workshop::new().ok_json("run -r laser-pocket -o out");
+    let sweep = &json["runs"][0]["result"]["sweep"];
+    assert_eq!(sweep["cells"].as_array().unwrap().len(), 48);
+    let dense = number(&sweep["dense"]["metrics"][0]["value"]);
+    assert!(dense > 0.75, "the model as it is answers {dense}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_what_there_is() {
     let w = workshop(20);
     let base = "laser model --no-cache";
@@ -151,6 +164,11 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --intervention dropout --rank 3", "dropout leaves no rank"),
         ("--plan q.jsonl", "is no plan of edits"),
         ("--lname fc_in --intervention bottom-k --randomised --rho 0.5", "needs all components"),
+        ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
+        ("--lname fc_in --rate 9 --gamma 2", "chooses no rows"),
+        ("--lname fc_in --rate 9 --intervention zero --compat", "in the paper's code already"),
+        ("--lname fc_in --rate 9 --intervention zero --randomised", "decomposes nothing"),
+        ("--lname fc_in --rate 9 --questions q.jsonl --apply-chat-template", "no use here"),
     ] {
         let error = err(&w, &format!("{base} {args}"), 2);
         assert!(error.contains(expected), "{args}: {error}");
@@ -162,6 +180,10 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
             "at least 5 are needed",
         ),
         ("sweep model --lname fc_in --rate 9,9 --questions q.jsonl", "rate 9 is given twice"),
+        (
+            "sweep model --lname fc_in --rate 9 --questions q.jsonl --samples s.jsonl",
+            "--samples is of no use here",
+        ),
         (
             "sweep model --lname fc_in --rate 9 --questions q.jsonl --metric f1",
             "has no metric f1; it has acc",

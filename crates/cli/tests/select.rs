@@ -89,9 +89,15 @@ fn every_way_to_say_how_many() {
     let w = Workshop::new();
     let matrix = ("m", [40, 20], random(40, 20, 0.3));
     w.write("m.safetensors", weight_file(&[matrix]));
-    for (option, count) in
-        [("--rank 7", 7), ("-r 40", 40), ("--keep 0.25", 5), ("--keep 1", 20), ("--rate 8.9", 2)]
-    {
+    for (option, count) in [
+        ("--rank 7", 7),
+        ("-r 40", 40),
+        ("--rho 0.25", 5),
+        ("--rho 1", 20),
+        // 6 rows make factors of 6 (40 + 20) numbers; 7 would make more than half of 800.
+        ("--keep 0.5", 6),
+        ("--rate 8.9", 2),
+    ] {
         let json = w.ok_json(&format!("select m.safetensors --tensor m {option}"));
         assert_eq!(indices(&json).len(), count, "{option}");
         assert_eq!(json["options"]["rank"], count, "{option}");
@@ -101,11 +107,13 @@ fn every_way_to_say_how_many() {
     for (option, words) in [
         ("--rank 0", &["--rank 0 asks for 0 rows", "1 to 40"][..]),
         ("--rank 41", &["41 rows", "40 x 20"]),
-        ("--keep 0", &["--keep 0", "above 0"]),
-        ("--keep 1.5", &["--keep 1.5"]),
-        ("--keep NaN", &["--keep NaN"]),
+        ("--keep 0", &["--keep 0 asks for 0 rows"]),
+        ("--keep 1.5", &["--keep is 1.5", "from 0 to 1"]),
+        ("--rho NaN", &["--rho is NaN"]),
+        ("--rho -1", &["--rho"]),
         ("--keep 0.01", &["asks for 0 rows"]),
-        ("--rate 10", &["--rate 10", "less than 10"]),
+        ("--rate 10", &["--rate 10 asks for 0 rows"]),
+        ("--rate 11", &["--rate is 11", "from 0 to 10"]),
         ("--rate 9.99", &["asks for 0 rows"]),
         ("", &["--rank"]),
         ("--rank 3 --keep 0.5", &["cannot be used with"]),

@@ -8,12 +8,14 @@ use crate::interrupt;
 use crate::source::{find_model, open_model};
 use clap::{ArgGroup, Args};
 use linwright::compress::Monitor;
+use linwright::compress::intervention::Size;
 use linwright::measure::data::sha256_hex;
+use linwright::measure::spelling::nearest_names;
 use linwright::measure::vendi::{
     Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, StoredError, VendiError,
-    nearest_names, reconstruct, select, stored_matrix,
+    reconstruct, select, stored_matrix,
 };
-use linwright::ops::{OpError, Sites};
+use linwright::ops::{OpError, Shape, Sites};
 use linwright::tensor::atomic::{check_target, write_atomic};
 use linwright::tensor::parallel::{instruction_set, threads};
 use linwright::tensor::{Mat, little_endian_bytes};
@@ -42,6 +44,9 @@ pub(crate) struct SelectArgs {
     #[arg(short, long, value_name = "R", group = "size")]
     rank: Option<usize>,
     /// Rows to choose, as a share of the smaller side of the matrix, rounded down.
+    #[arg(long, value_name = "SHARE", group = "size")]
+    rho: Option<f64>,
+    /// Rows to choose, as many as make two factors with this share of the parameters.
     #[arg(long, value_name = "SHARE", group = "size")]
     keep: Option<f64>,
     /// Rows to choose, as LASER counts: the share (10 - RATE) / 10 of the smaller side.
@@ -183,32 +188,25 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
 /// Rows to choose, from whichever option says so.
 fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
     let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
-    let smaller = rows.min(cols);
-    let (count, what) = match (args.rank, args.keep, args.rate) {
-        (Some(rank), _, _) => (rank, format!("--rank {rank}")),
-        (_, Some(keep), _) => {
-            if !(keep > 0.0 && keep <= 1.0) {
-                let message = format!("--keep {keep}: expected a share above 0 and at most 1");
-                return Err(Failure::usage(message));
-            }
-            ((keep * smaller as f64) as usize, format!("--keep {keep}"))
+    let shares = [args.rho.map(Size::Rho), args.keep.map(Size::Keep), args.rate.map(Size::Rate)];
+    let (count, what) = match (args.rank, shares.into_iter().flatten().next()) {
+        // Not a size: more rows than columns can be chosen, though they depend on each other.
+        (Some(rank), _) => (rank, format!("rank {rank}")),
+        (None, Some(size)) => {
+            size.check().map_err(|reason| Failure::usage(format!("--{reason}")))?;
+            let shape = Shape { out: rows, inp: cols };
+            let count =
+                size.rank(shape, None).map_err(|error| Failure::usage(error.to_string()))?;
+            (count, size.to_string())
         }
-        (_, _, Some(rate)) => {
-            if !(0.0..10.0).contains(&rate) {
-                let message = format!("--rate {rate}: expected at least 0 and less than 10");
-                return Err(Failure::usage(message));
-            }
-            // Evaluated from left to right, as LASER does: rounding decides some ranks.
-            ((smaller as f64 * ((10.0 - rate) * 0.1)) as usize, format!("--rate {rate}"))
-        }
-        (None, None, None) => {
-            return Err(Failure::usage("how many rows? Give --rank, --keep or --rate"));
+        (None, None) => {
+            return Err(Failure::usage("how many rows? Give --rank, --rho, --keep or --rate"));
         }
     };
     if count == 0 || count > rows {
         let name = &matrix.name;
         return Err(Failure::usage(format!(
-            "{what} asks for {count} rows of {name}, which is {rows} x {cols}; expected 1 to {rows}"
+            "--{what} asks for {count} rows of {name}, which is {rows} x {cols}; expected 1 to {rows}"
         )));
     }
     Ok(count)

@@ -133,6 +133,15 @@ impl Findings<'_> {
         }
     }
 
+    /// What was chosen, and whether it is better than the model as it is.
+    fn verdict(&self) -> String {
+        let found = match self.swept.is_better {
+            false => "no cell is better than the model as it is; the best of them: ",
+            true => "best: ",
+        };
+        format!("{found}{}", cell_name(&self.swept.cells[self.swept.best]))
+    }
+
     /// What the terminal shows.
     pub(in crate::commands) fn terminal(&self) -> String {
         let (swept, objective) = (self.swept, &self.swept.objective);
@@ -156,16 +165,11 @@ impl Findings<'_> {
                 .map(|cell| [vec![cell_name(cell)], show(&cell.score).to_vec()].concat()),
         );
         let best = table(&["validation, best first", &objective.metric, "log_loss"], &rows);
-        let verdict = match swept.is_better {
-            false => "no cell is better than the model as it is; the best of them: ",
-            true => "best: ",
-        };
-        let verdict = format!("{verdict}{}", cell_name(&swept.cells[swept.best]));
         let test = swept
             .test
             .as_ref()
             .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
-        format!("{best}\n\n{verdict}{test}")
+        format!("{best}\n\n{}{test}", self.verdict())
     }
 
     /// Writes `result.json`, `cells.jsonl`, `report.md` and `report.html`.
@@ -180,12 +184,7 @@ impl Findings<'_> {
             lines += &(line + "\n");
         }
         text("cells.jsonl", lines)?;
-        let notes: Vec<String> = self
-            .notes
-            .iter()
-            .cloned()
-            .chain(self.terminal().split("\n\n").skip(1).take(1).map(str::to_owned))
-            .collect();
+        let notes = [self.notes.clone(), vec![self.verdict()]].concat();
         text("report.md", heat_maps_markdown(self.title, &notes, &maps))?;
         text("report.html", heat_maps_html(self.title, &notes, &maps))?;
         // Last, so that it is there when all is.
