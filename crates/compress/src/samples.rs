@@ -66,7 +66,7 @@ impl RowWriter {
             Target::Memory(data) => Source::Memory(data),
             Target::File(writer) => {
                 let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-                Source::File(MappedFile::of(&file)?)
+                Source::File(MappedFile::of(file)?)
             }
         };
         Ok(Rows { cols: self.cols, rows: self.rows, source: Arc::new(source) })

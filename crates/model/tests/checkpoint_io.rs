@@ -371,3 +371,19 @@ fn tensors_of_no_use_are_listed_and_harmless_ones_are_not() {
     assert_eq!(notes, ["tensors that this model does not use: vision.patch"]);
     assert_eq!(StoredType::I64.name(), "I64");
 }
+
+/// Somebody else writes to the file while it is read: an error, not the end of the process.
+#[test]
+fn a_file_that_becomes_shorter_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    save_small(&model);
+    let path = model.join("model.safetensors");
+    let file = TensorFile::open(&path).unwrap();
+    let name = "model.embed_tokens.weight";
+    let info = &file.tensors()[name];
+    let shape = info.shape.clone();
+    fs::File::options().write(true).open(&path).unwrap().set_len(info.bytes.start as u64).unwrap();
+    let error = file.read(name, &shape).unwrap_err();
+    assert!(matches!(&error, CheckpointError::Read { path: at, .. } if *at == path), "{error}");
+}

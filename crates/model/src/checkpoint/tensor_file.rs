@@ -1,8 +1,7 @@
-//! Reading weight files of any format through a memory map.
+//! Reading weight files of any format.
 //!
-//! A tensor is decoded piece by piece, and the pages of a piece are given back when it is done, so
-//! that resident memory is the `f32` result and one piece. Each block of a piece is decoded, checked
-//! and hashed in one pass while it is in cache.
+//! A tensor is decoded block by block, so that resident memory is the result and a block of each thread.
+//! Each block is read, decoded, checked and hashed while it is in cache.
 
 use super::digest::{self, Digest};
 use super::error::CheckpointError;
@@ -12,15 +11,28 @@ use super::header::{Header, StoredType, TensorInfo};
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{HalfType, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Numbers that one thread decodes and hashes at a time. Part of the definition of
 /// [`Tensor::digest`].
 const BLOCK: usize = 1 << 18;
-/// Blocks between two releases of pages.
-const BLOCKS_OF_PIECE: usize = 32;
+
+thread_local! {
+    /// Stored bytes of the block that a thread decodes.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What is wrong with a block.
+enum Fault {
+    /// It cannot be read.
+    Read(io::Error),
+    /// Among its numbers, which are these, is one that must not be.
+    Number(Range<usize>),
+}
 
 /// An open weight file with a checked header.
 #[derive(Debug)]
@@ -102,7 +114,8 @@ impl TensorFile {
         });
         match read {
             Ok((values, digest)) => Ok(Tensor { values, dtype, digest }),
-            Err(from) => {
+            Err(Fault::Read(source)) => Err(CheckpointError::read(&self.path)(source)),
+            Err(Fault::Number(from)) => {
                 let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
                 Err(self.non_finite(name, &values, from.start))
             }
@@ -136,7 +149,8 @@ impl TensorFile {
         });
         match read {
             Ok((bits, digest)) => Ok(HalfTensor { bits, dtype, digest }),
-            Err(from) => {
+            Err(Fault::Read(source)) => Err(CheckpointError::read(&self.path)(source)),
+            Err(Fault::Number(from)) => {
                 let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
                 match first_too_large(of, &values) {
                     Some(at) => Err(CheckpointError::TooLarge {
@@ -153,39 +167,49 @@ impl TensorFile {
     }
 
     /// Decodes a tensor block by block and hashes it; `decode` says whether it met a number that
-    /// there must not be, which makes an error of the block's range.
+    /// there must not be.
     fn read_blocks<T: Copy + Default + Send>(
         &self,
         info: &TensorInfo,
         dtype: DType,
         decode: impl Fn(&[u8], &mut [T]) -> bool + Sync,
-    ) -> Result<(Vec<T>, [u8; 32]), Range<usize>> {
+    ) -> Result<(Vec<T>, [u8; 32]), Fault> {
         let mut values = vec![T::default(); info.shape.iter().product()];
         let mut blocks_digest = Digest::default();
-        let piece = BLOCK * BLOCKS_OF_PIECE;
-        for (index, out) in values.chunks_mut(piece).enumerate() {
-            let numbers = index * piece..index * piece + out.len();
-            let blocks = out.chunks_mut(BLOCK).collect();
-            let range = |block: usize| {
-                let first = numbers.start + block * BLOCK;
-                first..numbers.end.min(first + BLOCK)
-            };
-            let done = parallel::map(blocks, |block, out: &mut [T]| {
-                let stored = info.stored(self.map.bytes(), range(block));
-                let bad = decode(&stored, out);
-                (digest::of(&stored), bad)
-            });
-            for (block, (digest, bad)) in done.into_iter().enumerate() {
-                if bad {
-                    return Err(range(block));
-                }
-                blocks_digest.add(&digest);
-            }
-            self.release(info, dtype.size(), numbers);
+        let blocks = values.chunks_mut(BLOCK).collect();
+        let done = parallel::map(blocks, |block, out: &mut [T]| {
+            let numbers = block * BLOCK..block * BLOCK + out.len();
+            let work = |stored: &[u8]| (decode(stored, out), digest::of(stored));
+            let (bad, digest) =
+                self.with_stored(info, dtype, numbers.clone(), work).map_err(Fault::Read)?;
+            if bad { Err(Fault::Number(numbers)) } else { Ok(digest) }
+        });
+        for digest in done {
+            blocks_digest.add(&digest?);
         }
-        // The numbers of a tensor that lies across its rows come from all over its range.
-        self.map.release(info.bytes.clone());
+        if info.strides.is_some() {
+            // The numbers of a tensor that lies across its rows come from all over its range of the map.
+            self.map.release(info.bytes.clone());
+        }
         Ok((values, blocks_digest.finish()))
+    }
+
+    /// Calls `work` with the stored bytes of some numbers, in memory that the thread keeps.
+    fn with_stored<R>(
+        &self,
+        info: &TensorInfo,
+        dtype: DType,
+        numbers: Range<usize>,
+        work: impl FnOnce(&[u8]) -> R,
+    ) -> io::Result<R> {
+        if info.strides.is_some() {
+            return Ok(work(&info.stored(self.map.bytes(), numbers)));
+        }
+        STORED.with_borrow_mut(|buffer| {
+            buffer.resize(numbers.len() * dtype.size(), 0);
+            self.map.read_at(info.bytes.start + numbers.start * dtype.size(), buffer)?;
+            Ok(work(buffer))
+        })
     }
 
     /// Reads some rows of a matrix of floating-point numbers.
