@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// letters that there are as many layers as are allowed, whose description takes 5.6 MB.
 const MEMORY_FACTOR: usize = 64;
 const MEMORY_BASE: usize = 1 << 23;
+/// Runs until the thread is a new one.
+const RUNS_OF_THREAD: usize = 20_000;
 /// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
 const SLOW: Duration = Duration::from_secs(10);
 /// Most inputs that are kept in one loop.
@@ -76,31 +78,53 @@ pub struct Outcome {
 /// Runs a target on its seeds and then on mutations of them.
 #[must_use]
 pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
-    let quiet = Quiet::begin();
     let start = Instant::now();
     let mut stream = RngKey::new(bounds.seed).fold(target.name).stream();
     let mut corpus = seeds.inputs.clone();
     let largest = corpus.iter().map(Vec::len).max().unwrap_or(0);
     let longest = (largest * GROWTH).clamp(1024, LONGEST.max(largest));
     let mut outcome = Outcome::default();
-    for input in &seeds.inputs {
-        outcome.observe(target, input);
+    let mut goes_on = true;
+    while goes_on {
+        // Libraries keep something for each thread, such as words of every tokenizer that there was: it is
+        // given back with the thread, and not laid to the charge of the run that makes its table grow.
+        goes_on = on_a_thread(|| {
+            for _ in 0..RUNS_OF_THREAD {
+                if let Some(input) = seeds.inputs.get(outcome.runs as usize) {
+                    outcome.observe(target, input);
+                    continue;
+                }
+                if outcome.runs >= bounds.runs
+                    || outcome.findings.len() >= FINDINGS
+                    || start.elapsed().as_secs_f64() >= bounds.seconds
+                {
+                    return false;
+                }
+                let mut input = corpus[pick(&mut stream, corpus.len())].clone();
+                let other = corpus[stream.below(corpus.len())].clone();
+                let tokens = &seeds.tokens;
+                Material { stream: &mut stream, other: &other, tokens, longest }.mutate(&mut input);
+                if outcome.observe(target, &input) && corpus.len() < KEPT {
+                    outcome.kept.push(input.clone());
+                    corpus.push(input);
+                }
+            }
+            true
+        });
     }
-    while outcome.runs < bounds.runs
-        && outcome.findings.len() < FINDINGS
-        && start.elapsed().as_secs_f64() < bounds.seconds
-    {
-        let mut input = corpus[pick(&mut stream, corpus.len())].clone();
-        let other = corpus[stream.below(corpus.len())].clone();
-        let tokens = &seeds.tokens;
-        Material { stream: &mut stream, other: &other, tokens, longest }.mutate(&mut input);
-        if outcome.observe(target, &input) && corpus.len() < KEPT {
-            outcome.kept.push(input.clone());
-            corpus.push(input);
-        }
-    }
-    drop(quiet);
     outcome
+}
+
+/// Does work on a thread of its own, where panics are caught in silence.
+fn on_a_thread(work: impl FnOnce() -> bool + Send) -> bool {
+    let quietly = || {
+        let _quiet = Quiet::begin();
+        work()
+    };
+    std::thread::scope(|scope| match scope.spawn(quietly).join() {
+        Ok(goes_on) => goes_on,
+        Err(panic) => panic::resume_unwind(panic),
+    })
 }
 
 /// An index, every other time one of the newest sixteenth.
