@@ -118,6 +118,7 @@ def harness(args, task, files, shots):
                           log_samples=True, apply_chat_template=args.chat is not None,
                           fewshot_as_multiturn=args.chat == "multiturn", system_instruction=args.system)
     (name,) = out["results"]
+    harness.last = out
     return out["results"][name], out["samples"][name], out["versions"][name]
 
 

@@ -13,9 +13,9 @@ use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
 
 pub use crate::estimate::estimate;
-use linwright_measure::data::Corpus;
+use linwright_measure::data::{CalibrationText, Corpus, Overlap};
 use linwright_measure::evaluate::{
-    EvaluationError, Hooks, Progress, Request, RunOptions, Subject, Task, TaskResult, evaluate,
+    EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate, overlap,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
 use linwright_model::Transformer;
@@ -25,7 +25,6 @@ use linwright_tensor::RngKey;
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Everything a study reads, opened.
@@ -237,21 +236,15 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
             "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
         );
     }
-    let calibrated: HashSet<&str> =
-        inputs.calibration.documents.iter().map(|document| document.text.trim()).collect();
+    let calibration = CalibrationText::new(std::slice::from_ref(inputs.calibration));
     for task in inputs.tasks {
-        let items = task.items();
-        let texts =
-            items.iter().flat_map(|item| &item.requests).filter_map(|request| match request {
-                Request::Rolling { text, .. } => Some(text.trim()),
-                Request::LogLikelihood { .. } | Request::Generate { .. } | Request::Fill(_) => None,
-            });
-        let shared = texts.filter(|text| calibrated.contains(text)).count();
-        if shared > 0 {
+        let Overlap { task, words, documents, overlapping, first } =
+            overlap(task.as_ref(), &calibration);
+        if let Some(one) = first.first() {
             notes.push(format!(
-                "{shared} of {} documents of task {} are in the calibration text too: the figures flatter",
-                items.len(),
-                task.id()
+                "{overlapping} of {documents} documents of task {task} have {words} words in a row, or all of \
+                 theirs, in common with the calibration text, which flatters the figures; the first is {}, in {}",
+                one.document, one.calibration
             ));
         }
     }

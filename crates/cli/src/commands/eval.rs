@@ -125,6 +125,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     let (overlap, calibration) = leak.unwrap_or_default();
     provenance.data.extend(calibration);
     tell_notes(&results, &console);
+    let positions = loaded.decoder.config().max_positions;
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
@@ -133,6 +134,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         overlap: &overlap,
         groups: &groups,
         prompting: &prompting(args, &loaded),
+        max_length: args.asked.max_length.unwrap_or(usize::MAX).min(positions),
         peak_bytes: peak_resident_bytes(),
         parameters: parameters(&loaded),
         provenance: &provenance,

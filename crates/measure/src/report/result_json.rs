@@ -37,6 +37,8 @@ pub struct EvaluationRecord<'a> {
     pub groups: &'a [TaskGroup],
     /// How prompts were written.
     pub prompting: &'a Prompting,
+    /// Tokens that an input may have at most.
+    pub max_length: usize,
     /// Its parameters.
     pub parameters: ParameterCounts,
     /// Where it comes from.
@@ -92,6 +94,12 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
         ("fewshot_as_multiturn", json!(multiturn)),
         ("chat_template", json!(chat_template)),
         ("chat_template_sha", json!(hash(chat_template))),
+        ("max_length", json!(record.max_length)),
+        ("model_source", json!("linwright")),
+        ("model_name", json!(record.model)),
+        ("model_name_sanitized", json!(file_name(record.model))),
+        // Text, as the harness writes it.
+        ("total_evaluation_time_seconds", json!(record.seconds.to_string())),
     ] {
         object.insert(name.to_owned(), value);
     }
@@ -123,6 +131,21 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
         }),
     );
     Value::Object(object)
+}
+
+/// The name of a model as the harness makes it part of a path: runs of letters that some system refuses
+/// become two lines.
+fn file_name(model: &str) -> String {
+    let is_refused = |letter: char| "\"<>:/|\\?*[]".contains(letter);
+    let mut name = String::new();
+    for part in model.split_inclusive(is_refused) {
+        let kept = part.trim_end_matches(is_refused);
+        name += kept;
+        if kept.len() < part.len() && !(kept.is_empty() && name.ends_with("__")) {
+            name += "__";
+        }
+    }
+    name
 }
 
 fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {

@@ -340,7 +340,8 @@ fn an_evaluation_has_the_shape_of_the_harness() {
     let report = sample();
     let dense = results(1.2, 0.9);
     let value = result_json(&EvaluationRecord {
-        model: "pocket",
+        model: "../models//a:b/pocket",
+        max_length: 512,
         results: &report.baseline,
         comparisons: &[],
         overlap: &[],
@@ -371,9 +372,19 @@ fn an_evaluation_has_the_shape_of_the_harness() {
             "fewshot_as_multiturn",
             "chat_template",
             "chat_template_sha",
+            "max_length",
+            "model_source",
+            "model_name",
+            "model_name_sanitized",
+            "total_evaluation_time_seconds",
             "task_hashes",
             "linwright"
         ]
+    );
+    assert_eq!(value["model_name_sanitized"], "..__models__a__b__pocket");
+    assert_eq!(
+        (&value["max_length"], &value["total_evaluation_time_seconds"]),
+        (&512.into(), &"1.5".into())
     );
     let perplexity = value["results"]["text"]["token_perplexity,none"].as_f64().unwrap();
     assert!((perplexity - 1.266f64.exp()).abs() < 1e-12);

@@ -256,14 +256,14 @@ fn sample(
     };
     let replied: Vec<Value> = replies.iter().map(reply).collect();
     let chosen = if filtered.is_empty() { json!(replied) } else { json!(filtered) };
-    let target = prompt.target.clone();
+    let target = text_of(prompt.target.clone());
     let first = requests.first().map_or("", |request| request.text());
     let document = serde_json::to_string_pretty(&prompt.fields).unwrap_or_default();
     let mut record = Map::new();
     for (name, value) in [
         ("doc_id", json!(prompt.index)),
         ("doc", Value::Object(prompt.fields.clone())),
-        ("target", target.clone()),
+        ("target", json!(target)),
         ("arguments", Value::Object(arguments)),
         ("resps", replied.iter().map(|reply| json!([reply])).collect()),
         ("filtered_resps", chosen),
@@ -271,7 +271,7 @@ fn sample(
         ("metrics", outcome.keys().cloned().collect()),
         ("doc_hash", json!(sha256_hex(document.as_bytes()))),
         ("prompt_hash", json!(sha256_hex(first.as_bytes()))),
-        ("target_hash", json!(sha256_hex(text_of(target).as_bytes()))),
+        ("target_hash", json!(sha256_hex(target.as_bytes()))),
     ] {
         record.insert(name.to_owned(), value);
     }

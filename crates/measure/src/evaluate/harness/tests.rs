@@ -84,7 +84,7 @@ fn choices_are_scored_as_by_hand() {
         record["arguments"]["gen_args_1"],
         json!({"arg_0": "What 1? A:", "arg_1": " no no"})
     );
-    assert_eq!((&record["doc_id"], &record["target"]), (&json!(1), &json!(1)));
+    assert_eq!((&record["doc_id"], &record["target"]), (&json!(1), &json!("1")));
 }
 
 #[test]
