@@ -1,6 +1,7 @@
 //! Typed access to the fields of a JSON object, each failure naming its field.
 
 use crate::error::ConfigError;
+use crate::excerpt::one_line;
 use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
@@ -238,12 +239,7 @@ impl<'a> Fields<'a> {
 fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError {
     /// Characters of a value that a message shows.
     const SHOWN: usize = 80;
-    let mut found = value.to_string();
-    if let Some((cut, _)) = found.char_indices().nth(SHOWN) {
-        found.truncate(cut);
-        found.push('…');
-    }
-    ConfigError::Invalid { field, found, expected }
+    ConfigError::Invalid { field, found: one_line(&value.to_string(), SHOWN), expected }
 }
 
 fn kind(value: &Value) -> &'static str {

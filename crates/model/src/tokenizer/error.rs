@@ -1,6 +1,7 @@
 //! What can be wrong with a tokenizer.
 
 use super::MAX_BYTES;
+use crate::excerpt::one_line;
 use std::path::PathBuf;
 
 /// A tokenizer that cannot be used.
@@ -122,13 +123,8 @@ pub enum TokenizerError {
     },
 }
 
-/// A text from a file for a message: on one line, and no longer than that.
+/// A text from a file for a message.
 fn brief(text: &str) -> String {
     const SHOWN: usize = 300;
-    let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
-    let mut shown: String = text.chars().take(SHOWN).map(plain).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
+    one_line(text, SHOWN)
 }
