@@ -117,15 +117,18 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         Ok(Scored { loaded, place, results, groups, seconds })
     };
     let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
+    let mut provenance = provenance::of_evaluation(&loaded, &results);
+    let (prompting, parameters) = (prompting(args, &loaded), parameters(&loaded));
+    let positions = loaded.decoder.config().max_positions;
+    // One model at a time is in memory.
+    drop(loaded);
     let baseline = args.baseline.as_deref().map(score).transpose()?;
     let baseline = baseline.map(|scored| scored.results);
     console.finish();
     let comparisons = compare(&results, baseline.as_deref().unwrap_or_default());
-    let mut provenance = provenance::of_evaluation(&loaded, &results);
     let (overlap, calibration) = leak.unwrap_or_default();
     provenance.data.extend(calibration);
     tell_notes(&results, &console);
-    let positions = loaded.decoder.config().max_positions;
     let record = EvaluationRecord {
         model: &place.name,
         results: &results,
@@ -133,10 +136,10 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         comparisons: &comparisons,
         overlap: &overlap,
         groups: &groups,
-        prompting: &prompting(args, &loaded),
+        prompting: &prompting,
         max_length: args.asked.max_length.unwrap_or(usize::MAX).min(positions),
         peak_bytes: peak_resident_bytes(),
-        parameters: parameters(&loaded),
+        parameters,
         provenance: &provenance,
         seconds,
     };
