@@ -6,7 +6,7 @@ Makes random Llamas under WORK where they are not there yet, in f32 and bf16, an
 bench model` and transformers (sdpa, the same threads, `generate` for decoding) in turn, each in a
 process of its own: what else the machine does meets all of them. transformers runs with the C
 library's allocator as it is and tuned to keep memory; the faster counts. Then a checkpoint of 2 GB is
-loaded as it is stored, against reading its file once, the fastest of three in a row. Prints a Markdown table; ratios are those of the
+loaded as it is stored, against reading its file once. Prints a Markdown table; ratios are those of the
 medians over all rounds, the best of each side behind them.
 """
 
@@ -32,9 +32,6 @@ BF16_MEMORY = 400
 LOAD_MEMORY = 200
 VOCAB = 32000
 READ_AT_ONCE = 1 << 24
-# The fastest of so many in a row counts: a virtual machine may have lent its free pages to its host, and
-# whoever needs them first waits for them.
-IN_A_ROW = 3
 
 
 def make(work, shape, dtype):
@@ -127,18 +124,13 @@ def pass_seconds(path):
 def loading(args, work, lines, memory):
     model = make(work, "2gb", "bf16")
     read_seconds(model)
-    results = []
-
-    def load_seconds(model):
-        results.append(run_linwright(args, model, 1, 0, 0))
-        return results[-1]["load_seconds"]
-
-    reads, passes, loads = [], [], []
+    reads, passes, loads, peak = [], [], [], 0
     for _ in range(args.cycles * args.rounds):
-        for seconds, into in ((read_seconds, reads), (pass_seconds, passes),
-                              (load_seconds, loads)):
-            into.append(min(seconds(model) for _ in range(IN_A_ROW)))
-    peak = max(result["peak_resident_bytes"] or 0 for result in results)
+        reads.append(read_seconds(model))
+        passes.append(pass_seconds(model))
+        result = run_linwright(args, model, 1, 0, 0)
+        loads.append(result["load_seconds"])
+        peak = max(peak, result["peak_resident_bytes"] or 0)
     weights = weight_bytes(model)
     for subject, quantity, values in (("read into memory", "seconds", reads),
                                       ("read through a buffer", "seconds", passes),

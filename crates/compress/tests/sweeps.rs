@@ -1,5 +1,8 @@
 //! Sweeps and compositions: shared work, resumption, decisions.
 
+#[path = "sweeps/variants.rs"]
+mod variants;
+
 use linwright_compress::fit_store::Fingerprint;
 use linwright_compress::intervention::compose::{best_first, compose};
 use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
@@ -16,6 +19,7 @@ use linwright_tensor::RngKey;
 use serde_json::json;
 use std::path::Path;
 
+/// Printable letters, with their codes less 32 as tokens.
 fn tokenizer() -> Tokenizer {
     let vocabulary: serde_json::Map<_, _> =
         (' '..='~').enumerate().map(|(id, letter)| (letter.to_string(), id.into())).collect();

@@ -1,29 +1,17 @@
 //! Edits of one model, asked together, against each edited model asked alone.
 
+use super::tokenizer;
 use linwright_compress::Silent;
 use linwright_compress::intervention::{
     ComponentStore, Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants,
     apply_edits,
 };
 use linwright_measure::evaluate::{Generation, LanguageModel, LanguageModels, Masked, Subject};
-use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
 use linwright_tensor::RngKey;
 use serde_json::json;
 use std::cell::Cell;
-use std::path::Path;
-
-/// Printable letters, with their codes less 32 as tokens.
-fn tokenizer() -> Tokenizer {
-    let vocabulary: serde_json::Map<_, _> =
-        (' '..='~').enumerate().map(|(id, letter)| (letter.to_string(), id.into())).collect();
-    let json = json!({
-        "version": "1.0", "added_tokens": [], "decoder": {"type": "Fuse"},
-        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
-    });
-    Tokenizer::from_bytes(Path::new("t.json"), &json.to_string().into_bytes(), None).unwrap()
-}
 
 fn model(architecture: &str, kind: &str) -> Transformer {
     let config = json!({
