@@ -62,13 +62,12 @@ def written(out, folder):
     """Result and samples as the harness writes them to files."""
     from lm_eval.loggers import EvaluationTracker
 
-    tracker = EvaluationTracker(output_path=str(folder / f"{len(list(folder.glob('*')))}"))
+    tracker = EvaluationTracker(output_path=str(folder))
     samples = out.pop("samples")
     tracker.save_results_aggregated(results=out, samples=samples)
     for name, records in samples.items():
         tracker.save_results_samples(task_name=name, samples=records)
-    newest = max(folder.iterdir(), key=lambda path: int(path.name))
-    (result,), (records,) = newest.rglob("results_*.json"), newest.rglob("samples_*.jsonl")
+    (result,), (records,) = folder.rglob("results_*.json"), folder.rglob("samples_*.jsonl")
     return json.loads(result.read_text()), [json.loads(line) for line in records.read_text().splitlines()]
 
 
@@ -108,8 +107,7 @@ def main():
     print(table)
     faults = list(table_lacks(table, result["results"]))
     for task in args.tasks:
-        harness_tasks.harness(args, task, files[task], 0)
-        own, records = written(harness_tasks.harness.last, args.work / "own")
+        own, records = written(harness_tasks.evaluated(args, task, files[task], 0), args.work / "own" / task)
         (name,) = own["results"]
         for part in PARTS:
             faults += missing(shape(own[part][name]), shape(result[part].get(task)), f"{part}.{task}")

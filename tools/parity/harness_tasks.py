@@ -98,27 +98,31 @@ def made_up(work, task):
     return files
 
 
-def harness(args, task, files, shots):
-    """Figures and samples of lm-evaluation-harness."""
+def evaluated(args, task, files, shots):
+    """All that lm-evaluation-harness gives."""
     from lm_eval import simple_evaluate
     from lm_eval.api.task import ConfigurableTask
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    if not hasattr(harness, "model"):
-        harness.model = HFLM(pretrained=str(args.model), device="cpu", dtype="float32", batch_size=4, max_length=args.max_length)
-        harness.manager = TaskManager()
-    config = dict(load_yaml(harness.manager.task_index[task].yaml_path))
+    if not hasattr(evaluated, "model"):
+        evaluated.model = HFLM(pretrained=str(args.model), device="cpu", dtype="float32", batch_size=4, max_length=args.max_length)
+        evaluated.manager = TaskManager()
+    config = dict(load_yaml(evaluated.manager.task_index[task].yaml_path))
     config.update(dataset_path="json", dataset_name=None, dataset_kwargs={"data_files": files}, num_fewshot=shots)
     for key in ("tag", "group"):
         config.pop(key, None)
     own = ConfigurableTask(config=config)
-    out = simple_evaluate(model=harness.model, tasks=[own], num_fewshot=shots, bootstrap_iters=args.draws,
-                          log_samples=True, apply_chat_template=args.chat is not None,
-                          fewshot_as_multiturn=args.chat == "multiturn", system_instruction=args.system)
+    return simple_evaluate(model=evaluated.model, tasks=[own], num_fewshot=shots, bootstrap_iters=args.draws,
+                           log_samples=True, apply_chat_template=args.chat is not None,
+                           fewshot_as_multiturn=args.chat == "multiturn", system_instruction=args.system)
+
+
+def harness(args, task, files, shots):
+    """Figures and samples of lm-evaluation-harness."""
+    out = evaluated(args, task, files, shots)
     (name,) = out["results"]
-    harness.last = out
     return out["results"][name], out["samples"][name], out["versions"][name]
 
 
