@@ -67,6 +67,14 @@ pub fn map<I: Send, O: Send>(items: Vec<I>, work: impl Fn(usize, I) -> O + Sync 
     }
 }
 
+/// Runs both, side by side where there is a thread for the second.
+pub fn join<A: Send, B: Send>(
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    rayon::join(first, second)
+}
+
 /// Runs `work(block_index, chunk)` over consecutive chunks of `len` numbers.
 pub fn for_each_chunk<T: Send>(
     data: &mut [T],

@@ -19,6 +19,7 @@ pub mod hadamard;
 pub(crate) mod instructions;
 mod lanes;
 pub mod norm;
+pub(crate) mod reflections;
 pub(crate) mod registers;
 pub mod rope;
 pub mod spin;

@@ -10,7 +10,8 @@
 //! The randomised form is that of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1): an
 //! orthonormal basis of what W does to a few random vectors.
 
-use super::{NoConvergence, eigh, gram, orthonormal_columns, svd};
+use super::symmetric::eigenvectors;
+use super::{NoConvergence, gram, orthonormal_columns, svd};
 use crate::kernels::gemm::{Arg, Write, product};
 use crate::{Mat, MatRef, RngKey};
 
@@ -34,21 +35,24 @@ impl Components {
     pub fn of(w: MatRef<'_, f32>) -> Result<Self, NoConvergence> {
         let (m, n) = (w.rows(), w.cols());
         let side = m.min(n);
-        let eigen = eigh(gram(w, None).view())?;
-        let values = eigen.values.iter().rev().map(|square| square.max(0.0).sqrt()).collect();
+        let (squares, vectors) = eigenvectors::<f32>(gram(w, None))?;
+        let values = squares.iter().rev().map(|square| square.max(0.0).sqrt()).collect();
         // Eigenvalues rise, components fall.
-        let vector = |i: usize, k: usize| eigen.vectors.at(i, side - 1 - k) as f32;
+        let mut rows = Mat::zeros(side, side);
+        for k in 0..side {
+            rows.row_mut(k).copy_from_slice(vectors.row(side - 1 - k));
+        }
+        drop(vectors);
         let (mut left, mut right);
         if m >= n {
-            right = Mat::from_fn(side, n, |k, j| vector(j, k));
             left = Mat::zeros(m, side);
-            let into = left.view_mut();
-            product(1.0, Arg::Plain(w), Arg::Transposed(right.view()), into, Write::Set);
+            let columns = Arg::Transposed(rows.view());
+            product(1.0, Arg::Plain(w), columns, left.view_mut(), Write::Set);
+            right = rows;
         } else {
-            left = Mat::from_fn(m, side, vector);
             right = Mat::zeros(side, n);
-            let into = right.view_mut();
-            product(1.0, Arg::Transposed(left.view()), Arg::Plain(w), into, Write::Set);
+            product(1.0, Arg::Plain(rows.view()), Arg::Plain(w), right.view_mut(), Write::Set);
+            left = rows.transpose();
         }
         balance(&mut left, &mut right);
         Ok(Self { values, left, right })

@@ -1,36 +1,34 @@
-//! Dense decompositions, through faer.
+//! Dense decompositions.
 //!
-//! Each runs on one thread, so that its bits do not depend on the number of threads; callers run
-//! many matrices side by side.
+//! Eigenvectors of large symmetric matrices, and with them singular components, are our own and run on
+//! all threads; the others go through faer, each on one thread. The bits of none depend on the number of
+//! threads; callers run many matrices side by side.
 
-mod band;
 mod circulant;
 mod components;
 mod determinant;
-mod eigh;
 mod least_squares;
 mod orthonormal;
-mod reflection;
 mod singular_values;
 mod skew;
 mod skew_power;
 mod solve;
 mod svd;
-mod tridiagonal;
+mod symmetric;
 
 pub use circulant::{
     CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
 };
 pub use components::Components;
 pub use determinant::log_abs_det;
-pub use eigh::{Eigh, eigh};
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use orthonormal::orthonormal_columns;
-pub use singular_values::{RESOLUTION, eigenvalues, gram, singular_values};
+pub use singular_values::{RESOLUTION, gram, singular_values};
 pub use skew::{SkewEigen, SkewPlane, skew_eigen};
 pub use skew_power::{PowerPlane, PowerPlanes, PowerSettings, power_plane, skew_power};
 pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
+pub use symmetric::{Eigh, eigenvalues, eigh};
 
 /// A decomposition that did not converge: the input was not finite, or beyond the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //!
 //! For W (m, n) of `f32` with m >= n, the singular values are the roots of the eigenvalues of the
 //! Gram matrix `G = Wᵀ W` (n, n), of `W Wᵀ` where m < n. Products of two `f32` are exact in `f64`, in
-//! which all sums run. `G` becomes a band ([`super::band`]), the band a tridiagonal matrix, and that
-//! its eigenvalues ([`super::tridiagonal`]).
+//! which all sums run. `G` becomes a band (`symmetric/band.rs`), the band a tridiagonal matrix, and that
+//! its eigenvalues (`symmetric/tridiagonal.rs`).
 //!
 //! Accuracy: squares of singular values err by a small multiple of `ε s₁²`, ε = 1.1e-16. A singular
 //! value s therefore errs by `s₁² ε / s`, and at worst, near zero, by `s₁ √ε`, about 1e-8 of the
@@ -17,8 +17,8 @@
 //! Bits do not depend on the number of threads: blocks are fixed by the shape, and each is computed
 //! by one thread.
 
-use super::band::{BLOCK, to_band};
-use super::{NoConvergence, tridiagonal};
+use super::symmetric::BLOCK;
+use super::{NoConvergence, eigenvalues};
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread};
 use crate::{Mat, MatRef, parallel};
 
@@ -103,44 +103,6 @@ fn add_gram<'a>(
         let (a, b) = factors((start, end), (0, end));
         product_on_this_thread(1.0, a, b, rows.columns(0, end), Write::Add);
     });
-}
-
-/// Eigenvalues of a symmetric matrix, falling. Only its lower triangle is read; the memory is used
-/// up.
-///
-/// They err by a small multiple of `ε` times the largest.
-///
-/// # Errors
-/// [`NoConvergence`] if the matrix is not finite or the iteration fails.
-///
-/// # Panics
-/// If the matrix is not square.
-#[track_caller]
-pub fn eigenvalues(mut a: Mat<f64>) -> Result<Vec<f64>, NoConvergence> {
-    let n = a.rows();
-    assert_eq!(n, a.cols(), "a symmetric matrix is square");
-    let mut largest = 0.0f64;
-    for i in 0..n {
-        for value in &a.row(i)[..=i] {
-            if !value.is_finite() {
-                return Err(NoConvergence);
-            }
-            largest = largest.max(value.abs());
-        }
-    }
-    if largest == 0.0 {
-        return Ok(vec![0.0; n]);
-    }
-    // A power of two scales without rounding, and keeps all squares below in range.
-    let scale = (-largest.log2().floor()).exp2();
-    for i in 0..n {
-        a.row_mut(i)[..=i].iter_mut().for_each(|value| *value *= scale);
-    }
-    let tridiagonal = to_band(a).into_tridiagonal();
-    let mut values = tridiagonal::eigenvalues(tridiagonal)?;
-    values.iter_mut().for_each(|value| *value /= scale);
-    values.sort_by(|a, b| b.total_cmp(a));
-    Ok(values)
 }
 
 #[cfg(test)]

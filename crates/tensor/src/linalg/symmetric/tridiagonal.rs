@@ -9,9 +9,10 @@
 //! Eigenvalues by QL iteration without square roots (Parlett, The Symmetric Eigenvalue Problem,
 //! section 8.15, after Pal, Walker and Kahan), about 2 n² steps.
 
-use super::NoConvergence;
 use super::reflection::{add_multiple, dot, reflection};
 use crate::kernels::instructions::vectorised;
+use crate::kernels::reflections::LENGTH;
+use crate::linalg::NoConvergence;
 
 /// QL steps that one eigenvalue may take; they need two or three.
 const MOST_STEPS: usize = 60;
@@ -47,9 +48,10 @@ impl Band {
         if i - j < 2 * self.width { self.numbers[2 * self.width * j + i] } else { 0.0 }
     }
 
-    /// The tridiagonal matrix of the same eigenvalues.
-    pub(super) fn into_tridiagonal(mut self) -> Tridiagonal {
-        chase_all(&mut self.numbers, self.n, self.width);
+    /// The tridiagonal matrix of the same eigenvalues. The reflections of each sweep, `I - u uᵀ` with u
+    /// filled up to [`LENGTH`], go to `sweeps`.
+    pub(super) fn into_tridiagonal(mut self, sweeps: Option<&mut Vec<Vec<f64>>>) -> Tridiagonal {
+        chase_all(&mut self.numbers, self.n, self.width, sweeps);
         Tridiagonal {
             diagonal: (0..self.n).map(|i| self.at(i, i)).collect(),
             beside: (1..self.n).map(|i| self.at(i, i - 1)).collect(),
@@ -66,7 +68,13 @@ macro_rules! column {
 
 vectorised! {
     /// Clears column after column; what a reflection fills in is chased to the end of the band.
-    fn chase_all<const FUSED: bool>(numbers: &mut [f64], n: usize, width: usize) {
+    fn chase_all<const FUSED: bool>(
+        numbers: &mut [f64],
+        n: usize,
+        width: usize,
+        sweeps: Option<&mut Vec<Vec<f64>>>,
+    ) {
+        let mut sweeps = sweeps;
         let stride = 2 * width;
         let (mut v, mut next, mut along) = (vec![0.0; width], vec![0.0; width], vec![0.0; width]);
         for cleared in 0..n.saturating_sub(2) {
@@ -74,7 +82,14 @@ vectorised! {
             let mut len = width.min(n - top);
             let first = &mut column!(numbers, stride, top, cleared, len);
             let mut tau = clear::<FUSED>(first, &mut v[..len]);
+            let mut sweep = Vec::with_capacity(
+                if sweeps.is_some() { (n - top).next_multiple_of(LENGTH) } else { 0 });
             loop {
+                if sweeps.is_some() {
+                    let root = tau.sqrt();
+                    sweep.extend(v[..len].iter().map(|v| root * v));
+                    sweep.resize(sweep.len().next_multiple_of(LENGTH), 0.0);
+                }
                 let corner = &mut numbers[stride * top + top..];
                 both_sides::<FUSED>(corner, stride - 1, &v[..len], tau, &mut along[..len]);
                 let below = top + len;
@@ -104,6 +119,9 @@ vectorised! {
                 }
                 v[..rows].copy_from_slice(next);
                 (top, len) = (below, rows);
+            }
+            if let Some(sweeps) = &mut sweeps {
+                sweeps.push(sweep);
             }
         }
     }
@@ -207,7 +225,7 @@ fn ql_step(d: &mut [f64], squares: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linalg::eigh;
+    use crate::linalg::symmetric::whole;
     use crate::{Mat, RngKey};
 
     fn sorted(mut values: Vec<f64>) -> Vec<f64> {
@@ -227,15 +245,15 @@ mod tests {
                     }
                 }
                 let dense = Mat::from_fn(n, n, |i, j| band.at(i.max(j), i.min(j)));
-                let expected = eigh(dense.view()).unwrap().values;
-                let tridiagonal = band.into_tridiagonal();
+                let expected = whole(dense.view()).unwrap().values;
+                let tridiagonal = band.into_tridiagonal(None);
                 let Tridiagonal { diagonal, beside } = &tridiagonal;
                 let dense = Mat::from_fn(n, n, |i, j| match i.abs_diff(j) {
                     0 => diagonal[i],
                     1 => beside[i.min(j)],
                     _ => 0.0,
                 });
-                let of_dense = eigh(dense.view()).unwrap().values;
+                let of_dense = whole(dense.view()).unwrap().values;
                 let found = sorted(eigenvalues(tridiagonal).unwrap());
                 for ((a, b), e) in of_dense.iter().zip(&found).zip(&expected) {
                     assert!((a - e).abs() < 1e-11, "width {width}, n {n}: {a} {e}");

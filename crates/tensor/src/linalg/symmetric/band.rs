@@ -11,16 +11,18 @@ use super::reflection::{add_multiple, dot, reflection};
 use super::tridiagonal::Band;
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread};
 use crate::kernels::instructions::vectorised;
+use crate::kernels::reflections::LENGTH;
 use crate::{Mat, MatMut, parallel};
 use std::ops::Range;
 
 /// Rows of a block of the matrix. Within a diagonal block both triangles are kept.
-pub(super) const BLOCK: usize = 256;
+pub(in crate::linalg) const BLOCK: usize = 256;
 /// Columns next to the diagonal, and columns of a panel.
-const WIDTH: usize = 32;
+const WIDTH: usize = LENGTH;
 
-/// The band of the same eigenvalues. Only the lower triangle of `a` is read.
-pub(super) fn to_band(mut a: Mat<f64>) -> Band {
+/// The band of the same eigenvalues. Only the lower triangle of `a` is read. The reflections that lead
+/// there go to `panels`, in the order applied.
+pub(super) fn to_band(mut a: Mat<f64>, mut panels: Option<&mut Vec<Panel>>) -> Band {
     let n = a.rows();
     let mut band = Band::zeros(n, WIDTH);
     for i in 0..n {
@@ -46,6 +48,9 @@ pub(super) fn to_band(mut a: Mat<f64>) -> Band {
         }
         if height > 1 {
             panel.reflect_rest(&mut a, below);
+            if let Some(panels) = &mut panels {
+                panels.push(panel);
+            }
         }
     }
     band
@@ -53,12 +58,12 @@ pub(super) fn to_band(mut a: Mat<f64>) -> Band {
 
 /// The columns below the band, each contiguous; after [`Self::factor`] the triangle R on and above
 /// the diagonal, and reflections below it.
-struct Panel {
+pub(super) struct Panel {
     columns: Vec<f64>,
-    height: usize,
-    width: usize,
+    pub(super) height: usize,
+    pub(super) width: usize,
     /// Factor of each reflection `I - tau v vᵀ`.
-    taus: Vec<f64>,
+    pub(super) taus: Vec<f64>,
 }
 
 impl Panel {
@@ -78,35 +83,28 @@ impl Panel {
         factor_columns(&mut self.columns, self.height, &mut self.taus);
     }
 
-    /// `V` (height, width): ones on its diagonal, zeros above.
-    fn reflections(&self) -> Mat<f64> {
-        Mat::from_fn(self.height, self.width, |i, c| match i.cmp(&c) {
+    /// Column c of `V` (height, width): a one on the diagonal, zeros above.
+    pub(super) fn reflection(&self, c: usize) -> impl Iterator<Item = f64> {
+        let column = &self.columns[c * self.height..][..self.height];
+        column.iter().enumerate().map(move |(i, number)| match i.cmp(&c) {
             std::cmp::Ordering::Less => 0.0,
             std::cmp::Ordering::Equal => 1.0,
-            std::cmp::Ordering::Greater => self.columns[c * self.height + i],
+            std::cmp::Ordering::Greater => *number,
         })
     }
 
-    /// The upper triangle `T` of `I - V T Vᵀ`: column by column, `T_c = -tau_c T (Vᵀ v_c)`.
-    fn triangle(&self, v: &Mat<f64>) -> Mat<f64> {
-        let mut inner = Mat::zeros(self.width, self.width);
-        let transposed = Arg::Transposed(v.view());
-        product_on_this_thread(1.0, transposed, v.view().into(), inner.view_mut(), Write::Set);
-        let mut t: Mat<f64> = Mat::zeros(self.width, self.width);
+    fn reflections(&self) -> Mat<f64> {
+        let mut v = Mat::zeros(self.height, self.width);
         for c in 0..self.width {
-            for i in 0..c {
-                let sum: f64 = (i..c).map(|k| t.at(i, k) * inner.at(k, c)).sum();
-                *t.at_mut(i, c) = -self.taus[c] * sum;
-            }
-            *t.at_mut(c, c) = self.taus[c];
+            self.reflection(c).enumerate().for_each(|(i, number)| *v.at_mut(i, c) = number);
         }
-        t
+        v
     }
 
     /// Applies the reflections to both sides of the rest of the matrix, which begins at `top`.
     fn reflect_rest(&self, a: &mut Mat<f64>, top: usize) {
         let v = self.reflections();
-        let t = self.triangle(&v);
+        let t = triangle(&v, &self.taus);
         let y = symmetric_product(a, top, &v);
         let (height, width) = (self.height, self.width);
         let mut x = Mat::zeros(height, width);
@@ -138,6 +136,24 @@ impl Panel {
             product_on_this_thread(-1.0, left.into(), Arg::Transposed(right), rows, Write::Add);
         });
     }
+}
+
+/// The upper triangle `T` of `I - V T Vᵀ`, the product of the reflections in order: column by column,
+/// `T_c = -tau_c T (Vᵀ v_c)`.
+pub(super) fn triangle(v: &Mat<f64>, taus: &[f64]) -> Mat<f64> {
+    let width = taus.len();
+    let mut inner = Mat::zeros(width, width);
+    let transposed = Arg::Transposed(v.view());
+    product_on_this_thread(1.0, transposed, v.view().into(), inner.view_mut(), Write::Set);
+    let mut t: Mat<f64> = Mat::zeros(width, width);
+    for c in 0..width {
+        for i in 0..c {
+            let sum: f64 = (i..c).map(|k| t.at(i, k) * inner.at(k, c)).sum();
+            *t.at_mut(i, c) = -taus[c] * sum;
+        }
+        *t.at_mut(c, c) = taus[c];
+    }
+    t
 }
 
 /// Ranges of the rows from `top` on that end where blocks end, the longest rows first.
@@ -214,23 +230,23 @@ vectorised! {
 mod tests {
     use super::*;
     use crate::RngKey;
-    use crate::linalg::eigh;
+    use crate::linalg::symmetric::whole;
 
     #[test]
     fn the_band_has_the_eigenvalues_of_the_matrix() {
         for n in [1, 2, 31, 32, 33, 64, 65, 97, 256, 257, 300] {
             let raw: Vec<f64> = RngKey::new(n as u64).stream().normals(n * n, 1.0);
             let a = Mat::from_fn(n, n, |i, j| raw[i.max(j) * n + i.min(j)]);
-            let expected = eigh(a.view()).unwrap().values;
+            let expected = whole(a.view()).unwrap().values;
             let lower = Mat::from_fn(n, n, |i, j| if j <= i { a.at(i, j) } else { f64::NAN });
-            let band = to_band(lower);
+            let band = to_band(lower, None);
             let dense = Mat::from_fn(n, n, |i, j| band.at(i.max(j), i.min(j)));
             for i in 0..n {
                 for j in 0..n {
                     assert!(i.abs_diff(j) <= WIDTH || dense.at(i, j) == 0.0, "{i} {j}");
                 }
             }
-            let found = eigh(dense.view()).unwrap().values;
+            let found = whole(dense.view()).unwrap().values;
             for (f, e) in found.iter().zip(&expected) {
                 assert!((f - e).abs() < 1e-12 * n as f64, "{n}: {f} {e}");
             }

@@ -1,0 +1,282 @@
+//! Eigenvalues and eigenvectors of a tridiagonal matrix, by halves.
+//!
+//! Cuppen's method (A divide and conquer method for the symmetric tridiagonal eigenproblem, Numer.
+//! Math. 36, 1981): without the numbers that join two halves, what is left of the matrix is one of
+//! rank one, and in the eigenvectors of the halves it reads `diag(d) + ρ z zᵀ`. Where z has a zero, or
+//! two values are equal, up to rounding, an eigenvector stays as it is (deflation, after Dongarra and
+//! Sorensen, SIAM J. Sci. Stat. Comput. 8, 1987); the others follow from the roots of the secular equation.
+//! Their vectors come from the z that has these roots exactly, not from the z given, and are orthogonal
+//! to the last digit however close the roots are (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995).
+//!
+//! Eigenvectors are rows, so that they are chosen, turned and copied as runs of numbers. Nearly all work
+//! is in the products of the last halves, which run in the precision asked for; all else is `f64`.
+
+use super::secular::{Root, Secular};
+use super::tridiagonal::Tridiagonal;
+use super::whole;
+use crate::kernels::gemm::{Arg, Write, product};
+use crate::kernels::instructions::vectorised;
+use crate::linalg::NoConvergence;
+use crate::{Mat, MatMut, Scalar, parallel};
+
+/// Sides up to which a matrix is not halved.
+const LEAF: usize = 32;
+/// Roots, or numbers of z, that one piece of parallel work finds.
+const PIECE: usize = 32;
+
+/// Eigenvalues, rising, and where their eigenvectors are.
+pub(super) struct Parts<T> {
+    pub(super) values: Vec<f64>,
+    /// The row of `vectors` for each value.
+    pub(super) order: Vec<usize>,
+    /// Eigenvectors as rows.
+    pub(super) vectors: Mat<T>,
+}
+
+/// Those of a tridiagonal matrix whose numbers are about one at most.
+pub(super) fn eigenvectors<T: Scalar>(matrix: Tridiagonal) -> Result<Parts<T>, NoConvergence> {
+    let Tridiagonal { mut diagonal, beside } = matrix;
+    divided(&mut diagonal, &beside)
+}
+
+fn divided<T: Scalar>(diagonal: &mut [f64], beside: &[f64]) -> Result<Parts<T>, NoConvergence> {
+    let n = diagonal.len();
+    if n <= LEAF {
+        return leaf(diagonal, beside);
+    }
+    let (upper, lower) = diagonal.split_at_mut(n / 2);
+    let (above, rest) = beside.split_at(upper.len() - 1);
+    let (join, below) = (rest[0], &rest[1..]);
+    // Less what the matrix of rank one has on the diagonal.
+    upper[above.len()] -= join.abs();
+    lower[0] -= join.abs();
+    let (upper, lower) =
+        parallel::join(|| divided::<f64>(upper, above), || divided::<f64>(lower, below));
+    merged(upper?, lower?, join)
+}
+
+fn leaf<T: Scalar>(diagonal: &[f64], beside: &[f64]) -> Result<Parts<T>, NoConvergence> {
+    let n = diagonal.len();
+    let matrix = Mat::from_fn(n, n, |i, j| match i.abs_diff(j) {
+        0 => diagonal[i],
+        1 => beside[i.min(j)],
+        _ => 0.0,
+    });
+    let whole = whole(matrix.view())?;
+    Ok(Parts {
+        values: whole.values,
+        order: (0..n).collect(),
+        vectors: whole.vectors.transpose().cast(),
+    })
+}
+
+/// An eigenvector of the halves: its value, its number in z, and its halves, empty where zero.
+#[derive(Default)]
+struct Direction {
+    value: f64,
+    z: f64,
+    halves: [Vec<f64>; 2],
+}
+
+impl Direction {
+    /// Turns the plane of two directions by an angle, as a matrix (c, s; -s, c).
+    fn turn(&mut self, other: &mut Self, (c, s): (f64, f64)) {
+        for (a, b) in self.halves.iter_mut().zip(&mut other.halves) {
+            let len = a.len().max(b.len());
+            a.resize(len, 0.0);
+            b.resize(len, 0.0);
+            for (a, b) in a.iter_mut().zip(b) {
+                (*a, *b) = (c * *a + s * *b, c * *b - s * *a);
+            }
+        }
+    }
+}
+
+/// The halves put together, with `join` beside the diagonal between them.
+fn merged<T: Scalar>(
+    upper: Parts<f64>,
+    lower: Parts<f64>,
+    join: f64,
+) -> Result<Parts<T>, NoConvergence> {
+    let sides = [upper.values.len(), lower.values.len()];
+    let n = sides[0] + sides[1];
+    // z has the length one.
+    let rho = 2.0 * join.abs();
+    let (kept, settled) = deflated(directions(upper, lower, join), rho);
+    let poles: Vec<f64> = kept.iter().map(|direction| direction.value).collect();
+    let weights: Vec<f64> = kept.iter().map(|direction| rho * direction.z * direction.z).collect();
+    let secular = Secular { poles: &poles, weights: &weights };
+    let (roots, mut differences) = roots(secular)?;
+    let z = exact_z(&poles, &kept, &differences);
+
+    let mut vectors = Mat::zeros(n, n);
+    combine(&kept, sides, &z, &mut differences, vectors.view_mut());
+    for (at, direction) in settled.iter().enumerate() {
+        let (upper, lower) = vectors.row_mut(kept.len() + at).split_at_mut(sides[0]);
+        round(&direction.halves[0], upper);
+        round(&direction.halves[1], lower);
+    }
+    let found: Vec<f64> = roots
+        .iter()
+        .map(|root| poles[root.pole] + root.offset)
+        .chain(settled.iter().map(|direction| direction.value))
+        .collect();
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| found[*a].total_cmp(&found[*b]));
+    Ok(Parts { values: order.iter().map(|row| found[*row]).collect(), order, vectors })
+}
+
+fn round<T: Scalar>(from: &[f64], to: &mut [T]) {
+    from.iter().zip(to).for_each(|(from, to)| *to = T::from_f64(*from));
+}
+
+/// The eigenvectors of both halves, their values rising.
+fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction> {
+    let half = std::f64::consts::FRAC_1_SQRT_2;
+    let of = |parts: &Parts<f64>, side: usize| -> Vec<Direction> {
+        let pairs = parts.values.iter().zip(&parts.order);
+        let direction = |(value, row): (&f64, &usize)| {
+            let row = parts.vectors.row(*row);
+            let z = if side == 0 { row[row.len() - 1] } else { row[0] * join.signum() };
+            let mut halves = [Vec::new(), Vec::new()];
+            halves[side] = row.to_vec();
+            Direction { value: *value, z: half * z, halves }
+        };
+        pairs.map(direction).collect()
+    };
+    let mut all = of(&upper, 0);
+    all.extend(of(&lower, 1));
+    all.sort_by(|a, b| a.value.total_cmp(&b.value));
+    all
+}
+
+/// The directions that change, and those that are eigenvectors of the whole already.
+fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direction>) {
+    let largest = |of: fn(&Direction) -> f64| {
+        directions.iter().fold(0.0, |most: f64, direction| most.max(of(direction).abs()))
+    };
+    let negligible = 8.0
+        * f64::EPSILON
+        * largest(|direction| direction.value).max(largest(|direction| direction.z));
+    let (mut kept, mut settled): (Vec<Direction>, Vec<Direction>) = (Vec::new(), Vec::new());
+    for mut direction in directions {
+        if rho * direction.z.abs() <= negligible {
+            settled.push(direction);
+            continue;
+        }
+        if let Some(before) = kept.last_mut() {
+            let length = direction.z.hypot(before.z);
+            let (c, s) = (direction.z / length, -before.z / length);
+            let apart = direction.value - before.value;
+            if (apart * c * s).abs() <= negligible {
+                // All of z goes to one of the two, and the other is settled.
+                before.turn(&mut direction, (c, s));
+                let values = (before.value, direction.value);
+                before.value = values.0 * c * c + values.1 * s * s;
+                direction.value = values.0 * s * s + values.1 * c * c;
+                (before.z, direction.z) = (0.0, length);
+                settled.push(std::mem::replace(before, direction));
+                continue;
+            }
+        }
+        kept.push(direction);
+    }
+    (kept, settled)
+}
+
+/// All roots, and as rows the differences of all poles to each.
+fn roots(secular: Secular<'_>) -> Result<(Vec<Root>, Mat<f64>), NoConvergence> {
+    let count = secular.poles.len();
+    let mut differences = Mat::zeros(count, count);
+    let pieces: Vec<_> = differences.view_mut().row_blocks(PIECE);
+    let found = parallel::map(pieces, |piece, mut rows| {
+        let count = rows.rows();
+        let find = |row: usize| {
+            let root = secular.root(piece * PIECE + row)?;
+            let origin = secular.poles[root.pole];
+            for (to, pole) in rows.row_mut(row).iter_mut().zip(secular.poles) {
+                *to = (pole - origin) - root.offset;
+            }
+            Ok(root)
+        };
+        (0..count).map(find).collect::<Result<Vec<Root>, NoConvergence>>()
+    });
+    let found: Result<Vec<Vec<Root>>, NoConvergence> = found.into_iter().collect();
+    Ok((found?.concat(), differences))
+}
+
+/// The z, up to a factor, that has exactly the roots found (Löwner's formula), with the signs of that given.
+fn exact_z(poles: &[f64], kept: &[Direction], differences: &Mat<f64>) -> Vec<f64> {
+    let starts: Vec<usize> = (0..poles.len()).step_by(PIECE).collect();
+    let pieces = parallel::map(starts, |_, start| {
+        let columns = start..poles.len().min(start + PIECE);
+        let mut squares = vec![-1.0; columns.len()];
+        for (i, pole) in poles.iter().enumerate() {
+            let row = &differences.row(i)[columns.clone()];
+            // The factor of a number with itself has no pole to be divided by.
+            let own =
+                columns.contains(&i).then(|| (i - start, squares[i - start] * row[i - start]));
+            multiply_ratios(&mut squares, row, &poles[columns.clone()], *pole);
+            if let Some((at, product)) = own {
+                squares[at] = product;
+            }
+        }
+        squares
+    });
+    let squares = pieces.into_iter().flatten();
+    squares.zip(kept).map(|(square, given)| square.max(0.0).sqrt().copysign(given.z)).collect()
+}
+
+vectorised! {
+    fn multiply_ratios<const FUSED: bool>(into: &mut [f64], above: &[f64], poles: &[f64], pole: f64) {
+        for ((into, above), other) in into.iter_mut().zip(above).zip(poles) {
+            *into *= above / (other - pole);
+        }
+    }
+}
+
+/// The eigenvectors of the changed directions, as the first rows of `vectors`. Uses up the differences.
+fn combine<T: Scalar>(
+    kept: &[Direction],
+    sides: [usize; 2],
+    z: &[f64],
+    differences: &mut Mat<f64>,
+    vectors: MatMut<'_, T>,
+) {
+    let count = kept.len();
+    // Those of the upper half alone, of both, and of the lower half alone: each half of the result needs
+    // a range.
+    let mut places: Vec<usize> = (0..count).collect();
+    let kind = |direction: &Direction| match &direction.halves {
+        [_, lower] if lower.is_empty() => 0,
+        [upper, _] if upper.is_empty() => 2,
+        _ => 1,
+    };
+    places.sort_by_key(|place| kind(&kept[*place]));
+    let mut turns: Mat<T> = Mat::zeros(count, count);
+    let rows = turns.view_mut().row_blocks(PIECE);
+    let differences = differences.view_mut().row_blocks(PIECE);
+    parallel::for_each(rows.into_iter().zip(differences).collect(), |_, (mut rows, mut from)| {
+        for i in 0..rows.rows() {
+            let from = from.row_mut(i);
+            from.iter_mut().zip(z).for_each(|(number, z)| *number = z / *number);
+            let length = from.iter().map(|number| number * number).sum::<f64>().sqrt();
+            for (to, place) in rows.row_mut(i).iter_mut().zip(&places) {
+                *to = T::from_f64(from[*place] / length);
+            }
+        }
+    });
+    let (mut rows, _) = vectors.split_rows(count);
+    for (side, first) in [(0, 0), (1, sides[0])] {
+        let with = |place: &&usize| !kept[**place].halves[side].is_empty();
+        let start = places.iter().take_while(|place| !with(place)).count();
+        let chosen: Vec<usize> = places.iter().filter(with).copied().collect();
+        let mut old = Mat::zeros(chosen.len(), sides[side]);
+        for (row, place) in chosen.iter().enumerate() {
+            round(&kept[*place].halves[side], old.row_mut(row));
+        }
+        let turns = turns.view().columns(start, chosen.len());
+        let into = rows.reborrow().columns(first, sides[side]);
+        product(T::ONE, Arg::Plain(turns), Arg::Plain(old.view()), into, Write::Set);
+    }
+}
