@@ -71,10 +71,32 @@ def svd(args):
     import torch
 
     weight = torch.randn(args.svd[0], args.svd[1])
-    pairs = [(ours_decomposed(args, args.svd[0], args.svd[1], 1)["decompose"][-1],
-              seconds(lambda: torch.linalg.svd(weight, full_matrices=False)))
-             for _ in range(args.rounds)]
-    return line(args, "svd", f"all components of {args.svd[0]} x {args.svd[1]}", pairs)
+    title = f"all components of {args.svd[0]} x {args.svd[1]}"
+    pairs, ours, theirs = [], [], []
+    for _ in range(args.rounds):
+        ours.append(ours_decomposed(args, args.svd[0], args.svd[1], 1))
+        took = seconds(lambda: theirs.append(torch.linalg.svd(weight, full_matrices=False)))
+        pairs.append((ours[-1]["decompose"][-1], took))
+        theirs[-1] = departures(weight, *theirs[-1])
+    for quantity in ("left", "right", "whole"):
+        for subject, found in (("linwright", ours), ("published", theirs)):
+            values = [one[quantity] for one in found]
+            record.append(args.record, "laser", "svd", subject, title, f"departure, {quantity}", "1", values)
+    return line(args, "svd", title, pairs)
+
+
+def departures(weight, u, s, v):
+    """As the example `components` has them: root mean squares of a row of Uᵀ U - 1 and of V Vᵀ - 1, and
+    the share of the matrix that is missed."""
+    import torch
+
+    u, s, v, weight = u.double(), s.double(), v.double(), weight.double()
+
+    def from_one(inner):
+        return float((inner - torch.eye(len(inner))).square().sum(1).mean().sqrt())
+
+    missed = (u * s) @ v - weight
+    return {"left": from_one(u.T @ u), "right": from_one(v @ v.T), "whole": float(missed.norm() / weight.norm())}
 
 
 def make_model(args):

@@ -151,3 +151,73 @@ fn reflect<V: Lanes>(pair: &Pair<V::Number>, rows: &mut [[V; REGISTERS]; LENGTH 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::registers::Plain;
+    use crate::{Mat, RngKey};
+
+    /// Random reflections on n rows: what is beyond the last row is zero.
+    fn random(n: usize) -> Vec<Vec<f64>> {
+        let mut stream = RngKey::new(n as u64).stream();
+        let sweep = |j: usize| {
+            let places = (j + 1..n).step_by(LENGTH).flat_map(|top| {
+                let len = LENGTH.min(n - top);
+                let mut u: Vec<f64> = stream.normals(len, 1.0);
+                let square: f64 = u.iter().map(|u| u * u).sum();
+                // Now and then nothing is reflected.
+                let length = if (top + j).is_multiple_of(5) { 0.0 } else { (2.0 / square).sqrt() };
+                u.iter_mut().for_each(|u| *u *= length);
+                u.resize(LENGTH, 0.0);
+                u
+            });
+            places.collect()
+        };
+        (0..n.saturating_sub(2)).map(sweep).collect()
+    }
+
+    /// One reflection after another, the last sweep first, on vectors that are rows.
+    fn one_by_one(sweeps: &[Vec<f64>], vectors: &mut Mat<f64>) {
+        for (j, sweep) in sweeps.iter().enumerate().rev() {
+            for (k, u) in sweep.chunks(LENGTH).enumerate().rev() {
+                for row in 0..vectors.rows() {
+                    let x = &mut vectors.row_mut(row)[j + 1 + k * LENGTH..];
+                    let along: f64 = u.iter().zip(&*x).map(|(u, x)| u * x).sum();
+                    x.iter_mut().zip(u).for_each(|(x, u)| *x -= along * u);
+                }
+            }
+        }
+    }
+
+    fn equals_the_plain_way<T: Scalar>(apply: impl Fn(&Sweeps<T>, MatMut<'_, T>), rows: usize) {
+        for n in [1, 2, 3, 4, 33, 34, 35, 64, 65, 66, 98, 130, 290] {
+            let sweeps = random(n);
+            let given = Mat::from_vec(rows, n, RngKey::new(7).stream().normals(rows * n, 1.0));
+            let mut expected = given.clone();
+            one_by_one(&sweeps, &mut expected);
+            let mut found: Mat<T> = given.cast();
+            apply(&Sweeps::of(&sweeps), found.view_mut());
+            for (found, expected) in found.data().iter().zip(expected.data()) {
+                let difference = (found.to_f64() - expected).abs();
+                assert!(difference < 100.0 * T::EPSILON.to_f64(), "{n} {rows}: {difference:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_in_strips_are_reflections_one_by_one() {
+        for rows in [1, 3, 31, 70] {
+            equals_the_plain_way::<f64>(Sweeps::apply, rows);
+            equals_the_plain_way::<f32>(Sweeps::apply, rows);
+            equals_the_plain_way::<f64>(
+                |sweeps, vectors| Apply { sweeps, vectors }.run::<Plain<f64, 4>>(),
+                rows,
+            );
+            equals_the_plain_way::<f32>(
+                |sweeps, vectors| Apply { sweeps, vectors }.run::<Plain<f32, 1>>(),
+                rows,
+            );
+        }
+    }
+}

@@ -4,7 +4,8 @@
 //! the left ones `W V` is kept as it is; for m < n the other way round. The components a set of indices S
 //! names add up to `W V_S V_Sᵀ`, a projection of W, so that no singular value, however small, is divided
 //! by: what the truncation of a singular value decomposition loses to rounding in small values, this
-//! does not. Singular values below [`RESOLUTION`](super::RESOLUTION) of the largest are noise, as in
+//! does not. From 512 components on, V is orthogonal to about 1e-6, as in a decomposition in `f32`: what
+//! belongs to values below 1e-6 of the largest is mixed with what belongs to the largest. Singular values below [`RESOLUTION`](super::RESOLUTION) of the largest are noise, as in
 //! [`singular_values`](super::singular_values).
 //!
 //! The randomised form is that of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1): an
@@ -20,8 +21,8 @@ use crate::{Mat, MatRef, RngKey};
 pub struct Components {
     /// Singular values, falling.
     pub values: Vec<f64>,
-    /// (m, count). A column has the length of its row in `right`, the root of the singular value, so that
-    /// neither overflows in half precision.
+    /// (m, count). A column has the length of its row in `right`, the root of the singular value (but for
+    /// values next to nothing, see the module), so that neither overflows in half precision.
     pub left: Mat<f32>,
     /// (count, n).
     pub right: Mat<f32>,
@@ -221,6 +222,48 @@ mod tests {
                 let both = Mat::from_fn(m, n, |i, j| kept.at(i, j) + rest.at(i, j));
                 assert!(residual(&w, &both) < 1e-8, "{m} x {n}, {keep}");
             }
+        }
+    }
+
+    #[test]
+    fn many_components_are_as_exact_as_in_single_precision() {
+        // Values fall from 1 to 1e-4.
+        let side = 512;
+        for (m, n) in [(600, side), (side, 600)] {
+            let w = random(m, n, 8);
+            let first = Components::of(w.view()).unwrap();
+            let scale = |k: usize| (1e-4f64).powf(k as f64 / side as f64) / first.values[k];
+            let scaled = Mat::from_fn(side, n, |k, j| first.right.at(k, j) * scale(k) as f32);
+            let mut w = Mat::zeros(m, n);
+            product(
+                1.0,
+                Arg::Plain(first.left.view()),
+                Arg::Plain(scaled.view()),
+                w.view_mut(),
+                Write::Set,
+            );
+            let all = Components::of(w.view()).unwrap();
+            for (found, exact) in all.values.iter().zip(&singular_values(w.view()).unwrap()) {
+                assert!((found - exact).abs() < 1e-9, "{m} x {n}: {found} {exact}");
+            }
+            for keep in [1, side / 2, side] {
+                let indices: Vec<usize> = (0..keep).collect();
+                let found = residual(&w, &sum(all.chosen(&indices)));
+                let wanted: f64 = all.values[keep..].iter().map(|s| s * s).sum();
+                assert!(
+                    (found - wanted).abs() < 1e-5 * wanted + 1e-8,
+                    "{m} x {n}, {keep}: {found}"
+                );
+            }
+            for (k, value) in all.values.iter().enumerate() {
+                let row: f64 = all.right.row(k).iter().map(|x| f64::from(*x).powi(2)).sum();
+                assert!((row / value - 1.0).abs() < 1e-3, "{m} x {n}, {k}: {row} {value}");
+            }
+            let with = |threads| {
+                crate::parallel::with_threads(threads, || Components::of(w.view()).unwrap())
+                    .unwrap()
+            };
+            assert_eq!(with(1), with(3), "{m} x {n}");
         }
     }
 

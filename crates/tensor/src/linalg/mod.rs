@@ -1,8 +1,9 @@
 //! Dense decompositions.
 //!
-//! Eigenvectors of large symmetric matrices, and with them singular components, are our own and run on
-//! all threads; the others go through faer, each on one thread. The bits of none depend on the number of
-//! threads; callers run many matrices side by side.
+//! Eigenvalues of symmetric matrices, eigenvectors of large ones, singular values and components, and what
+//! circulant and skew matrices need beside them are our own, over blocks that all threads share. The others
+//! go through faer, each on one thread. The bits of none depend on the number of threads; callers run many
+//! matrices side by side.
 
 mod circulant;
 mod components;

@@ -37,11 +37,15 @@ impl<T: Scalar> Reflections<T> {
 }
 
 /// Takes eigenvectors of the tridiagonal matrix, as rows, back through both reductions.
-pub(super) fn carry<T: Scalar>(vectors: &mut Mat<T>, sweeps: &[Vec<f64>], panels: &[Panel]) {
-    Sweeps::of(sweeps).apply(vectors.view_mut());
+pub(super) fn carry<T: Scalar>(vectors: &mut Mat<T>, sweeps: Vec<Vec<f64>>, panels: Vec<Panel>) {
+    let chains = Sweeps::of(&sweeps);
+    drop(sweeps);
+    chains.apply(vectors.view_mut());
+    drop(chains);
     let n = vectors.cols();
     let groups =
         parallel::map(panels.chunks(TOGETHER).collect(), |_, panels| Reflections::of(panels));
+    drop(panels);
     parallel::for_each(vectors.view_mut().row_blocks(ROWS), |_, mut rows| {
         let count = rows.rows();
         for Reflections { v, t } in groups.iter().rev() {

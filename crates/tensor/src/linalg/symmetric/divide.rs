@@ -17,10 +17,12 @@ use super::whole;
 use crate::kernels::gemm::{Arg, Write, product};
 use crate::kernels::instructions::vectorised;
 use crate::linalg::NoConvergence;
-use crate::{Mat, MatMut, Scalar, parallel};
+use crate::{Mat, MatMut, MatRef, Scalar, parallel};
 
 /// Sides up to which a matrix is not halved.
 const LEAF: usize = 32;
+/// Numbers below this are nothing beside numbers near one, and their inverses may not be finite.
+const LEAST: f64 = 1e-290;
 /// Roots, or numbers of z, that one piece of parallel work finds.
 const PIECE: usize = 32;
 
@@ -35,7 +37,10 @@ pub(super) struct Parts<T> {
 
 /// Those of a tridiagonal matrix whose numbers are about one at most.
 pub(super) fn eigenvectors<T: Scalar>(matrix: Tridiagonal) -> Result<Parts<T>, NoConvergence> {
-    let Tridiagonal { mut diagonal, beside } = matrix;
+    let Tridiagonal { mut diagonal, mut beside } = matrix;
+    for number in diagonal.iter_mut().chain(&mut beside).filter(|number| number.abs() < LEAST) {
+        *number = 0.0;
+    }
     divided(&mut diagonal, &beside)
 }
 
@@ -79,6 +84,15 @@ struct Direction {
 }
 
 impl Direction {
+    /// Whether it is of the upper half alone (0), of both (1) or of the lower alone (2).
+    fn kind(&self) -> usize {
+        match &self.halves {
+            [_, lower] if lower.is_empty() => 0,
+            [upper, _] if upper.is_empty() => 2,
+            _ => 1,
+        }
+    }
+
     /// Turns the plane of two directions by an angle, as a matrix (c, s; -s, c).
     fn turn(&mut self, other: &mut Self, (c, s): (f64, f64)) {
         for (a, b) in self.halves.iter_mut().zip(&mut other.halves) {
@@ -106,11 +120,17 @@ fn merged<T: Scalar>(
     let poles: Vec<f64> = kept.iter().map(|direction| direction.value).collect();
     let weights: Vec<f64> = kept.iter().map(|direction| rho * direction.z * direction.z).collect();
     let secular = Secular { poles: &poles, weights: &weights };
-    let (roots, mut differences) = roots(secular)?;
+    debug_assert!(poles.is_sorted_by(|a, b| a < b), "poles rise");
+    let (roots, differences) = roots(secular)?;
     let z = exact_z(&poles, &kept, &differences);
+    // Those of the upper half alone, of both, and of the lower half alone: each half of the result needs
+    // a range.
+    let mut places: Vec<usize> = (0..kept.len()).collect();
+    places.sort_by_key(|place| kept[*place].kind());
+    let turns = turns(&z, differences, &places);
 
     let mut vectors = Mat::zeros(n, n);
-    combine(&kept, sides, &z, &mut differences, vectors.view_mut());
+    combine(&kept, &places, sides, turns.view(), vectors.view_mut());
     for (at, direction) in settled.iter().enumerate() {
         let (upper, lower) = vectors.row_mut(kept.len() + at).split_at_mut(sides[0]);
         round(&direction.halves[0], upper);
@@ -133,7 +153,7 @@ fn round<T: Scalar>(from: &[f64], to: &mut [T]) {
 /// The eigenvectors of both halves, their values rising.
 fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction> {
     let half = std::f64::consts::FRAC_1_SQRT_2;
-    let of = |parts: &Parts<f64>, side: usize| -> Vec<Direction> {
+    let of = |parts: Parts<f64>, side: usize| -> Vec<Direction> {
         let pairs = parts.values.iter().zip(&parts.order);
         let direction = |(value, row): (&f64, &usize)| {
             let row = parts.vectors.row(*row);
@@ -144,8 +164,8 @@ fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction>
         };
         pairs.map(direction).collect()
     };
-    let mut all = of(&upper, 0);
-    all.extend(of(&lower, 1));
+    let mut all = of(upper, 0);
+    all.extend(of(lower, 1));
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
     all
 }
@@ -172,8 +192,12 @@ fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direct
                 // All of z goes to one of the two, and the other is settled.
                 before.turn(&mut direction, (c, s));
                 let values = (before.value, direction.value);
-                before.value = values.0 * c * c + values.1 * s * s;
-                direction.value = values.0 * s * s + values.1 * c * c;
+                // Means of both, which rounding must not take out of their order.
+                let mean = |c: f64, s: f64| {
+                    (values.0 * c * c + values.1 * s * s).clamp(values.0, values.1)
+                };
+                before.value = mean(c, s);
+                direction.value = mean(s, c);
                 (before.z, direction.z) = (0.0, length);
                 settled.push(std::mem::replace(before, direction));
                 continue;
@@ -235,25 +259,9 @@ vectorised! {
     }
 }
 
-/// The eigenvectors of the changed directions, as the first rows of `vectors`. Uses up the differences.
-fn combine<T: Scalar>(
-    kept: &[Direction],
-    sides: [usize; 2],
-    z: &[f64],
-    differences: &mut Mat<f64>,
-    vectors: MatMut<'_, T>,
-) {
-    let count = kept.len();
-    // Those of the upper half alone, of both, and of the lower half alone: each half of the result needs
-    // a range.
-    let mut places: Vec<usize> = (0..count).collect();
-    let kind = |direction: &Direction| match &direction.halves {
-        [_, lower] if lower.is_empty() => 0,
-        [upper, _] if upper.is_empty() => 2,
-        _ => 1,
-    };
-    places.sort_by_key(|place| kind(&kept[*place]));
-    let mut turns: Mat<T> = Mat::zeros(count, count);
+/// The eigenvectors of `diag(d) + ρ z zᵀ` as rows, their numbers in the order of `places`.
+fn turns<T: Scalar>(z: &[f64], mut differences: Mat<f64>, places: &[usize]) -> Mat<T> {
+    let mut turns: Mat<T> = Mat::zeros(z.len(), z.len());
     let rows = turns.view_mut().row_blocks(PIECE);
     let differences = differences.view_mut().row_blocks(PIECE);
     parallel::for_each(rows.into_iter().zip(differences).collect(), |_, (mut rows, mut from)| {
@@ -261,12 +269,23 @@ fn combine<T: Scalar>(
             let from = from.row_mut(i);
             from.iter_mut().zip(z).for_each(|(number, z)| *number = z / *number);
             let length = from.iter().map(|number| number * number).sum::<f64>().sqrt();
-            for (to, place) in rows.row_mut(i).iter_mut().zip(&places) {
+            for (to, place) in rows.row_mut(i).iter_mut().zip(places) {
                 *to = T::from_f64(from[*place] / length);
             }
         }
     });
-    let (mut rows, _) = vectors.split_rows(count);
+    turns
+}
+
+/// The eigenvectors of the changed directions, as the first rows of `vectors`.
+fn combine<T: Scalar>(
+    kept: &[Direction],
+    places: &[usize],
+    sides: [usize; 2],
+    turns: MatRef<'_, T>,
+    vectors: MatMut<'_, T>,
+) {
+    let (mut rows, _) = vectors.split_rows(kept.len());
     for (side, first) in [(0, 0), (1, sides[0])] {
         let with = |place: &&usize| !kept[**place].halves[side].is_empty();
         let start = places.iter().take_while(|place| !with(place)).count();
@@ -275,8 +294,74 @@ fn combine<T: Scalar>(
         for (row, place) in chosen.iter().enumerate() {
             round(&kept[*place].halves[side], old.row_mut(row));
         }
-        let turns = turns.view().columns(start, chosen.len());
+        let turns = turns.columns(start, chosen.len());
         let into = rows.reborrow().columns(first, sides[side]);
         product(T::ONE, Arg::Plain(turns), Arg::Plain(old.view()), into, Write::Set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Largest departures of the rows from being orthogonal, and of `T q` from `w q`.
+    fn errors(matrix: &Tridiagonal, parts: &Parts<f64>) -> (f64, f64) {
+        let n = matrix.diagonal.len();
+        let mut worst = (0.0f64, 0.0f64);
+        for (value, row) in parts.values.iter().zip(&parts.order) {
+            let q = parts.vectors.row(*row);
+            for other in &parts.order {
+                let pairs = parts.vectors.row(*other).iter().zip(q);
+                let inner: f64 = pairs.map(|(a, b)| a * b).sum();
+                worst.0 = worst.0.max((inner - if other == row { 1.0 } else { 0.0 }).abs());
+            }
+            for i in 0..n {
+                let before = if i > 0 { matrix.beside[i - 1] * q[i - 1] } else { 0.0 };
+                let after = if i + 1 < n { matrix.beside[i] * q[i + 1] } else { 0.0 };
+                let image = before + matrix.diagonal[i] * q[i] + after;
+                worst.1 = worst.1.max((image - value * q[i]).abs());
+            }
+        }
+        worst
+    }
+
+    fn check(diagonal: Vec<f64>, beside: Vec<f64>, what: &str) {
+        let given = Tridiagonal { diagonal: diagonal.clone(), beside: beside.clone() };
+        let parts = eigenvectors::<f64>(Tridiagonal { diagonal, beside }).expect(what);
+        assert!(parts.values.is_sorted(), "{what}");
+        let (orthogonal, equation) = errors(&given, &parts);
+        assert!(orthogonal < 2e-14 && equation < 2e-14, "{what}: {orthogonal:e} {equation:e}");
+    }
+
+    #[test]
+    fn halves_that_need_not_be_joined_and_halves_that_are_alike() {
+        let n = 131;
+        let line = |i: usize| i as f64 / n as f64;
+        check(vec![1.0; n], vec![0.0; n - 1], "nothing beside the diagonal");
+        check((0..n).map(line).collect(), vec![0.0; n - 1], "a diagonal");
+        check(vec![0.5; n], vec![0.25; n - 1], "one number and another beside it");
+        check(vec![0.0; n], vec![-1.0; n - 1], "nothing on the diagonal");
+        let mut one = vec![0.0; n - 1];
+        one[n / 2 - 1] = 0.7;
+        check((0..n).map(line).collect(), one.clone(), "one number between the halves");
+        check(vec![1.0; n], one, "one number between halves that are alike");
+        for glue in [1e-1, 1e-4, 1e-8, 1e-12, 1e-15] {
+            let diagonal = (0..n).map(|i| ((i % 21) as f64 - 10.0).abs() / 10.0).collect();
+            let beside = (1..n).map(|i| if i % 21 == 0 { glue } else { 0.1 }).collect();
+            check(diagonal, beside, &format!("Wilkinson, glued by {glue:e}"));
+        }
+        let falling: Vec<f64> = (0..n).map(|i| 0.5f64.powi(i as i32)).collect();
+        check(falling.clone(), falling[1..].to_vec(), "falling");
+        let rising: Vec<f64> = falling.iter().rev().copied().collect();
+        check(rising.clone(), rising[1..].to_vec(), "rising");
+    }
+
+    #[test]
+    fn numbers_that_are_not_normal_count_as_zero() {
+        for tiny in [5e-324, 1e-310, 1e-300] {
+            let half = |i: usize| if i < 64 { 1.0 } else { tiny };
+            check((0..128).map(half).collect(), vec![0.0; 127], &format!("{tiny:e}"));
+            check(vec![tiny; 128], vec![tiny; 127], &format!("{tiny:e} all"));
+        }
     }
 }

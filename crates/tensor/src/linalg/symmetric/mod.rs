@@ -4,6 +4,14 @@
 //! alone come from QL iteration; with its eigenvectors they come from halves ([`divide`]), and the
 //! vectors go back the way the matrix came ([`back`]). Bits do not depend on the number of threads:
 //! pieces are fixed by the shape, and each is computed by one thread.
+//!
+//! Accuracy: values err by a small multiple of `ε` times the largest, ε = 1.1e-16. Vectors are orthogonal, and
+//! fulfil `A q = w q` beside the largest value, to about 1e-14 in `f64` and to 1e-6 in `f32` (measured up
+//! to 4096 rows).
+//!
+//! Cost: 2/3 n³ multiply-adds for the band, 6 n² 32 for the tridiagonal matrix, up to 4/3 n³ for its
+//! vectors, fewer where values are alike, and 2 n³ for the way back. Memory: up to about five matrices of n²
+//! numbers, at the last halves.
 
 mod back;
 mod band;
@@ -29,7 +37,8 @@ pub struct Eigh {
     pub vectors: Mat<f64>,
 }
 
-/// Eigendecomposition of a symmetric matrix, of which only the lower triangle is read.
+/// Eigendecomposition of a symmetric matrix, of which only the lower triangle is read. From 1024 rows
+/// on it runs on all threads.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -79,7 +88,7 @@ fn by_band<T: Scalar>(a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConvergence> 
         rows.row_mut(to).copy_from_slice(vectors.row(*from));
     }
     drop(vectors);
-    back::carry(&mut rows, &sweeps, &panels);
+    back::carry(&mut rows, sweeps, panels);
     Ok((values, rows))
 }
 
@@ -121,8 +130,9 @@ fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     if largest == 0.0 {
         return Ok(None);
     }
-    // A power of two scales without rounding, and keeps all squares below in range.
-    let scale = (-largest.log2().floor()).exp2();
+    // A power of two scales without rounding, and keeps all squares below in range. Of what is below the
+    // normal numbers the inverse is not finite.
+    let scale = (-largest.log2().floor()).min(1022.0).exp2();
     for i in 0..a.rows() {
         a.row_mut(i)[..=i].iter_mut().for_each(|value| *value *= scale);
     }
@@ -256,6 +266,27 @@ mod tests {
                 for (one, other) in values.iter().rev().zip(&falling) {
                     assert!((one - other).abs() < 1e-12 * largest, "{n} {size:e}: {one} {other}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn large_matrices_are_read_below_the_diagonal_only() {
+        let n = SIDE_PER_BYTE * size_of::<f64>();
+        let a = random(n, 4);
+        let lower = Mat::from_fn(n, n, |i, j| if j <= i { a.at(i, j) } else { f64::NAN });
+        let Eigh { values, vectors } = eigh(lower.view()).unwrap();
+        let (orthogonal, equation) = errors(&a, &values, &vectors.transpose());
+        assert!(orthogonal < 1e-13 && equation < 1e-11, "{orthogonal} {equation}");
+    }
+
+    #[test]
+    fn numbers_that_are_not_normal() {
+        for size in [5e-324, 1e-310, 1e-308] {
+            for n in [1, 40] {
+                let a = Mat::from_fn(n, n, |i, j| if i == j { size } else { 0.0 });
+                assert_eq!(eigh(a.view()).unwrap().values, vec![size; n], "{size:e} {n}");
+                assert_eq!(eigenvalues(a).unwrap(), vec![size; n], "{size:e} {n}");
             }
         }
     }

@@ -156,25 +156,61 @@ mod tests {
     use super::*;
     use crate::RngKey;
 
+    /// Ten to the power of a number between `low` and zero.
+    fn magnitude(stream: &mut crate::RngStream, low: f64) -> f64 {
+        10f64.powf(low * stream.uniform())
+    }
+
     #[test]
     fn every_root_lies_between_its_poles_where_the_sum_changes_its_sign() {
-        for (n, least) in [(1, 1e-3), (2, 1e-3), (7, 1e-30), (40, 1e-12), (200, 1e-25)] {
-            let mut stream = RngKey::new(n as u64).stream();
-            let mut poles: Vec<f64> = stream.normals(n, 1.0);
-            poles.sort_by(f64::total_cmp);
-            let raw: Vec<f64> = stream.normals(n, 1.0);
-            let weights: Vec<f64> = raw.iter().map(|z: &f64| (z * z * z * z).max(least)).collect();
-            let secular = Secular { poles: &poles, weights: &weights };
-            for index in 0..n {
-                let root = secular.root(index).unwrap();
-                let value = |offset: f64| {
-                    let [below, above] = secular.sums(index, root.pole, offset);
-                    1.0 + below.value + above.value
-                };
-                assert!(root.pole == index && root.offset > 0.0 || root.offset < 0.0, "{root:?}");
-                let reach = 1e-10 * root.offset.abs();
-                let (before, after) = (value(root.offset - reach), value(root.offset + reach));
-                assert!(before < 0.0 && after > 0.0, "{n} {index} {root:?} {before} {after}");
+        // Exponents of the smallest weight and the smallest gap.
+        for (weights, gaps) in [(-2.0, -2.0), (-35.0, -2.0), (-2.0, -12.0), (-35.0, -12.0)] {
+            for n in [1, 2, 3, 7, 40, 200] {
+                let mut stream = RngKey::new(n as u64).stream();
+                let mut poles = vec![-1.0];
+                while poles.len() < n {
+                    poles.push(poles[poles.len() - 1] + magnitude(&mut stream, gaps));
+                }
+                let weights: Vec<f64> = (0..n).map(|_| magnitude(&mut stream, weights)).collect();
+                let secular = Secular { poles: &poles, weights: &weights };
+                for index in 0..n {
+                    check(secular, index);
+                }
+            }
+        }
+    }
+
+    fn check(secular: Secular<'_>, index: usize) {
+        let Root { pole, offset } = secular.root(index).unwrap();
+        let last = index + 1 == secular.poles.len();
+        let width =
+            if last { f64::INFINITY } else { secular.poles[index + 1] - secular.poles[index] };
+        let at_this = pole == index && offset > 0.0 && offset <= 0.5 * width;
+        let at_next = pole == index + 1 && offset < 0.0 && offset >= -0.5 * width;
+        assert!(at_this || at_next, "{index}: {pole} {offset:e}, {width:e}");
+        // Beside the root the sum has its sign, but for the rounding of its terms.
+        for (side, sign) in [(1.0 - 1e-13, -1.0), (1.0 + 1e-13, 1.0)] {
+            let [below, above] = secular.sums(index, pole, offset * side);
+            let value = 1.0 + below.value + above.value;
+            let rounding = 4.0 * f64::EPSILON * (1.0 - below.value + above.value);
+            assert!(
+                value * sign * offset.signum() >= -rounding,
+                "{index} {pole} {offset:e}: {value:e}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_roots_of_two_poles_are_those_of_a_quadratic() {
+        for (gap, s, t) in [(1.0, 0.5, 0.25), (1e-9, 1e-3, 1e-20), (1.0, 1e-30, 1.0)] {
+            let secular = Secular { poles: &[0.0, gap], weights: &[s, t] };
+            // (x - gap) x = s (x - gap) + t x, the smaller root without a difference.
+            let b = 0.5 * (gap + s + t);
+            let larger = b + (b * b - s * gap).sqrt();
+            for (index, exact) in [(0, s * gap / larger), (1, larger)] {
+                let Root { pole, offset } = secular.root(index).unwrap();
+                let found = secular.poles[pole] + offset;
+                assert!((found / exact - 1.0).abs() < 1e-14, "{gap} {s} {t}: {found:e} {exact:e}");
             }
         }
     }

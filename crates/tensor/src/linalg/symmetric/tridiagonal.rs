@@ -49,8 +49,13 @@ impl Band {
     }
 
     /// The tridiagonal matrix of the same eigenvalues. The reflections of each sweep, `I - u uᵀ` with u
-    /// filled up to [`LENGTH`], go to `sweeps`.
+    /// filled up to [`LENGTH`], go to `sweeps`; only for bands of that width.
     pub(super) fn into_tridiagonal(mut self, sweeps: Option<&mut Vec<Vec<f64>>>) -> Tridiagonal {
+        assert!(
+            sweeps.is_none() || self.width == LENGTH,
+            "reflections of a band of {}",
+            self.width
+        );
         chase_all(&mut self.numbers, self.n, self.width, sweeps);
         Tridiagonal {
             diagonal: (0..self.n).map(|i| self.at(i, i)).collect(),
