@@ -131,23 +131,24 @@ impl<V: Lanes> Pass<V> for Strip<'_, '_, V> {
 
 #[inline(always)]
 fn reflect<V: Lanes>(pair: &Pair<V::Number>, rows: &mut [[V; REGISTERS]; LENGTH + 1]) {
-    let mut along = [[V::splat(V::Number::ZERO); REGISTERS]; 2];
+    let (mut a, mut b) =
+        ([V::splat(V::Number::ZERO); REGISTERS], [V::splat(V::Number::ZERO); REGISTERS]);
     for (row, [first, second]) in rows.iter().zip(&pair.numbers) {
         let (first, second) = (V::splat(*first), V::splat(*second));
         for register in 0..REGISTERS {
-            along[0][register] = row[register].times_plus(first, along[0][register]);
-            along[1][register] = row[register].times_plus(second, along[1][register]);
+            a[register] = row[register].times_plus(first, a[register]);
+            b[register] = row[register].times_plus(second, b[register]);
         }
     }
     let inner = V::splat(pair.inner);
-    for register in 0..REGISTERS {
-        along[1][register] = along[0][register].times_from(inner, along[1][register]);
+    for (a, b) in a.iter().zip(&mut b) {
+        *b = a.times_from(inner, *b);
     }
     for (row, [first, second]) in rows.iter_mut().zip(&pair.numbers) {
         let (first, second) = (V::splat(*first), V::splat(*second));
         for register in 0..REGISTERS {
-            let once = along[0][register].times_from(first, row[register]);
-            row[register] = along[1][register].times_from(second, once);
+            let once = a[register].times_from(first, row[register]);
+            row[register] = b[register].times_from(second, once);
         }
     }
 }

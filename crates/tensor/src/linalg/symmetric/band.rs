@@ -146,12 +146,12 @@ pub(super) fn triangle(v: &Mat<f64>, taus: &[f64]) -> Mat<f64> {
     let transposed = Arg::Transposed(v.view());
     product_on_this_thread(1.0, transposed, v.view().into(), inner.view_mut(), Write::Set);
     let mut t: Mat<f64> = Mat::zeros(width, width);
-    for c in 0..width {
+    for (c, tau) in taus.iter().enumerate() {
         for i in 0..c {
             let sum: f64 = (i..c).map(|k| t.at(i, k) * inner.at(k, c)).sum();
-            *t.at_mut(i, c) = -taus[c] * sum;
+            *t.at_mut(i, c) = -tau * sum;
         }
-        *t.at_mut(c, c) = taus[c];
+        *t.at_mut(c, c) = *tau;
     }
     t
 }

@@ -173,11 +173,11 @@ mod tests {
         let inner = times(&rows, Arg::Transposed(rows.view()));
         let image = times(&rows, Arg::Plain(a.view()));
         let mut worst = (0.0f64, 0.0f64);
-        for k in 0..n {
+        for (k, value) in values.iter().enumerate() {
             for j in 0..n {
                 let one = if k == j { 1.0 } else { 0.0 };
                 worst.0 = worst.0.max((inner.at(k, j) - one).abs());
-                worst.1 = worst.1.max((image.at(k, j) - values[k] * rows.at(k, j)).abs());
+                worst.1 = worst.1.max((image.at(k, j) - value * rows.at(k, j)).abs());
             }
         }
         worst

@@ -86,9 +86,9 @@ impl Secular<'_> {
                 return Ok(Root { pole, offset: x });
             }
             if value < 0.0 {
-                low = x
+                low = x;
             } else {
-                high = x
+                high = x;
             }
             let p = (self.poles[index] - self.poles[pole]) - x;
             let by = if last {
