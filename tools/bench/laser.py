@@ -7,7 +7,8 @@
 with the same threads:
 
 matrix   3072 x 768 at nine rates: the code's `do_low_rank` for each against one decomposition and nine cuts.
-svd      4096 x 11008 in f32: torch.linalg.svd against all singular components.
+svd      4096 x 11008 in f32: torch.linalg.svd against all singular components, their seconds and how far each
+         is from orthogonal and from the matrix.
 grid     A random GPT-J of the size of GPT-2 small: fc_in and fc_out of layers 11 to 1 at nine rates, judged by
          64 claims of FEVER. The published loop copies the model for each configuration, cuts it, and asks one
          claim at a time. Of its 198 configurations 10 are timed, spread over the grid, and the rest
