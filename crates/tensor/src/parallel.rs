@@ -3,6 +3,7 @@
 
 use crate::kernels::instructions::Instructions;
 use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 /// Rows handled as one piece by row-wise kernels.
 pub const ROW_BLOCK: usize = 64;
@@ -45,26 +46,44 @@ pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
     if threads() == 1 || items.len() < 2 {
         items.into_iter().enumerate().for_each(|(index, item)| work(index, item));
     } else {
-        items
-            .into_par_iter()
-            .enumerate()
-            .with_max_len(1)
-            .for_each(|(index, item)| work(index, item));
+        let items: Vec<Place<I>> = items.into_iter().map(Place::of).collect();
+        run(items.len(), &|index| {
+            if let Some(item) = items[index].take() {
+                work(index, item);
+            }
+        });
     }
 }
 
 /// Maps every item in parallel; results come in the order of the items.
 pub fn map<I: Send, O: Send>(items: Vec<I>, work: impl Fn(usize, I) -> O + Sync + Send) -> Vec<O> {
-    if threads() == 1 || items.len() < 2 {
-        items.into_iter().enumerate().map(|(index, item)| work(index, item)).collect()
-    } else {
-        items
-            .into_par_iter()
-            .enumerate()
-            .with_max_len(1)
-            .map(|(index, item)| work(index, item))
-            .collect()
+    let results: Vec<Place<O>> = items.iter().map(|_| Place(Mutex::new(None))).collect();
+    for_each(items, |index, item| results[index].put(work(index, item)));
+    // All places are full: a piece of work that panics does not come this far.
+    results.into_iter().filter_map(|place| place.take()).collect()
+}
+
+/// What one piece of work is given, or gives.
+struct Place<T>(Mutex<Option<T>>);
+
+impl<T> Place<T> {
+    fn of(item: T) -> Self {
+        Self(Mutex::new(Some(item)))
     }
+
+    fn put(&self, item: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(item);
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Runs `work` on every index below `count`, in parallel. What is generic is compiled again for every caller
+/// in every crate, and the library that splits work is large: only this function knows it.
+fn run(count: usize, work: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().with_max_len(1).for_each(work);
 }
 
 /// Runs both, side by side where there is a thread for the second.

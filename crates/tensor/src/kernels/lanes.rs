@@ -8,6 +8,23 @@ pub(super) const LANES: usize = 16;
 /// Registers of sums that go on side by side: while one addition is on its way, others begin.
 const CHAINS: usize = 4;
 
+/// `function` of each. `map` of arrays does the same; what the compiler makes of that is many times as long,
+/// and there are hundreds of these.
+#[inline(always)]
+fn of_each<A: Copy, B: Copy, const N: usize>(
+    from: [A; N],
+    start: B,
+    function: impl Fn(A) -> B,
+) -> [B; N] {
+    let mut to = [start; N];
+    let mut at = 0;
+    while at < N {
+        to[at] = function(from[at]);
+        at += 1;
+    }
+    to
+}
+
 /// Folds `step` over the numbers, lane by lane, then `merge` over the lanes.
 #[inline(always)]
 fn reduce<const N: usize>(
@@ -17,12 +34,15 @@ fn reduce<const N: usize>(
     merge: impl Fn(f32, f32) -> f32,
 ) -> f32 {
     let (count, rest) = (inputs[0].len() / LANES, inputs[0].len() % LANES);
-    let groups = inputs.map(|input| &input.as_chunks::<LANES>().0[..count]);
-    let ends = inputs.map(|input| &input[count * LANES..][..rest]);
+    let groups = of_each(inputs, &[][..], |input| &input.as_chunks::<LANES>().0[..count]);
+    let ends = of_each(inputs, &[][..], |input| &input[count * LANES..][..rest]);
     // Of arrays the compiler knows the length, and keeps them in whole registers.
-    let next = |lanes: [f32; LANES], at: usize| {
-        let group = groups.map(|groups| groups[at]);
-        std::array::from_fn(|lane| step(lanes[lane], group.map(|group| group[lane])))
+    let next = |mut lanes: [f32; LANES], at: usize| {
+        let group = of_each(groups, [0.0; LANES], |groups| groups[at]);
+        for (lane, total) in lanes.iter_mut().enumerate() {
+            *total = step(*total, of_each(group, 0.0, |group| group[lane]));
+        }
+        lanes
     };
     let mut chains = [[start; LANES]; CHAINS];
     for at in 0..count / CHAINS {
@@ -33,12 +53,13 @@ fn reduce<const N: usize>(
     for at in count / CHAINS * CHAINS..count {
         chains[0] = next(chains[0], at);
     }
-    let mut lanes: [f32; LANES] = std::array::from_fn(|lane| {
-        let [a, b, c, d] = chains.map(|chain: [f32; LANES]| chain[lane]);
-        merge(merge(a, b), merge(c, d))
-    });
+    let mut lanes = [0.0; LANES];
+    for (lane, total) in lanes.iter_mut().enumerate() {
+        let [a, b, c, d] = of_each(chains, 0.0, |chain| chain[lane]);
+        *total = merge(merge(a, b), merge(c, d));
+    }
     for (lane, total) in lanes.iter_mut().enumerate().take(rest) {
-        *total = step(*total, ends.map(|end| end[lane]));
+        *total = step(*total, of_each(ends, 0.0, |end| end[lane]));
     }
     let mut width = LANES / 2;
     while width > 0 {
@@ -70,36 +91,42 @@ pub(super) fn each<const M: usize, const N: usize>(
 ) {
     let rest = changed[0].len() % TURN;
     let whole = changed[0].len() - rest;
-    each_of_turns(
-        changed.each_mut().map(|numbers| &mut numbers[..whole]),
-        read.map(|numbers| &numbers[..whole]),
-        &function,
-    );
+    each_of_turns(&mut changed, read, whole, &function);
     if rest > 0 {
-        let mut ends = changed.each_ref().map(|numbers| padded(&numbers[whole..][..rest]));
-        let read_ends = read.map(|numbers| padded(&numbers[whole..][..rest]));
-        each_of_turns(
-            ends.each_mut().map(|numbers| &mut numbers[..]),
-            read_ends.each_ref().map(|numbers| &numbers[..]),
-            &function,
-        );
+        let mut ends = [[0.0; TURN]; M];
+        let mut turns: [&mut [f32]; M] = [(); M].map(|()| &mut [][..]);
+        for ((turn, end), numbers) in turns.iter_mut().zip(&mut ends).zip(&changed) {
+            end[..rest].copy_from_slice(&numbers[whole..][..rest]);
+            *turn = end;
+        }
+        let read_ends = of_each(read, [0.0; TURN], |numbers| padded(&numbers[whole..][..rest]));
+        let mut read_turns: [&[f32]; N] = [&[]; N];
+        for (turn, end) in read_turns.iter_mut().zip(&read_ends) {
+            *turn = end;
+        }
+        each_of_turns(&mut turns, read_turns, TURN, &function);
         for (numbers, end) in changed.into_iter().zip(ends) {
             numbers[whole..][..rest].copy_from_slice(&end[..rest]);
         }
     }
 }
 
+/// The first `len` of each.
 #[inline(always)]
 fn each_of_turns<const M: usize, const N: usize>(
-    mut changed: [&mut [f32]; M],
+    changed: &mut [&mut [f32]; M],
     read: [&[f32]; N],
+    len: usize,
     function: &impl Fn([f32; M], [f32; N]) -> [f32; M],
 ) {
-    let len = changed[0].len();
     let mut changed = changed.each_mut().map(|numbers| &mut numbers[..len]);
-    let read = read.map(|numbers| &numbers[..len]);
+    let read = of_each(read, &[][..], |numbers| &numbers[..len]);
     for at in 0..len {
-        let results = function(changed.each_ref().map(|n| n[at]), read.map(|n| n[at]));
+        let mut numbers = [0.0; M];
+        for (number, changed) in numbers.iter_mut().zip(&changed) {
+            *number = changed[at];
+        }
+        let results = function(numbers, of_each(read, 0.0, |numbers| numbers[at]));
         for (numbers, result) in changed.iter_mut().zip(results) {
             numbers[at] = result;
         }
