@@ -9,7 +9,7 @@ use linwright::measure::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, S
 
 /// Options of the tasks whose names begin with `laser_`.
 #[derive(Clone, Debug, Args)]
-pub(super) struct LaserArgs {
+pub(super) struct LaserTaskArgs {
     /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's code,
     /// with its faults.
     #[arg(long, default_value = "correct", value_parser = one_of(&Scoring::ALL, Scoring::name))]
@@ -24,7 +24,7 @@ pub(super) struct LaserArgs {
     pub(super) split: Split,
 }
 
-impl LaserArgs {
+impl LaserTaskArgs {
     /// Refuses options that no task reads.
     pub(super) fn check(&self, tasks: &[String]) -> Result<(), Failure> {
         let sets: Vec<&LaserSet> = tasks.iter().filter_map(|name| LaserSet::named(name)).collect();

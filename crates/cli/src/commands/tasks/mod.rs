@@ -11,7 +11,7 @@ pub(crate) use parts::{Division, Parts, paper_names};
 use crate::args::one_of;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use laser::LaserArgs;
+use laser::LaserTaskArgs;
 use linwright::measure::evaluate::{Bos, DataFile, Join, RunOptions};
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) struct TaskArgs {
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     pub(crate) num_fewshot: Option<usize>,
     #[command(flatten)]
-    laser: LaserArgs,
+    laser: LaserTaskArgs,
     /// Seed by which examples are drawn.
     #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
     pub(crate) fewshot_seed: u64,
