@@ -16,6 +16,8 @@ use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
@@ -60,13 +62,20 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     load_as(dir, Precision::F32)
 }
 
+/// Whether a path is a GGUF file, by its first bytes.
+fn is_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"GGUF"
+}
+
 /// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and little
 /// else.
 ///
 /// # Errors
 /// As [`load`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
 pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, CheckpointError> {
-    if gguf::is_gguf(dir) {
+    if is_gguf(dir) {
         return gguf::load(dir, precision);
     }
     let (mut source, config_bytes) = Source::read(dir)?;

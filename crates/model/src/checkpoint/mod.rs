@@ -25,6 +25,10 @@ pub mod export;
 mod fault;
 mod format;
 mod gather;
+#[cfg(feature = "gguf")]
+pub mod gguf;
+#[cfg(not(feature = "gguf"))]
+#[path = "gguf_absent.rs"]
 pub mod gguf;
 mod header;
 pub mod llama2c;

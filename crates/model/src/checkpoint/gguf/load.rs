@@ -13,17 +13,8 @@ use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
-
-/// Whether a path is a file of this format, by its first bytes.
-pub(in crate::checkpoint) fn is_gguf(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && magic == super::header::MAGIC
-}
 
 /// Loads the model of a file. Memory: the weights as they are held, and one tensor in `f32`.
 ///

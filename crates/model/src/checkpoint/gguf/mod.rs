@@ -27,7 +27,7 @@ mod write;
 
 pub use fault::GgufFault;
 pub use header::{Header, StoredTensor};
-pub(super) use load::{is_gguf, load};
+pub(super) use load::load;
 pub use metadata::{MetaArray, MetaValue, Metadata};
 pub use names::{GgufTensor, Layout};
 pub use stored::{GgufType, Numbers};

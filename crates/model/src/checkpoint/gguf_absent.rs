@@ -1,0 +1,45 @@
+//! What stands for GGUF files in a build without the feature `gguf`: the errors that say so.
+
+use super::error::CheckpointError;
+use super::load::LoadedModel;
+use super::precision::Precision;
+use super::save::DirWriter;
+use super::source::Source;
+use crate::transformer::Transformer;
+use linwright_tensor::dtype::DType;
+use std::path::Path;
+
+/// Why a GGUF file is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GgufFault {
+    /// The reader was left out.
+    #[error(
+        "this build does not read GGUF files; build with --features gguf, which is on by default"
+    )]
+    NotBuilt,
+}
+
+/// Why no GGUF file is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoGguf {
+    /// The writer was left out.
+    #[error("this build writes none; build with --features gguf, which is on by default")]
+    NotBuilt,
+}
+
+pub(super) fn load(path: &Path, _: Precision) -> Result<LoadedModel, CheckpointError> {
+    Err(CheckpointError::Gguf { path: path.into(), fault: GgufFault::NotBuilt })
+}
+
+pub(super) fn file_name(_: DType) -> String {
+    "model.gguf".into()
+}
+
+pub(super) fn write_gguf(
+    _: &mut DirWriter,
+    _: (&Transformer, &Source),
+    _: DType,
+    _: &str,
+) -> Result<f32, CheckpointError> {
+    Err(CheckpointError::NoGguf(NoGguf::NotBuilt))
+}
