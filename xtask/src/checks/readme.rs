@@ -2,8 +2,8 @@
 //!
 //! Blocks marked `console` hold commands after `$ ` and what they print. In a line `[..]` stands
 //! for any text, a line `...` for any number of lines, and `? 2` for the exit code 2. Commands run
-//! in the root of the repository, where a reader would type them, with the release build of
-//! `linwright` at the front of the path.
+//! in the root of the repository, where a reader would type them, with `linwright` at the front of the
+//! path. It is the build of the tests, which prints what the release build prints.
 
 use crate::markdown::{Block, blocks};
 use crate::offence::Offence;
@@ -40,7 +40,7 @@ fn check(page: &str, root: &Path, target: &Path) -> Result<Vec<Offence>> {
     if steps.is_empty() {
         offences.push(Offence::new(PAGE, "no `console` block with a command after `$ `"));
     }
-    let binaries = build_release(root, target)?;
+    let binaries = build(root, target)?;
     for step in &steps {
         offences.extend(offence(step, root, &binaries)?);
     }
@@ -75,14 +75,15 @@ fn steps(block: &Block) -> Vec<Step> {
     steps
 }
 
-/// Builds the release binary and returns its folder.
-fn build_release(root: &Path, target: &Path) -> Result<PathBuf> {
+/// Builds the command and returns its folder.
+fn build(root: &Path, target: &Path) -> Result<PathBuf> {
     let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--release", "--quiet", "--target-dir"]).arg(target);
-    if let Some(printed) = complaint(&mut build)? {
-        bail!("`cargo build --release` failed\n{printed}");
+    // All crates at once, so that what they depend on is as in the tests and built already.
+    build.current_dir(root).args(["build", "--workspace", "--bins", "--quiet", "--target-dir"]);
+    if let Some(printed) = complaint(build.arg(target))? {
+        bail!("`cargo build` failed\n{printed}");
     }
-    Ok(target.join("release"))
+    Ok(target.join("debug"))
 }
 
 fn offence(step: &Step, root: &Path, binaries: &Path) -> Result<Option<Offence>> {
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_build_is_an_error() {
         let dir = sample("fn main() {\n");
-        assert!(build_release(dir.path(), &dir.path().join("target")).is_err());
+        assert!(build(dir.path(), &dir.path().join("target")).is_err());
     }
 
     #[test]

@@ -10,9 +10,6 @@ mod pages;
 mod parquet;
 mod value;
 
-#[cfg(test)]
-mod tests;
-
 use super::table::Row;
 use super::{DataError, TableFormat};
 use arrow_array::RecordBatch;

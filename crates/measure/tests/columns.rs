@@ -1,10 +1,9 @@
 //! Files that pyarrow wrote (`tools/golden/columns.py`), whole and damaged.
 
-use super::*;
-use crate::data::{Corpus, QuestionSet, Table};
+use linwright_measure::data::{Corpus, DataError, QuestionSet, Row, Table, TableFormat};
 use linwright_tensor::RngKey;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const WHOLE: [&str; 4] = ["rows.parquet", "rows_zstd.parquet", "rows.arrow", "rows_file.arrow"];
 
