@@ -4,11 +4,11 @@
     python tools/parity/export.py /tmp/exports
 
 Every folder that has a `<folder>.json` beside it is an export of a tiny reference model: operators in
-the factored form, smaller and layer-wise widths, adapters, GGUF files. It must load without a missing or an
+the factored form and as dense weights, smaller and layer-wise widths, adapters, GGUF files. It must load without a missing or an
 unexpected tensor, and give the logits that Linwright gave (or the last hidden rows of an encoder
 without a head) to 1e-5 of the largest. Models of the factored form must also survive bf16, a cache
 and saving by transformers. Folders of the factored form must be refused where their Python file is
-not allowed: they hold no weights that the original class could use.
+not allowed, those of the native form always: they hold no weights that the original class could use.
 
 `--check-packages` only says which packages are absent, and ends with 2 if any are.
 """
@@ -68,10 +68,10 @@ def difference(model, record):
     return worst
 
 
-def refuses_without_permission(folder, auto):
-    """Whether nothing is loaded where the Python file may not run."""
+def refuses(folder, auto, trusted=False):
+    """Whether nothing is loaded; `trusted` lets Python files run."""
     try:
-        getattr(transformers, auto).from_pretrained(folder, trust_remote_code=False)
+        getattr(transformers, auto).from_pretrained(folder, trust_remote_code=trusted)
     except (ValueError, OSError):
         return True
     return False
@@ -80,7 +80,7 @@ def refuses_without_permission(folder, auto):
 def check_factored(folder, record, model):
     """What else must hold of the factored form; the failures."""
     failures = []
-    if not refuses_without_permission(folder, record["auto"]):
+    if not refuses(folder, record["auto"]):
         failures.append("loaded without permission")
     half = load(folder, record["auto"], trust_remote_code=True, dtype=torch.bfloat16)
     if not difference(half, record) < TOLERANCE_BF16:
@@ -150,6 +150,14 @@ def main():
     for path in records:
         folder, record = path.with_suffix(""), json.loads(path.read_text())
         failures = []
+        if record["form"] == "native":
+            autos = {record["auto"], "AutoModel", "AutoConfig"}
+            asked = [(auto, trusted) for auto in sorted(autos) for trusted in (False, True)]
+            loaded = [auto for auto, trusted in asked if not refuses(folder, auto, trusted)]
+            good &= not loaded
+            verdict = f"LOADED by {', '.join(loaded)}" if loaded else "as it must be"
+            print(f"{folder.name:44} refused     {verdict}", flush=True)
+            continue
         if record["form"] == "lora":
             off = load_adapter(folder, record)
         else:

@@ -42,6 +42,9 @@ fn keep_on_all_linears_saves_its_share_and_shows_it() {
         assert_eq!(kind, if role == "head" { "dense" } else { "low_rank" }, "{role}");
     }
     assert_eq!(w.json("out/config.json")["linwright"]["schema"], 1);
+    // Without a word about the form it is one that other programs load rightly or refuse.
+    assert_eq!(result["saved"]["form"], "factored", "{}", result["saved"]);
+    assert_eq!(w.json("out/config.json")["model_type"], "linwright");
     assert!(w.ok("eval out --text text.jsonl --window 64").contains("token_perplexity"));
     let shown = w.ok(&format!("compress model --keep 0.5 {DATA} -o again"));
     for said in ["LR-keep0.5", "loaded back", "wrote again", "fit error", "tokens/s"] {
@@ -64,7 +67,7 @@ fn a_dense_form_keeps_the_names_and_shapes_of_the_model() {
             result["results"]["text"]["token_perplexity,none"].as_f64().unwrap()
         };
         w.ok(&format!(
-            "compress model --method {method} --targets query,key,value --force {DATA} -o native"
+            "compress model --method {method} --targets query,key,value --force {DATA} -o native --form native"
         ));
         let (dense, native) = (perplexity("dense"), perplexity("native"));
         assert!((dense / native - 1.0).abs() < 1e-4, "{method}: {dense} and {native}");
@@ -107,7 +110,7 @@ fn any_operator_replaces_layers_is_saved_and_evaluated() {
     ];
     for (method, kind) in specs {
         let plan = format!("compress model {method} --layers 1 --targets query,up {DATA} --force");
-        let json = w.ok_json(&format!("{plan} -o out"));
+        let json = w.ok_json(&format!("{plan} --form native -o out"));
         for site in json["sites"].as_array().unwrap().iter().filter(|site| site["heals"] == false) {
             let error = site["fit"]["relative_error"].as_f64().unwrap();
             assert!(error > 0.0 && error < 1.0, "{method}: {site}");

@@ -20,7 +20,7 @@ fn auto_says_in_one_line_what_it_chose_and_the_model_is_the_same() {
     let w = Workshop::new();
     let shown = w.ok("export model --output dense");
     assert!(shown.starts_with("form dense: every linear layer is dense"), "{shown}");
-    w.ok(&format!("{SMALLER} -o native"));
+    w.ok(&format!("{SMALLER} -o native --form native"));
     let done = w.ok_json("export native -o factored --form auto");
     assert_eq!(
         (&done["form"], done["reason"].as_str().unwrap().lines().count()),
@@ -91,7 +91,7 @@ fn an_adapter_is_the_difference_from_its_base() {
 fn forms_that_cannot_be_are_refused() {
     let w = Workshop::new();
     w.write("bad.json", "{}");
-    w.ok(&format!("{SMALLER} -o native"));
+    w.ok(&format!("{SMALLER} -o native --form native"));
     let before = w.names();
     for (args, code, words) in [
         ("export model -o out --form odd", 2, &["odd", "gguf", "lora"][..]),

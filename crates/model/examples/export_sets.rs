@@ -24,16 +24,29 @@ use std::path::{Path, PathBuf};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Sets whose operators are exported in the factored form.
-const FACTORED: [&str; 9] = [
+/// Sets whose operators are exported in every form that holds them: one of each family that
+/// transformers has a class for.
+const EDITED: [&str; 21] = [
     "decoder/llama-head-dim-biases",
-    "decoder/gpt2-plain",
-    "decoder/opt-pre-norm",
+    "decoder/mistral-head-dim",
+    "decoder/qwen2-biases",
+    "decoder/qwen3-qk-norms",
+    "decoder/gemma-tied",
     "decoder/gemma2-softcaps-window",
-    "decoder/neox-parallel",
+    "decoder/gemma3-two-ropes",
+    "decoder/phi-parallel",
     "decoder/phi3-longrope",
+    "decoder/gpt2-plain",
+    "decoder/gptj-parallel",
+    "decoder/neox-parallel",
+    "decoder/opt-pre-norm",
+    "decoder/stablelm-sequential",
+    "decoder/smollm3-no-rope-layers",
+    "decoder/olmo-clip",
+    "decoder/olmo2-post-norms",
     "encoder/bert-masked",
     "encoder/minilm-shaped",
+    "encoder/roberta-masked",
     "encoder/distilbert-masked",
 ];
 /// Sets that are compared with a base.
@@ -69,8 +82,8 @@ fn main() -> Result<()> {
     };
     fs::create_dir_all(out)?;
     let work = Work { testdata, out };
-    for set in FACTORED {
-        work.factored(set)?;
+    for set in EDITED {
+        work.edited(set)?;
     }
     for set in NARROWED {
         work.narrowed(set)?;
@@ -147,8 +160,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One slot, all slots of low rank, and all slots of other kinds.
-    fn factored(&self, set: &str) -> Result<()> {
+    /// One slot, all slots of low rank, and all slots of other kinds; the second also in native form,
+    /// which nothing else may load, and as dense weights.
+    fn edited(&self, set: &str) -> Result<()> {
         let (loaded, sequences) = self.load(set)?;
         type Change = dyn Fn(usize, &mut LinearSlot) -> Result<()>;
         let variants: [(&str, &Change); 3] = [
@@ -163,6 +177,12 @@ impl Work<'_> {
             }
             let folder = format!("{}-factored-{variant}", name(set));
             self.export(&folder, (&model, &loaded), (ExportForm::Factored, &sequences))?;
+            if variant == "all" {
+                for form in [ExportForm::Native, ExportForm::Dense] {
+                    let folder = format!("{}-{}", name(set), form.name());
+                    self.export(&folder, (&model, &loaded), (form, &sequences))?;
+                }
+            }
         }
         Ok(())
     }

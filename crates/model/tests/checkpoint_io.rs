@@ -43,7 +43,84 @@ fn every_family_is_saved_and_comes_back() {
         let again = load(&native).unwrap();
         let spec = again.decoder.slot(&id).unwrap().op().map().spec();
         assert!(matches!(spec, OpSpec::LowRank(_)), "{}: {spec:?}", set.stem);
+        assert_eq!(again.source.config["model_type"], loaded.source.config["model_type"]);
     }
+}
+
+/// What other programs choose a class by: model type, first of the classes, and whether Python files
+/// are named.
+fn class_of(dir: &Path) -> (String, Option<String>, bool) {
+    let config = json_of(&dir.join("config.json"));
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let class = text(&config["architectures"][0]);
+    (text(&config["model_type"]).unwrap(), class, config.get("auto_map").is_some())
+}
+
+/// A program that knows the original class would load it with random numbers at every replaced site.
+#[test]
+fn only_weights_that_a_class_can_load_bear_its_name_in_every_family() {
+    for set in Set::all("decoder").into_iter().chain(Set::all("encoder")) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut loaded = set.load();
+        // Files of another model's class, which do not come along.
+        let elsewhere = json!({"AutoModel": "modeling_elsewhere.Model"});
+        loaded.source.config.insert("auto_map".into(), elsewhere);
+        let original = loaded.source.config.clone();
+        let original = |key: &str| original.get(key).cloned().unwrap_or(Value::Null);
+        let slot = loaded.decoder.slots_mut().remove(0);
+        let shape = slot.shape();
+        slot.replace(Op::Linear(Box::new(low_rank(shape.out, shape.inp, 3)))).unwrap();
+        for form in [Form::Dense, Form::Native, Form::Factored] {
+            let out = dir.path().join(format!("{form:?}"));
+            let blocks = original("model_type") == "nemotron-nas";
+            let saved = save(&loaded.decoder, &loaded.source, &SaveOptions::new(form), &out);
+            if form == Form::Factored && blocks {
+                let error = saved.unwrap_err().to_string();
+                assert!(error.contains("transformers has no class for"), "{error}");
+                continue;
+            }
+            saved.unwrap();
+            let (model_type, class, python) = class_of(&out);
+            let said = format!("{} {form:?}: {model_type} {class:?}", set.stem);
+            if form == Form::Dense {
+                let found = (json!(model_type), json!(class));
+                assert_eq!(found, (original("model_type"), original("architectures")[0].clone()));
+                continue;
+            }
+            let class = class.unwrap();
+            assert_eq!(
+                (model_type.as_str(), python),
+                ("linwright", form == Form::Factored),
+                "{said}"
+            );
+            assert_eq!(class == "LinwrightNative", form == Form::Native, "{said}");
+            let base = &json_of(&out.join("config.json"))["linwright"]["base"];
+            let kept = (&base["model_type"], &base["architectures"]);
+            assert_eq!(kept, (&original("model_type"), &original("architectures")), "{said}");
+            let back = load(&out).unwrap().source.config;
+            assert_eq!(back.get("model_type"), Some(&original("model_type")), "{said}");
+            assert!(back.get("auto_map").is_none(), "{said}");
+        }
+    }
+}
+
+#[test]
+fn native_directories_that_kept_the_type_of_the_original_are_still_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("native");
+    let (mut decoder, source) = small_model();
+    let site = SiteId("model.layers.1.self_attn.q_proj".into());
+    let op = Op::Linear(Box::new(low_rank(8, 8, 3)));
+    decoder.slot_mut(&site).unwrap().replace(op).unwrap();
+    save(&decoder, &source, &SaveOptions::new(Form::Native), &out).unwrap();
+    let mut config = json_of(&out.join("config.json"));
+    let base = config["linwright"].as_object_mut().unwrap().remove("base").unwrap();
+    for key in ["model_type", "architectures"] {
+        config[key] = base[key].clone();
+    }
+    fs::write(out.join("config.json"), config.to_string()).unwrap();
+    let loaded = load(&out).unwrap();
+    assert_eq!(logits(&loaded.decoder, &TOKENS).data(), logits(&decoder, &TOKENS).data());
 }
 
 const TOKENS: [u32; 9] = [0, 3, 10, 7, 7, 1, 2, 9, 4];

@@ -162,7 +162,7 @@ fn the_choice_follows_the_model() {
     for (json, form, said) in [
         (r#"{"kind":"low_rank","rank":2}"#, ExportForm::Factored, "1 of 15"),
         (r#"{"kind":"low_rank","rank":4}"#, ExportForm::Dense, "no gain"),
-        (r#"{"kind":"butterfly"}"#, ExportForm::Dense, "butterfly"),
+        (r#"{"kind":"butterfly"}"#, ExportForm::Native, "butterfly"),
         (
             r#"{"kind":"rotor_network","hidden_width":4,"hidden_layers":1}"#,
             ExportForm::Native,
@@ -175,6 +175,27 @@ fn the_choice_follows_the_model() {
         assert_eq!(choice.form, form, "{json}: {}", choice.reason);
         assert!(choice.reason.contains(said), "{}", choice.reason);
     }
+}
+
+#[test]
+fn operators_in_layers_of_different_widths_are_written_no_larger_than_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("mixed");
+    let (model, source) = small_model();
+    let mut mixed = model.keep_widths(&[widths(&[1, 2]), widths(&[3])]).unwrap();
+    put(&mut mixed, 0, r#"{"kind":"low_rank","rank":2}"#);
+    let done = export(&mixed, &source, &ExportOptions::default(), &out).unwrap();
+    assert_eq!(done.choice.form, ExportForm::Native, "{}", done.choice.reason);
+    assert_eq!(done.sizes.stored, mixed.parameters());
+    let config = json_of(&out.join("config.json"));
+    assert_eq!(config["model_type"], "linwright");
+    assert_eq!(config["linwright"]["base"]["model_type"], "nemotron-nas");
+    assert!(config.get("auto_map").is_none());
+    let back = load(&out).unwrap();
+    assert_eq!(logits(&back.decoder, &TOKENS).data(), logits(&mixed, &TOKENS).data());
+    // Without a gain the dense weights are the smallest.
+    put(&mut mixed, 0, r#"{"kind":"low_rank","rank":6}"#);
+    assert_eq!(choose(&mixed, &source).form, ExportForm::Blocks);
 }
 
 #[test]

@@ -4,11 +4,12 @@ pub(super) mod plan;
 mod state;
 mod summary;
 
+use super::form::{self, FormArg, Saving};
 use super::{print, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::{data_file, open_model};
+use crate::source::{Place, data_file, open_model};
 use clap::builder::{PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
@@ -20,7 +21,8 @@ use linwright::compress::study::{self, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Bos, tokens_per_second};
 use linwright::model::Transformer;
-use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, save};
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::checkpoint::export::Exported;
 use linwright::ops::{Op, Role, SiteId, Sites};
 use linwright::tensor::dtype::DType;
 use std::path::PathBuf;
@@ -80,8 +82,8 @@ pub(crate) struct CompressArgs {
     /// Directory to write.
     #[arg(short, long)]
     output: PathBuf,
-    /// Dense weights, which any runtime loads, or operators by their parameters.
-    #[arg(long, value_enum, default_value_t = FormArg::Native)]
+    /// What is written: `auto` is what loads in most places without being larger than it need be.
+    #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
     form: FormArg,
     /// Storage type of the weights [default: that of the model].
     #[arg(long, value_enum)]
@@ -151,12 +153,6 @@ enum HealArg {
     None,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormArg {
-    Dense,
-    Native,
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DTypeArg {
     F32,
@@ -170,14 +166,14 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists", args.output.display()))
             .hint("choose another directory or give --force"));
     }
-    if matches!((args.form, args.method), (FormArg::Dense, Some(MethodArg::Rotor))) {
+    if args.form.is_dense() && matches!(args.method, Some(MethodArg::Rotor)) {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
             .hint("give --form native"));
     }
     let (loaded, place) = open_model(&args.model, &mut console)?;
     let plan = plan::plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
-    if args.form == FormArg::Dense {
+    if args.form.is_dense() {
         check_dense(&plan, &loaded.decoder)?;
     }
     let calibration = calibration(args, &loaded)?;
@@ -188,7 +184,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let state = state::directory(&args.output)?;
     let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
     let directory = state::open(&state, &fingerprint, args.force)?;
-    let work = (&loaded, &plan, &calibration);
+    let work = ((&loaded, &place), &plan, &calibration);
     let done = fit_and_save(args, work, &directory, &mut console)
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
@@ -200,10 +196,11 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
             .map(|(stage, seconds)| serde_json::json!({"stage": stage, "seconds": seconds}))
             .collect();
         return print_json(&serde_json::json!({
-            "model": place.name, "output": args.output, "plan": plan, "summary": summary, "sites": done.edited.sites, "stages": stages,
+            "model": place.name, "output": args.output, "plan": plan, "saved": form::told(&done.saved),
+            "summary": summary, "sites": done.edited.sites, "stages": stages,
         }));
     }
-    print(&summary.render(&done.edited, &args.output))
+    print(&summary.render(&done, &args.output))
 }
 
 /// A site that is not linear and stays has no dense form; better said before the work.
@@ -222,14 +219,14 @@ fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
 /// An edited model that was saved.
 struct Done {
     edited: Edited,
-    saved: SavedModel,
+    saved: Exported,
     /// Tokens a second that the original and the edited model score.
     speeds: [f64; 2],
 }
 
 fn fit_and_save(
     args: &CompressArgs,
-    (loaded, plan, calibration): (&LoadedModel, &Plan, &Calibration),
+    ((loaded, place), plan, calibration): ((&LoadedModel, &Place), &Plan, &Calibration),
     directory: &RunDirectory,
     console: &mut Console,
 ) -> Result<Done, Failure> {
@@ -242,18 +239,13 @@ fn fit_and_save(
         tokens_per_second(&[&loaded.decoder, &edited.model], calibration.windows(), &|| {
             console.interrupted()
         })?;
-    console.stage("saving and loading back");
-    let mut options = SaveOptions::new(match args.form {
-        FormArg::Dense => Form::Dense,
-        FormArg::Native => Form::Native,
-    });
-    options.force = args.force;
-    options.dtype = args.dtype.map(|dtype| match dtype {
+    let dtype = args.dtype.map(|dtype| match dtype {
         DTypeArg::F32 => DType::F32,
         DTypeArg::F16 => DType::F16,
         DTypeArg::Bf16 => DType::Bf16,
     });
-    let saved = save(&edited.model, &loaded.source, &options, &args.output)?;
+    let saving = Saving { form: args.form, dtype, force: args.force, output: &args.output };
+    let saved = saving.write(&edited.model, (loaded, place), console)?;
     Ok(Done { edited, saved, speeds: [speeds[0], speeds[1]] })
 }
 

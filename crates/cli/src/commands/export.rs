@@ -1,5 +1,6 @@
 //! `linwright export`: a model in a form that other runtimes load.
 
+use super::form::FormArg;
 use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
@@ -56,34 +57,6 @@ pub(crate) struct ExportArgs {
     force: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FormArg {
-    Auto,
-    Whole(ExportForm),
-    Lora,
-}
-
-impl FormArg {
-    const ALL: [Self; 8] = [
-        Self::Auto,
-        Self::Whole(ExportForm::Dense),
-        Self::Whole(ExportForm::Factored),
-        Self::Whole(ExportForm::Width),
-        Self::Whole(ExportForm::Blocks),
-        Self::Lora,
-        Self::Whole(ExportForm::Native),
-        Self::Whole(ExportForm::Gguf),
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Whole(form) => form.name(),
-            Self::Lora => "lora",
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DTypeArg {
     F32,
@@ -122,10 +95,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
         }
         FormArg::Auto | FormArg::Whole(_) => {
             let options = ExportOptions {
-                form: match args.form {
-                    FormArg::Whole(form) => Some(form),
-                    FormArg::Auto | FormArg::Lora => None,
-                },
+                form: args.form.whole(),
                 dtype: args.dtype.map(DTypeArg::dtype),
                 force: args.force,
                 shard_bytes: args.shard_size.unwrap_or(SHARD_BYTES),
@@ -188,7 +158,10 @@ fn read_results(path: &Path) -> Result<Value, Failure> {
 }
 
 /// Command line and inputs.
-fn record((loaded, place): (&LoadedModel, &Place), base: Option<&Place>) -> Map<String, Value> {
+pub(super) fn record(
+    (loaded, place): (&LoadedModel, &Place),
+    base: Option<&Place>,
+) -> Map<String, Value> {
     let command: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let mut inputs = vec![json!({ "model": place.name, "sha256": loaded.hash })];

@@ -2,6 +2,7 @@
 
 use super::cuts::{CutArgs, SlotArgs, edits_table};
 use super::eval::{render, render_comparisons};
+use super::form::{self, FormArg, Saving};
 use super::tasks::{Measured, TaskArgs, Tasks, paper_names};
 use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of};
@@ -17,7 +18,8 @@ use linwright::measure::evaluate::{
     Comparison, Hooks, RunOptions, Task, TaskResult, compare, evaluate_each,
 };
 use linwright::model::Transformer;
-use linwright::model::checkpoint::{Form, LoadedModel, SaveOptions, SavedModel, save};
+use linwright::model::checkpoint::export::Exported;
+use linwright::model::checkpoint::{LoadedModel, SavedModel};
 use linwright::ops::{Role, Sites};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -48,29 +50,12 @@ pub(crate) struct LaserArgs {
     /// Directory to write the model to.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Dense weights, which any runtime loads, or operators by their parameters.
-    #[arg(long, default_value = "native", value_parser = one_of(&FormArg::ALL, FormArg::name))]
+    /// What is written: `auto` is what loads in most places without being larger than it need be.
+    #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
     form: FormArg,
     /// Replace the directory if it exists.
     #[arg(long)]
     force: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum FormArg {
-    Dense,
-    Native,
-}
-
-impl FormArg {
-    const ALL: [Self; 2] = [Self::Dense, Self::Native];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Dense => "dense",
-            Self::Native => "native",
-        }
-    }
 }
 
 /// What came of it.
@@ -80,7 +65,7 @@ struct Done {
     dense: Vec<TaskResult>,
     results: Vec<TaskResult>,
     comparisons: Vec<Comparison>,
-    saved: Option<SavedModel>,
+    saved: Option<Exported>,
 }
 
 pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
@@ -109,7 +94,8 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
     let mut done = judge(args, (&loaded, &edited), (edits, sites), &tasks, &mut console)?;
     if let Some(output) = &args.output {
-        done.saved = Some(save_edited(args, (&loaded, &edited), output, &mut console)?);
+        let saving = Saving { form: args.form, dtype: None, force: args.force, output };
+        done.saved = Some(saving.write(&edited, (&loaded, &place), &mut console)?);
     }
     console.finish();
     if shared.json {
@@ -205,21 +191,6 @@ fn variant(edited: &Transformer, sites: &[SiteEdit]) -> Variant {
     Variant { ops: sites.iter().map(op).collect() }
 }
 
-fn save_edited(
-    args: &LaserArgs,
-    (loaded, edited): (&LoadedModel, &Transformer),
-    output: &Path,
-    console: &mut Console,
-) -> Result<SavedModel, Failure> {
-    console.stage("saving and loading back");
-    let mut options = SaveOptions::new(match args.form {
-        FormArg::Dense => Form::Dense,
-        FormArg::Native => Form::Native,
-    });
-    options.force = args.force;
-    Ok(save(edited, &loaded.source, &options, output)?)
-}
-
 /// Parameters of the edited slots now and before.
 fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
@@ -236,9 +207,14 @@ fn result(
     provenance.recipe = "linwright laser".into();
     provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
     let (now, before) = parameters(&done.sites);
-    let saved = done.saved.as_ref().map(|saved| {
-        json!({"output": args.output, "parameters": saved.parameters, "weight_bytes": bytes(saved),
-               "max_logit_difference": saved.max_difference})
+    let saved = done.saved.as_ref().map(|done| {
+        let saved = &done.saved;
+        let mut told = form::told(done);
+        told["output"] = json!(args.output);
+        told["parameters"] = json!(saved.parameters);
+        told["weight_bytes"] = json!(bytes(saved));
+        told["max_logit_difference"] = json!(saved.max_difference);
+        told
     });
     Ok(json!({
         "model": model, "edits": done.edits, "sites": done.sites,
@@ -272,9 +248,11 @@ fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
     }
     if let (Some(saved), Some(output)) = (&done.saved, &args.output) {
         print(&format!(
-            "\nsaved to {}: {} bytes of weights",
+            "\nform {}: {}\nsaved to {}: {} bytes of weights",
+            saved.choice.form.name(),
+            saved.choice.reason,
             output.display(),
-            grouped(bytes(saved))
+            grouped(bytes(&saved.saved))
         ))?;
     }
     Ok(())

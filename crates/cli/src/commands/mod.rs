@@ -7,6 +7,7 @@ pub(crate) mod compress;
 mod cuts;
 pub(crate) mod eval;
 pub(crate) mod export;
+mod form;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod inspect;

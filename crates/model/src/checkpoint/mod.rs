@@ -11,6 +11,8 @@
 //! operator must be linear. The **native** form holds operators by their parameters: `config.json`
 //! gains one object `linwright` with the header of each site, and the parameters stand as
 //! `<site>.<parameter>` among the weights (low rank: `<site>.u` (out, r) and `<site>.v` (r, inp)).
+//! Its `model_type` is `linwright`, so that other programs refuse it, and the original one stands
+//! under `linwright.base`; directories of earlier versions, which kept theirs, are read as well.
 //!
 //! [`export()`] writes what other runtimes load, with a card and a record of how it was made.
 //!
@@ -50,6 +52,7 @@ mod zip;
 pub(crate) use fault::shown;
 #[cfg(feature = "hub")]
 pub(crate) use load::hex;
+pub(crate) use native::model_type;
 #[cfg(feature = "hub")]
 pub(crate) use source::companion_names;
 pub(crate) use weights::lacking_weights;

@@ -1,4 +1,9 @@
 //! The `linwright` object of `config.json`: which operator each site holds.
+//!
+//! Weights that lack what an ordinary model of their type has must not be taken for one: other
+//! programs would load the original class with random numbers at every replaced site, and only warn.
+//! Configurations of such weights have a model type that is ours alone, and keep the original one
+//! under `linwright.base`. Those of earlier versions, which kept their type, are read as well.
 
 use super::error::CheckpointError;
 use super::source::CONFIG;
@@ -13,6 +18,15 @@ use std::path::Path;
 pub(super) const KEY: &str = "linwright";
 /// Version of the object's form.
 pub const SCHEMA: u64 = 1;
+/// The `model_type` of configurations that only this crate reads, and its file for transformers.
+pub(super) const MODEL_TYPE: &str = "linwright";
+/// The class of the native form, which no program has.
+const CLASS: &str = "LinwrightNative";
+/// What is kept of the original, within the object.
+const BASE: &str = "base";
+const TYPE: &str = "model_type";
+const ARCHITECTURES: &str = "architectures";
+const AUTO_MAP: &str = "auto_map";
 
 /// Headers of the sites that do not hold an ordinary dense weight.
 pub(super) type Headers = BTreeMap<SiteId, Header>;
@@ -72,4 +86,63 @@ pub(super) fn write(
         object.entry(key.clone()).or_insert_with(|| value.clone());
     }
     config.insert(KEY.into(), Value::Object(object));
+}
+
+/// Gives a configuration of the native form the type that no other program takes for its own.
+pub(super) fn own(config: &mut Map<String, Value>) {
+    rename(config, CLASS, Map::new());
+}
+
+/// Puts our own model type and a class into a configuration, and what they replace under
+/// `linwright.base`, with `more` beside it. A list of Python files goes: they are those of the original.
+pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<String, Value>) {
+    let mut base = Map::new();
+    for key in [TYPE, ARCHITECTURES] {
+        base.insert(key.into(), config.get(key).cloned().unwrap_or(Value::Null));
+    }
+    base.extend(more);
+    config.insert(TYPE.into(), json!(MODEL_TYPE));
+    config.insert(ARCHITECTURES.into(), json!([class]));
+    config.shift_remove(AUTO_MAP);
+    // Also where nothing was replaced: the Python file asks for it.
+    let object = config.entry(KEY).or_insert_with(|| json!({ "schema": SCHEMA }));
+    if let Value::Object(object) = object {
+        object.entry("sites").or_insert_with(|| json!({}));
+        object.insert(BASE.into(), Value::Object(base));
+    }
+}
+
+/// Gives a configuration of our own type its original one back.
+pub(super) fn undo(dir: &Path, config: &mut Map<String, Value>) -> Result<(), CheckpointError> {
+    if config.get(TYPE).and_then(Value::as_str) != Some(MODEL_TYPE) {
+        return Ok(());
+    }
+    let wrong = |reason: &str| CheckpointError::Native {
+        path: dir.join(CONFIG),
+        place: format!("{KEY}.{BASE}"),
+        reason: reason.into(),
+    };
+    let object = config.get_mut(KEY).and_then(Value::as_object_mut);
+    let base = object.and_then(|object| object.shift_remove(BASE));
+    let Some(Value::Object(mut base)) = base else {
+        return Err(wrong("is missing; expected an object with the model_type of the original"));
+    };
+    let Some(Value::String(model_type)) = base.remove(TYPE) else {
+        return Err(wrong("has no model_type; expected that of the original"));
+    };
+    config.insert(TYPE.into(), json!(model_type));
+    match base.remove(ARCHITECTURES) {
+        None | Some(Value::Null) => config.shift_remove(ARCHITECTURES),
+        Some(architectures) => config.insert(ARCHITECTURES.into(), architectures),
+    };
+    config.shift_remove(AUTO_MAP);
+    Ok(())
+}
+
+/// The model type that a configuration is read by: the original one behind our own.
+pub(crate) fn model_type(config: &Map<String, Value>) -> Option<&str> {
+    match config.get(TYPE)?.as_str()? {
+        MODEL_TYPE => config.get(KEY)?.get(BASE)?.get(TYPE)?.as_str(),
+        other => Some(other),
+    }
 }

@@ -29,7 +29,7 @@ pub const SHARD_BYTES: u64 = 5_000_000_000;
 pub enum Form {
     /// As dense weights, which any runtime loads; every operator must be linear.
     Dense,
-    /// By their parameters.
+    /// By their parameters, with a model type that no other program takes for its own.
     Native,
     /// By their parameters, with a Python file by which transformers runs them.
     Factored,
@@ -306,8 +306,10 @@ impl<'a> Plan<'a> {
             config.insert(key.into(), json!(name));
         }
         native::write(&mut config, &self.headers, metadata);
-        if self.form == Form::Factored {
-            factored::decorate(&mut config, self.decoder);
+        match self.form {
+            Form::Factored => factored::decorate(&mut config, self.decoder),
+            Form::Native if !self.headers.is_empty() => native::own(&mut config),
+            Form::Native | Form::Dense => {}
         }
         Value::Object(config)
     }

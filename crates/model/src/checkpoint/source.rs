@@ -1,7 +1,7 @@
 //! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
 
 use super::error::CheckpointError;
-use super::export::factored;
+use super::native;
 use super::sentence;
 use crate::config::TransformerConfig;
 use crate::generate::Settings;
@@ -56,7 +56,7 @@ impl Source {
         let path = dir.join(CONFIG);
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let mut config = parse_object(&path, &bytes)?;
-        factored::undo(dir, &mut config)?;
+        native::undo(dir, &mut config)?;
         let mut companions = Vec::new();
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);

@@ -147,7 +147,7 @@ impl Tokenizer {
     pub fn from_folder(dir: &Path) -> Result<Self, TokenizerError> {
         let contents = files::read_folder(dir)?;
         let config = Files::new(dir, &contents)?.object("config.json")?.unwrap_or_default();
-        let model_type = config.get("model_type").and_then(Value::as_str);
+        let model_type = crate::checkpoint::model_type(&config);
         Self::from_files(dir, &contents, model_type)?.ok_or_else(|| {
             let expected = "tokenizer.json, tokenizer.model, vocab.json or vocab.txt";
             files::malformed(dir, "the folder".into(), "no vocabulary".into(), expected)

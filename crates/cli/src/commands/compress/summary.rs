@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::commands::{grouped, print, print_json, table};
 use crate::failure::Failure;
 use linwright::compress::calibration::Calibration;
-use linwright::compress::pipeline::{Edited, Plan};
+use linwright::compress::pipeline::Plan;
 use linwright::compress::study;
 use linwright::model::Transformer;
 use std::path::Path;
@@ -39,15 +39,17 @@ impl Summary {
             model_dense: original.config().parameters(),
             model: edited.model.parameters(),
             weight_bytes_before: weight_bytes(source),
-            weight_bytes: weight_bytes(&saved.dir),
+            weight_bytes: weight_bytes(&saved.saved.dir),
             tokens_per_second_before: speeds[0],
             tokens_per_second: speeds[1],
-            max_logit_difference: f64::from(saved.max_difference),
+            max_logit_difference: f64::from(saved.saved.max_difference),
         }
     }
 
-    pub(super) fn render(&self, edited: &Edited, output: &Path) -> String {
-        let rows: Vec<Vec<String>> = edited
+    pub(super) fn render(&self, done: &Done, output: &Path) -> String {
+        let choice = &done.saved.choice;
+        let rows: Vec<Vec<String>> = done
+            .edited
             .sites
             .iter()
             .map(|site| {
@@ -61,7 +63,7 @@ impl Summary {
             })
             .collect();
         format!(
-            "{}\n\nreplaced layers: {} -> {} parameters (keep {:.4})\nmodel: {} -> {} parameters, {} -> {} bytes of weights\nscoring text: {:.0} -> {:.0} tokens/s\nwrote {}; loaded back, logits differ by at most {:.1e}",
+            "{}\n\nreplaced layers: {} -> {} parameters (keep {:.4})\nmodel: {} -> {} parameters, {} -> {} bytes of weights\nscoring text: {:.0} -> {:.0} tokens/s\nform {}: {}\nwrote {}; loaded back, logits differ by at most {:.1e}",
             table(&["site", "method", "dense", "now", "fit error"], &rows),
             grouped(self.targeted_dense),
             grouped(self.targeted),
@@ -72,6 +74,8 @@ impl Summary {
             grouped(self.weight_bytes),
             self.tokens_per_second_before,
             self.tokens_per_second,
+            choice.form.name(),
+            choice.reason,
             output.display(),
             self.max_logit_difference,
         )

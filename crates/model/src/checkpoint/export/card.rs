@@ -260,7 +260,11 @@ fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]
             ["llama.cpp", "no", "it has no such operators"],
         ],
         ExportForm::Native => vec![
-            ["transformers", "no", "export it in form `factored` or `dense`"],
+            [
+                "transformers",
+                "no: it refuses the model type",
+                "tried by this project; form `dense` loads",
+            ],
             ["vLLM", "no", "the same"],
             ["llama.cpp", "no", "the same"],
         ],

@@ -6,7 +6,7 @@
 //! | `width` | ordinary weights and a configuration of the new widths | every runtime; smaller |
 //! | `blocks` | the same with widths layer by layer (`block_configs`) | runtimes that know DeciLM |
 //! | `factored` | operators by their parameters, and a Python file | transformers |
-//! | `native` | operators by their parameters | Linwright |
+//! | `native` | operators by their parameters | Linwright; others refuse it |
 //! | `gguf` | one file of ordinary weights with configuration and tokenizer | llama.cpp |
 //! | `lora` | the difference from a base, see [`lora`] | PEFT, and what reads its adapters |
 //!
@@ -72,6 +72,12 @@ impl ExportForm {
             Self::Native => "native",
             Self::Gguf => "gguf",
         }
+    }
+
+    /// Whether operators become ordinary weights in it, so that they must be linear.
+    #[must_use]
+    pub fn is_dense(self) -> bool {
+        self.saved_as() == Form::Dense
     }
 
     /// How [`save::save`] writes it; the last one it does not.
@@ -144,10 +150,11 @@ pub struct Exported {
 pub fn choose(model: &Transformer, source: &Source) -> Choice {
     let choice = |form, reason: String| Choice { form, reason };
     let config = model.config();
-    if let Some(choice) = choose_operators(model) {
+    let unchanged = describes(source, model);
+    let common = unchanged || widths::plain(model, source).is_ok();
+    if let Some(choice) = choose_operators(model, common) {
         return choice;
     }
-    let unchanged = describes(source, model);
     if widths::common(config).is_some() {
         return if unchanged && config.family != BLOCKS {
             choice(
@@ -165,8 +172,9 @@ pub fn choose(model: &Transformer, source: &Source) -> Choice {
     }
 }
 
-/// The choice where operators decide it.
-fn choose_operators(model: &Transformer) -> Option<Choice> {
+/// The choice where operators decide it. `common` tells whether a configuration of the original kind
+/// describes the widths.
+fn choose_operators(model: &Transformer, common: bool) -> Option<Choice> {
     let slots = model.slots();
     let replaced = slots.iter().filter(|slot| !is_dense(slot)).count();
     if replaced == 0 {
@@ -182,16 +190,19 @@ fn choose_operators(model: &Transformer) -> Option<Choice> {
     if stored >= dense {
         let reason =
             format!("the operators make {stored} parameters, dense weights {dense}: no gain");
-        return choice(ExportForm::Dense, reason);
+        let blocks = model.config().family == BLOCKS || !common;
+        let form = if blocks { ExportForm::Blocks } else { ExportForm::Dense };
+        return choice(form, reason);
     }
     if let Some((slot, kind)) = factored::missing_site(model) {
         let reason =
             format!("{} holds a {kind}, which the file for transformers does not have", slot.id());
-        return choice(ExportForm::Dense, format!("{reason}; `native` is smaller"));
+        return choice(ExportForm::Native, format!("{reason}; `dense` loads there and is larger"));
     }
-    if model.config().family == BLOCKS {
-        let reason = "transformers has no class of this model type; `native` is smaller";
-        return choice(ExportForm::Dense, reason.into());
+    if model.config().family == BLOCKS || !common {
+        let reason = "operators in layers of different widths, for which transformers has no class; \
+                      `blocks` loads there and is larger";
+        return choice(ExportForm::Native, reason.into());
     }
     choice(
         ExportForm::Factored,
@@ -225,8 +236,15 @@ fn prepared(
             if describes(&source, model) {
                 return Ok((model.clone(), source));
             }
-            widths::plain(model, &source)
-                .map_err(|reason| refused(format!("{reason}; form `blocks` may hold it")))
+            match widths::plain(model, &source) {
+                Err(_) if form == ExportForm::Native => {
+                    let (model, mut source) = widths::blocks(model, &source).map_err(refused)?;
+                    source.config.shift_remove("auto_map");
+                    Ok((model, source))
+                }
+                Err(reason) => Err(refused(format!("{reason}; form `blocks` may hold it"))),
+                Ok(plain) => Ok(plain),
+            }
         }
     }
 }

@@ -1,0 +1,105 @@
+//! The forms in which commands write a model, and the writing of an edited one.
+
+use super::export::record;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::source::Place;
+use linwright::compress::Monitor;
+use linwright::model::Transformer;
+use linwright::model::checkpoint::export::{ExportForm, ExportOptions, Exported, export};
+use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
+use linwright::tensor::dtype::DType;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FormArg {
+    /// What loads in most places without being larger than it need be.
+    Auto,
+    Whole(ExportForm),
+    Lora,
+}
+
+impl FormArg {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Auto,
+        Self::Whole(ExportForm::Dense),
+        Self::Whole(ExportForm::Factored),
+        Self::Whole(ExportForm::Width),
+        Self::Whole(ExportForm::Blocks),
+        Self::Lora,
+        Self::Whole(ExportForm::Native),
+        Self::Whole(ExportForm::Gguf),
+    ];
+    /// Those of a command that edits a model: directories with `config.json`.
+    pub(super) const EDITED: [Self; 6] = [
+        Self::Auto,
+        Self::Whole(ExportForm::Dense),
+        Self::Whole(ExportForm::Factored),
+        Self::Whole(ExportForm::Width),
+        Self::Whole(ExportForm::Blocks),
+        Self::Whole(ExportForm::Native),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Whole(form) => form.name(),
+            Self::Lora => "lora",
+        }
+    }
+
+    /// The form that was asked for, if one was.
+    pub(super) fn whole(self) -> Option<ExportForm> {
+        match self {
+            Self::Whole(form) => Some(form),
+            Self::Auto | Self::Lora => None,
+        }
+    }
+
+    /// Whether operators become ordinary weights for certain.
+    pub(super) fn is_dense(self) -> bool {
+        self.whole().is_some_and(ExportForm::is_dense)
+    }
+}
+
+/// How an edited model is written.
+pub(super) struct Saving<'a> {
+    pub(super) form: FormArg,
+    pub(super) dtype: Option<DType>,
+    pub(super) force: bool,
+    pub(super) output: &'a Path,
+}
+
+impl Saving<'_> {
+    /// Writes an edited model, loads it back, and says what the reader should know of its form.
+    pub(super) fn write(
+        &self,
+        edited: &Transformer,
+        (loaded, place): (&LoadedModel, &Place),
+        console: &mut Console,
+    ) -> Result<Exported, Failure> {
+        console.stage("saving and loading back");
+        let options = ExportOptions {
+            form: self.form.whole(),
+            dtype: self.dtype,
+            force: self.force,
+            shard_bytes: SHARD_BYTES,
+            reproduce: record((loaded, place), None),
+            ..ExportOptions::default()
+        };
+        let done = export(edited, &loaded.source, &options, self.output)?;
+        for warning in &done.warnings {
+            console.note(&format!("note: {warning}"));
+        }
+        Ok(done)
+    }
+}
+
+/// The form that was written, why, and notes, for results in JSON.
+pub(super) fn told(done: &Exported) -> Value {
+    json!({
+        "form": done.choice.form.name(), "reason": done.choice.reason, "warnings": done.warnings,
+    })
+}
