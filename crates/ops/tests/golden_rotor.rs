@@ -1,6 +1,6 @@
 //! Golden vectors of rotor maps and rotor networks, to the tolerance their files state.
 
-use crate::golden::{Case, Set, sets};
+use crate::golden::{Case, Golden, Set, sets};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{
     Backward, Grads, Nonlinearity, Op, OpSpec, RotorInit, RotorNetworkSpec, RotorSpec, Shape, Tape,
@@ -8,8 +8,11 @@ use linwright_ops::{
 };
 use linwright_tensor::kernels::spin::skew_matrix;
 use linwright_tensor::linalg::{PowerSettings, skew_power};
-use linwright_tensor::{Mat, RngKey};
+use linwright_tensor::{Mat, RngKey, Scalar};
 use serde_json::Value;
+
+/// Tolerance in single precision.
+const SINGLE: f64 = 1e-5;
 
 /// The cases that are networks, or those that are not.
 fn cases(set: &Set, networks: bool) -> Vec<Case<'_>> {
@@ -25,17 +28,20 @@ impl Case<'_> {
         Shape { out: self.count("out_features"), inp: self.count("in_features") }
     }
 
-    /// Compares with the tolerance of the set, relative to numbers larger than one.
+    /// Compares with the tolerance of the set in double precision, and with [`SINGLE`] in single
+    /// precision, relative to numbers larger than one.
     #[track_caller]
-    fn agree(&self, what: &str, found: &[f64], want: &[f64]) {
-        let tolerance = self.set.about["tolerance"].as_f64().expect("a tolerance");
-        self.compare(what, (found, want), |want| tolerance * want.abs().max(1.0));
+    fn agree<T: Scalar>(&self, what: &str, found: &[T], want: &[f64]) {
+        let of_set = self.set.about["tolerance"].as_f64().expect("a tolerance");
+        let tolerance = if size_of::<T>() == 4 { SINGLE } else { of_set };
+        let found: Vec<f64> = found.iter().map(|v| v.to_f64()).collect();
+        self.compare(what, (&found, want), |want| tolerance * want.abs().max(1.0));
     }
 
     /// The operator of a specification with the parameters and buffers of the case, and how many
     /// branch weights the case leaves out, which then stay 1.
-    fn build(&self, spec: &OpSpec) -> (Op<f64>, usize) {
-        let fresh = spec.random::<f64>(self.shape(), RngKey::new(0)).expect("a supported case");
+    fn build<T: Scalar>(&self, spec: &OpSpec) -> (Op<T>, usize) {
+        let fresh = spec.random::<T>(self.shape(), RngKey::new(0)).expect("a supported case");
         let (header, fresh) = archive::save(&fresh).expect("an operator of this crate");
         let mut absent = 0;
         let mut tensors = Tensors::new();
@@ -46,7 +52,7 @@ impl Case<'_> {
                     Tensor::Indices(golden.values.iter().map(|&v| v as u32).collect())
                 }
                 (Tensor::Values(shape, _), Some(golden)) => {
-                    Tensor::Values(shape, golden.values.clone())
+                    Tensor::Values(shape, cast(&golden.values))
                 }
                 (Tensor::Values(shape, ones), None) if name.ends_with(".alphas") => {
                     absent += ones.len();
@@ -60,7 +66,22 @@ impl Case<'_> {
     }
 }
 
-fn forward(op: &Op<f64>, x: &Mat<f64>) -> Mat<f64> {
+fn cast<T: Scalar>(values: &[f64]) -> Vec<T> {
+    values.iter().map(|v| T::from_f64(*v)).collect()
+}
+
+/// Golden rows in the precision of a test.
+fn rows<T: Scalar>(golden: &Golden) -> Mat<T> {
+    golden.rows().cast()
+}
+
+/// Fails if a set has nothing of what a test compares: it would pass without having looked.
+#[track_caller]
+fn assert_compared(set: &Set, compared: usize, what: &str) {
+    assert!(compared > 0, "{}: no {what} to compare", set.path.display());
+}
+
+fn forward<T: Scalar>(op: &Op<T>, x: &Mat<T>) -> Mat<T> {
     let mut y = Mat::zeros(x.rows(), op.map().shape().out);
     op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     y
@@ -71,26 +92,37 @@ fn rotor_spec(case: &Case<'_>) -> RotorSpec {
     RotorSpec { chunk, single, ..RotorSpec::default() }
 }
 
-#[test]
-fn golden_rotor_maps() {
+fn maps<T: Scalar>() {
     for set in sets("rotor") {
-        for case in cases(&set, false) {
-            let (op, _) = case.build(&OpSpec::Rotor(rotor_spec(&case)));
-            let y = forward(&op, &case.tensor("x").rows());
+        let cases = cases(&set, false);
+        for case in &cases {
+            let (op, _) = case.build::<T>(&OpSpec::Rotor(rotor_spec(case)));
+            let y = forward(&op, &rows(case.tensor("x")));
             case.agree("y", y.data(), &case.tensor("y").values);
         }
+        assert_compared(&set, cases.len(), "rotor maps");
     }
 }
 
 #[test]
-fn golden_rotor_gradients() {
+fn golden_rotor_maps() {
+    maps::<f64>();
+}
+
+#[test]
+fn golden_rotor_maps_in_single_precision() {
+    maps::<f32>();
+}
+
+fn gradients<T: Scalar>() {
     for set in sets("rotor") {
+        let mut compared = 0;
         for case in cases(&set, false) {
-            let Some(dy) = case.tensors.get("grad_y").map(|golden| golden.rows()) else {
+            let Some(dy) = case.tensors.get("grad_y").map(|golden| rows::<T>(golden)) else {
                 continue;
             };
-            let (op, _) = case.build(&OpSpec::Rotor(rotor_spec(&case)));
-            let (map, x) = (op.map(), case.tensor("x").rows());
+            let (op, _) = case.build::<T>(&OpSpec::Rotor(rotor_spec(&case)));
+            let (map, x) = (op.map(), rows::<T>(case.tensor("x")));
             let (mut tape, mut ws) = (Tape::default(), Workspace::default());
             let (mut y, mut dx) =
                 (Mat::zeros(dy.rows(), dy.cols()), Mat::zeros(x.rows(), x.cols()));
@@ -100,23 +132,32 @@ fn golden_rotor_gradients() {
             let (dy, grads_view) = (dy.view(), &mut grads);
             let args = Backward { x: view, dy, tape: &tape, dx: dx_view, grads: grads_view };
             map.backward(args, &mut ws);
-            if let Some(want) = case.tensors.get("grad_x") {
-                case.agree("grad_x", dx.data(), &want.values);
-            }
+            // With the gradient of y come those of x and of every parameter.
+            case.agree("grad_x", dx.data(), &case.tensor("grad_x").values);
             for (k, param) in map.params().iter().enumerate() {
                 let key = format!("grad_{}", param.name);
-                if let Some(want) = case.tensors.get(&key) {
-                    case.agree(&key, grads.get(k), &want.values);
-                }
+                case.agree(&key, grads.get(k), &case.tensor(&key).values);
+                compared += 1;
             }
         }
+        assert_compared(&set, compared, "gradients");
     }
 }
 
-/// `matrix` (in-chunks, out-chunks, c, c) holds `M` of `y_chunk = M x_chunk`, without alpha.
 #[test]
-fn golden_rotor_matrices() {
+fn golden_rotor_gradients() {
+    gradients::<f64>();
+}
+
+#[test]
+fn golden_rotor_gradients_in_single_precision() {
+    gradients::<f32>();
+}
+
+/// `matrix` (in-chunks, out-chunks, c, c) holds `M` of `y_chunk = M x_chunk`, without alpha.
+fn matrices<T: Scalar>() {
     for set in sets("rotor") {
+        let mut compared = 0;
         for case in cases(&set, false) {
             let Some(matrices) = case.tensors.get("matrix") else {
                 continue;
@@ -127,24 +168,36 @@ fn golden_rotor_matrices() {
             assert_eq!(matrices.shape[0] * matrices.shape[1], pairs, "{}", case.name);
             for pair in 0..pairs {
                 let shape = Shape { out: chunk, inp: chunk };
-                let mut op =
-                    OpSpec::Rotor(spec).random::<f64>(shape, RngKey::new(0)).expect("a map");
+                let mut op = OpSpec::Rotor(spec).random::<T>(shape, RngKey::new(0)).expect("a map");
                 for param in op.map_mut().params_mut().into_iter().filter(|p| p.name != "alpha") {
                     let golden = &case.tensor(&param.name).values;
                     let count = param.values.len();
-                    param.values.copy_from_slice(&golden[pair * count..][..count]);
+                    param.values.copy_from_slice(&cast::<T>(&golden[pair * count..][..count]));
                 }
                 let found = op.to_dense().expect("a linear map");
                 let want = &matrices.values[pair * chunk * chunk..][..chunk * chunk];
                 case.agree(&format!("matrix {pair}"), found.data(), want);
+                compared += 1;
             }
         }
+        assert_compared(&set, compared, "matrices");
     }
+}
+
+#[test]
+fn golden_rotor_matrices() {
+    matrices::<f64>();
+}
+
+#[test]
+fn golden_rotor_matrices_in_single_precision() {
+    matrices::<f32>();
 }
 
 #[test]
 fn golden_rotor_plane_angles() {
     for set in sets("rotor") {
+        let mut compared = 0;
         for case in cases(&set, false) {
             let Some(angles) = case.tensors.get("plane_angles_left") else {
                 continue;
@@ -160,8 +213,10 @@ fn golden_rotor_plane_angles() {
                 found.sort_by(f64::total_cmp);
                 want.sort_by(f64::total_cmp);
                 case.agree(&format!("angles of pair {pair}"), &found, &want);
+                compared += 1;
             }
         }
+        assert_compared(&set, compared, "angles");
     }
 }
 
@@ -169,8 +224,8 @@ fn golden_rotor_plane_angles() {
 #[test]
 fn golden_rotor_plane_angles_by_power_iteration() {
     let patient = PowerSettings { most: 1_000_000, tolerance: 1e-13 };
-    let mut compared = 0;
     for set in sets("rotor") {
+        let mut compared = 0;
         for case in cases(&set, false) {
             let Some(angles) = case.tensors.get("plane_angles_left") else {
                 continue;
@@ -195,14 +250,14 @@ fn golden_rotor_plane_angles_by_power_iteration() {
                 compared += 1;
             }
         }
+        assert_compared(&set, compared, "angles");
     }
-    assert!(compared > 0, "no golden set has angles");
 }
 
-#[test]
-fn golden_rotor_networks() {
+fn networks<T: Scalar>() {
     for set in sets("rotor") {
-        for case in cases(&set, true) {
+        let cases = cases(&set, true);
+        for case in &cases {
             let nonlinearity: Nonlinearity =
                 serde_json::from_value(case.what["nonlinearity"].clone()).expect("a nonlinearity");
             let (hidden_layers, breadth) = (case.count("hidden_layers"), case.count("breadth"));
@@ -221,13 +276,24 @@ fn golden_rotor_networks() {
                 single_rotor: !case.tensors.contains_key("rotor0.bivectors_right"),
                 init: RotorInit::Normal,
             };
-            let (op, absent) = case.build(&OpSpec::RotorNetwork(spec));
+            let (op, absent) = case.build::<T>(&OpSpec::RotorNetwork(spec));
             if let Some(count) = case.what.get("parameters").and_then(Value::as_u64) {
                 let found = parameter_count(&op.map().params()) - absent;
                 assert_eq!(found as u64, count, "{}: parameters", case.name);
             }
-            let y = forward(&op, &case.tensor("x").rows());
+            let y = forward(&op, &rows(case.tensor("x")));
             case.agree("y", y.data(), &case.tensor("y").values);
         }
+        assert_compared(&set, cases.len(), "networks");
     }
+}
+
+#[test]
+fn golden_rotor_networks() {
+    networks::<f64>();
+}
+
+#[test]
+fn golden_rotor_networks_in_single_precision() {
+    networks::<f32>();
 }

@@ -419,6 +419,16 @@ fn moved<M: Map<f64> + Clone>(op: &M, by: f64) -> M {
     copy
 }
 
+/// A copy with the parameters of another draw; permutations, which are not trained, stay.
+fn redrawn(network: &RotorNetwork<f64>, spec: &RotorNetworkSpec, key: RngKey) -> RotorNetwork<f64> {
+    let other: RotorNetwork<f64> = Structured::random(spec, network.shape(), key).unwrap();
+    let mut copy = network.clone();
+    for (to, from) in copy.params_mut().into_iter().zip(other.params()) {
+        to.values.copy_from_slice(from.values);
+    }
+    copy
+}
+
 #[test]
 fn a_planted_rotor_is_recovered() {
     for single in [true, false] {
@@ -429,12 +439,30 @@ fn a_planted_rotor_is_recovered() {
 }
 
 #[test]
-fn a_network_near_a_planted_one_finds_it() {
-    let shape = Shape { out: 16, inp: 16 };
-    let teacher: RotorNetwork<f64> =
-        Structured::random(&RotorNetworkSpec::default(), shape, RngKey::new(31)).unwrap();
-    let mut student = moved(&teacher, 0.1);
+fn a_network_far_from_a_planted_one_finds_it_with_enough_starts() {
+    let shape = Shape { out: 8, inp: 8 };
+    let spec = RotorNetworkSpec { hidden_layers: 1, breadth: 2, ..RotorNetworkSpec::default() };
+    let teacher: RotorNetwork<f64> = Structured::random(&spec, shape, RngKey::new(31)).unwrap();
+    let mut errors = Vec::new();
+    for start in 32..40 {
+        let mut student = redrawn(&teacher, &spec, RngKey::new(start));
+        let (before, after) = imitate(&teacher, &mut student, 400, 0.05);
+        assert!(before > 1.0, "start {start} is {before} from the teacher: not far");
+        if after < before / 100.0 {
+            return;
+        }
+        errors.push((before, after));
+    }
+    panic!("no start of {} found the teacher: {errors:?}", errors.len());
+}
+
+#[test]
+fn a_network_of_the_papers_size_comes_down_from_far_away() {
+    let (shape, spec) = (Shape { out: 16, inp: 16 }, RotorNetworkSpec::default());
+    let teacher: RotorNetwork<f64> = Structured::random(&spec, shape, RngKey::new(31)).unwrap();
+    let mut student = redrawn(&teacher, &spec, RngKey::new(32));
     assert_eq!(parameter_count(&student.params()), 8 * 13 + 6 + 1);
-    let (before, after) = imitate(&teacher, &mut student, 400, 0.02);
-    assert!(after < before / 100.0, "{before} to {after}");
+    let (before, after) = imitate(&teacher, &mut student, 300, 0.05);
+    // Networks have local minima: it need not find the teacher.
+    assert!(before > 1.0 && after < before / 4.0, "{before} to {after}");
 }
