@@ -63,6 +63,23 @@ fn weights_are_cut_judged_and_saved_smaller() {
 }
 
 #[test]
+fn factors_beyond_break_even_are_spoken_of_or_not_written() {
+    let w = workshop(2);
+    let cut = "laser model --no-cache --lname mlp --rank 31 --storage factored --json";
+    let native = w.run(&format!("{cut} -o native --form native"));
+    for said in ["hold no fewer parameters than a dense weight", "larger than in dense form"] {
+        assert!(native.stderr.contains(said), "{said}: {}", native.stderr);
+    }
+    let native: Value = serde_json::from_str(&native.stdout).unwrap();
+    assert_eq!(native["saved"]["warnings"].as_array().unwrap().len(), 2, "{native}");
+    // Without a word about the form nothing is larger than it need be.
+    let auto = w.ok_json(&format!("{} -o auto", cut.trim_end_matches(" --json")));
+    assert_eq!(auto["saved"]["form"], "dense");
+    assert!(auto["saved"]["reason"].as_str().unwrap().contains("no gain"), "{auto}");
+    assert!(number(&auto["saved"]["parameters"]) < number(&native["saved"]["parameters"]));
+}
+
+#[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
     let args = "sweep model --cache spectra --lname fc_in,out_proj --rate 9,5 --questions q.jsonl --shuffle 3 -o run";

@@ -213,6 +213,32 @@ fn a_model_that_is_larger_than_dense_is_spoken_of() {
 }
 
 #[test]
+fn a_dense_form_of_a_model_with_operators_says_what_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, source) = low_rank_model();
+    for form in [ExportForm::Width, ExportForm::Blocks, ExportForm::Dense, ExportForm::Gguf] {
+        let mut source = source.clone();
+        // Which GGUF has no field for.
+        source.companions.clear();
+        let out = dir.path().join(form.name());
+        let done = export(&model, &source, &asked(form), &out).unwrap();
+        let [warning] = &done.warnings[..] else { panic!("{form:?}: {:?}", done.warnings) };
+        let (dense, stored) = (model.config().parameters(), model.parameters());
+        assert_eq!(done.sizes.stored, dense);
+        let name = form.name();
+        let said = format!(
+            "form {name} writes the operators of 1 of 15 linear layers as dense weights: {dense} \
+             parameters, {stored} in form factored"
+        );
+        assert_eq!(*warning, said);
+        assert!(fs::read_to_string(out.join("README.md")).unwrap().contains(&said));
+    }
+    let (small, source) = small_model();
+    let done = export(&small, &source, &asked(ExportForm::Dense), &dir.path().join("all")).unwrap();
+    assert!(done.warnings.is_empty(), "{:?}", done.warnings);
+}
+
+#[test]
 fn widths_that_all_layers_share_make_a_smaller_model_of_the_same_kind() {
     let dir = tempfile::tempdir().unwrap();
     let mut written = 0;

@@ -105,6 +105,32 @@ fn a_difference_of_full_rank_is_refused_or_cut_with_its_loss() {
 }
 
 #[test]
+fn factors_that_are_no_smaller_than_what_they_change_are_spoken_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (base, out) = (dir.path().join("base"), dir.path().join("out"));
+    save_small(&base);
+    let (mut model, source) = small_model();
+    let sites: Vec<SiteId> = model.slots().iter().map(|slot| slot.id().clone()).collect();
+    sites.iter().for_each(|site| add(&mut model, &site.0, 8));
+    let export = |rank, force| {
+        let options = LoraOptions { rank: Some(rank), force, ..LoraOptions::default() };
+        export_lora(&model, &source, &base, &options, &out).unwrap()
+    };
+    let adapter = export(8, false);
+    let [sites, whole] = &adapter.warnings[..] else { panic!("{:?}", adapter.warnings) };
+    assert!(sites.contains(&format!("{Q} (128, weight 64)")), "{sites}");
+    assert!(sites.contains(" more; a smaller rank"), "{sites}");
+    let bytes = |count: u64| format!("{} bytes", 4 * count);
+    let own = adapter.sites.iter().map(|site| site.parameters).sum();
+    for said in [bytes(own), format!("the model {}", 4 * model.parameters()), "`dense`".into()] {
+        assert!(whole.contains(&said), "{said}: {whole}");
+    }
+    let card = fs::read_to_string(out.join("README.md")).unwrap();
+    assert!(adapter.warnings.iter().all(|warning| card.contains(warning.as_str())), "{card}");
+    assert!(export(1, true).warnings.is_empty());
+}
+
+#[test]
 fn rounding_of_the_storage_type_is_no_difference_of_rank() {
     let dir = tempfile::tempdir().unwrap();
     let (base, edited) = (dir.path().join("base"), dir.path().join("edited"));

@@ -90,6 +90,9 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
         FormArg::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
             let adapter = write_adapter(args, (&loaded, &base), (card, reproduce))?;
+            for warning in &adapter.warnings {
+                console.note(&format!("note: {warning}"));
+            }
             console.finish();
             tell_adapter(args, &adapter, shared)
         }
@@ -224,6 +227,7 @@ fn tell_adapter(args: &ExportArgs, adapter: &Adapter, shared: &Shared) -> Result
         return print_json(&json!({
             "output": args.output, "form": "lora", "sites": adapter.sites,
             "parameters": parameters, "resolution": adapter.resolution, "max_loss": loss,
+            "warnings": adapter.warnings,
         }));
     }
     let (least, most) = adapter

@@ -16,7 +16,7 @@ const UNNAMED: &str = "model";
 /// Writes the directory: the file, licences, card, record and hashes.
 pub(super) fn write(
     (model, source): (&Transformer, &Source),
-    dtype: DType,
+    (dtype, warnings): (DType, &[String]),
     options: &ExportOptions,
     out: &Path,
 ) -> Result<(SavedModel, Sizes), ExportError> {
@@ -37,7 +37,7 @@ pub(super) fn write(
         writer.text(name, bytes)?;
     }
     let form = ExportForm::Gguf;
-    let card = card::of_model(model, source, (form, &sizes, &[]), &options.card);
+    let card = card::of_model(model, source, (form, &sizes, warnings), &options.card);
     writer.text("README.md", card.as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, form.name(), dtype);
     writer.text("reproduce.json", &record)?;

@@ -20,6 +20,7 @@ use super::super::weights::Weights;
 use super::super::writer::{Planned, header_bytes, write_values};
 use super::card::{self, Card};
 use super::error::ExportError;
+use super::sizes;
 use crate::config::TransformerConfig;
 use crate::families::module_name;
 use crate::transformer::{Orientation, TensorSource, Transformer};
@@ -98,6 +99,8 @@ pub struct Adapter {
     pub sites: Vec<LoraSite>,
     /// What counted as equal, as a share of a weight.
     pub resolution: f64,
+    /// What the reader should know: factors that are no smaller than what they change.
+    pub warnings: Vec<String>,
 }
 
 /// Differences below this share of a weight (Frobenius) are rounding: the unit roundoff of the
@@ -142,6 +145,7 @@ pub fn export_lora(
     if options.rank.is_none() && options.energy.is_none() {
         refuse_full(&factors)?;
     }
+    let warnings = size_warnings(&factors, model, (options.dtype, source.dtype));
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
@@ -154,13 +158,13 @@ pub fn export_lora(
         writer.text(name, bytes)?;
     }
     let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.told).collect();
-    writer.text("README.md", text(source, &sites, options, resolution).as_bytes())?;
+    writer.text("README.md", text(source, (&sites, &warnings), options, resolution).as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
     writer.text("reproduce.json", &record)?;
     writer.checksums()?;
     read_back(&opened, model, (&sites, writer.target.path()), (resolution, options.dtype))?;
     writer.target.commit()?;
-    Ok(Adapter { dir: out.into(), files: writer.files, sites, resolution })
+    Ok(Adapter { dir: out.into(), files: writer.files, sites, resolution, warnings })
 }
 
 fn check(options: &LoraOptions) -> Result<(), ExportError> {
@@ -178,9 +182,23 @@ fn check(options: &LoraOptions) -> Result<(), ExportError> {
     }
 }
 
+/// Speaks of factors that are no smaller than the weights or the model that they change.
+fn size_warnings(
+    factors: &[Factors],
+    model: &Transformer,
+    (dtype, of_model): (DType, DType),
+) -> Vec<String> {
+    let of = |f: &Factors| (f.told.site.0.clone(), f.told.parameters, f.dense);
+    let named: Vec<(String, u64, u64)> = factors.iter().map(of).collect();
+    let sites: Vec<(&str, u64, u64)> =
+        named.iter().map(|(site, own, dense)| (site.as_str(), *own, *dense)).collect();
+    let own = factors.iter().map(|f| f.told.parameters).sum::<u64>() * dtype.size() as u64;
+    let whole = model.config().parameters() * of_model.size() as u64;
+    sizes::of_adapter(&sites, (own, whole))
+}
+
 /// Refuses differences of which the factors would be no smaller than the weight.
 fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
-    const SHOWN: usize = 4;
     let full = |f: &&Factors| f.told.parameters >= f.dense;
     let full: Vec<String> = factors
         .iter()
@@ -190,10 +208,7 @@ fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
     if full.is_empty() {
         return Ok(());
     }
-    let more = full.len().saturating_sub(SHOWN);
-    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let listed = full[..full.len().min(SHOWN)].join(", ") + &rest;
-    Err(ExportError::FullRank { count: full.len(), listed })
+    Err(ExportError::FullRank { count: full.len(), listed: sizes::listed(&full) })
 }
 
 /// A base whose weights are read one at a time.
@@ -417,7 +432,13 @@ fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, bas
 }
 
 /// The card.
-fn text(source: &Source, sites: &[LoraSite], options: &LoraOptions, resolution: f64) -> String {
+fn text(
+    source: &Source,
+    (sites, warnings): (&[LoraSite], &[String]),
+    options: &LoraOptions,
+    resolution: f64,
+) -> String {
+    let notes: String = warnings.iter().map(|warning| format!("Note: {warning}.\n\n")).collect();
     let front = card::front_matter(source, &options.card, "peft", &["linwright", "lora"]);
     let (least, most) = sites
         .iter()
@@ -428,7 +449,7 @@ fn text(source: &Source, sites: &[LoraSite], options: &LoraOptions, resolution: 
         "{front}# A LoRA adapter written by Linwright {}\n\n\
          The difference of a model from its base at {} linear layers, of ranks {least} to {most}: \
          {parameters} parameters. What is below {resolution:.1e} of a weight counts as rounding; at \
-         most {loss:.3e} of a difference was cut.\n\n\
+         most {loss:.3e} of a difference was cut.\n\n{notes}\
          | runtime | loads | known from |\n| --- | --- | --- |\n\
          | PEFT | yes | tried by this project |\n\
          | vLLM | yes, where one rank is common to all layers and among those it allows | by its \

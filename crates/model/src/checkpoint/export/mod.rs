@@ -24,6 +24,7 @@ mod error;
 pub mod factored;
 mod gguf;
 pub mod lora;
+mod sizes;
 mod widths;
 
 pub use card::{Card, Sizes};
@@ -141,7 +142,8 @@ pub struct Exported {
     pub saved: SavedModel,
     /// What the model holds.
     pub sizes: Sizes,
-    /// What the reader should know: sites, or a whole, that are no smaller than dense.
+    /// What the reader should know: sites, or a whole, that are no smaller than dense, and operators
+    /// that became dense weights.
     pub warnings: Vec<String>,
 }
 
@@ -249,42 +251,6 @@ fn prepared(
     }
 }
 
-/// Sites and a whole that are no smaller than dense weights.
-fn break_even(model: &Transformer, form: ExportForm) -> Vec<String> {
-    if !matches!(form, ExportForm::Factored | ExportForm::Native) {
-        return Vec::new();
-    }
-    const SHOWN: usize = 4;
-    let mut warnings = Vec::new();
-    let slots = model.slots();
-    let large = |slot: &&&LinearSlot| {
-        !is_dense(slot) && slot.parameters() >= slot.shape().dense_parameters()
-    };
-    let large: Vec<String> = slots
-        .iter()
-        .filter(large)
-        .map(|slot| {
-            let (own, dense) = (slot.parameters(), slot.shape().dense_parameters());
-            format!("{} ({own}, dense {dense})", slot.id())
-        })
-        .collect();
-    if !large.is_empty() {
-        let more = large.len().saturating_sub(SHOWN);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let listed = large[..large.len().min(SHOWN)].join(", ");
-        warnings.push(format!(
-            "operators that hold no fewer parameters than a dense weight: {listed}{rest}"
-        ));
-    }
-    let (stored, dense) = (model.parameters(), model.config().parameters());
-    if stored > dense {
-        warnings.push(format!(
-            "the model is larger than in dense form: {stored} parameters, dense {dense}"
-        ));
-    }
-    warnings
-}
-
 /// Exports a model to the directory `out`.
 ///
 /// # Errors
@@ -300,11 +266,11 @@ pub fn export(
         None => choose(model, source),
     };
     let form = choice.form;
+    let warnings = sizes::of_model(model, form);
     let (model, source) = prepared(model, source, form)?;
-    let warnings = break_even(&model, form);
     let dtype = options.dtype.unwrap_or(source.dtype);
     if form == ExportForm::Gguf {
-        let (saved, sizes) = gguf::write((&model, &source), dtype, options, out)?;
+        let (saved, sizes) = gguf::write((&model, &source), (dtype, &warnings), options, out)?;
         return Ok(Exported { choice, saved, sizes, warnings });
     }
     if form == ExportForm::Factored {
