@@ -339,7 +339,7 @@ fn operators_survive_half_precision_in_both_forms() {
 }
 
 #[test]
-fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
+fn a_tied_head_is_stored_once_and_another_one_beside_it_counts() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("tied");
     let (_, mut source) = small_model();
@@ -350,12 +350,30 @@ fn a_tied_head_is_stored_once_and_a_second_copy_is_spoken_of() {
     let decoder = linwright_model::Transformer::random(config, RngKey::new(1));
     save(&decoder, &source, &SaveOptions::new(Form::Dense), &out).unwrap();
     assert!(load(&out).unwrap().notes.is_empty());
-    // The untied weights have the head too, and a table that old exporters wrote.
+    // A copy of the embedding, as older exporters wrote it, is no other head.
+    let file = fs::read(out.join("model.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
+    let mut all = tensors.tensors();
+    all.push(("lm_head.weight".into(), tensors.tensor("model.embed_tokens.weight").unwrap()));
+    fs::write(out.join("model.safetensors"), safetensors::serialize(all, None).unwrap()).unwrap();
+    let copied = load(&out).unwrap();
+    assert!(copied.decoder.config().tied_embeddings);
+    let note = "lm_head.weight is not used: config.json ties it to the embedding";
+    assert_eq!(copied.notes, [note]);
+    // The untied weights have a head of their own, whatever the flag says.
     let other = dir.path().join("untied");
     save_small(&other);
     fs::copy(other.join("model.safetensors"), out.join("model.safetensors")).unwrap();
-    let notes = load(&out).unwrap().notes;
-    assert!(notes.len() == 1 && notes[0].starts_with("lm_head.weight is not used"), "{notes:?}");
+    let loaded = load(&out).unwrap();
+    assert!(loaded.notes.len() == 1 && loaded.notes[0].starts_with("lm_head.weight is used"));
+    let expected = logits(&load(&other).unwrap().decoder, &TOKENS);
+    assert_eq!(logits(&loaded.decoder, &TOKENS).data(), expected.data());
+    // What is saved says what it is.
+    let again = dir.path().join("again");
+    save(&loaded.decoder, &loaded.source, &SaveOptions::new(Form::Dense), &again).unwrap();
+    let again = load(&again).unwrap();
+    assert!(again.notes.is_empty() && !again.decoder.config().tied_embeddings);
+    assert_eq!(logits(&again.decoder, &TOKENS).data(), expected.data());
 }
 
 #[test]

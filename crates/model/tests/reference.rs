@@ -1,6 +1,6 @@
 //! Reference sets: tiny random checkpoints and what transformers computes with them.
 
-use linwright_model::checkpoint::{LoadedModel, load};
+use linwright_model::checkpoint::{CheckpointError, LoadedModel, load};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::MatRef;
 use serde_json::Value;
@@ -63,11 +63,15 @@ impl Set {
 
     /// The model, from a directory as users have it.
     pub(crate) fn load(&self) -> LoadedModel {
+        self.try_load(&self.record["config"]).unwrap_or_else(|e| panic!("{}: {e}", self.stem))
+    }
+
+    /// The model under another configuration.
+    pub(crate) fn try_load(&self, config: &Value) -> Result<LoadedModel, CheckpointError> {
         let dir = tempfile::tempdir().expect("a folder");
-        let config = self.record["config"].to_string();
-        fs::write(dir.path().join("config.json"), config).expect("config.json");
+        fs::write(dir.path().join("config.json"), config.to_string()).expect("config.json");
         fs::write(dir.path().join("model.safetensors"), &self.checkpoint).expect("weights");
-        load(dir.path()).unwrap_or_else(|e| panic!("{}: {e}", self.stem))
+        load(dir.path())
     }
 
     /// The model itself.

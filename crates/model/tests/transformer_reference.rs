@@ -202,3 +202,49 @@ fn published_models_have_the_parameters_that_transformers_counts() {
         assert_eq!(Some(tensors), record["tensors"].as_u64(), "{stem}");
     }
 }
+
+/// Configurations in which a field was changed, against what transformers makes of the change; see
+/// `tools/golden/config_changes.py`.
+#[test]
+fn changed_configurations_are_followed_as_by_transformers_or_refused_by_name() {
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../testdata/config_changes.json"
+    ));
+    let record: Value = serde_json::from_str(&text.expect("the cases")).expect("JSON");
+    let tokens: Vec<u32> = serde_json::from_value(record["tokens"].clone()).expect("tokens");
+    let sets = ["decoder", "encoder"].map(Set::all);
+    let cases = record["cases"].as_array().expect("cases");
+    assert!(cases.len() > 35);
+    let mut wrong = Vec::new();
+    for case in cases {
+        let of_case = |set: &&Set| case["stem"] == set.stem.as_str();
+        let set = sets.iter().flatten().find(of_case).expect("a reference of this name");
+        let mut config: Value = set.field("config");
+        let fields = config.as_object_mut().expect("an object");
+        for (field, value) in case["set"].as_object().expect("fields") {
+            fields.insert(field.clone(), value.clone());
+        }
+        for field in case["remove"].as_array().expect("names") {
+            fields.remove(field.as_str().expect("a name"));
+        }
+        match (set.try_load(&config), case["refused"].as_str()) {
+            (Err(error), Some(words)) if error.to_string().contains(words) => {}
+            (Ok(loaded), None) => {
+                let model = loaded.decoder;
+                let logits = model.logits(run(&model, &Batch::new(&[&tokens])).view());
+                let expected: Vec<f64> = serde_json::from_value(case["rows"].clone()).expect("row");
+                let last = logits.row(logits.rows() - 1);
+                let error = relative_error(&[last], &[expected]);
+                if error >= TOLERANCE {
+                    wrong.push(format!("{} {}: off by {error:e}", set.stem, case["set"]));
+                }
+            }
+            (Ok(_), Some(words)) => {
+                wrong.push(format!("{} {}: not refused ({words})", set.stem, case["set"]));
+            }
+            (Err(error), _) => wrong.push(format!("{} {}: {error}", set.stem, case["set"])),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}

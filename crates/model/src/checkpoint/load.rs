@@ -8,6 +8,7 @@ use super::native::{self, Headers};
 use super::precision::Precision;
 use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
+use super::tied;
 use super::weights::Weights;
 use crate::families::Family;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
@@ -85,11 +86,12 @@ pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, Checkpoi
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
     let mut reader = Reader { precision, ..Reader::new(dir, (&weights, config.family), headers) };
-    let config = config.with_ends(|name| reader.has(name));
+    let mut config = config.with_ends(|name| reader.has(name));
+    let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;
     let decoder = Transformer::from_source(config, &mut reader)?;
     let used = reader.finish()?;
-    let mut notes: Vec<String> = weights.notes().collect();
+    let mut notes: Vec<String> = weights.notes().chain(untied).collect();
     notes.extend(unused_notes(&weights, &used, tied));
     if tokenizer.is_none() {
         notes.push("no tokenizer: text can be neither encoded nor decoded".into());
@@ -126,6 +128,11 @@ impl<'a> Reader<'a> {
     pub(super) fn has(&self, name: &str) -> bool {
         let replaced = |site: &str| self.headers.contains_key(&SiteId(site.into()));
         self.weights.has(&self.stored(name)) || name.strip_suffix(".weight").is_some_and(replaced)
+    }
+
+    /// Whether two tensors that are there hold the same numbers in the same type.
+    pub(super) fn same(&self, a: &str, b: &str) -> bool {
+        self.weights.same(&self.stored(a), &self.stored(b))
     }
 
     fn stored(&self, name: &str) -> String {

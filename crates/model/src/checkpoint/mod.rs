@@ -43,6 +43,7 @@ mod save;
 mod sentence;
 mod source;
 mod tensor_file;
+mod tied;
 mod verify;
 mod weights;
 mod writer;

@@ -109,6 +109,27 @@ impl Weights {
         self.place.contains_key(name)
     }
 
+    /// Whether both tensors are there and hold the same floating-point numbers, in the same type and
+    /// shape.
+    pub(super) fn same(&self, a: &str, b: &str) -> bool {
+        /// Numbers that are compared at a time.
+        const BLOCK: usize = 1 << 18;
+        let find = |name: &str| {
+            let file = &self.files[*self.place.get(name)?];
+            Some((file, file.tensors().get(name)?))
+        };
+        let Some(((file_a, a), (file_b, b))) = find(a).zip(find(b)) else {
+            return false;
+        };
+        let numbers: usize = a.shape.iter().product();
+        a.dtype.float().is_some()
+            && (a.dtype, &a.shape) == (b.dtype, &b.shape)
+            && (0..numbers).step_by(BLOCK).all(|start| {
+                let block = start..numbers.min(start + BLOCK);
+                file_a.stored(a, block.clone()) == file_b.stored(b, block)
+            })
+    }
+
     /// What a reader should know about how the files were read.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let of_file = |file: &TensorFile| {

@@ -5,15 +5,32 @@ use crate::excerpt::one_line;
 use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
-/// The fields of a configuration by their usual names, with the defaults of its family filled in.
+/// Fields that every family reads, by their usual names.
+const EVERY: &[&str] = &[
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "vocab_size",
+    "max_position_embeddings",
+    "hidden_act",
+    "rms_norm_eps",
+    "tie_word_embeddings",
+    "bos_token_id",
+    "eos_token_id",
+];
+
+/// The fields of a configuration that its family reads, by their usual names, with its defaults
+/// filled in. What the family's class in transformers passes over is not among them.
 pub(crate) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String, Value> {
-    let mut usual = config.clone();
-    for (name, own) in family.fields {
-        let value = config.get(*own).cloned();
-        match value {
-            Some(value) => usual.insert((*name).to_owned(), value),
-            None => usual.remove(*name),
-        };
+    let mut usual = Map::new();
+    for name in [EVERY].iter().chain(family.reads).copied().flatten() {
+        let renamed = family.fields.iter().find(|(usual, _)| usual == name);
+        let own = renamed.map_or(*name, |(_, own)| *own);
+        let synonym = config.get(*name).filter(|_| family.synonyms.contains(name));
+        if let Some(value) = synonym.or_else(|| config.get(own).filter(|_| !own.is_empty())) {
+            usual.insert((*name).to_owned(), value.clone());
+        }
     }
     for (name, default) in family.defaults {
         let value: Value = match *default {
@@ -68,6 +85,11 @@ impl<'a> Fields<'a> {
     /// Whether there is no field.
     pub(crate) fn is_empty(&self) -> bool {
         self.map.is_empty()
+    }
+
+    /// Number of fields.
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
     }
 
     /// Whether the field is written at all, be it as null.
@@ -237,9 +259,14 @@ impl<'a> Fields<'a> {
 }
 
 fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError {
+    ConfigError::Invalid { field, found: shown(value), expected }
+}
+
+/// A value in a message.
+pub(crate) fn shown(value: &Value) -> String {
     /// Characters of a value that a message shows.
     const SHOWN: usize = 80;
-    ConfigError::Invalid { field, found: one_line(&value.to_string(), SHOWN), expected }
+    one_line(&value.to_string(), SHOWN)
 }
 
 fn kind(value: &Value) -> &'static str {

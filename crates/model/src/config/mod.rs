@@ -5,6 +5,7 @@ use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
 
+mod beyond;
 pub(crate) mod fields;
 mod layout;
 mod limit;

@@ -1,5 +1,6 @@
 //! Reading a configuration.
 
+use super::beyond;
 use super::fields::{self, Fields};
 use super::rotary::{self, Rope};
 use super::{
@@ -7,7 +8,9 @@ use super::{
     ParallelNorms, Placement, TransformerConfig, limit,
 };
 use crate::error::ConfigError;
-use crate::families::{self, FAMILIES, Family, FirstRow, Fused, Positions, Switch, WindowRule};
+use crate::families::{
+    self, FAMILIES, Family, FirstRow, Fused, Positions, RotaryForm, Switch, WindowRule,
+};
 use linwright_tensor::kernels::activation::Activation;
 use serde_json::{Map, Value};
 
@@ -23,6 +26,7 @@ impl TransformerConfig {
     pub fn from_json(config: &Value) -> Result<Self, ConfigError> {
         let object = fields::object(config)?;
         let family = read_family(object)?;
+        beyond::refuse(object, family)?;
         let usual = fields::usual(object, family);
         let fields = Fields::new(&usual, family.fields);
         let hidden = fields.size("hidden_size", limit::WIDTH)?;
@@ -234,7 +238,8 @@ fn read_layers(
     for index in 0..count {
         let scale = if by_index { scale / (index + 1) as f64 } else { scale };
         let block = blocks.map(|blocks| &blocks[index]);
-        let rope = rotates[index].then_some(usize::from(family.local_rotary && slides[index]));
+        let rope = rotates[index]
+            .then_some(usize::from(family.rotary == RotaryForm::ByKind && slides[index]));
         let attention = read_attention(fields, block, family, heads)?.map(|kv_heads| {
             let window = window.filter(|_| slides[index]);
             AttentionConfig::Heads(HeadsConfig { kv_heads, window, rope, scale: scale as f32 })
@@ -286,7 +291,16 @@ fn read_sliding(
                 supported: "full_attention, sliding_attention",
             }),
         };
-        return types.iter().map(slides).collect();
+        let slides: Vec<bool> = types.iter().map(slides).collect::<Result<_, _>>()?;
+        // transformers makes one mask for all layers of such a family.
+        if family.window == WindowRule::Every && slides.windows(2).any(|two| two[0] != two[1]) {
+            return Err(ConfigError::Unsupported {
+                field: "layer_types",
+                found: "both kinds of layers".into(),
+                supported: "one kind for all layers, as this family has it",
+            });
+        }
+        return Ok(slides);
     }
     Ok(match family.window {
         WindowRule::Never => vec![false; count],

@@ -3,9 +3,16 @@
 use super::fields::Fields;
 use super::limit;
 use crate::error::ConfigError;
-use crate::families::Family;
+use crate::families::{Family, RotaryForm};
 use serde_json::{Map, Value, json};
 use std::f64::consts::TAU;
+
+/// Name of the base in objects and in older configurations.
+const THETA: &str = "rope_theta";
+/// Name of the object, or of the two.
+const PARAMETERS: &str = "rope_parameters";
+/// Kinds of layers that may have positions of their own.
+const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 /// Rotary position embedding.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,107 +217,147 @@ pub(super) struct Sizes {
 }
 
 /// Positions stand in `rope_theta` and `rope_scaling`, or, as newer versions of transformers write
-/// them, together in `rope_parameters`; there may be one object for each kind of layer.
+/// them, together in `rope_parameters`; there is one object for each kind of layer where the family
+/// says so.
 pub(super) fn read(
     fields: &Fields<'_>,
     family: &Family,
     sizes: Sizes,
 ) -> Result<Vec<Rope>, ConfigError> {
     let empty = Map::new();
-    let written = match fields.object("rope_scaling")?.filter(|object| !object.is_empty()) {
-        Some(object) => object,
-        None => fields.object("rope_parameters")?.unwrap_or(fields.inner(&empty)),
-    };
-    let full = written.object("full_attention")?.unwrap_or(written);
-    let theta = match full.optional_number("rope_theta", 1.0, 1e30)? {
-        Some(theta) => theta,
-        None => fields.optional_number("rope_theta", 1.0, 1e30)?.unwrap_or(10_000.0),
-    };
-    let mut ropes = vec![read_one(fields, &full, theta, sizes)?];
-    if family.local_rotary {
-        let local = written.object("sliding_attention")?.unwrap_or(fields.inner(&empty));
-        let theta = match local.optional_number("rope_theta", 1.0, 1e30)? {
-            Some(theta) => theta,
-            None => fields.optional_number("rope_local_base_freq", 1.0, 1e30)?.unwrap_or(10_000.0),
+    let nothing = fields.inner(&empty);
+    let scaling = fields.object("rope_scaling")?.filter(|object| !object.is_empty());
+    let parameters = fields.object("rope_parameters")?.filter(|object| !object.is_empty());
+    let theta =
+        |object: &Fields<'_>, outer, usual| match object.optional_number(THETA, 1.0, 1e30)? {
+            Some(theta) => Ok(theta),
+            None => Ok(fields.optional_number(outer, 1.0, 1e30)?.unwrap_or(usual)),
         };
-        ropes.push(read_one(fields, &local, theta, sizes)?);
+    let reader = Reader { fields, form: family.rotary, sizes };
+    if family.rotary != RotaryForm::ByKind {
+        let one = scaling.or(parameters).unwrap_or(nothing);
+        if let Some(kind) = KINDS.into_iter().find(|kind| one.has(kind)) {
+            let found = format!("an object with a part {kind}");
+            let supported = "one object for all layers, as this family has it";
+            return Err(ConfigError::Unsupported { field: PARAMETERS, found, supported });
+        }
+        return Ok(vec![reader.one(&one, theta(&one, THETA, 1e4)?)?]);
     }
-    Ok(ropes)
-}
-
-fn read_one(
-    fields: &Fields<'_>,
-    object: &Fields<'_>,
-    theta: f64,
-    sizes: Sizes,
-) -> Result<Rope, ConfigError> {
-    let original = "original_max_position_embeddings";
-    let original_positions = match fields.optional_size(original, limit::POSITIONS)? {
-        Some(positions) => positions,
-        None => object.optional_size(original, limit::POSITIONS)?.unwrap_or(sizes.max_positions),
-    };
-    let mut rope = Rope {
-        theta,
-        features: read_features(fields, object, sizes.head_dim)?,
-        original_positions,
-        scaling: RopeScaling::None,
-    };
-    rope.scaling = read_scaling(object, &rope, sizes)?;
-    Ok(rope)
-}
-
-/// How many features of a head rotate.
-fn read_features(
-    fields: &Fields<'_>,
-    object: &Fields<'_>,
-    head_dim: usize,
-) -> Result<usize, ConfigError> {
-    let features = match fields.optional_size("rotary_dim", limit::HEAD_DIM)? {
-        Some(features) => features,
-        None => {
-            let share = "partial_rotary_factor";
-            let share = match object.optional_number(share, 0.0, 1.0)? {
-                Some(share) => share,
-                None => fields.optional_number(share, 0.0, 1.0)?.unwrap_or(1.0),
-            };
-            (head_dim as f64 * share) as usize
+    let [full, local] = match parameters {
+        None => [nothing, nothing],
+        Some(both) if KINDS.into_iter().all(|kind| both.has(kind)) && both.len() == 2 => {
+            let [full, local] = KINDS.map(|kind| both.object(kind));
+            [full?.unwrap_or(nothing), local?.unwrap_or(nothing)]
+        }
+        Some(_) => {
+            return Err(ConfigError::Unsupported {
+                field: PARAMETERS,
+                found: "no pair of objects".into(),
+                supported: "one for each kind of layer, full_attention and sliding_attention",
+            });
         }
     };
-    if features > head_dim || features == 0 || !features.is_multiple_of(2) {
+    if scaling.is_some() && !full.is_empty() {
         return Err(ConfigError::Inconsistent {
-            fields: "head_dim, partial_rotary_factor and rotary_dim",
-            reason: format!(
-                "{features} of a head's {head_dim} features would rotate; they rotate in pairs"
-            ),
+            fields: "rope_scaling and rope_parameters",
+            reason: "both say how the positions of full layers are scaled; keep one".into(),
         });
     }
-    Ok(features)
+    let full = scaling.unwrap_or(full);
+    Ok(vec![
+        reader.one(&full, theta(&full, THETA, 1e6)?)?,
+        reader.one(&local, theta(&local, "rope_local_base_freq", 1e4)?)?,
+    ])
 }
 
-fn read_scaling(
-    object: &Fields<'_>,
-    rope: &Rope,
+/// What all forms of one configuration have in common.
+struct Reader<'a, 'b> {
+    fields: &'a Fields<'b>,
+    form: RotaryForm,
     sizes: Sizes,
-) -> Result<RopeScaling, ConfigError> {
-    let kind = match object.text("rope_type")? {
-        Some(kind) => Some(kind),
-        None => object.text("type")?,
-    };
-    let factor = || object.number("factor", 1.0, 1e6);
-    match kind {
-        None | Some("default") => Ok(RopeScaling::None),
-        Some("linear") => Ok(RopeScaling::Linear { factor: factor()? }),
-        Some("dynamic") => Ok(RopeScaling::Dynamic { factor: factor()? }),
-        Some("llama3") => read_llama3(object, factor()?),
-        // Early files of Phi-3 write the name of another method for the same factors.
-        Some("longrope" | "su") => read_long(object, rope, sizes),
-        Some("yarn") if object.has("long_factor") => read_long(object, rope, sizes),
-        Some("yarn") => read_yarn(object, rope, sizes),
-        Some(other) => Err(ConfigError::Unsupported {
-            field: "rope_scaling",
-            found: format!("{other:?}"),
-            supported: "null, default, linear, dynamic, llama3, yarn, longrope",
-        }),
+}
+
+impl Reader<'_, '_> {
+    /// One form.
+    fn one(&self, object: &Fields<'_>, theta: f64) -> Result<Rope, ConfigError> {
+        let field = "original_max_position_embeddings";
+        let kind = match object.text("rope_type")? {
+            Some(kind) => kind,
+            None => object.text("type")?.unwrap_or("default"),
+        };
+        let original = match self.fields.optional_size(field, limit::POSITIONS)? {
+            Some(positions) => Some(positions),
+            None => object.optional_size(field, limit::POSITIONS)?,
+        };
+        // This kind starts from the longest sequence that the configuration counts.
+        let original = original.filter(|_| kind != "dynamic").unwrap_or(self.sizes.max_positions);
+        let mut rope = Rope {
+            theta,
+            features: self.features(object, kind)?,
+            original_positions: original,
+            scaling: RopeScaling::None,
+        };
+        rope.scaling = self.scaling(object, kind, &rope)?;
+        Ok(rope)
+    }
+
+    /// How many features of a head rotate.
+    fn features(&self, object: &Fields<'_>, kind: &str) -> Result<usize, ConfigError> {
+        let head_dim = self.sizes.head_dim;
+        let name = "partial_rotary_factor";
+        let share = match object.optional_number(name, 0.0, 1.0)? {
+            Some(share) => share,
+            None => self.fields.optional_number(name, 0.0, 1.0)?.unwrap_or(1.0),
+        };
+        let features = match self.form {
+            RotaryForm::Features => {
+                self.fields.optional_size("rotary_dim", limit::HEAD_DIM)?.unwrap_or(head_dim)
+            }
+            RotaryForm::Part | RotaryForm::PartLong => (head_dim as f64 * share) as usize,
+            RotaryForm::Whole | RotaryForm::ByKind if kind == "default" || share == 1.0 => head_dim,
+            RotaryForm::Whole | RotaryForm::ByKind => {
+                return Err(ConfigError::Unsupported {
+                    field: name,
+                    found: share.to_string(),
+                    supported: "1, as in this family the whole head rotates",
+                });
+            }
+        };
+        if features > head_dim || features == 0 || !features.is_multiple_of(2) {
+            return Err(ConfigError::Inconsistent {
+                fields: "head_dim, partial_rotary_factor and rotary_dim",
+                reason: format!(
+                    "{features} of a head's {head_dim} features would rotate; they rotate in pairs"
+                ),
+            });
+        }
+        Ok(features)
+    }
+
+    fn scaling(
+        &self,
+        object: &Fields<'_>,
+        kind: &str,
+        rope: &Rope,
+    ) -> Result<RopeScaling, ConfigError> {
+        let factor = || object.number("factor", 1.0, 1e6);
+        let unsupported = |supported| {
+            let found = format!("{kind:?}");
+            Err(ConfigError::Unsupported { field: "rope_scaling", found, supported })
+        };
+        match (kind, self.form) {
+            ("default", _) => Ok(RopeScaling::None),
+            // Early files of this form write names of other methods for the same factors.
+            ("longrope" | "su" | "yarn", RotaryForm::PartLong) | ("longrope", _) => {
+                read_long(object, rope, self.sizes)
+            }
+            (_, RotaryForm::PartLong) => unsupported("null, default, longrope"),
+            ("linear", _) => Ok(RopeScaling::Linear { factor: factor()? }),
+            ("dynamic", _) => Ok(RopeScaling::Dynamic { factor: factor()? }),
+            ("llama3", _) => read_llama3(object, factor()?),
+            ("yarn", _) => read_yarn(object, rope, self.sizes),
+            _ => unsupported("null, default, linear, dynamic, llama3, yarn, longrope"),
+        }
     }
 }
 

@@ -94,10 +94,12 @@ fn what_the_transformer_does_not_have_is_refused_with_what_it_has() {
     assert!(error("hidden_act", json!("mish")).contains("supported: silu, swish, gelu"));
     let other = json!({ "type": "spiral", "factor": 2.0 });
     assert!(error("rope_scaling", other).contains("\"spiral\""));
-    assert!(error("partial_rotary_factor", json!(0.2)).contains("3 of a head's 16 features"));
+    let phi = with(with(llama(), "model_type", json!("phi")), "layer_norm_eps", json!(1e-5));
+    let odd = TransformerConfig::from_json(&with(phi, "partial_rotary_factor", json!(0.2)));
+    assert!(odd.is_err_and(|error| error.to_string().contains("3 of a head's 16 features")));
     let chunked = with(llama(), "layer_types", json!(["full_attention", "chunked_attention"]));
-    let chunked = with(chunked, "num_key_value_heads", json!(4));
-    let refused = TransformerConfig::from_json(&with(chunked, "model_type", json!("mistral")));
+    let chunked = with(with(chunked, "num_key_value_heads", json!(4)), "head_dim", json!(16));
+    let refused = TransformerConfig::from_json(&with(chunked, "model_type", json!("gemma2")));
     assert!(matches!(refused, Err(ConfigError::Unsupported { field: "layer_types", .. })));
     let list = TransformerConfig::from_json(&json!([1]));
     assert_eq!(list, Err(ConfigError::NotAnObject { found: "an array" }));
@@ -119,6 +121,40 @@ fn older_and_newer_ways_to_write_rotary_positions_say_the_same() {
     let flat = with(scaling, "high_freq_factor", json!(1.0));
     assert!(error("rope_scaling", flat).contains("1 is not above 1"));
     assert!(error("rope_scaling", json!({ "rope_type": "linear" })).contains("no field factor"));
+}
+
+#[test]
+fn what_a_family_passes_over_changes_nothing_and_what_none_follows_is_refused() {
+    let plain = TransformerConfig::from_json(&llama()).expect("a valid configuration");
+    for (field, value) in [
+        ("clip_qkv", json!(0.5)),
+        ("final_logit_softcapping", json!(30.0)),
+        ("query_pre_attn_scalar", json!("anything")),
+        ("sliding_window", json!(-1)),
+        ("no_rope_layers", json!([0, 0])),
+        ("partial_rotary_factor", json!(0.5)),
+        ("rotary_dim", json!(4)),
+        ("use_bidirectional_attention", json!(true)),
+        ("is_causal", json!(true)),
+        ("position_embedding_type", json!("absolute")),
+        ("logits_scaling", json!(1)),
+    ] {
+        let read = TransformerConfig::from_json(&with(llama(), field, value));
+        assert_eq!(read.as_ref(), Ok(&plain), "{field}");
+    }
+    for (field, value) in [
+        ("is_causal", json!(false)),
+        ("per_layer_config", json!({ "0": {} })),
+        ("logits_scaling", json!(4.0)),
+        ("position_embedding_type", json!("relative_key")),
+    ] {
+        let said = error(field, value);
+        assert!(said.contains(field) && said.contains("not supported"), "{said}");
+    }
+    let scaled = json!({ "type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5 });
+    assert!(error("rope_scaling", scaled).contains("partial_rotary_factor is 0.5"));
+    let kinds = json!({ "full_attention": {}, "sliding_attention": {} });
+    assert!(error("rope_parameters", kinds).contains("one object for all layers"));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Writing a configuration.
 
 use super::{AttentionConfig, MlpConfig, TransformerConfig};
-use crate::families::{BiasRule, Family, FirstRow, Head, Positions, Switch, WindowRule};
+use crate::families::{
+    BiasRule, Family, FirstRow, Head, Positions, RotaryForm, Switch, WindowRule,
+};
 use linwright_tensor::kernels::activation::Activation;
 use serde_json::{Map, Value, json};
 
@@ -171,7 +173,8 @@ impl TransformerConfig {
             fields.insert("sliding_window".into(), json!(window));
             fields.insert("use_sliding_window".into(), json!(window.is_some()));
             let local = |heads: super::HeadsConfig| {
-                heads.window.is_some() || (self.family.local_rotary && heads.rope == Some(1))
+                heads.window.is_some()
+                    || (self.family.rotary == RotaryForm::ByKind && heads.rope == Some(1))
             };
             let kinds = heads().map(|heads| match local(heads) {
                 true => "sliding_attention",

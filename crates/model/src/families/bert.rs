@@ -2,8 +2,8 @@
 
 use super::llama::LLAMA;
 use super::{
-    BiasRule, Default, Family, FirstRow, Head, Names, NormKind, NormRule, Placement, Positions,
-    Role, Switch,
+    BiasRule, Default, Family, FirstRow, Head, NO_DECODER, Names, NormKind, NormRule, Placement,
+    Positions, Role, Switch,
 };
 
 /// Devlin et al. 2018 (arXiv:1810.04805); Wang et al. 2020 (arXiv:2002.10957).
@@ -11,6 +11,8 @@ pub(super) const BERT: Family = Family {
     model_type: "bert",
     aliases: &[],
     architecture: "BertForMaskedLM",
+    reads: &[&["type_vocab_size"]],
+    beyond: NO_DECODER,
     fields: &[("head_dim", ""), ("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("gelu")),

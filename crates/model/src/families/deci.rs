@@ -1,11 +1,12 @@
 //! DeciLM and Nemotron-NAS: Llama with widths that differ from layer to layer (`block_configs`).
 
-use super::{Family, llama::LLAMA};
+use super::{Family, HEADS, ROTARY, llama::LLAMA};
 
 /// Bercovich et al. 2024 (arXiv:2411.19146).
 pub(super) const DECI: Family = Family {
     model_type: "nemotron-nas",
     aliases: &["deci"],
     architecture: "DeciLMForCausalLM",
+    reads: &[ROTARY, HEADS, &["attention_bias", "mlp_bias", "block_configs"]],
     ..LLAMA
 };

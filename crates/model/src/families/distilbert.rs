@@ -7,6 +7,9 @@ use super::{Default, Family, Head, Names, Role};
 pub(super) const DISTILBERT: Family = Family {
     model_type: "distilbert",
     architecture: "DistilBertForMaskedLM",
+    reads: &[],
+    beyond: &[],
+    synonyms: &["hidden_size", "num_attention_heads", "num_hidden_layers"],
     fields: &[
         ("head_dim", ""),
         ("hidden_size", "dim"),

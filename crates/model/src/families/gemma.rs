@@ -2,8 +2,8 @@
 
 use super::llama::{LLAMA, NAMES};
 use super::{
-    Activation, BiasRule, Default, Family, Names, NormKind, NormRule, Placement, QueryKeyNorm,
-    Scope, Switch, WindowRule,
+    Activation, BIDIRECTIONAL, BiasRule, Default, Family, HEADS, Names, NormKind, NormRule,
+    Placement, QueryKeyNorm, ROTARY, RotaryForm, Scope, Switch, WindowRule,
 };
 
 const BIASES: BiasRule = BiasRule {
@@ -17,6 +17,8 @@ pub(super) const GEMMA: Family = Family {
     model_type: "gemma",
     aliases: &[],
     architecture: "GemmaForCausalLM",
+    reads: &[ROTARY, HEADS, &["attention_bias"]],
+    beyond: BIDIRECTIONAL,
     activations: &[("gelu", Activation::GeluTanh)],
     defaults: &[
         ("hidden_act", Default::Text("gelu_pytorch_tanh")),
@@ -36,6 +38,18 @@ pub(super) const GEMMA: Family = Family {
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
     architecture: "Gemma2ForCausalLM",
+    reads: &[
+        ROTARY,
+        HEADS,
+        &[
+            "attention_bias",
+            "query_pre_attn_scalar",
+            "sliding_window",
+            "layer_types",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+        ],
+    ],
     activations: &[],
     fields: &[("hidden_act", "hidden_activation")],
     defaults: &[
@@ -66,6 +80,19 @@ pub(super) const GEMMA2: Family = Family {
 pub(super) const GEMMA3: Family = Family {
     model_type: "gemma3_text",
     architecture: "Gemma3ForCausalLM",
+    reads: &[
+        ROTARY,
+        HEADS,
+        &[
+            "attention_bias",
+            "query_pre_attn_scalar",
+            "sliding_window",
+            "sliding_window_pattern",
+            "layer_types",
+            "final_logit_softcapping",
+            "rope_local_base_freq",
+        ],
+    ],
     // Read, and not applied, by its code in transformers.
     fields: &[("hidden_act", "hidden_activation"), ("attn_logit_softcapping", "")],
     defaults: &[
@@ -87,6 +114,6 @@ pub(super) const GEMMA3: Family = Family {
         bias: false,
         names: ["self_attn.q_norm", "self_attn.k_norm"],
     }),
-    local_rotary: true,
+    rotary: RotaryForm::ByKind,
     ..GEMMA2
 };

@@ -10,6 +10,8 @@ pub(super) const GPT2: Family = Family {
     model_type: "gpt2",
     aliases: &[],
     architecture: "GPT2LMHeadModel",
+    reads: &[&["scale_attn_weights", "scale_attn_by_inverse_layer_idx"]],
+    synonyms: GPT_SYNONYMS,
     fields: &[
         ("head_dim", ""),
         ("hidden_size", "n_embd"),
@@ -53,3 +55,7 @@ pub(super) const GPT2: Family = Family {
     positions: Positions::Learned { name: "wpe", first: FirstRow::At(0) },
     ..LLAMA
 };
+
+/// Usual names that transformers takes for the family's own.
+const GPT_SYNONYMS: &[&str] =
+    &["hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"];

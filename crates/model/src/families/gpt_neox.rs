@@ -2,7 +2,8 @@
 
 use super::llama::{LLAMA, NAMES};
 use super::{
-    BiasRule, Default, Family, Fused, Head, Names, NormKind, NormRule, Parallel, Role, Switch,
+    BiasRule, Default, Family, Fused, Head, Names, NormKind, NormRule, Parallel, ROTARY, Role,
+    RotaryForm, Switch,
 };
 
 /// Black et al. 2022 (arXiv:2204.06745); Biderman et al. 2023 (arXiv:2304.01373).
@@ -10,6 +11,8 @@ pub(super) const GPT_NEOX: Family = Family {
     model_type: "gpt_neox",
     aliases: &[],
     architecture: "GPTNeoXForCausalLM",
+    reads: &[ROTARY, &["attention_bias", "use_parallel_residual"]],
+    rotary: RotaryForm::Part,
     fields: &[
         ("head_dim", ""),
         ("rms_norm_eps", "layer_norm_eps"),

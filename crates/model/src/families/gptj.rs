@@ -2,12 +2,16 @@
 
 use super::gpt2::GPT2;
 use super::llama::NAMES;
-use super::{BiasRule, Default, Family, Head, Names, Pairing, Parallel, Positions, Role, Switch};
+use super::{
+    BiasRule, Default, Family, Head, Names, Pairing, Parallel, Positions, Role, RotaryForm, Switch,
+};
 
 /// Wang and Komatsuzaki 2021, "GPT-J-6B".
 pub(super) const GPTJ: Family = Family {
     model_type: "gptj",
     architecture: "GPTJForCausalLM",
+    reads: &[&["rotary_dim"]],
+    rotary: RotaryForm::Features,
     defaults: &[
         ("intermediate_size", Default::TimesHidden(4)),
         ("hidden_act", Default::Text("gelu_new")),

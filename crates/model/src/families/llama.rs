@@ -1,8 +1,8 @@
 //! Llama 1 to 3 and models of their shape.
 
 use super::{
-    BiasRule, Default, Family, Fused, Head, Names, NormKind, NormRule, Pairing, Parallel,
-    Placement, Positions, Role, Switch, WindowRule,
+    BiasRule, Default, Family, Fused, HEADS, Head, Names, NormKind, NormRule, Pairing, Parallel,
+    Placement, Positions, ROTARY, Role, RotaryForm, Switch, WindowRule,
 };
 
 /// The names of most families.
@@ -34,6 +34,9 @@ pub(super) const LLAMA: Family = Family {
     model_type: "llama",
     aliases: &["fox"],
     architecture: "LlamaForCausalLM",
+    reads: &[ROTARY, HEADS, &["attention_bias", "mlp_bias"]],
+    synonyms: &[],
+    beyond: &[],
     fields: &[],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
@@ -58,6 +61,6 @@ pub(super) const LLAMA: Family = Family {
     },
     window: WindowRule::Never,
     positions: Positions::Rotary(Pairing::Halves),
-    local_rotary: false,
+    rotary: RotaryForm::Whole,
     scaled_embedding: false,
 };

@@ -1,12 +1,13 @@
 //! Mistral: a sliding attention window.
 
-use super::{BiasRule, Default, Family, WindowRule, llama::LLAMA};
+use super::{BiasRule, Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 
 /// Jiang et al. 2023 (arXiv:2310.06825).
 pub(super) const MISTRAL: Family = Family {
     model_type: "mistral",
     aliases: &[],
     architecture: "MistralForCausalLM",
+    reads: &[ROTARY, HEADS, &["sliding_window", "layer_types"]],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-6)),

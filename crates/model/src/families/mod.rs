@@ -21,6 +21,24 @@ mod smollm3;
 mod stablelm;
 pub(crate) mod tokenizers;
 
+/// Fields of rotary positions; see [`RotaryForm`].
+const ROTARY: &[&str] = &[
+    "rope_theta",
+    "rope_scaling",
+    "rope_parameters",
+    "partial_rotary_factor",
+    "original_max_position_embeddings",
+];
+/// Fields of heads whose keys and values are shared.
+const HEADS: &[&str] = &["num_key_value_heads", "head_dim"];
+/// Fields of windows in some layers.
+const WINDOWS: &[&str] =
+    &["sliding_window", "use_sliding_window", "max_window_layers", "layer_types"];
+/// What an encoder must not be.
+const NO_DECODER: &[&str] = &["is_decoder"];
+/// What a decoder must not be.
+const BIDIRECTIONAL: &[&str] = &["use_bidirectional_attention"];
+
 use linwright_ops::Role;
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::norm::NormKind;
@@ -144,6 +162,22 @@ pub enum Positions {
     },
 }
 
+/// What the fields of rotary positions of a family say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotaryForm {
+    /// One form for all layers; the whole head rotates.
+    Whole,
+    /// One form for all layers; `partial_rotary_factor` says how much of a head rotates.
+    Part,
+    /// As [`Self::Part`]; every scaled kind is a factor for each frequency.
+    PartLong,
+    /// One form for full layers and one for those with a window, whose base is
+    /// `rope_local_base_freq`; the whole head rotates.
+    ByKind,
+    /// `rotary_dim` says how many features of a head rotate, and nothing else is said.
+    Features,
+}
+
 /// The row of a table of positions that belongs to the first token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstRow {
@@ -252,6 +286,15 @@ pub struct Family {
     /// Fields that the family calls otherwise: the usual name, and its own, empty where it has no
     /// such field.
     pub fields: &'static [(&'static str, &'static str)],
+    /// Names, among the usual ones, that its class takes as well as its own; they count where both
+    /// are written.
+    pub synonyms: &'static [&'static str],
+    /// Optional fields that its class in transformers obeys, by their usual names and in groups. It
+    /// passes over all others, and so do we; see also [`Self::beyond`].
+    pub reads: &'static [&'static [&'static str]],
+    /// Fields that its class obeys and that no part of the one transformer follows: they are refused
+    /// unless they are false or absent.
+    pub beyond: &'static [&'static str],
     /// What absent fields mean, by their usual names: defaults of its configuration class.
     pub defaults: &'static [(&'static str, Default)],
     /// Activations that the family calls otherwise.
@@ -278,9 +321,8 @@ pub struct Family {
     pub window: WindowRule,
     /// Positions.
     pub positions: Positions,
-    /// Whether layers with a window have rotary positions of their own (base
-    /// `rope_local_base_freq`, never scaled).
-    pub local_rotary: bool,
+    /// What the fields of rotary positions say.
+    pub rotary: RotaryForm,
     /// Whether embeddings are multiplied by the root of the width.
     pub scaled_embedding: bool,
 }

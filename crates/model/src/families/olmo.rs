@@ -2,7 +2,8 @@
 
 use super::llama::{LLAMA, NAMES};
 use super::{
-    BiasRule, Default, Family, Names, NormKind, NormRule, Placement, QueryKeyNorm, Scope, Switch,
+    BiasRule, Default, Family, HEADS, Names, NormKind, NormRule, Placement, QueryKeyNorm, ROTARY,
+    Scope, Switch,
 };
 
 /// Groeneveld et al. 2024 (arXiv:2402.00838): layer norms without weights, clipped queries, keys and
@@ -11,6 +12,7 @@ pub(super) const OLMO: Family = Family {
     model_type: "olmo",
     aliases: &[],
     architecture: "OlmoForCausalLM",
+    reads: &[ROTARY, HEADS, &["attention_bias", "clip_qkv"]],
     fields: &[("rms_norm_eps", "")],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
@@ -26,6 +28,7 @@ pub(super) const OLMO: Family = Family {
 pub(super) const OLMO2: Family = Family {
     model_type: "olmo2",
     architecture: "Olmo2ForCausalLM",
+    reads: &[ROTARY, HEADS, &["attention_bias"]],
     fields: &[],
     names: Names {
         attention_norms: &["post_attention_layernorm"],

@@ -12,6 +12,13 @@ pub(super) const OPT: Family = Family {
     model_type: "opt",
     aliases: &[],
     architecture: "OPTForCausalLM",
+    reads: &[&[
+        "enable_bias",
+        "layer_norm_elementwise_affine",
+        "word_embed_proj_dim",
+        "do_layer_norm_before",
+        "_remove_final_layer_norm",
+    ]],
     fields: &[
         ("head_dim", ""),
         ("intermediate_size", "ffn_dim"),

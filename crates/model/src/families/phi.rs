@@ -2,8 +2,8 @@
 
 use super::llama::{LLAMA, NAMES};
 use super::{
-    BiasRule, Default, Family, Names, NormKind, NormRule, Parallel, QueryKeyNorm, Role, Scope,
-    Switch,
+    BiasRule, Default, Family, HEADS, Names, NormKind, NormRule, Parallel, QueryKeyNorm, ROTARY,
+    Role, RotaryForm, Scope, Switch,
 };
 
 /// Li et al. 2023 (arXiv:2309.05463).
@@ -11,6 +11,8 @@ pub(super) const PHI: Family = Family {
     model_type: "phi",
     aliases: &[],
     architecture: "PhiForCausalLM",
+    reads: &[ROTARY, HEADS, &["qk_layernorm"]],
+    rotary: RotaryForm::Part,
     fields: &[("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("gelu_new")),

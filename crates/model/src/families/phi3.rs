@@ -1,13 +1,15 @@
 //! Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused projections and long rotary positions.
 
 use super::llama::{LLAMA, NAMES};
-use super::{BiasRule, Default, Family, Names, Role, WindowRule};
+use super::{BiasRule, Default, Family, HEADS, Names, ROTARY, Role, RotaryForm, WindowRule};
 
 /// Abdin et al. 2024 (arXiv:2404.14219).
 pub(super) const PHI3: Family = Family {
     model_type: "phi3",
     aliases: &[],
     architecture: "Phi3ForCausalLM",
+    reads: &[ROTARY, HEADS, &["sliding_window", "layer_types"]],
+    rotary: RotaryForm::PartLong,
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-5)),

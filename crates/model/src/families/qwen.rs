@@ -1,13 +1,16 @@
 //! Qwen2, Qwen2.5 and Qwen3.
 
 use super::llama::LLAMA;
-use super::{BiasRule, Default, Family, QueryKeyNorm, Scope, Switch, WindowRule};
+use super::{
+    BiasRule, Default, Family, HEADS, QueryKeyNorm, ROTARY, Scope, Switch, WINDOWS, WindowRule,
+};
 
 /// Yang et al. 2024 (arXiv:2407.10671, arXiv:2412.15115): biases on query, key and value.
 pub(super) const QWEN2: Family = Family {
     model_type: "qwen2",
     aliases: &[],
     architecture: "Qwen2ForCausalLM",
+    reads: &[ROTARY, HEADS, WINDOWS],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-6)),
@@ -25,6 +28,7 @@ pub(super) const QWEN2: Family = Family {
 pub(super) const QWEN3: Family = Family {
     model_type: "qwen3",
     architecture: "Qwen3ForCausalLM",
+    reads: &[ROTARY, HEADS, WINDOWS, &["attention_bias"]],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-6)),

@@ -8,6 +8,7 @@ pub(super) const ROBERTA: Family = Family {
     model_type: "roberta",
     aliases: &["xlm-roberta"],
     architecture: "RobertaForMaskedLM",
+    reads: &[&["type_vocab_size", "pad_token_id"]],
     defaults: &[
         ("hidden_act", Default::Text("gelu")),
         ("rms_norm_eps", Default::Number(1e-12)),

@@ -1,12 +1,25 @@
 //! SmolLM3: every fourth layer without positions. SmolLM and SmolLM2 are of the Llama family.
 
-use super::{Default, Family, WindowRule, llama::LLAMA};
+use super::{Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 
 /// Bakouch et al. 2025, "SmolLM3".
 pub(super) const SMOLLM3: Family = Family {
     model_type: "smollm3",
     aliases: &[],
     architecture: "SmolLM3ForCausalLM",
+    reads: &[
+        ROTARY,
+        HEADS,
+        &[
+            "attention_bias",
+            "mlp_bias",
+            "sliding_window",
+            "use_sliding_window",
+            "layer_types",
+            "no_rope_layers",
+            "no_rope_layer_interval",
+        ],
+    ],
     defaults: &[
         ("hidden_act", Default::Text("silu")),
         ("rms_norm_eps", Default::Number(1e-6)),

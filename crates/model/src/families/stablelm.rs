@@ -1,13 +1,18 @@
 //! StableLM 3B and StableLM 2: Llama with layer norms, of which each head may have its own.
 
 use super::llama::LLAMA;
-use super::{BiasRule, Default, Family, NormKind, NormRule, Parallel, QueryKeyNorm, Scope, Switch};
+use super::{
+    BiasRule, Default, Family, HEADS, NormKind, NormRule, Parallel, QueryKeyNorm, ROTARY,
+    RotaryForm, Scope, Switch,
+};
 
 /// Bellagente et al. 2024 (arXiv:2402.17834).
 pub(super) const STABLELM: Family = Family {
     model_type: "stablelm",
     aliases: &[],
     architecture: "StableLmForCausalLM",
+    reads: &[ROTARY, HEADS, &["use_qkv_bias", "qk_layernorm", "use_parallel_residual"]],
+    rotary: RotaryForm::Part,
     fields: &[("head_dim", ""), ("rms_norm_eps", "layer_norm_eps")],
     defaults: &[
         ("hidden_act", Default::Text("silu")),

@@ -1,0 +1,55 @@
+//! An output matrix that is stored although `config.json` ties it to the embedding.
+//!
+//! transformers takes the stored one if it differs from the embedding, and so do we: the file knows
+//! better than the flag. The flag is corrected, so that the model is saved as it is.
+
+use super::error::CheckpointError;
+use super::load::Reader;
+use super::source::{CONFIG, Source};
+use crate::config::TransformerConfig;
+use crate::error::ConfigError;
+use crate::families::Head;
+use serde_json::Value;
+
+/// Unties a configuration whose output matrix, or its bias, is stored and is another one; the note
+/// for the reader of a report says so.
+pub(super) fn settle(
+    source: &mut Source,
+    config: &mut TransformerConfig,
+    reader: &Reader<'_>,
+) -> Result<Option<String>, CheckpointError> {
+    let names = &config.family.names;
+    let (head, shared) = match names.head {
+        Head::Linear(name) => (name, None),
+        Head::Masked { output, bias, .. } if config.masked_head => (output, Some(bias)),
+        Head::Masked { .. } => return Ok(None),
+    };
+    if !config.tied_embeddings {
+        return Ok(None);
+    }
+    let weight = format!("{head}.weight");
+    let embedding = format!("{}{}.weight", names.prefix, names.embedding);
+    let stored = reader.has(&weight);
+    let differs = stored && reader.has(&embedding) && !reader.same(&weight, &embedding);
+    let own_bias = format!("{head}.bias");
+    let own_bias = shared.filter(|shared| {
+        reader.has(&own_bias) && reader.has(shared) && !reader.same(&own_bias, shared)
+    });
+    if !differs && own_bias.is_none() {
+        return Ok(None);
+    }
+    if !stored {
+        return Err(CheckpointError::Config {
+            path: source.dir.join(CONFIG),
+            source: ConfigError::Inconsistent {
+                fields: "tie_word_embeddings",
+                reason: format!("{head}.bias is stored, and its weight is not"),
+            },
+        });
+    }
+    config.tied_embeddings = false;
+    source.config.insert("tie_word_embeddings".into(), Value::Bool(false));
+    Ok(Some(format!(
+        "{weight} is used: config.json ties it to the embedding, but the file holds another one"
+    )))
+}
