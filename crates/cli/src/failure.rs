@@ -255,6 +255,7 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Tokenizer(_)
             | CheckpointError::Differs { .. }
             | CheckpointError::Says { .. }
+            | CheckpointError::Tokens { .. }
             | CheckpointError::Check { .. }
             | CheckpointError::Gguf { .. }
             | CheckpointError::Llama2c { .. } => Self::general(message),

@@ -2,9 +2,10 @@
 
 use crate::checkpoint_common::{logits, names};
 use linwright_model::checkpoint::CheckpointError;
+use linwright_model::checkpoint::export::{ExportForm, ExportOptions, export};
 use linwright_model::checkpoint::llama2c::import_llama2c;
 use linwright_model::checkpoint::load;
-use linwright_model::tokenizer::Bos;
+use linwright_model::tokenizer::{Bos, Tokenizer};
 use linwright_tensor::{RngKey, RngStream};
 use std::fs;
 use std::path::Path;
@@ -191,6 +192,37 @@ fn logits_equal_those_of_the_original_layout() {
             }
         }
     }
+}
+
+/// Its pieces hold spaces as they are, and those of GGUF the mark that stands for them.
+#[test]
+fn an_imported_model_goes_on_to_gguf_with_the_same_tokens() {
+    let dir = tempfile::tempdir().unwrap();
+    let weights = Weights::random(&mut RngKey::new(2).stream(), true);
+    let [bin, tok, out] = write_files(dir.path(), &weights);
+    import_llama2c(&bin, &tok, &out, false).unwrap();
+    let model = load(&out).unwrap();
+    let gguf = dir.path().join("gguf");
+    let options = ExportOptions { form: Some(ExportForm::Gguf), ..ExportOptions::default() };
+    export(&model.decoder, &model.source, &options, &gguf).unwrap();
+    let file = gguf.join("model-F32.gguf");
+    let back = load(&file).unwrap();
+    let [own, read] = [model.tokenizer, back.tokenizer].map(Option::unwrap);
+    for text in ["the ant", "a  the\n then 12 \u{f1}", "", " "] {
+        let ids = |tokenizer: &Tokenizer| tokenizer.encode_document(text, Bos::Auto).unwrap();
+        assert_eq!(ids(&read), ids(&own), "{text:?}");
+    }
+    assert_eq!(read.encode("the", false).unwrap(), [261]);
+    let json = back.source.companion("tokenizer.json").unwrap();
+    let json: serde_json::Value = serde_json::from_slice(json).unwrap();
+    let vocab = json["model"]["vocab"].as_object().unwrap();
+    assert_eq!(vocab["\u{2581}the"], 261);
+    assert!(!vocab.keys().any(|piece| piece.contains(' ')));
+    // The ends of a text are no text for the programs that read the file.
+    let special = |token: &&serde_json::Value| token["special"] == true;
+    let added = json["added_tokens"].as_array().unwrap().iter().filter(special);
+    let added: Vec<_> = added.map(|token| token["content"].as_str().unwrap()).collect();
+    assert_eq!(added, ["<unk>", "<s>", "</s>"]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use crate::reference::Set;
 use linwright_model::checkpoint::export::{ExportError, ExportForm, ExportOptions, export};
 use linwright_model::checkpoint::gguf::Gguf;
 use linwright_model::checkpoint::{CheckpointError, LoadedModel, Source, load};
+use linwright_model::tokenizer::{Bos, TOKENIZER_FILES, Tokenizer};
 use linwright_model::transformer::KeptWidths;
-use linwright_model::{Batch, Transformer};
+use linwright_model::{Batch, Transformer, TransformerConfig};
 use linwright_ops::{NoProbe, Op, OpSpec, Sites};
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, RngKey};
@@ -150,7 +151,7 @@ fn what_the_format_cannot_hold_leaves_nothing() {
     refused(&nan, &source, &gguf(Some(DType::F32)), "NaN");
     let mut vocabulary = source.clone();
     vocabulary.companions.push(("tokenizer.json".into(), b"[]".to_vec()));
-    refused(&model, &vocabulary, &gguf(None), "tokenizer.json has no vocabulary");
+    refused(&model, &vocabulary, &gguf(None), "tokenizer.json: not a tokenizer");
 }
 
 #[test]
@@ -171,4 +172,78 @@ fn the_name_inside_is_that_of_the_model_and_not_of_the_place() {
     let unnamed = fs::read(dir.path().join("a/model-F16.gguf")).unwrap();
     assert_ne!(bytes(&source, "c"), unnamed);
     assert!(name(&dir.path().join("c/model-F16.gguf")).contains("somebody/small"));
+}
+
+/// Texts with spaces, digits and letters of several scripts.
+const TEXTS: [&str; 6] = [
+    "Once upon a time there was a boat named Lily 2.",
+    "two  spaces, and one at the end ",
+    "In 2024: 1234567 + 3.14159\n\n\tok",
+    "na\u{ef}ve \u{dc}bergr\u{f6}\u{df}e e\u{301}",
+    "\u{65e5}\u{672c}\u{8a9e}\u{306e}\u{6587} \u{1f600}",
+    "don't THEY'RE I'll",
+];
+
+/// A tiny model of the family of a set, with the tokenizer of a folder.
+fn with_tokenizer(set: &str, folder: &str) -> (Transformer, Source) {
+    let all = Set::all("decoder").into_iter().chain(Set::all("encoder"));
+    let LoadedModel { mut source, .. } =
+        all.into_iter().find(|other| other.stem == set).unwrap().load();
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/tokenizers").join(folder);
+    let vocab = Tokenizer::from_folder(&dir).unwrap().vocab();
+    source.companions = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(path).unwrap())
+        })
+        .filter(|(name, _)| TOKENIZER_FILES.contains(&name.as_str()))
+        .collect();
+    source.config.insert("vocab_size".into(), vocab.into());
+    let config = TransformerConfig::from_json(&source.config.clone().into()).unwrap();
+    // The ends of an encoder have no place in the format.
+    let config = TransformerConfig { pooler: false, masked_head: false, ..config };
+    (Transformer::random(config, RngKey::new(3)), source)
+}
+
+#[test]
+fn every_tokenizer_comes_back_with_the_same_ids_or_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (set, folder, refused) in [
+        ("llama-tied", "llama", None),
+        ("llama-tied", "llama-json", None),
+        ("llama-tied", "llama-legacy", None),
+        ("llama-tied", "llama-no-prefix", None),
+        ("mistral-head-dim", "mistral-json", None),
+        ("gemma-tied", "gemma", None),
+        ("qwen2-biases", "qwen2", None),
+        ("gpt2-plain", "gpt2", None),
+        // A space before the text is nothing that readers put there for this kind.
+        ("gpt2-plain", "gpt2-added", Some("its tokenizer makes [0 65] of \"a\"")),
+        ("minilm-shaped", "bert-uncased", None),
+        // The format does not say that letters keep their size, nor has it a form of the other.
+        ("minilm-shaped", "bert-cased", Some("its tokenizer makes [")),
+        ("llama-tied", "sentencepiece-bare", None),
+    ] {
+        let (model, source) = with_tokenizer(set, folder);
+        let out = dir.path().join(folder);
+        let done = export(&model, &source, &gguf(Some(DType::F32)), &out);
+        if let Some(said) = refused {
+            let error = done.unwrap_err().to_string();
+            assert!(error.contains(said), "{folder}: {error}");
+            assert!(!out.exists());
+            continue;
+        }
+        done.unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let own = source.tokenizer(model.config()).unwrap().unwrap();
+        let read = load(&out.join("model-F32.gguf")).unwrap().tokenizer.unwrap();
+        for text in TEXTS {
+            let ids = |tokenizer: &Tokenizer| match model.config().is_causal() {
+                true => tokenizer.encode_document(text, Bos::Auto).unwrap(),
+                false => tokenizer.encode_with_special(text).unwrap(),
+            };
+            assert_eq!(ids(&read), ids(&own), "{folder}: {text:?}");
+        }
+    }
 }

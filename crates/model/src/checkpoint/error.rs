@@ -211,6 +211,18 @@ pub enum CheckpointError {
         /// What differs.
         field: &'static str,
     },
+    /// The tokenizer of a saved model makes other tokens of a text than that of the model.
+    #[error("{}: loaded back, its tokenizer makes {found} of {text:?}, that of the model {expected}; nothing was kept", path.display())]
+    Tokens {
+        /// The file or directory.
+        path: PathBuf,
+        /// The text.
+        text: &'static str,
+        /// Ids of the model's own tokenizer.
+        expected: String,
+        /// Those of the saved one.
+        found: String,
+    },
     /// The check of a saved model could not compute.
     #[error("{}: the check of the saved model failed: {source}", path.display())]
     Check {

@@ -39,6 +39,7 @@ mod native;
 mod pickle;
 mod precision;
 mod safetensors;
+mod same_tokens;
 mod save;
 mod sentence;
 mod source;

@@ -6,10 +6,12 @@
 use super::error::CheckpointError;
 use super::export::factored;
 use super::native::{self, Headers};
+use super::same_tokens::same_tokens;
 use super::source::{CONFIG, Source};
 use super::verify::{fixed_prompts, verify};
 use super::weights::{INDEX, SINGLE};
 use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
+use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
@@ -139,6 +141,7 @@ pub fn save(
     writer.checksums()?;
     let prompts = fixed_prompts(decoder.config());
     let max_difference = verify(writer.target.path(), decoder, &prompts, options.form)?;
+    check_tokens(writer.target.path(), source, decoder.config())?;
     writer.target.commit()?;
     Ok(SavedModel {
         dir: out.into(),
@@ -147,6 +150,18 @@ pub fn save(
         dtype,
         max_difference,
     })
+}
+
+/// Reads the tokenizer that was written with a model and compares it with that of `source`.
+pub(super) fn check_tokens(
+    dir: &Path,
+    source: &Source,
+    config: &TransformerConfig,
+) -> Result<(), CheckpointError> {
+    let companions = Source::read_companions(dir)?;
+    let written = Source { dir: dir.into(), companions, ..source.clone() };
+    let (own, read) = (source.tokenizer(config)?, written.tokenizer(config)?);
+    same_tokens(dir, (own.as_ref(), read.as_ref()), config.is_causal())
 }
 
 pub(super) fn pretty(value: &Value) -> String {

@@ -57,6 +57,12 @@ impl Source {
         let bytes = read_bounded(&path, JSON_BYTES)?;
         let mut config = parse_object(&path, &bytes)?;
         native::undo(dir, &mut config)?;
+        let companions = Self::read_companions(dir)?;
+        Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
+    }
+
+    /// Reads the files that travel with a model from its directory.
+    pub(super) fn read_companions(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, CheckpointError> {
         let mut companions = Vec::new();
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
@@ -68,7 +74,7 @@ impl Source {
             let bytes = read_bounded(&dir.join(&name), COMPANION_BYTES)?;
             companions.push((name, bytes));
         }
-        Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
+        Ok(companions)
     }
 
     /// The tokenizer, checked against the model's vocabulary, if there is one; see

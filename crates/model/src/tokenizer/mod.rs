@@ -341,6 +341,27 @@ impl Tokenizer {
         self.eos
     }
 
+    /// The whole pipeline in the form of a `tokenizer.json`, whatever files it was made of, without
+    /// tokens that only a role asked for and a model of `vocab` tokens has no row for.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn to_json(&self, vocab: usize) -> Result<Value, TokenizerError> {
+        let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
+        let text = self.inner.to_string(false).map_err(|e| invalid(e.to_string()))?;
+        let mut json: Value = serde_json::from_str(&text).map_err(|e| invalid(e.to_string()))?;
+        if let Some(added) = json["added_tokens"].as_array_mut() {
+            let lacking = |id: u32| id as usize >= vocab && self.appended.contains(&id);
+            let id = |token: &Value| token["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+            added.retain(|token| !id(token).is_some_and(lacking));
+        }
+        Ok(json)
+    }
+
+    /// The token of an id.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
     /// The token that hides another one from a masked language model, and its text.
     #[must_use]
     pub fn mask(&self) -> Option<(u32, &str)> {

@@ -13,7 +13,7 @@ use super::super::error::CheckpointError;
 use super::super::header::StoredType;
 use super::super::load::Reader;
 use super::super::native;
-use super::super::save::{DirWriter, SavedFile, pretty};
+use super::super::save::{DirWriter, SavedFile, check_tokens, pretty};
 use super::super::source::Source;
 use super::super::tensor_file::TensorFile;
 use super::super::weights::Weights;
@@ -162,6 +162,7 @@ pub fn export_lora(
     let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
     writer.text("reproduce.json", &record)?;
     writer.checksums()?;
+    check_tokens(writer.target.path(), source, model.config())?;
     read_back(&opened, model, (&sites, writer.target.path()), (resolution, options.dtype))?;
     writer.target.commit()?;
     Ok(Adapter { dir: out.into(), files: writer.files, sites, resolution, warnings })

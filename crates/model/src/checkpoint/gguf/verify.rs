@@ -6,11 +6,13 @@ use crate::ModelError;
 use crate::batch::Batch;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::precision::Precision;
+use crate::checkpoint::same_tokens::same_tokens;
 use crate::checkpoint::save::Form;
 use crate::checkpoint::verify::{
     REORDERED, Rounded, compare, embedding_difference, ends_of, fixed_prompts, in_parts,
 };
 use crate::config::{Rope, TransformerConfig};
+use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
 use linwright_ops::NoProbe;
 use linwright_tensor::dtype::DType;
@@ -22,20 +24,21 @@ const FREQUENCY: f32 = 1e-5;
 
 /// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`, whose
 /// matrices are rounded to `dtype` as in the file. Returns the largest difference from `decoder` as
-/// it is.
+/// it is. The tokenizer of the file must make the same tokens of texts as `tokenizer`.
 ///
 /// # Errors
-/// [`CheckpointError::Differs`] or [`CheckpointError::Says`] if the file holds another model, and the
-/// errors of loading.
+/// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the file
+/// holds another model, and the errors of loading.
 pub(super) fn verify(
     path: &Path,
-    decoder: &Transformer,
+    (decoder, tokenizer): (&Transformer, Option<&Tokenizer>),
     dtype: DType,
 ) -> Result<f32, CheckpointError> {
     let gguf = Gguf::open(path)?;
     let source = source(&gguf);
     let config = source.decoder_config()?;
-    source.tokenizer(&config)?;
+    let read = source.tokenizer(&config)?;
+    same_tokens(path, (tokenizer, read.as_ref()), config.is_causal())?;
     let reader = || Reader::new(&gguf, config.family, Precision::F32);
     let config = reader().whole(config.clone());
     if let Some(field) = other_field(decoder.config(), &config) {

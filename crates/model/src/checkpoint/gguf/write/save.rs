@@ -5,14 +5,15 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::gguf::verify::verify;
 use crate::checkpoint::header::StoredType;
 use crate::checkpoint::save::DirWriter;
-use crate::checkpoint::source::Source;
+use crate::checkpoint::source::{Source, parse_object};
 use crate::checkpoint::writer::WriteError;
+use crate::tokenizer::Tokenizer;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_ops::{LinearSlot, Sites};
 use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Weight;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -68,12 +69,17 @@ pub(in crate::checkpoint) fn write_gguf(
     assert_eq!(&source.config_of(decoder)?, decoder.config(), "the source of another model");
     let mut tensors = Vec::new();
     visit(decoder, &mut |name, shape, _| tensors.push((name, shape)));
-    let [tokenizer, settings] = ["tokenizer.json", "tokenizer_config.json"]
-        .map(|name| source.companion(name).map(|bytes| json(source, name, bytes)).transpose());
-    let (tokenizer, settings) = (tokenizer?, settings?);
+    let tokenizer = source.tokenizer(decoder.config())?;
+    let (pipeline, settings) = match &tokenizer {
+        Some(tokenizer) => {
+            let pipeline = tokenizer.to_json(decoder.config().vocab)?;
+            (Some(pipeline), Some(settings(tokenizer, source)?))
+        }
+        None => (None, None),
+    };
     let model = Model {
         config: &source.config,
-        tokenizer: tokenizer.as_ref(),
+        tokenizer: pipeline.as_ref(),
         tokenizer_config: settings.as_ref(),
         name,
     };
@@ -89,15 +95,31 @@ pub(in crate::checkpoint) fn write_gguf(
         });
         result
     })?;
-    verify(&dir.target.path().join(file), decoder, dtype)
+    verify(&dir.target.path().join(file), (decoder, tokenizer.as_ref()), dtype)
 }
 
-fn json(source: &Source, name: &str, bytes: &[u8]) -> Result<Value, CheckpointError> {
-    serde_json::from_slice(bytes).map_err(|error| CheckpointError::Json {
-        path: source.dir.join(name),
-        reason: format!("not valid JSON ({error})"),
-        expected: "a JSON object",
-    })
+/// `tokenizer_config.json`, with the ends of texts that the tokenizer knows from elsewhere.
+fn settings(tokenizer: &Tokenizer, source: &Source) -> Result<Value, CheckpointError> {
+    const NAME: &str = "tokenizer_config.json";
+    let mut settings = match source.companion(NAME) {
+        Some(bytes) => parse_object(&source.dir.join(NAME), bytes)?,
+        None => Map::new(),
+    };
+    let mut fill = |field: &str, value: Value| {
+        let said = settings.get(field).is_some_and(|said| !said.is_null());
+        if !said {
+            settings.insert(field.into(), value);
+        }
+    };
+    for (field, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
+        if let Some(text) = id.and_then(|id| tokenizer.token(id)) {
+            fill(field, json!(text));
+        }
+    }
+    if tokenizer.bos().is_some() {
+        fill("add_bos_token", json!(tokenizer.adds_bos()));
+    }
+    Ok(Value::Object(settings))
 }
 
 fn write_tensor(

@@ -15,6 +15,47 @@ fn wrong(reason: impl Into<String>) -> NoGguf {
     refuse("tokenizer.json", reason)
 }
 
+/// How pieces write the spaces of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spaces {
+    /// As U+2581, as the format has them.
+    Marked,
+    /// As they are, as in pieces of llama2.c.
+    Plain,
+}
+
+impl Spaces {
+    /// A step of the tokenizer marks them, or none does.
+    fn of(tokenizer: &Value) -> Self {
+        let marks = |step: &str| tokenizer[step].to_string().contains(SPACE);
+        match marks("normalizer") || marks("pre_tokenizer") {
+            true => Self::Marked,
+            false => Self::Plain,
+        }
+    }
+
+    /// A piece as the format has it.
+    fn marked(self, piece: String) -> String {
+        match self {
+            Self::Marked => piece,
+            Self::Plain => piece.replace(' ', "\u{2581}"),
+        }
+    }
+}
+
+/// Whether a text is taken with a space before it: by a step that prepends one, or by one that marks
+/// spaces and the start.
+fn puts_space_before(tokenizer: &Value) -> bool {
+    let steps = &tokenizer["pre_tokenizer"];
+    let mut steps = steps["pretokenizers"].as_array().into_iter().flatten().chain([steps]);
+    let first = |step: &Value| match step["prepend_scheme"].as_str() {
+        Some(scheme) => scheme != "never",
+        None => step["add_prefix_space"] != false,
+    };
+    tokenizer["normalizer"].to_string().contains("\"Prepend\"")
+        || steps.any(|step| step["type"] == "Metaspace" && first(step))
+}
+
 /// Tokens by id, with their kinds.
 struct Tokens {
     texts: Vec<String>,
@@ -30,15 +71,19 @@ pub(super) fn write(
 ) -> Result<(), NoGguf> {
     let model = &tokenizer["model"];
     let bytes = model["byte_fallback"] == true;
-    let mut tokens = Tokens::read(tokenizer, vocab, bytes)?;
+    let mut tokens = Tokens::read(tokenizer, config, (vocab, bytes))?;
     let kind = model["type"].as_str().unwrap_or("BPE");
     match kind {
         "BPE" if bytes => {
+            let spaces = Spaces::of(tokenizer);
+            if spaces == Spaces::Plain {
+                tokens.mark_spaces()?;
+            }
             keys.text("tokenizer.ggml.model", "llama");
             keys.text("tokenizer.ggml.pre", "default");
-            keys.numbers("tokenizer.ggml.scores", &scores(model, &tokens)?);
-            let prefix = tokenizer["normalizer"].to_string().contains("\"Prepend\"");
-            keys.flag("tokenizer.ggml.add_space_prefix", prefix);
+            keys.numbers("tokenizer.ggml.scores", &scores(model, &tokens, spaces)?);
+            tokens.unmark_user_defined();
+            keys.flag("tokenizer.ggml.add_space_prefix", puts_space_before(tokenizer));
         }
         "BPE" => {
             let name = cut_name(tokenizer)
@@ -64,7 +109,11 @@ pub(super) fn write(
 }
 
 impl Tokens {
-    fn read(tokenizer: &Value, vocab: usize, bytes: bool) -> Result<Self, NoGguf> {
+    fn read(
+        tokenizer: &Value,
+        config: Option<&Value>,
+        (vocab, bytes): (usize, bool),
+    ) -> Result<Self, NoGguf> {
         let map = tokenizer["model"]["vocab"].as_object();
         let map = map.ok_or_else(|| wrong("has no vocabulary of tokens with ids"))?;
         let mut found: BTreeMap<u64, (&str, u8)> = BTreeMap::new();
@@ -74,6 +123,17 @@ impl Tokens {
             found.insert(id, (text, if byte { BYTE } else { NORMAL }));
         }
         let unknown = tokenizer["model"]["unk_token"].as_str();
+        if bytes {
+            // Roles make a token special that no list of added tokens names.
+            let ends = ["bos_token", "eos_token", "pad_token"].map(|role| named(config, role));
+            for (text, kind) in found.values_mut() {
+                if unknown == Some(*text) {
+                    *kind = UNKNOWN;
+                } else if ends.contains(&Some(*text)) {
+                    *kind = CONTROL;
+                }
+            }
+        }
         for token in tokenizer["added_tokens"].as_array().into_iter().flatten() {
             let (Some(text), Some(id)) = (token["content"].as_str(), token["id"].as_u64()) else {
                 return Err(wrong("has an added token without id or content"));
@@ -100,6 +160,32 @@ impl Tokens {
             tokens.kinds.push(kind);
         }
         Ok(tokens)
+    }
+
+    /// From spaces in pieces to U+2581. Texts that hold that character have other tokens then: it was
+    /// three bytes, and is a space.
+    fn mark_spaces(&mut self) -> Result<(), NoGguf> {
+        for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
+            if *kind != NORMAL {
+                continue;
+            }
+            if text.contains(SPACE) {
+                return Err(wrong(format!(
+                    "has a token {text:?}, which the format takes for spaces"
+                )));
+            }
+            *text = Spaces::Plain.marked(std::mem::take(text));
+        }
+        Ok(())
+    }
+
+    /// From U+2581 to spaces in pieces that are looked for in the text itself, as runs of spaces are.
+    fn unmark_user_defined(&mut self) {
+        for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
+            if *kind == USER_DEFINED && text.contains(SPACE) {
+                *text = text.replace(SPACE, " ");
+            }
+        }
     }
 
     /// From `##` inside of words to a mark at their starts.
@@ -138,7 +224,7 @@ fn merges(model: &Value) -> Result<impl Iterator<Item = Pair<'_>>, NoGguf> {
 /// Scores that give the merges their order: minus the rank of the first merge that makes a piece.
 /// Readers of the format know pieces, not merges: a piece that is made in two ways of different rank
 /// would change places with one between, and is refused.
-fn scores(model: &Value, tokens: &Tokens) -> Result<Vec<f32>, NoGguf> {
+fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, NoGguf> {
     let ids: BTreeMap<&str, usize> =
         tokens.texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
     let mut scores = vec![0.0f32; tokens.texts.len()];
@@ -147,7 +233,7 @@ fn scores(model: &Value, tokens: &Tokens) -> Result<Vec<f32>, NoGguf> {
     let mut rank = 0u32;
     for pair in merges(model)? {
         let (a, b) = pair?;
-        let id = ids.get(format!("{a}{b}").as_str()).copied();
+        let id = ids.get(spaces.marked(format!("{a}{b}")).as_str()).copied();
         let id = id.ok_or_else(|| wrong(format!("merges {a:?} and {b:?} to no token")))?;
         if last != Some(id) {
             if done[id] {
@@ -168,6 +254,12 @@ fn scores(model: &Value, tokens: &Tokens) -> Result<Vec<f32>, NoGguf> {
     Ok(scores)
 }
 
+/// The token of a role in the settings, as text or as an object with its content.
+fn named<'a>(config: Option<&'a Value>, role: &str) -> Option<&'a str> {
+    let token = &config?[role];
+    token.as_str().or(token["content"].as_str())
+}
+
 /// Ids with a meaning.
 fn specials(
     keys: &mut Keys,
@@ -176,10 +268,7 @@ fn specials(
     tokens: &Tokens,
     kind: &str,
 ) {
-    let named = |field: &str| {
-        let token = &config?[field];
-        token.as_str().or(token["content"].as_str())
-    };
+    let named = |field: &str| named(config, field);
     let word = |name| (kind == "WordPiece").then_some(name);
     let template = tokenizer["post_processor"].to_string();
     let mut first = None;
