@@ -152,15 +152,52 @@ fn a_dry_run_counts_what_the_run_then_does_and_writes_nothing() {
 }
 
 #[test]
+fn every_method_takes_a_share_and_a_dry_run_tells_what_it_reaches() {
+    let w = Workshop::new();
+    for (method, reached) in [
+        ("low-rank", 0.2..=0.3),
+        ("low_rank --trained", 0.2..=0.3),
+        ("block-hadamard", 0.25..=0.25),
+        ("block_hadamard", 0.25..=0.25),
+        ("rotor", 0.01..=0.9),
+        ("monarch", 0.2..=0.4),
+        ("kronecker", 0.25..=0.35),
+        ("structured --operator diagonal-low-rank", 0.25..=0.35),
+        ("butterfly", 0.3..=0.32),
+        ("circulant_diagonal", 0.25..=0.35),
+    ] {
+        // Query and output are square.
+        let plan = format!(
+            "compress model --method {method} --keep 0.3 --targets q_proj,o_proj --layers 1 {DATA} --epochs 1 -o out --force"
+        );
+        let dry = w.ok_json(&format!("{plan} --dry-run"));
+        let sites = dry["estimate"]["sites"].as_array().unwrap();
+        assert_eq!(sites.len(), 2);
+        for site in sites {
+            assert_eq!(site["asked"], 0.3, "{method}: {site}");
+            assert!(reached.contains(&site["reached"].as_f64().unwrap()), "{method}: {site}");
+        }
+        if ["monarch", "block_hadamard"].contains(&method) {
+            let shown = w.ok(&format!("{plan} --dry-run"));
+            assert!(shown.contains("asked") && shown.contains("reached"), "{shown}");
+            let wet = w.ok_json(&plan);
+            for (site, done) in sites.iter().zip(wet["sites"].as_array().unwrap()) {
+                assert_eq!(site["parameters"], done["parameters"], "{method}");
+            }
+        }
+    }
+}
+
+#[test]
 fn options_that_do_not_go_together_are_a_matter_of_usage() {
     let w = Workshop::new();
     let before = w.names();
     for (args, words) in [
         ("--keep 0.5 --rank 3", &["--keep", "--rank"][..]),
         ("", &["budget", "--keep SHARE or --rank N"]),
-        ("--method rotor --rank 3", &["--rank", "low-rank"]),
-        ("--method block-hadamard --keep 0.5", &["--keep", "low-rank"]),
-        ("--method rotor --trained", &["--trained", "low-rank"]),
+        ("--method rotor --rank 3", &["--rank", "low_rank"]),
+        ("--method block-hadamard --keep 1.5", &["keep 1.5", "between 0 and 1"]),
+        ("--method rotor --trained", &["--trained", "low_rank"]),
         ("--keep 0.5 --layers 1-0", &["--layers", "3,5 or 0-7"]),
         ("--keep 0.5 --layers 1,1", &["twice"]),
         ("--keep 0.5 --targets head", &["head", "query"]),
@@ -169,8 +206,9 @@ fn options_that_do_not_go_together_are_a_matter_of_usage() {
         ("--method structured", &["operator", "ls operators"]),
         ("--operator monarc", &["monarc", "did you mean `monarch`"]),
         ("--operator rotor_network", &["not linear", "method rotor"]),
-        ("--method monarch --rank 3", &["--rank", "low-rank"]),
+        ("--method monarch --rank 3", &["--rank", "low_rank"]),
         ("--operator butterfly", &["butterfly", "power of two"]),
+        ("--operator circulant_diagonal --keep 0.2", &["circulant_diagonal", "square", "k_proj"]),
     ] {
         w.fails(&format!("compress model {args} {DATA} -o out"), 2, words);
     }

@@ -1,7 +1,11 @@
 //! How many parameters an operator may have.
 
 use crate::FitError;
-use linwright_ops::Shape;
+use linwright_ops::{
+    BlockHadamardSpec, ButterflySpec, CirculantDiagonalSpec, DiagonalLowRankSpec, KroneckerSpec,
+    LowRankSpec, MonarchSpec, OpSpec, ProductSpec, RotorNetworkSpec, RotorSpec, Shape, SumSpec,
+};
+use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
 /// A budget of a low-rank form, in one of its two currencies.
@@ -49,6 +53,161 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     Ok(rank)
 }
 
+/// Most factors of butterflies over those that reach every feature once, and most diagonals between
+/// circulants: beyond them a fit takes long and gains little.
+const CYCLES: usize = 2;
+const DIAGONALS: usize = 16;
+/// Most hidden layers of a rotor network, and most branches of each.
+const NETWORK: (usize, usize) = (4, 8);
+
+/// Whether a share of parameters is one.
+///
+/// # Errors
+/// What is wrong with it, for a message.
+pub(crate) fn check_keep(keep: Option<f64>) -> Result<(), String> {
+    match keep {
+        Some(keep) if !(keep > 0.0 && keep < 1.0) => {
+            Err(format!("has keep {keep}, expected a share between 0 and 1"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; the smaller
+/// of two. Each kind has its own sizes, which may all be far from the share: what was reached is
+/// told by [`OpSpec::cost`].
+///
+/// # Errors
+/// [`FitError::Budget`] if the share is not between 0 and 1; why there is no operator of this kind and
+/// shape, if no size has one.
+pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, FitError> {
+    check_keep(Some(keep))
+        .map_err(|reason| FitError::Budget { shape, reason: format!("it {reason}") })?;
+    let asked = keep * shape.dense_parameters() as f64;
+    let mut sizes: Vec<(u64, OpSpec)> =
+        sizes(spec, shape).into_iter().map(|spec| (parameters(&spec, shape), spec)).collect();
+    let far = |numbers: u64| (numbers as f64 - asked).abs();
+    sizes.sort_by(|(a, _), (b, _)| far(*a).total_cmp(&far(*b)).then(a.cmp(b)));
+    let mut refused = None;
+    for (_, spec) in sizes {
+        match spec.random::<f32>(shape, RngKey::new(0)) {
+            Ok(_) => return Ok(spec),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.map_or_else(
+        || FitError::Budget { shape, reason: format!("{} has no size here", spec.kind()) },
+        FitError::Operator,
+    ))
+}
+
+/// Parameters of an operator of a shape. They are told by the specification but where an operator also holds
+/// orders and signs, which are none; those are small enough to be made.
+fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
+    let numbers = spec.numbers(shape);
+    match spec {
+        OpSpec::CirculantDiagonal(_) | OpSpec::RotorNetwork(_) => {
+            spec.cost(shape).map_or(numbers, |cost| cost.parameters as u64)
+        }
+        _ => numbers,
+    }
+}
+
+/// Specifications of a kind that differ in size, for a shape.
+fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
+    let Shape { out, inp } = shape;
+    // The largest rank of two factors that are smaller than the dense weight.
+    let ranks = (out * inp).saturating_sub(1) / (out + inp).max(1);
+    let powers = |most: usize| (0..=most.max(1).ilog2()).map(|power| 1usize << power);
+    match spec {
+        OpSpec::LowRank(_) => {
+            (1..=ranks).map(|rank| OpSpec::LowRank(LowRankSpec { rank })).collect()
+        }
+        OpSpec::DiagonalLowRank(_) => {
+            (0..=ranks).map(|rank| OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank })).collect()
+        }
+        OpSpec::Monarch(_) => common_divisors(shape)
+            .map(|blocks| OpSpec::Monarch(MonarchSpec { blocks: Some(blocks) }))
+            .collect(),
+        OpSpec::Kronecker(kronecker) => {
+            let of = |terms| OpSpec::Kronecker(KroneckerSpec { terms, ..*kronecker });
+            let most = (out * inp) as u64 / of(1).numbers(shape).max(1);
+            (1..=most.max(1) as usize).map(of).collect()
+        }
+        OpSpec::Butterfly(butterfly) => (1..=CYCLES * out.max(2).ilog2() as usize)
+            .map(|factors| {
+                OpSpec::Butterfly(ButterflySpec { factors: Some(factors), ..*butterfly })
+            })
+            .collect(),
+        OpSpec::CirculantDiagonal(circulant) => (1..=DIAGONALS)
+            .map(|factors| {
+                OpSpec::CirculantDiagonal(CirculantDiagonalSpec { factors, ..*circulant })
+            })
+            .collect(),
+        OpSpec::BlockHadamard(BlockHadamardSpec { depth, .. }) => {
+            let depth = *depth;
+            // Inside it is as wide as the next power of two.
+            let padded = if depth > 1 { inp.next_power_of_two() } else { inp };
+            let inner = powers(if depth > 1 { padded } else { 1 });
+            let of = |block: usize| {
+                common_divisors(Shape { out, inp: padded }).map(move |blocks| {
+                    let blocks = Some(blocks);
+                    OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks })
+                })
+            };
+            inner.flat_map(of).collect()
+        }
+        OpSpec::Rotor(rotor) => powers(out.min(inp))
+            .map(|chunk| OpSpec::Rotor(RotorSpec { chunk: Some(chunk), ..*rotor }))
+            .collect(),
+        OpSpec::RotorNetwork(network) => (1..=NETWORK.0)
+            .flat_map(|hidden_layers| (1..=NETWORK.1).map(move |breadth| (hidden_layers, breadth)))
+            .map(|(hidden_layers, breadth)| {
+                OpSpec::RotorNetwork(RotorNetworkSpec { hidden_layers, breadth, ..*network })
+            })
+            .collect(),
+        OpSpec::Sum(SumSpec { terms }) => {
+            let shapes = vec![shape; terms.len()];
+            let with = |terms| OpSpec::Sum(SumSpec { terms });
+            of_parts(spec, (terms, &shapes), with)
+        }
+        OpSpec::Product(product) => {
+            let shapes = product.children(shape).unwrap_or_default();
+            let shapes: Vec<Shape> = shapes.into_iter().map(|(_, shape)| shape).collect();
+            let with =
+                |factors| OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() });
+            of_parts(spec, (&product.factors, &shapes), with)
+        }
+        OpSpec::Dense(_) | OpSpec::External { .. } => vec![spec.clone()],
+    }
+}
+
+/// Sizes of an operator made of operators: those of its last part that has several, the others as they are.
+fn of_parts(
+    whole: &OpSpec,
+    (parts, shapes): (&[OpSpec], &[Shape]),
+    with: impl Fn(Vec<OpSpec>) -> OpSpec,
+) -> Vec<OpSpec> {
+    for (place, (part, shape)) in parts.iter().zip(shapes).enumerate().rev() {
+        let sizes = sizes(part, *shape);
+        if sizes.len() > 1 {
+            let put = |part: OpSpec| {
+                let mut parts = parts.to_vec();
+                parts[place] = part;
+                with(parts)
+            };
+            return sizes.into_iter().map(put).collect();
+        }
+    }
+    vec![whole.clone()]
+}
+
+/// The common divisors of both sides, rising.
+fn common_divisors(shape: Shape) -> impl Iterator<Item = usize> + Clone {
+    let Shape { out, inp } = shape;
+    (1..=out.min(inp)).filter(move |k| out.is_multiple_of(*k) && inp.is_multiple_of(*k))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +240,58 @@ mod tests {
                 "{budget:?}"
             );
         }
+    }
+
+    #[test]
+    fn every_kind_takes_the_size_nearest_to_a_share_first() {
+        let square = Shape { out: 64, inp: 64 };
+        for spec in OpSpec::examples().into_iter().map(|(spec, _)| spec) {
+            let Ok(chosen) = operator_for(&spec, 0.3, square) else { continue };
+            let far = |spec: &OpSpec| {
+                let cost = spec.cost(square).expect("exists");
+                (cost.keep - 0.3).abs()
+            };
+            let (kind, chosen) = (spec.kind(), far(&chosen));
+            assert_eq!(operator_for(&spec, 0.3, square).expect("exists").kind(), kind);
+            for other in sizes(&spec, square).iter().filter(|spec| spec.cost(square).is_ok()) {
+                // Products of them also hold orders and signs, which are no parameters.
+                assert!(chosen <= far(other) + 0.02, "{kind}: {chosen} is not nearest: {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_with_many_sizes_come_near_a_share_and_others_as_near_as_they_can() {
+        let shape = Shape { out: 128, inp: 256 };
+        let of = |kind: &str, keep: f64, shape: Shape| {
+            let spec = match kind {
+                "diagonal_low_rank" => OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 1 }),
+                kind => OpSpec::default_of(kind).expect("has defaults"),
+            };
+            let spec = operator_for(&spec, keep, shape).expect("exists");
+            spec.cost(shape).expect("exists").keep
+        };
+        for keep in [0.1, 0.3, 0.6] {
+            for (kind, off) in [("diagonal_low_rank", 0.01), ("kronecker", 0.01), ("monarch", 0.2)]
+            {
+                let found = of(kind, keep, shape);
+                assert!((found - keep).abs() <= off, "{kind}: {found}, asked {keep}");
+            }
+        }
+        assert_eq!(of("block_hadamard", 0.3, shape), 0.25);
+        assert!(of("rotor_network", 0.5, shape) < 0.1, "a network has few parameters at any size");
+        let square = Shape { out: 64, inp: 64 };
+        assert_eq!(of("butterfly", 0.99, square), 2.0 * 64.0 * 12.0 / 4096.0);
+        assert_eq!(of("circulant_diagonal", 0.05, square), 3.0 * 64.0 / 4096.0);
+        let butterfly = OpSpec::default_of("butterfly").expect("has defaults");
+        assert!(operator_for(&butterfly, 0.3, shape).is_err(), "it is square");
+        for keep in [0.0, 1.0, -0.5, f64::NAN] {
+            let error = operator_for(&butterfly, keep, square).expect_err("no share").to_string();
+            assert!(error.contains("between 0 and 1"), "{error}");
+        }
+        let terms = vec![butterfly, OpSpec::LowRank(LowRankSpec { rank: 1 })];
+        let sum = operator_for(&OpSpec::Sum(SumSpec { terms }), 0.5, square).expect("exists");
+        let reached = sum.cost(square).expect("exists").keep;
+        assert!((reached - 0.5).abs() < 0.02, "{sum:?} has {reached}");
     }
 }

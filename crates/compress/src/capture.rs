@@ -29,6 +29,13 @@ pub struct Bounds {
     pub scratch: PathBuf,
 }
 
+impl Bounds {
+    /// Whether hidden states of so many tokens are kept, those of both models.
+    pub(crate) fn keeps_hidden(&self, tokens: usize, hidden: usize) -> bool {
+        tokens.saturating_mul(hidden).saturating_mul(8) <= self.hidden_bytes
+    }
+}
+
 impl Default for Bounds {
     fn default() -> Self {
         Self { hidden_bytes: 400 << 20, sample_bytes: 600 << 20, scratch: std::env::temp_dir() }
@@ -185,12 +192,7 @@ impl<'a> Lockstep<'a> {
     }
 
     fn fits_in_memory(&self) -> bool {
-        let bytes = self
-            .calibration
-            .tokens()
-            .saturating_mul(self.original.config().hidden)
-            .saturating_mul(8);
-        bytes <= self.bounds.hidden_bytes
+        self.bounds.keeps_hidden(self.calibration.tokens(), self.original.config().hidden)
     }
 }
 

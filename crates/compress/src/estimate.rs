@@ -2,14 +2,13 @@
 
 use crate::CompressError;
 use crate::calibration::Calibration;
-use crate::methods::{MethodSpec, Needs};
+use crate::capture::Bounds;
+use crate::methods::{MethodSpec, Needs, SampleRows};
 use crate::pipeline::{LayerEdit, Plan};
-use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, SiteId, Sites};
+use crate::rates::{Rates, fastest};
+use linwright_model::{Batch, Transformer};
+use linwright_ops::{LinearSlot, NoProbe, SiteId, Sites};
 use serde::Serialize;
-
-/// Arithmetic that one thread is taken to do in a second: a round figure for a current core.
-const FLOPS_PER_THREAD: f64 = 5e10;
 
 /// Parameters of a site before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +23,13 @@ pub struct SiteEstimate {
     pub dense_parameters: u64,
     /// Parameters of the operator.
     pub parameters: u64,
+    /// The share of the dense parameters that was asked for, if one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<f64>,
+    /// The share that the operator has.
+    pub reached: f64,
+    /// Seconds of the fit.
+    pub seconds: f64,
 }
 
 /// Cost of a plan.
@@ -41,31 +47,35 @@ pub struct Estimate {
     pub seconds: f64,
 }
 
-/// Estimates a plan.
+/// Estimates a plan. Times are those of this machine, measured in a moment on smaller layers and kept in
+/// `rates`.
 ///
 /// # Errors
-/// As [`Plan::sites`].
+/// As [`Plan::sites`], and those of the model and of fits that are timed.
 pub fn estimate(
     plan: &Plan,
     model: &Transformer,
     calibration: &Calibration,
+    rates: &mut Rates,
 ) -> Result<Estimate, CompressError> {
+    let train = calibration.train_tokens();
+    let rows = SampleRows { train, validation: calibration.tokens() - train };
     let tokens = calibration.tokens() as f64;
-    let macs_of = |layer: usize| -> f64 {
-        let slots = model.slots();
-        let upto = slots.iter().filter(|slot| slot.layer().is_some_and(|l| l <= layer));
-        upto.map(|slot| slot.op().map().macs_per_row() as f64).sum()
-    };
-    let (mut sites, mut flops, mut largest_capture) = (Vec::new(), 0.0, 0u64);
-    for LayerEdit { layer, edit, sites: ids } in plan.sites(model)? {
-        // Both models, two operations a multiply-add.
-        flops += 4.0 * tokens * macs_of(layer);
+    let edits = plan.sites(model)?;
+    let passes = layer_passes(&edits, model, calibration) as f64;
+    let mut seconds = passes * tokens * layer_seconds(model, calibration)?;
+    let (mut sites, mut largest_capture) = (Vec::new(), 0u64);
+    for LayerEdit { edit, sites: ids, .. } in edits {
         let mut capture = 0;
-        for id in &ids {
+        for (index, id) in ids.iter().enumerate() {
             let slot = model.slot(id).expect("the site was found in the plan");
             let fit = |source| CompressError::Fit { site: id.clone(), source };
             let parameters = edit.method.parameters(slot.shape()).map_err(fit)?;
-            flops += fit_flops(&edit.method, slot, tokens);
+            if edit.method.needs() == Needs::Stats {
+                seconds += tokens * rates.sum_seconds(slot.shape(), index == 0);
+            }
+            let of_fit = rates.fit_seconds(&edit.method, slot.shape(), rows).map_err(fit)?;
+            seconds += of_fit;
             capture += capture_bytes(&edit.method, slot, tokens);
             sites.push(SiteEstimate {
                 site: id.clone(),
@@ -73,29 +83,47 @@ pub fn estimate(
                 method: edit.method.label(),
                 dense_parameters: slot.shape().dense_parameters() as u64,
                 parameters: parameters as u64,
+                asked: edit.method.keep(),
+                reached: parameters as f64 / slot.shape().dense_parameters().max(1) as f64,
+                seconds: of_fit,
             });
         }
         largest_capture = largest_capture.max(capture);
     }
-    let threads = linwright_tensor::parallel::threads() as f64;
     let replaced = || sites.iter().filter(|site| !site.heals);
     Ok(Estimate {
         targeted_dense: replaced().map(|site| site.dense_parameters).sum(),
         targeted: replaced().map(|site| site.parameters).sum(),
         memory_bytes: 4 * model.config().parameters() + largest_capture,
-        seconds: flops / (FLOPS_PER_THREAD * threads),
+        seconds,
         sites,
     })
 }
 
-fn fit_flops(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> f64 {
-    let (out, inp) = (slot.shape().out as f64, slot.shape().inp as f64);
-    match method.needs() {
-        // Sums in double precision cost twice.
-        Needs::Stats => 4.0 * tokens * (inp * inp + out * inp) + 30.0 * inp.powi(3),
-        // Forward, and twice that backward, at the cost of a dense product: an upper bound.
-        Needs::Samples => 6.0 * tokens * out * inp * f64::from(method.epochs()),
+/// Layers that captures run all tokens through, as [`crate::capture::Lockstep`] does: each goes on from the
+/// layer of the one before where its hidden states are kept, and what is edited runs in both models.
+fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> usize {
+    let keeps = Bounds::default().keeps_hidden(calibration.tokens(), model.config().hidden);
+    let (mut passes, mut at) = (0, 0);
+    let mut first_edit = usize::MAX;
+    for LayerEdit { layer, .. } in edits {
+        let from = if keeps && at <= *layer { at } else { 0 };
+        passes += (from..=*layer).map(|l| if l < first_edit { 1 } else { 2 }).sum::<usize>();
+        (at, first_edit) = (*layer, first_edit.min(*layer));
     }
+    passes
+}
+
+/// Seconds that a token takes in one layer, those of the first layer.
+fn layer_seconds(model: &Transformer, calibration: &Calibration) -> Result<f64, CompressError> {
+    let window = &calibration.windows()[0];
+    let batch = Batch::new(&[window.as_slice()]);
+    let hidden = model.embed(&batch)?;
+    let seconds = fastest(|| {
+        let mut hidden = hidden.clone();
+        Ok(model.run_layers(&mut hidden, &batch, 0..1, &mut NoProbe)?)
+    })?;
+    Ok(seconds / window.len().max(1) as f64)
 }
 
 fn capture_bytes(method: &MethodSpec, slot: &LinearSlot, tokens: f64) -> u64 {

@@ -58,6 +58,9 @@ pub struct FitStore {
     directory: PathBuf,
 }
 
+/// The tensor that holds what is added to a bias; no operator has a parameter of this name.
+const BIAS_SHIFT: &str = "slot.bias_shift";
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -103,8 +106,13 @@ impl FitStore {
             archive::save(&fit.op).map_err(|error| unusable(error.to_string()))?;
         let stored = Stored { header, report: fit.report.clone() };
         let stored = serde_json::to_string(&stored).map_err(|error| unusable(error.to_string()))?;
+        let shift = fit.bias_shift.as_ref().map(|shift| {
+            let tensor = Tensor::Values(vec![shift.len()], shift.clone());
+            (BIAS_SHIFT.to_owned(), tensor)
+        });
         let views = tensors
             .iter()
+            .chain(shift.iter().map(|(name, tensor)| (name, tensor)))
             .map(|(name, tensor)| {
                 let view = match tensor {
                     Tensor::Values(shape, values) => {
@@ -178,8 +186,21 @@ fn parse(bytes: &[u8]) -> Result<Fit, String> {
         };
         tensors.insert(name, tensor);
     }
+    let bias_shift = match tensors.remove(BIAS_SHIFT) {
+        Some(Tensor::Values(_, values)) => Some(values),
+        Some(Tensor::Indices(_)) => {
+            return Err(format!("tensor {BIAS_SHIFT} is U32, expected F32"));
+        }
+        None => None,
+    };
     let op = archive::load(&stored.header, tensors).map_err(|error| error.to_string())?;
-    Ok(Fit { op, report: stored.report })
+    if let Some(shift) = &bias_shift {
+        let (found, expected) = (shift.len(), op.map().shape().out);
+        if found != expected {
+            return Err(format!("tensor {BIAS_SHIFT} has {found} numbers, expected {expected}"));
+        }
+    }
+    Ok(Fit { op, bias_shift, report: stored.report })
 }
 
 #[cfg(test)]
@@ -200,7 +221,7 @@ mod tests {
             curve: Vec::new(),
             seconds: 1.5,
         };
-        Fit { op, report }
+        Fit { op, bias_shift: Some(vec![0.1, -2.0, 3.5e-8, 0.0, 1.0, 7.25]), report }
     }
 
     #[test]
@@ -213,7 +234,7 @@ mod tests {
         store.put(&fingerprint, &fit()).expect("writes");
         let read = store.get(&fingerprint).expect("reads").expect("is there");
         assert_eq!(archive::save(&read.op), archive::save(&fit().op));
-        assert_eq!(read.report, fit().report);
+        assert_eq!((read.report, read.bias_shift), (fit().report, fit().bias_shift));
         assert!(!store.checkpoint_path(&fingerprint).exists());
     }
 

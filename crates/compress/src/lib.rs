@@ -15,13 +15,15 @@ pub mod intervention;
 pub mod methods;
 mod monitor;
 pub mod pipeline;
+mod rates;
 pub mod recipe;
 pub mod samples;
 pub mod study;
 pub mod sweep_recipe;
 
-pub use budget::{Budget, low_rank_for};
+pub use budget::{Budget, low_rank_for, operator_for};
 pub use error::{CompressError, FitError};
 pub use estimate::{Estimate, SiteEstimate, estimate};
 pub use methods::{Evidence, Fit, FitProblem, Method, MethodSpec, Needs};
 pub use monitor::{Monitor, Silent};
+pub use rates::Rates;

@@ -6,7 +6,7 @@ use crate::fit_store::{Fingerprint, FitStore};
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::{CompressError, FitError, Monitor};
 use linwright_model::Transformer;
-use linwright_ops::{LinearSlot, Op, Role, SiteId, Sites};
+use linwright_ops::{LinearSlot, Role, SiteId, Sites};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, Co
 /// Applies a plan to a copy of `original`.
 ///
 /// Inputs are what the edited model feeds a site, targets what the original model made of it, less
-/// the bias, which stays in the slot. With a store, fits that are already there are taken from it.
+/// the bias. Where a slot has one, operator and bias are fitted together. With a store, fits that are already there are taken from it.
 ///
 /// # Errors
 /// [`CompressError`].
@@ -169,6 +169,7 @@ pub fn apply(
     let mut sites = Vec::new();
     let mut chain = Fingerprint::of(&[
         ("version", &env!("CARGO_PKG_VERSION")),
+        ("biases", &"fitted along"),
         ("model", &context.model_hash),
         ("windows", &calibration.windows()),
         ("training windows", &calibration.train_tokens()),
@@ -189,13 +190,14 @@ pub fn apply(
                 work.map(|(capture, print)| {
                     let slot =
                         original.slot(&capture.site).expect("the site was found in the plan");
-                    fit_site((capture, slot.op()), edit, (plan.seed, print), context, monitor)
+                    fit_site((capture, slot), edit, (plan.seed, print), context, monitor)
                 })
                 .collect::<Result<Vec<_>, _>>()?
             }
         };
         for (id, fit) in ids.iter().zip(fits) {
-            sites.push(put(&mut model, id, edit, fit)?);
+            let bias = original.slot(id).and_then(LinearSlot::bias);
+            sites.push(put(&mut model, (id, bias), edit, fit)?);
         }
         lockstep.note_edit(layer);
         chain = Fingerprint::of(&[("prints", &prints)]);
@@ -243,7 +245,7 @@ fn stored(
 }
 
 fn fit_site(
-    (capture, original): (&SiteCapture, &Op<f32>),
+    (capture, slot): (&SiteCapture, &LinearSlot),
     edit: &Edit,
     (seed, print): (u64, &Fingerprint),
     context: &Context<'_>,
@@ -267,8 +269,9 @@ fn fit_site(
     let problem = FitProblem {
         site,
         shape: capture.shape,
-        original,
+        original: slot.op(),
         evidence: &capture.evidence,
+        biased: slot.bias().is_some(),
         key: RngKey::new(seed).fold(&site.0).fold(&edit.method.label()),
         checkpoint: checkpoint.as_ref(),
     };
@@ -299,7 +302,7 @@ impl Control for Forward<'_> {
 
 fn put(
     model: &mut Transformer,
-    id: &SiteId,
+    (id, original_bias): (&SiteId, Option<&[f32]>),
     edit: &Edit,
     fit: Fit,
 ) -> Result<SiteOutcome, CompressError> {
@@ -309,6 +312,12 @@ fn put(
         site: id.clone(),
         source: FitError::Operator(source),
     })?;
+    if let (Some(bias), Some(original), Some(shift)) =
+        (slot.bias_mut(), original_bias, fit.bias_shift)
+    {
+        let sums = original.iter().zip(shift);
+        bias.iter_mut().zip(sums).for_each(|(bias, (original, shift))| *bias = original + shift);
+    }
     Ok(SiteOutcome {
         site: id.clone(),
         role: slot.role(),
@@ -320,4 +329,85 @@ fn put(
         macs_per_row: slot.op().map().macs_per_row(),
         fit: fit.report,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::Split;
+    use crate::fit::regression::multiply;
+    use crate::methods::{Evidence, LowRankMethod, reduced_rank_regression};
+    use crate::{Needs, Silent};
+    use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
+    use std::path::Path;
+
+    /// A checkpoint of `testdata` in a folder as users have it.
+    fn checkpoint(stem: &str) -> LoadedModel {
+        let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/decoder");
+        let record = std::fs::read(sets.join(format!("{stem}.json"))).expect("a record");
+        let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+        let weights = std::fs::read(sets.join(format!("{stem}.safetensors"))).expect("weights");
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("config.json"), record["config"].to_string())
+            .expect("writes");
+        std::fs::write(dir.path().join("model.safetensors"), weights).expect("writes");
+        load(dir.path()).expect("loads")
+    }
+
+    #[test]
+    fn biases_are_fitted_with_the_operators_and_saved() {
+        let loaded = checkpoint("qwen2-biases");
+        let original = &loaded.decoder;
+        let mut stream = RngKey::new(6).stream();
+        let vocab = original.config().vocab;
+        let text: Vec<u32> = (0..4000).map(|_| stream.below(vocab) as u32).collect();
+        let calibration = Calibration::new(&[text], 32, 4000, Split::Contiguous).expect("enough");
+        let rank = |rank| LowRankMethod {
+            rank: Some(rank),
+            keep: None,
+            fit: crate::methods::How::Closed,
+            training: crate::methods::Training::default(),
+        };
+        let method = MethodSpec::LowRank(rank(2));
+        let targets = vec![Role::Query, Role::Key, Role::Value];
+        let edits = vec![Edit { roles: targets, method, heals: false }];
+        let plan = Plan { layers: vec![0], edits, seed: 0 };
+        let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: None };
+        let edited = apply(original, &calibration, &plan, &context, &mut Silent).expect("applies");
+
+        let sites: Vec<SiteId> = edited.sites.iter().map(|site| site.site.clone()).collect();
+        let mut lockstep = Lockstep::new(original, &calibration, Bounds::default());
+        let captured = lockstep.capture(original, 0, &sites, Needs::Stats, &mut Silent);
+        for (capture, outcome) in captured.expect("captures").iter().zip(&edited.sites) {
+            let Evidence::Stats { train, .. } = &capture.evidence else {
+                panic!("sums were asked for")
+            };
+            let slot = |model: &Transformer| model.slot(&capture.site).expect("is a slot").clone();
+            let (old, new) = (slot(original), slot(&edited.model));
+            let weight = new.op().to_dense().expect("is linear").cast();
+            let biases = old.bias().zip(new.bias()).expect("qwen2 has biases here");
+            let shift: Vec<f64> =
+                biases.0.iter().zip(biases.1).map(|(old, new)| f64::from(new - old)).collect();
+            for (found, best) in shift.iter().zip(train.mean_residual(&weight)) {
+                assert!((found - best).abs() < 1e-5, "{}: {found}, best is {best}", capture.site);
+            }
+            let (u, v, _) = reduced_rank_regression(train, 2).expect("fits");
+            let without = train.squared_error(&multiply(u.view().into(), v.view().into()))
+                / train.target_power();
+            let with = outcome.fit.train_relative_error;
+            assert!(with < 0.999 * without, "{}: {with}, {without} before", capture.site);
+        }
+
+        let out = tempfile::tempdir().expect("a folder");
+        let out = out.path().join("saved");
+        save(&edited.model, &loaded.source, &SaveOptions::new(Form::Native), &out).expect("saves");
+        let read = load(&out).expect("loads").decoder;
+        for site in &sites {
+            let bias = |model: &Transformer| {
+                model.slot(site).and_then(LinearSlot::bias).map(<[f32]>::to_vec)
+            };
+            assert_eq!(bias(&read), bias(&edited.model), "{site}");
+            assert_ne!(bias(&read), bias(original), "{site}");
+        }
+    }
 }

@@ -222,12 +222,17 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
     Ok(recipe)
 }
 
-/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON.
+/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON, or a
+/// kind alone, whose hyphens count as underscores.
 ///
 /// # Errors
 /// [`RecipeError::Form`] naming the nearest valid kind or key.
 pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
-    serde_saphyr::from_str(text).map_err(|error| form(Path::new(text), &error.to_string()))
+    let whole = match text.contains('{') {
+        true => text.to_owned(),
+        false => format!("{{kind: {}}}", text.replace('-', "_")),
+    };
+    serde_saphyr::from_str(&whole).map_err(|error| form(Path::new(text), &error.to_string()))
 }
 
 pub(crate) fn form(path: &Path, reason: &str) -> RecipeError {

@@ -88,6 +88,13 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Rows in memory.
+    #[must_use]
+    pub fn of(rows: Mat<f32>) -> Self {
+        let (cols, count) = (rows.cols(), rows.rows());
+        Self { cols, rows: count, source: Arc::new(Source::Memory(rows.into_vec())) }
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {

@@ -16,6 +16,10 @@ pub struct SiteStats {
     pub syx: Mat<f64>,
     /// Σ |y|².
     pub syy: f64,
+    /// Σ x (inp).
+    pub sx: Vec<f64>,
+    /// Σ y (out).
+    pub sy: Vec<f64>,
     /// Number of samples.
     pub count: u64,
 }
@@ -24,7 +28,14 @@ impl SiteStats {
     /// No samples yet.
     #[must_use]
     pub fn new(out: usize, inp: usize) -> Self {
-        Self { sxx: Mat::zeros(inp, inp), syx: Mat::zeros(out, inp), syy: 0.0, count: 0 }
+        Self {
+            sxx: Mat::zeros(inp, inp),
+            syx: Mat::zeros(out, inp),
+            syy: 0.0,
+            sx: vec![0.0; inp],
+            sy: vec![0.0; out],
+            count: 0,
+        }
     }
 
     /// Adds rows `x` (rows, inp) with targets `y` (rows, out).
@@ -60,6 +71,8 @@ impl SiteStats {
             let yt = Arg::Transposed(y.view());
             product(1.0, yt, x.view().into(), self.syx.view_mut(), Write::Add);
             self.syy += y.data().iter().map(|v| v * v).sum::<f64>();
+            add_rows(&mut self.sx, &x);
+            add_rows(&mut self.sy, &y);
         }
         self.count += x.rows() as u64;
     }
@@ -77,6 +90,9 @@ impl SiteStats {
         };
         add(&mut self.sxx, &other.sxx);
         add(&mut self.syx, &other.syx);
+        let add = |a: &mut [f64], b: &[f64]| a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+        add(&mut self.sx, &other.sx);
+        add(&mut self.sy, &other.sy);
         self.syy += other.syy;
         self.count += other.count;
     }
@@ -93,10 +109,51 @@ impl SiteStats {
         sum.max(0.0) / self.count.max(1) as f64
     }
 
+    /// The sums of the same samples less their means: what a map is fitted to that has a bias beside it.
+    #[must_use]
+    pub fn centred(&self) -> Self {
+        let n = self.count.max(1) as f64;
+        let mut out = self.clone();
+        for (i, xi) in self.sx.iter().enumerate() {
+            let row = out.sxx.row_mut(i).iter_mut().zip(&self.sx);
+            row.for_each(|(s, xj)| *s -= xi * xj / n);
+        }
+        for (o, yo) in self.sy.iter().enumerate() {
+            let row = out.syx.row_mut(o).iter_mut().zip(&self.sx);
+            row.for_each(|(s, xj)| *s -= yo * xj / n);
+        }
+        out.syy = (self.syy - self.sy.iter().map(|y| y * y).sum::<f64>() / n).max(0.0);
+        out.sx.fill(0.0);
+        out.sy.fill(0.0);
+        out
+    }
+
+    /// Mean over samples of `y - A x`: the bias (out) that goes best with a dense map A (out, inp).
+    #[must_use]
+    pub fn mean_residual(&self, a: &Mat<f64>) -> Vec<f64> {
+        let n = self.count.max(1) as f64;
+        let mapped = |o: usize| a.row(o).iter().zip(&self.sx).map(|(a, x)| a * x).sum::<f64>();
+        self.sy.iter().enumerate().map(|(o, y)| (y - mapped(o)) / n).collect()
+    }
+
+    /// Mean over samples of `|y - A x - b|²`.
+    #[must_use]
+    pub fn squared_error_with(&self, a: &Mat<f64>, bias: &[f64]) -> f64 {
+        let residual = self.mean_residual(a);
+        let shift = |(b, r): (&f64, f64)| b * b - 2.0 * b * r;
+        (self.squared_error(a) + bias.iter().zip(residual).map(shift).sum::<f64>()).max(0.0)
+    }
+
     /// Mean over samples of `|y|²`: the error of the zero map.
     #[must_use]
     pub fn target_power(&self) -> f64 {
         self.syy / self.count.max(1) as f64
+    }
+}
+
+fn add_rows(sum: &mut [f64], rows: &Mat<f64>) {
+    for i in 0..rows.rows() {
+        sum.iter_mut().zip(rows.row(i)).for_each(|(sum, v)| *sum += v);
     }
 }
 
@@ -135,5 +192,36 @@ mod tests {
             assert!((error - direct).abs() < 1e-6 * direct, "{error} is not {direct}");
         }
         assert_eq!(first.count, 700);
+    }
+
+    #[test]
+    fn centred_sums_are_those_of_rows_less_their_means_and_the_mean_residual_is_the_best_bias() {
+        let (x, y) = (random(700, 5, 1), random(700, 3, 2));
+        let x = Mat::from_fn(700, 5, |i, j| x.at(i, j) + 2.0 * j as f32);
+        let y = Mat::from_fn(700, 3, |i, j| y.at(i, j) - 3.0);
+        let a: Mat<f64> = random(3, 5, 3).cast();
+        let mut stats = SiteStats::new(3, 5);
+        stats.add(x.view(), y.view());
+        let less_mean = |m: &Mat<f32>| {
+            let n = m.rows() as f32;
+            let mean = |j: usize| (0..m.rows()).map(|i| m.at(i, j)).sum::<f32>() / n;
+            let means: Vec<f32> = (0..m.cols()).map(mean).collect();
+            Mat::from_fn(m.rows(), m.cols(), |i, j| m.at(i, j) - means[j])
+        };
+        let mut direct = SiteStats::new(3, 5);
+        direct.add(less_mean(&x).view(), less_mean(&y).view());
+        let centred = stats.centred();
+        for (a, b) in [(&centred.sxx, &direct.sxx), (&centred.syx, &direct.syx)] {
+            assert!(a.data().iter().zip(b.data()).all(|(a, b)| (a - b).abs() < 1e-2), "{a:?}");
+        }
+        let bias = stats.mean_residual(&a);
+        let best = stats.squared_error_with(&a, &bias);
+        assert!((best - centred.squared_error(&a)).abs() < 1e-9 * best);
+        assert!((stats.squared_error_with(&a, &[0.0; 3]) - stats.squared_error(&a)).abs() < 1e-9);
+        for o in 0..3 {
+            let mut other = bias.clone();
+            other[o] += 0.01;
+            assert!(stats.squared_error_with(&a, &other) > best);
+        }
     }
 }

@@ -6,11 +6,11 @@ mod summary;
 
 use super::form::{self, FormArg, Saving};
 use super::{print, print_json};
-use crate::args::{Shared, one_of};
+use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::{Place, data_file, open_model};
-use clap::builder::{PossibleValue, RangedU64ValueParser};
+use clap::builder::{EnumValueParser, PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
 use linwright::compress::calibration::{Calibration, Split};
@@ -34,14 +34,15 @@ use summary::Summary;
 pub(crate) struct CompressArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
     model: String,
-    /// What replaces the weights [default: low-rank, or structured with --operator].
-    #[arg(long, value_enum)]
+    /// What replaces the weights [default: low_rank, or structured with --operator].
+    #[arg(long, value_parser = AnyDash(EnumValueParser::<MethodArg>::new()))]
     method: Option<MethodArg>,
     /// The operator of --method structured: a kind (`linwright ls operators`) or a specification as
     /// in recipes, `{kind: diagonal_low_rank, rank: 4}`.
     #[arg(long, value_name = "KIND|SPEC")]
     operator: Option<String>,
-    /// Share of the parameters of the targeted layers that is kept (low rank).
+    /// Share of the parameters of the targeted layers that is kept: of the sizes that a method has, the
+    /// nearest, which --dry-run tells; low rank keeps no more than it.
     #[arg(long, conflicts_with = "rank")]
     keep: Option<f64>,
     /// Rank of the factors (low rank).
@@ -57,7 +58,7 @@ pub(crate) struct CompressArgs {
     #[arg(long)]
     layers: Option<String>,
     /// Roles that are replaced [default: all linears of a layer].
-    #[arg(long, value_delimiter = ',', value_parser = one_of(&plan::ROLES, Role::name))]
+    #[arg(long, value_delimiter = ',', value_parser = role_of(&plan::ROLES))]
     targets: Vec<Role>,
     /// How the output projection heals when query, key or value are replaced and it is not.
     #[arg(long, value_enum, default_value_t = HealArg::Ridge)]
@@ -110,11 +111,11 @@ impl MethodArg {
     fn name_and_help(self) -> (&'static str, String) {
         let (name, help) = match self {
             Self::LowRank => (
-                "low-rank",
+                "low_rank",
                 "Two thin factors; with all targets and --keep, whitened SVD of the whole model",
             ),
             Self::Rotor => ("rotor", "A rotor network"),
-            Self::BlockHadamard => ("block-hadamard", "A block-diagonal map"),
+            Self::BlockHadamard => ("block_hadamard", "A block-diagonal map"),
             Self::Structured => ("structured", "Any linear operator: give --operator"),
             Self::Kind(kind) => return (kind, format!("Structured, with --operator {kind}")),
         };

@@ -7,12 +7,14 @@ use crate::failure::Failure;
 use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
+use linwright::compress::Rates;
 use linwright::compress::recipe::{self, Recipe, RecipeError};
 use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
+use linwright::measure::spelling::distance;
 use linwright::tensor::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
@@ -104,9 +106,21 @@ fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     }
     let name =
         path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        let missing = source.kind() == std::io::ErrorKind::NotFound;
+        let failure = Failure::from(RecipeError::Io { path: path.to_owned(), source });
+        if missing { failure.hint(presets_near(&path.to_string_lossy())) } else { failure }
+    })?;
     Ok((name, text))
+}
+
+/// What to say where there is no recipe of this name.
+fn presets_near(name: &str) -> String {
+    let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+    let near = |known: &&str| distance(name, known) <= 1 + name.chars().count() / 3;
+    let asked = names.iter().copied().filter(near).min_by_key(|known| distance(name, known));
+    let asked = asked.map_or_else(String::new, |known| format!("did you mean {known}? "));
+    format!("{asked}the built-in recipes are {}", names.join(", "))
 }
 
 /// Runs a recipe and prints its table. Where no output is named, the directory carries the beginning
@@ -255,12 +269,13 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
     let calibration = study::calibrate(recipe, inputs, recipe.seeds[0])?;
     let mut lines = Vec::new();
     let mut costs = Vec::new();
+    let mut rates = Rates::default();
     let mut seconds = 0.0;
     for table in &recipe.tables {
         for layers in &table.layers {
             for row in &table.methods {
                 let plan = table.plan(row, layers, recipe.seeds[0]);
-                let cost = study::estimate(&plan, &inputs.model.decoder, &calibration)?;
+                let cost = study::estimate(&plan, &inputs.model.decoder, &calibration, &mut rates)?;
                 seconds += cost.seconds * recipe.seeds.len() as f64;
                 lines.push(vec![
                     table.title.clone(),

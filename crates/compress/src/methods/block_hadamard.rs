@@ -2,8 +2,9 @@
 //!
 //! Source: the BH-m baseline of arXiv 2507.11688: Adam, rate 0.01, batch 256.
 
-use super::{Fit, FitProblem, Method, Needs, Training};
+use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
 use crate::FitError;
+use crate::budget::{check_keep, operator_for};
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape, parameter_count};
 use linwright_tensor::RngKey;
 use linwright_train::Control;
@@ -19,6 +20,9 @@ pub struct BlockHadamardMethod {
     pub block: usize,
     /// Number of blocks of the final map; by the operator's rule where absent.
     pub blocks: Option<usize>,
+    /// Share of the dense parameters kept, as near as sizes of blocks come; exclusive with `blocks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<f64>,
     /// How it is trained.
     pub training: Training,
 }
@@ -26,25 +30,38 @@ pub struct BlockHadamardMethod {
 impl Default for BlockHadamardMethod {
     fn default() -> Self {
         let BlockHadamardSpec { depth, block, blocks } = BlockHadamardSpec::default();
-        Self { depth, block, blocks, training: Training { rate: 0.01, ..Training::default() } }
+        Self {
+            depth,
+            block,
+            blocks,
+            keep: None,
+            training: Training { rate: 0.01, ..Training::default() },
+        }
     }
 }
 
 impl BlockHadamardMethod {
-    fn spec(&self) -> OpSpec {
-        let Self { depth, block, blocks, .. } = *self;
-        OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks })
+    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
+        let Self { depth, block, blocks, keep, .. } = *self;
+        let spec = OpSpec::BlockHadamard(BlockHadamardSpec { depth, block, blocks });
+        keep.map_or_else(|| Ok(spec.clone()), |keep| operator_for(&spec, keep, shape))
     }
 }
 
 impl Method for BlockHadamardMethod {
     const ID: &'static str = "block_hadamard";
+    const SUMMARY: &'static str =
+        "block-diagonal maps with Hadamard transforms between them, trained";
 
     fn label(&self) -> String {
-        format!("BH{}", self.depth)
+        super::with_keep(format!("BH{}", self.depth), self.keep)
     }
 
     fn check(&self) -> Result<(), String> {
+        if let (Some(keep), Some(blocks)) = (self.keep, self.blocks) {
+            return Err(format!("has keep {keep} and blocks {blocks}; give one of them"));
+        }
+        check_keep(self.keep)?;
         self.training.check()
     }
 
@@ -53,15 +70,28 @@ impl Method for BlockHadamardMethod {
     }
 
     fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        let op = self.spec().random::<f32>(shape, RngKey::new(0))?;
+        let op = self.spec(shape)?.random::<f32>(shape, RngKey::new(0))?;
         Ok(parameter_count(&op.map().params()))
     }
 
-    fn epochs(&self) -> u32 {
-        self.training.epochs
+    fn keep(&self) -> Option<f64> {
+        self.keep
+    }
+
+    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+        self.training.work(&self.spec(shape)?, shape, rows)
+    }
+
+    fn batch(&self) -> usize {
+        self.training.batch
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let blocks = self.blocks.map(|blocks| (blocks / by).max(1));
+        Self { blocks, training: self.training.shrunk(), ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        self.training.run(&self.spec(), problem, control)
+        self.training.run(&self.spec(problem.shape)?, problem, control)
     }
 }

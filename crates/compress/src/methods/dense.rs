@@ -4,7 +4,7 @@
 //! optimum. Trained: AdamW from a random start, as in arXiv 2507.11688 (rate 1e-4, weight decay
 //! 1e-2, 15 epochs, batch 256).
 
-use super::{Fit, FitProblem, How, Method, Needs, Training};
+use super::{Fit, FitProblem, How, Method, Needs, SampleRows, Training, work};
 use crate::FitError;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
 use linwright_tensor::linalg::solve_spd;
@@ -44,6 +44,7 @@ impl Default for DenseMethod {
 
 impl Method for DenseMethod {
     const ID: &'static str = "dense";
+    const SUMMARY: &'static str = "a dense weight fitted anew by ridge regression, or trained: how the output projection heals";
 
     fn label(&self) -> String {
         match self.fit {
@@ -70,11 +71,20 @@ impl Method for DenseMethod {
         Ok(shape.dense_parameters())
     }
 
-    fn epochs(&self) -> u32 {
+    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+        let (out, inp) = work::sides(shape);
         match self.fit {
-            How::Closed => 0,
-            How::Trained => self.training.epochs,
+            How::Closed => Ok(inp.powi(3) / 3.0 + out * inp * inp + work::report(shape)),
+            How::Trained => self.training.work(&OpSpec::Dense(DenseSpec {}), shape, rows),
         }
+    }
+
+    fn batch(&self) -> usize {
+        self.training.batch
+    }
+
+    fn shrunk(&self, _by: usize) -> Self {
+        Self { training: self.training.shrunk(), ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
@@ -82,15 +92,15 @@ impl Method for DenseMethod {
             return self.training.run(&OpSpec::Dense(DenseSpec {}), problem, control);
         }
         let inp = problem.shape.inp;
-        let stats = problem.stats()?;
-        let mut sxx = stats.0.sxx.clone();
+        let target = problem.target()?;
+        let mut sxx = target.sxx.clone();
         let mean = (0..inp).map(|i| sxx.at(i, i)).sum::<f64>() / inp.max(1) as f64;
         let ridge = self.ridge * mean;
         (0..inp).for_each(|i| *sxx.at_mut(i, i) += ridge);
-        let weight = solve_spd(sxx.view(), stats.0.syx.view()).map_err(|error| {
+        let weight = solve_spd(sxx.view(), target.syx.view()).map_err(|error| {
             FitError::Numerics { what: "ridge regression", reason: error.to_string() }
         })?;
-        let report = super::closed_report(stats, &weight, Some(ridge), 0);
-        Ok(Fit { op: Op::Linear(Box::new(Dense::new(weight.cast()))), report })
+        let op = Op::Linear(Box::new(Dense::new(weight.cast())));
+        problem.closed(op, &weight, Some(ridge), 0)
     }
 }

@@ -4,9 +4,9 @@
 //! original on the calibration text is told as for every method, so that rows of a table compare. Options are
 //! those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction, size: {keep: 0.5}}}`.
 
-use super::{Fit, FitProblem, Method, Needs};
+use super::{Fit, FitProblem, FitReport, Method, Needs, SampleRows, work};
 use crate::FitError;
-use crate::intervention::{Cut, Intervention, Storage, cut};
+use crate::intervention::{Cut, Intervention, Size, Storage, cut};
 use linwright_ops::Shape;
 use linwright_tensor::linalg::Components;
 use linwright_train::Control;
@@ -22,6 +22,7 @@ pub struct LaserMethod {
 
 impl Method for LaserMethod {
     const ID: &'static str = "laser";
+    const SUMMARY: &'static str = "the weight cut by itself, as LASER does: by rank, magnitude or rows, without looking at inputs";
 
     fn label(&self) -> String {
         format!("{} at {}", self.cut.intervention.name(), self.cut.size)
@@ -50,8 +51,18 @@ impl Method for LaserMethod {
         })
     }
 
-    fn epochs(&self) -> u32 {
-        0
+    fn work(&self, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
+        let (out, inp) = work::sides(shape);
+        let decomposed = if self.cut.needs_components() { work::singular(out, inp) } else { 0.0 };
+        Ok(decomposed + out * inp * out.min(inp) + work::report(shape))
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let mut shrunk = *self;
+        if let Size::Rank(rank) = &mut shrunk.cut.size {
+            *rank = rank.div_ceil(by);
+        }
+        shrunk
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
@@ -65,8 +76,8 @@ impl Method for LaserMethod {
         })?;
         let done = cut(&weight, &self.cut, components.as_ref(), problem.key)?;
         let dense = done.op.to_dense()?.cast();
-        let report = super::closed_report(stats, &dense, None, 0);
-        Ok(Fit { op: done.op, report })
+        // The bias stays: a cut is made of the weight alone.
+        Ok(Fit { op: done.op, bias_shift: None, report: FitReport::of_sums(stats, &dense, None) })
     }
 }
 
@@ -75,7 +86,6 @@ mod tests {
     use super::*;
     use crate::Evidence;
     use crate::fit::planted::{Losses, noisy};
-    use crate::intervention::Size;
     use linwright_measure::stats::SiteStats;
     use linwright_ops::{Dense, Op, SiteId};
     use linwright_tensor::{Mat, RngKey};
@@ -97,6 +107,7 @@ mod tests {
             shape,
             original: &original,
             evidence: &evidence,
+            biased: false,
             key: RngKey::new(1),
             checkpoint: None,
         };

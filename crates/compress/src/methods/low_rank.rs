@@ -9,7 +9,7 @@
 //! input below `1e-9` of the largest eigenvalue of S carry no data and are left out, and their
 //! number is reported.
 
-use super::{Fit, FitProblem, How, Method, Needs, Training};
+use super::{Fit, FitProblem, How, Method, Needs, SampleRows, Training, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
 use crate::{Budget, FitError, fit, low_rank_for};
 use linwright_measure::stats::SiteStats;
@@ -48,6 +48,8 @@ impl LowRankMethod {
 
 impl Method for LowRankMethod {
     const ID: &'static str = "low_rank";
+    const SUMMARY: &'static str =
+        "two thin factors, by reduced-rank regression, which is whitened SVD, or trained";
 
     fn label(&self) -> String {
         let size = match (self.rank, self.keep) {
@@ -82,11 +84,29 @@ impl Method for LowRankMethod {
         Ok(self.rank(shape)? * (shape.out + shape.inp))
     }
 
-    fn epochs(&self) -> u32 {
+    fn keep(&self) -> Option<f64> {
+        self.keep
+    }
+
+    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+        let ((out, inp), rank) = (work::sides(shape), self.rank(shape)?);
         match self.fit {
-            How::Closed => 0,
-            How::Trained => self.training.epochs,
+            How::Closed => {
+                let around = 2.0 * out * inp * inp + rank as f64 * inp * (out + inp);
+                let decomposed = work::eigen(inp) + work::singular(out, inp);
+                Ok(decomposed + around + work::report(shape))
+            }
+            How::Trained => self.training.work(&OpSpec::LowRank(LowRankSpec { rank }), shape, rows),
         }
+    }
+
+    fn batch(&self) -> usize {
+        self.training.batch
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let rank = self.rank.map(|rank| (rank / by).max(1));
+        Self { rank, training: self.training.shrunk(), ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
@@ -96,11 +116,9 @@ impl Method for LowRankMethod {
                 self.training.run(&OpSpec::LowRank(LowRankSpec { rank }), problem, control)
             }
             How::Closed => {
-                let stats = problem.stats()?;
-                let (u, v, dropped_directions) = reduced_rank_regression(stats.0, rank)?;
-                let report = super::closed_report(stats, &dense(&u, &v), None, dropped_directions);
+                let (u, v, dropped) = reduced_rank_regression(&*problem.target()?, rank)?;
                 let op = Op::Linear(Box::new(LowRank::new(u.cast(), v.cast())));
-                Ok(Fit { op, report })
+                problem.closed(op, &dense(&u, &v), None, dropped)
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Methods: from statistics or samples of a site to an operator. One file each, one line here.
 
+#[cfg(test)]
+mod biases;
 mod trained;
+mod work;
 
 use crate::FitError;
 use crate::samples::Samples;
@@ -9,8 +12,10 @@ use linwright_ops::{Op, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Checkpoint, Control, Curve};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 pub use trained::Training;
+pub use work::SampleRows;
 
 /// What a method wants to know of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,8 @@ pub struct FitProblem<'a> {
     pub original: &'a Op<f32>,
     /// What was captured: what [`Method::needs`] asked for.
     pub evidence: &'a Evidence,
+    /// Whether the slot has a bias, which is fitted along with the operator.
+    pub biased: bool,
     /// Where random numbers come from.
     pub key: RngKey,
     /// Where a long fit leaves checkpoints.
@@ -61,6 +68,33 @@ impl FitProblem<'_> {
         }
     }
 
+    /// Training sums that an operator is fitted to: those of rows less their means where a bias takes
+    /// up what the means differ by.
+    fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
+        let (train, _) = self.stats()?;
+        Ok(if self.biased { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
+    }
+
+    /// A fit in closed form to [`Self::target`], with the bias that goes with it; `a` is the operator
+    /// as a matrix.
+    fn closed(
+        &self,
+        op: Op<f32>,
+        a: &Mat<f64>,
+        ridge: Option<f64>,
+        dropped_directions: usize,
+    ) -> Result<Fit, FitError> {
+        let stats = self.stats()?;
+        let shift = self.biased.then(|| stats.0.mean_residual(a));
+        let report = FitReport {
+            ridge,
+            dropped_directions,
+            ..FitReport::of_sums(stats, a, shift.as_deref())
+        };
+        let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
+        Ok(Fit { op, bias_shift, report })
+    }
+
     fn samples(&self) -> Result<&Samples, FitError> {
         match self.evidence {
             Evidence::Samples(samples) => Ok(samples),
@@ -74,6 +108,8 @@ impl FitProblem<'_> {
 pub struct Fit {
     /// The operator.
     pub op: Op<f32>,
+    /// What is added to the bias of the slot (out), where it has one and the method fits it along.
+    pub bias_shift: Option<Vec<f32>>,
     /// How it was found.
     pub report: FitReport,
 }
@@ -82,7 +118,7 @@ pub struct Fit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
-    /// Mean of `|y - op(x)|²` over validation samples, divided by that of `|y|²` unless this is zero.
+    /// Mean of `|y - op(x)|²`, less the shift of the bias where there is one, over validation samples, divided by that of `|y|²` unless this is zero.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
@@ -99,9 +135,12 @@ pub struct FitReport {
 }
 
 /// An algorithm from samples to an operator.
-pub trait Method {
+pub trait Method: Clone {
     /// The tag in recipes and on the command line.
     const ID: &'static str;
+
+    /// What it makes of a weight, for lists.
+    const SUMMARY: &'static str;
 
     /// The name of a row in tables, such as `LR4-closed`.
     fn label(&self) -> String;
@@ -121,8 +160,32 @@ pub trait Method {
     /// If there is none for this shape.
     fn parameters(&self, shape: Shape) -> Result<usize, FitError>;
 
-    /// Passes over the samples, for estimates of time; zero in closed form.
-    fn epochs(&self) -> u32;
+    /// The share of the dense parameters that was asked for, if one was; [`Self::parameters`] tells what
+    /// is reached.
+    fn keep(&self) -> Option<f64> {
+        None
+    }
+
+    /// Multiply-adds of a fit, for estimates of time.
+    ///
+    /// # Errors
+    /// If there is no operator for this shape.
+    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError>;
+
+    /// Samples in a step of its training; none are trained in closed form.
+    fn batch(&self) -> usize {
+        0
+    }
+
+    /// The least side of a smaller layer that is fitted in the same way.
+    fn least_side(&self) -> usize {
+        16
+    }
+
+    /// The same method for a layer whose sides are smaller by a factor, and once over its samples: what the
+    /// rate of a machine is measured by.
+    #[must_use]
+    fn shrunk(&self, by: usize) -> Self;
 
     /// Fits.
     ///
@@ -132,7 +195,7 @@ pub trait Method {
 }
 
 macro_rules! methods {
-    ($($module:ident => $name:ident, $variant:ident;)*) => {
+    ($($module:ident => $name:ident, $variant:ident $(, $alias:literal)?;)*) => {
         $(mod $module; pub use $module::*;)*
 
         /// A method with its options.
@@ -140,12 +203,16 @@ macro_rules! methods {
         #[serde(tag = "method", rename_all = "snake_case")]
         pub enum MethodSpec {
             $(#[doc = concat!("See [`", stringify!($name), "`].")]
+            $(#[serde(alias = $alias)])?
             $variant($name),)*
         }
 
         impl MethodSpec {
             /// Every method, in the order of the list.
             pub const IDS: &'static [&'static str] = &[$(<$name as Method>::ID),*];
+
+            /// What each of them makes of a weight, in the same order.
+            pub const SUMMARIES: &'static [&'static str] = &[$(<$name as Method>::SUMMARY),*];
 
             /// The tag.
             #[must_use]
@@ -173,10 +240,36 @@ macro_rules! methods {
                 match self { $(Self::$variant(method) => method.needs(),)* }
             }
 
-            /// See [`Method::epochs`].
+            /// See [`Method::keep`].
             #[must_use]
-            pub fn epochs(&self) -> u32 {
-                match self { $(Self::$variant(method) => method.epochs(),)* }
+            pub fn keep(&self) -> Option<f64> {
+                match self { $(Self::$variant(method) => method.keep(),)* }
+            }
+
+            /// See [`Method::work`].
+            ///
+            /// # Errors
+            /// As there.
+            pub fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+                match self { $(Self::$variant(method) => method.work(shape, rows),)* }
+            }
+
+            /// See [`Method::batch`].
+            #[must_use]
+            pub fn batch(&self) -> usize {
+                match self { $(Self::$variant(method) => method.batch(),)* }
+            }
+
+            /// See [`Method::least_side`].
+            #[must_use]
+            pub fn least_side(&self) -> usize {
+                match self { $(Self::$variant(method) => method.least_side(),)* }
+            }
+
+            /// See [`Method::shrunk`].
+            #[must_use]
+            pub fn shrunk(&self, by: usize) -> Self {
+                match self { $(Self::$variant(method) => Self::$variant(method.shrunk(by)),)* }
             }
 
             /// See [`Method::parameters`].
@@ -201,8 +294,8 @@ macro_rules! methods {
 methods! {
     dense => DenseMethod, Dense;
     laser => LaserMethod, Laser;
-    low_rank => LowRankMethod, LowRank;
-    block_hadamard => BlockHadamardMethod, BlockHadamard;
+    low_rank => LowRankMethod, LowRank, "low-rank";
+    block_hadamard => BlockHadamardMethod, BlockHadamard, "block-hadamard";
     rotor => RotorMethod, Rotor;
     structured => StructuredMethod, Structured;
 }
@@ -218,27 +311,40 @@ pub enum How {
     Trained,
 }
 
+/// A label with the share that was asked for.
+fn with_keep(label: String, keep: Option<f64>) -> String {
+    match keep {
+        Some(keep) => format!("{label}-keep{keep}"),
+        None => label,
+    }
+}
+
 /// An error as a share of the power of the target; the error itself where the target is zero, as
 /// behind a weight that was pruned away.
 fn relative(error: f64, power: f64) -> f64 {
     if power > 0.0 { error / power } else { error }
 }
 
-/// The report of a fit in closed form, from sums alone.
-fn closed_report(
-    (train, validation): (&SiteStats, &SiteStats),
-    a: &Mat<f64>,
-    ridge: Option<f64>,
-    dropped_directions: usize,
-) -> FitReport {
-    let relative = |stats: &SiteStats| relative(stats.squared_error(a), stats.target_power());
-    FitReport {
-        relative_error: relative(validation),
-        train_relative_error: relative(train),
-        target_power: validation.target_power() / a.rows().max(1) as f64,
-        ridge,
-        dropped_directions,
-        curve: Curve::new(),
-        seconds: 0.0,
+impl FitReport {
+    /// How well a matrix (out, inp) does, with what is added to the bias, from sums alone.
+    fn of_sums(
+        (train, validation): (&SiteStats, &SiteStats),
+        a: &Mat<f64>,
+        shift: Option<&[f64]>,
+    ) -> Self {
+        let error = |stats: &SiteStats| match shift {
+            Some(shift) => stats.squared_error_with(a, shift),
+            None => stats.squared_error(a),
+        };
+        let relative = |stats: &SiteStats| relative(error(stats), stats.target_power());
+        Self {
+            relative_error: relative(validation),
+            train_relative_error: relative(train),
+            target_power: validation.target_power() / a.rows().max(1) as f64,
+            ridge: None,
+            dropped_directions: 0,
+            curve: Curve::new(),
+            seconds: 0.0,
+        }
     }
 }

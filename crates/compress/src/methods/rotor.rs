@@ -4,8 +4,9 @@
 //! width is that of the input even where the output is narrower (keys and values), unless one is
 //! given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
-use super::{Fit, FitProblem, Method, Needs, Training};
+use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
 use crate::FitError;
+use crate::budget::{check_keep, operator_for};
 use linwright_ops::{OpSpec, RotorNetworkSpec, Shape, parameter_count};
 use linwright_tensor::RngKey;
 use linwright_train::Control;
@@ -17,26 +18,32 @@ use serde::{Deserialize, Serialize};
 pub struct RotorMethod {
     /// Shape of the network.
     pub network: RotorNetworkSpec,
+    /// Share of the dense parameters kept, as near as numbers of layers and branches come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<f64>,
     /// How it is trained.
     pub training: Training,
 }
 
 impl RotorMethod {
-    fn spec(&self, shape: Shape) -> OpSpec {
+    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
         let largest_power = 1 << shape.inp.max(1).ilog2();
         let hidden_width = self.network.hidden_width.or(Some(largest_power));
-        OpSpec::RotorNetwork(RotorNetworkSpec { hidden_width, ..self.network })
+        let spec = OpSpec::RotorNetwork(RotorNetworkSpec { hidden_width, ..self.network });
+        self.keep.map_or_else(|| Ok(spec.clone()), |keep| operator_for(&spec, keep, shape))
     }
 }
 
 impl Method for RotorMethod {
     const ID: &'static str = "rotor";
+    const SUMMARY: &'static str = "a rotor network, trained";
 
     fn label(&self) -> String {
-        Self::ID.to_owned()
+        super::with_keep(Self::ID.to_owned(), self.keep)
     }
 
     fn check(&self) -> Result<(), String> {
+        check_keep(self.keep)?;
         self.training.check()
     }
 
@@ -45,16 +52,30 @@ impl Method for RotorMethod {
     }
 
     fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        let op = self.spec(shape).random::<f32>(shape, RngKey::new(0))?;
+        let op = self.spec(shape)?.random::<f32>(shape, RngKey::new(0))?;
         Ok(parameter_count(&op.map().params()))
     }
 
-    fn epochs(&self) -> u32 {
-        self.training.epochs
+    fn keep(&self) -> Option<f64> {
+        self.keep
+    }
+
+    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+        self.training.work(&self.spec(shape)?, shape, rows)
+    }
+
+    fn batch(&self) -> usize {
+        self.training.batch
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let hidden_width = self.network.hidden_width.map(|width| (width / by).max(1));
+        let network = RotorNetworkSpec { hidden_width, ..self.network };
+        Self { network, training: self.training.shrunk(), ..*self }
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        self.training.run(&self.spec(problem.shape), problem, control)
+        self.training.run(&self.spec(problem.shape)?, problem, control)
     }
 }
 

@@ -3,8 +3,9 @@
 //! In closed form where the kind has one, else by alternating least squares or trained with
 //! several starts: see [`crate::fit`], which all numbers of the fit belong to.
 
-use super::{Fit, FitProblem, Method, Needs};
+use super::{Fit, FitProblem, Method, Needs, SampleRows, work};
 use crate::FitError;
+use crate::budget::{check_keep, operator_for};
 use crate::fit::{FitOptions, Target, fit_operator};
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::Scalar;
@@ -17,6 +18,9 @@ use serde::{Deserialize, Serialize};
 pub struct StructuredMethod {
     /// The operator with its options.
     pub operator: OpSpec,
+    /// Share of the dense parameters kept, as near as the sizes of its kind come, which replace the one of `operator`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<f64>,
     /// Starts of a fit that is not closed, of which the best is kept.
     #[serde(default = "StructuredMethod::default_starts")]
     pub starts: u32,
@@ -30,7 +34,14 @@ impl StructuredMethod {
     #[must_use]
     pub fn new(operator: OpSpec) -> Self {
         let (starts, iterations) = (Self::default_starts(), Self::default_iterations());
-        Self { operator, starts, iterations }
+        Self { operator, keep: None, starts, iterations }
+    }
+
+    fn spec(&self, shape: Shape) -> Result<OpSpec, FitError> {
+        match self.keep {
+            Some(keep) => operator_for(&self.operator, keep, shape),
+            None => Ok(self.operator.clone()),
+        }
     }
 
     fn default_starts() -> u32 {
@@ -44,19 +55,23 @@ impl StructuredMethod {
 
 impl Method for StructuredMethod {
     const ID: &'static str = "structured";
+    const SUMMARY: &'static str =
+        "any linear operator, fitted as its kind is: closed, alternating or by L-BFGS";
 
     fn label(&self) -> String {
-        match &self.operator {
+        let kind = match &self.operator {
             OpSpec::Sum(sum) => joined(&sum.terms, "+"),
             OpSpec::Product(product) => joined(&product.factors, "*"),
             operator => operator.kind().to_owned(),
-        }
+        };
+        super::with_keep(kind, self.keep)
     }
 
     fn check(&self) -> Result<(), String> {
         if let OpSpec::RotorNetwork(_) = self.operator {
             return Err("has a rotor_network, which is not linear; use method rotor".into());
         }
+        check_keep(self.keep)?;
         let least = [("starts", self.starts), ("iterations", self.iterations)];
         match least.into_iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(format!("has {name} 0, at least 1 is needed")),
@@ -69,25 +84,40 @@ impl Method for StructuredMethod {
     }
 
     fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        Ok(self.operator.cost(shape)?.parameters)
+        Ok(self.spec(shape)?.cost(shape)?.parameters)
     }
 
-    fn epochs(&self) -> u32 {
-        0
+    fn keep(&self) -> Option<f64> {
+        self.keep
+    }
+
+    fn work(&self, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
+        work::structured(&self.spec(shape)?, shape, (self.starts, self.iterations))
+    }
+
+    fn least_side(&self) -> usize {
+        work::least_side(&self.operator)
+    }
+
+    fn shrunk(&self, by: usize) -> Self {
+        let mut shrunk = Self { operator: work::shrunk(&self.operator, by), ..self.clone() };
+        if let OpSpec::CirculantDiagonal(_) = self.operator {
+            // Its sweeps do not end by themselves: few of them tell what many take.
+            (shrunk.starts, shrunk.iterations) = (1, self.iterations.min(8));
+        }
+        shrunk
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        let stats = problem.stats()?;
-        let (train, _) = stats;
+        let train = problem.target()?;
         let target =
             Target::Moments { second: train.sxx.view(), cross: train.syx.view(), power: train.syy };
         let Self { starts, iterations, .. } = *self;
         let options = FitOptions { starts, iterations, key: problem.key, ..FitOptions::default() };
-        let fit = fit_operator(&self.operator, &target, &options, control)?;
+        let fit = fit_operator(&self.spec(problem.shape)?, &target, &options, control)?;
         let op = cast(&fit.op)?;
         let dense = op.to_dense()?.cast();
-        let report = super::closed_report(stats, &dense, None, fit.dropped_directions);
-        Ok(Fit { op, report })
+        problem.closed(op, &dense, None, fit.dropped_directions)
     }
 }
 
@@ -147,6 +177,7 @@ mod tests {
             shape,
             original: &original,
             evidence: &evidence,
+            biased: false,
             key: RngKey::new(1),
             checkpoint: None,
         };

@@ -1,12 +1,15 @@
 //! Training any operator on samples of a site, without a tape: explicit forward and backward.
 
-use super::{Fit, FitProblem, FitReport, relative};
+use super::{Fit, FitProblem, FitReport, SampleRows, relative, work};
 use crate::FitError;
 use crate::samples::{Samples, gather, power};
-use linwright_ops::{Backward, Grads, Op, OpSpec, Tape, Workspace};
+use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Settings, Slice, train};
 use serde::{Deserialize, Serialize};
+
+/// Operations of Adam on one parameter, in multiply-adds.
+const ADAM: f64 = 10.0;
 
 /// How an operator is trained: Adam on the mean squared error, cosine over all steps, the
 /// parameters with the least validation error kept.
@@ -48,6 +51,38 @@ impl Training {
         Ok(())
     }
 
+    /// Multiply-adds of a training: forward and twice that backward for every sample, Adam on every parameter
+    /// after each step, validations, and the errors at the end.
+    pub(crate) fn work(
+        &self,
+        spec: &OpSpec,
+        shape: Shape,
+        rows: SampleRows,
+    ) -> Result<f64, FitError> {
+        let (macs, parameters) = work::cost(spec, shape)?;
+        let beside = shape.out as f64 + shape.inp as f64;
+        let (train, validation) = (rows.train as f64, rows.validation as f64);
+        let steps = self.steps(rows.train) as f64;
+        let validations = (steps / self.validate_every(rows.train) as f64).ceil();
+        let trained = f64::from(self.epochs) * train * 3.0 * (macs + beside);
+        let judged = (validations * validation + train) * (macs + beside);
+        Ok(f64::from(self.starts) * (trained + judged + steps * ADAM * parameters))
+    }
+
+    /// One start, once over the samples.
+    pub(crate) fn shrunk(self) -> Self {
+        Self { epochs: 1, starts: 1, ..self }
+    }
+
+    fn steps(&self, train: usize) -> u64 {
+        train.div_ceil(self.batch.clamp(1, train.max(1))) as u64 * u64::from(self.epochs)
+    }
+
+    /// Steps between two validations.
+    fn validate_every(&self, train: usize) -> u64 {
+        self.steps(train).div_ceil(20).max(1)
+    }
+
     /// Trains an operator of this specification on the samples of a problem.
     pub(crate) fn run(
         &self,
@@ -80,18 +115,20 @@ impl Training {
         let key = problem.key.fold_index(u64::from(start));
         let op = spec.random::<f32>(problem.shape, key.fold("operator"))?;
         let batch = self.batch.min(samples.train);
-        let steps_per_epoch = samples.train.div_ceil(batch) as u64;
-        let steps = steps_per_epoch * u64::from(self.epochs);
+        let steps = self.steps(samples.train);
         let settings = Settings {
             name: problem.site.to_string(),
             steps,
             schedule: Schedule { peak: self.rate, warmup: 0, floor: 0.0 },
             optimizer: OptimizerSettings { weight_decay: self.weight_decay, ..Default::default() },
-            validate_every: steps.div_ceil(20).max(1),
+            validate_every: self.validate_every(samples.train),
             keep_best: true,
             divergence_factor: 1e3,
         };
         let mut regression = Regression::new(op, samples, batch, key.fold("batches"));
+        if problem.biased {
+            regression.shift = Some(Shift::new(problem.shape.out));
+        }
         let mut checkpoint = problem.checkpoint.cloned();
         if let Some(checkpoint) = &mut checkpoint {
             checkpoint.fingerprint = format!("{}-{start}", checkpoint.fingerprint);
@@ -100,12 +137,19 @@ impl Training {
         let outcome = train(&mut regression, &settings, checkpoint.as_ref(), control)?;
         let elements = problem.shape.out as f64;
         let relative = |mse: f64, power: f64| relative(mse * elements, power);
+        let best_loss = match problem.biased {
+            true => {
+                regression.settle_shift();
+                regression.error(samples.validation())
+            }
+            false => outcome.best_loss,
+        };
         let train_error = regression.error(samples.training());
         let [train_power, validation_power] =
             [samples.training(), samples.validation()].map(|(_, y)| power(y));
         Ok(Fit {
             report: FitReport {
-                relative_error: relative(outcome.best_loss, validation_power),
+                relative_error: relative(best_loss, validation_power),
                 train_relative_error: relative(train_error, train_power),
                 target_power: validation_power / elements,
                 ridge: None,
@@ -113,6 +157,7 @@ impl Training {
                 curve: outcome.curve,
                 seconds: 0.0,
             },
+            bias_shift: regression.shift.map(|shift| shift.values),
             op: regression.op,
         })
     }
@@ -122,6 +167,8 @@ impl Training {
 struct Regression<'a> {
     op: Op<f32>,
     grads: Grads<f32>,
+    /// What is added to the bias, trained along.
+    shift: Option<Shift>,
     samples: &'a Samples,
     batch: usize,
     key: RngKey,
@@ -133,12 +180,25 @@ struct Regression<'a> {
     ws: Workspace<f32>,
 }
 
+/// What is added to the bias of a slot, and its gradient.
+struct Shift {
+    values: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+impl Shift {
+    fn new(out: usize) -> Self {
+        Self { values: vec![0.0; out], gradient: vec![0.0; out] }
+    }
+}
+
 impl<'a> Regression<'a> {
     fn new(op: Op<f32>, samples: &'a Samples, batch: usize, key: RngKey) -> Self {
         let grads = Grads::zeros(&op.map().params());
         Self {
             op,
             grads,
+            shift: None,
             samples,
             batch,
             key,
@@ -154,18 +214,48 @@ impl<'a> Regression<'a> {
     /// Mean squared error an element.
     fn error(&mut self, (x, y): (MatRef<'_, f32>, MatRef<'_, f32>)) -> f64 {
         let mut sum = 0.0;
+        self.in_blocks((x, y), |predicted, y| sum += squared_difference(predicted, y));
+        sum / (y.rows() * y.cols()).max(1) as f64
+    }
+
+    /// Predictions and targets, some rows at a time.
+    fn in_blocks(
+        &mut self,
+        (x, y): (MatRef<'_, f32>, MatRef<'_, f32>),
+        mut see: impl FnMut(MatRef<'_, f32>, MatRef<'_, f32>),
+    ) {
         for start in (0..x.rows()).step_by(1024) {
             let rows = 1024.min(x.rows() - start);
             self.predicted.resize(rows, y.cols());
-            self.op.map().forward(
-                x.rows_range(start, rows),
-                self.predicted.view_mut(),
-                None,
-                &mut self.ws,
-            );
-            sum += squared_difference(self.predicted.view(), y.rows_range(start, rows));
+            let (map, x) = (self.op.map(), x.rows_range(start, rows));
+            map.forward(x, self.predicted.view_mut(), None, &mut self.ws);
+            self.add_shift();
+            see(self.predicted.view(), y.rows_range(start, rows));
         }
-        sum / (y.rows() * y.cols()).max(1) as f64
+    }
+
+    fn add_shift(&mut self) {
+        let Some(shift) = &self.shift else { return };
+        for i in 0..self.predicted.rows() {
+            self.predicted.row_mut(i).iter_mut().zip(&shift.values).for_each(|(p, b)| *p += b);
+        }
+    }
+
+    /// Adds the mean residual over the training samples to the shift: the best one for the operator.
+    fn settle_shift(&mut self) {
+        let training = self.samples.training();
+        let mut mean = vec![0.0; training.1.cols()];
+        let n = training.1.rows().max(1) as f64;
+        self.in_blocks(training, |predicted, y| {
+            for i in 0..y.rows() {
+                let residuals = y.row(i).iter().zip(predicted.row(i));
+                let add = |(sum, (y, p)): (&mut f64, (&f32, &f32))| *sum += f64::from(y - p) / n;
+                mean.iter_mut().zip(residuals).for_each(add);
+            }
+        });
+        if let Some(shift) = &mut self.shift {
+            shift.values.iter_mut().zip(mean).for_each(|(b, mean)| *b += mean as f32);
+        }
     }
 }
 
@@ -177,12 +267,16 @@ fn squared_difference(a: MatRef<'_, f32>, b: MatRef<'_, f32>) -> f64 {
 
 impl Problem for Regression<'_> {
     fn slices(&mut self) -> Vec<Slice<'_>> {
-        let Self { op, grads, .. } = self;
-        op.map_mut()
-            .params_mut()
-            .into_iter()
-            .zip(grads.iter_mut())
+        let Self { op, grads, shift, .. } = self;
+        let params = op.map_mut().params_mut().into_iter().zip(grads.iter_mut());
+        params
             .map(|(p, gradient)| Slice { name: p.name, values: p.values, gradient, decay: true })
+            .chain(shift.as_mut().map(|Shift { values, gradient }| Slice {
+                name: "slot.bias_shift".into(),
+                values,
+                gradient,
+                decay: false,
+            }))
             .collect()
     }
 
@@ -201,13 +295,20 @@ impl Problem for Regression<'_> {
         self.tape.clear();
         let map = self.op.map();
         map.forward(self.x.view(), self.predicted.view_mut(), Some(&mut self.tape), &mut self.ws);
-        let elements = (chosen.len() * y.cols()) as f64;
+        self.add_shift();
+        let elements = (self.predicted.rows() * y.cols()) as f64;
         let loss = squared_difference(self.predicted.view(), self.y.view()) / elements;
         let scale = (2.0 / elements) as f32;
         for (p, y) in self.predicted.data_mut().iter_mut().zip(self.y.data()) {
             *p = scale * (*p - y);
         }
         self.grads.clear();
+        if let Some(Shift { gradient, .. }) = &mut self.shift {
+            gradient.fill(0.0);
+            for i in 0..self.predicted.rows() {
+                gradient.iter_mut().zip(self.predicted.row(i)).for_each(|(g, dy)| *g += dy);
+            }
+        }
         let (x, dy) = (self.x.view(), self.predicted.view());
         let args = Backward { x, dy, tape: &self.tape, dx: None, grads: &mut self.grads };
         self.op.map().backward(args, &mut self.ws);

@@ -46,7 +46,8 @@ pub struct ProductSpec {
 
 impl ProductSpec {
     /// Factors and their shapes; none if there is no width for every pair of neighbours.
-    fn children(&self, shape: Shape) -> Option<Vec<(&OpSpec, Shape)>> {
+    #[must_use]
+    pub fn children(&self, shape: Shape) -> Option<Vec<(&OpSpec, Shape)>> {
         let inner = self.factors.len().saturating_sub(1);
         let least = shape.out.min(shape.inp);
         let widths = self.widths.clone().unwrap_or_else(|| vec![least; inner]);

@@ -60,15 +60,19 @@ pub(super) fn plan(args: &CompressArgs, model: &Transformer) -> Result<Plan, Fai
 /// their name.
 pub(super) fn kinds() -> Vec<&'static str> {
     let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
-    kinds.filter(|kind| structured(kind).is_ok()).collect()
+    kinds.filter(|kind| structured(kind, None).is_ok()).collect()
 }
 
-/// The method that fits an operator: a kind with its default options, or a specification.
-fn structured(operator: &str) -> Result<StructuredMethod, Failure> {
-    let kind = !operator.contains('{');
-    let whole = if kind { format!("{{kind: {operator}}}") } else { operator.to_owned() };
-    let operator = recipe::operator(&whole).map_err(|error| Failure::usage(error.to_string()))?;
-    let method = StructuredMethod::new(operator);
+/// The method that fits an operator: a kind with its default options, or a specification. With a share of
+/// parameters a kind needs no rank, which follows from it.
+fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, Failure> {
+    let ranked = format!("{{kind: {}, rank: 1}}", operator.replace('-', "_"));
+    let operator = match keep.is_some() && recipe::operator(operator).is_err() {
+        true if recipe::operator(&ranked).is_ok() => &ranked,
+        _ => operator,
+    };
+    let operator = recipe::operator(operator).map_err(|error| Failure::usage(error.to_string()))?;
+    let method = StructuredMethod { keep, ..StructuredMethod::new(operator) };
     method.check().map_err(|reason| Failure::usage(format!("--operator {reason}")))?;
     Ok(method)
 }
@@ -76,7 +80,7 @@ fn structured(operator: &str) -> Result<StructuredMethod, Failure> {
 fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
     let low_rank_only = |present: bool, flag: &str| {
         if present {
-            Err(Failure::usage(format!("{flag} goes with --method low-rank")))
+            Err(Failure::usage(format!("{flag} goes with --method low_rank")))
         } else {
             Ok(())
         }
@@ -100,21 +104,20 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
         }
         MethodArg::Rotor | MethodArg::BlockHadamard => {
             low_rank_only(args.rank.is_some(), "--rank")?;
-            low_rank_only(args.keep.is_some(), "--keep")?;
             low_rank_only(args.trained, "--trained")?;
             if matches!(chosen, MethodArg::Rotor) {
-                let mut method = RotorMethod::default();
+                let mut method = RotorMethod { keep: args.keep, ..RotorMethod::default() };
                 method.training.epochs = epochs;
                 MethodSpec::Rotor(method)
             } else {
-                let mut method = BlockHadamardMethod::default();
+                let mut method =
+                    BlockHadamardMethod { keep: args.keep, ..BlockHadamardMethod::default() };
                 method.training.epochs = epochs;
                 MethodSpec::BlockHadamard(method)
             }
         }
         MethodArg::Structured | MethodArg::Kind(_) => {
             low_rank_only(args.rank.is_some(), "--rank")?;
-            low_rank_only(args.keep.is_some(), "--keep")?;
             low_rank_only(args.trained, "--trained")?;
             let operator = match (chosen, &args.operator) {
                 (MethodArg::Kind(kind), _) => kind,
@@ -124,7 +127,7 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
                         .hint("give --operator KIND; `linwright ls operators` lists the kinds"));
                 }
             };
-            MethodSpec::Structured(structured(operator)?)
+            MethodSpec::Structured(structured(operator, args.keep)?)
         }
     })
 }

@@ -4,6 +4,7 @@ use super::Done;
 use crate::args::Shared;
 use crate::commands::{grouped, print, print_json, table};
 use crate::failure::Failure;
+use linwright::compress::Rates;
 use linwright::compress::calibration::Calibration;
 use linwright::compress::pipeline::Plan;
 use linwright::compress::study;
@@ -89,7 +90,7 @@ pub(super) fn dry_run(
     calibration: &Calibration,
     shared: &Shared,
 ) -> Result<(), Failure> {
-    let estimate = study::estimate(plan, model, calibration)?;
+    let estimate = study::estimate(plan, model, calibration, &mut Rates::default())?;
     if shared.json {
         return print_json(&serde_json::json!({"plan": plan, "estimate": estimate}));
     }
@@ -102,16 +103,22 @@ pub(super) fn dry_run(
                 site.method.clone(),
                 grouped(site.dense_parameters),
                 grouped(site.parameters),
+                site.asked.map_or_else(String::new, |keep| format!("{keep:.4}")),
+                format!("{:.4}", site.reached),
             ]
         })
         .collect();
     print(&format!(
-        "{}\n\nparameters of these layers: {} -> {}\nmemory: about {} MB\ntime: about {:.0} s",
-        table(&["site", "method", "dense", "then"], &rows),
+        "{}\n\nparameters of these layers: {} -> {}\nmemory: about {} MB\ntime: about {} s",
+        table(&["site", "method", "dense", "then", "asked", "reached"], &rows),
         grouped(estimate.targeted_dense),
         grouped(estimate.targeted),
         grouped(estimate.memory_bytes >> 20),
-        estimate.seconds,
+        if estimate.seconds < 10.0 {
+            format!("{:.1}", estimate.seconds)
+        } else {
+            format!("{:.0}", estimate.seconds)
+        },
     ))
 }
 

@@ -1,0 +1,152 @@
+//! A slot with a bias: what a mean shifts, the bias takes up.
+
+use super::{
+    BlockHadamardMethod, DenseMethod, Evidence, Fit, FitProblem, How, LaserMethod, LowRankMethod,
+    MethodSpec, Needs, RotorMethod, StructuredMethod, Training,
+};
+use crate::fit::planted::Losses;
+use crate::intervention::{Cut, Intervention, Size};
+use crate::samples::{Rows, Samples};
+use linwright_measure::stats::SiteStats;
+use linwright_ops::{
+    BlockHadamardSpec, Dense, LowRankSpec, MonarchSpec, Op, OpSpec, Shape, SiteId, Workspace,
+};
+use linwright_tensor::{Mat, RngKey};
+
+const SHAPE: Shape = Shape { out: 8, inp: 8 };
+const ROWS: usize = 640;
+const TRAIN: usize = 512;
+
+/// Inputs with a mean, a planted map of rank 2 and what is planted beside it.
+struct Planted {
+    x: Mat<f32>,
+    y: Mat<f32>,
+    weight: Mat<f32>,
+    shift: Vec<f32>,
+}
+
+fn planted() -> Planted {
+    let normals = |count: usize, seed: u64| RngKey::new(seed).stream().normals(count, 1.0);
+    let x = Mat::from_vec(ROWS, 8, normals(8 * ROWS, 1));
+    let x = Mat::from_fn(ROWS, 8, |i, j| x.at(i, j) + if j % 2 == 0 { 1.5 } else { -0.5 });
+    let (u, v): (Vec<f32>, Vec<f32>) = (normals(16, 2), normals(16, 3));
+    let weight = Mat::from_fn(8, 8, |o, i| u[2 * o] * v[i] + u[2 * o + 1] * v[8 + i]);
+    let shift: Vec<f32> = (0..8).map(|o| 3.0 - o as f32).collect();
+    let y = Mat::from_fn(ROWS, 8, |i, o| {
+        shift[o] + (0..8).map(|j| weight.at(o, j) * x.at(i, j)).sum::<f32>()
+    });
+    Planted { x, y, weight, shift }
+}
+
+impl Planted {
+    fn evidence(&self, needs: Needs) -> Evidence {
+        if needs == Needs::Samples {
+            let (x, y) = (Rows::of(self.x.clone()), Rows::of(self.y.clone()));
+            return Evidence::Samples(Samples { x, y, train: TRAIN });
+        }
+        let part = |start: usize, count: usize| {
+            let mut stats = SiteStats::new(8, 8);
+            let range = |m: &Mat<f32>| m.view().rows_range(start, count).to_mat();
+            stats.add(range(&self.x).view(), range(&self.y).view());
+            stats
+        };
+        Evidence::Stats { train: part(0, TRAIN), validation: part(TRAIN, ROWS - TRAIN) }
+    }
+
+    fn fit(&self, method: &MethodSpec, biased: bool) -> Fit {
+        let (site, evidence) = (SiteId("a site".into()), self.evidence(method.needs()));
+        let original = Op::Linear(Box::new(Dense::new(self.weight.clone())));
+        let problem = FitProblem {
+            site: &site,
+            shape: SHAPE,
+            original: &original,
+            evidence: &evidence,
+            biased,
+            key: RngKey::new(5),
+            checkpoint: None,
+        };
+        method.fit(&problem, &mut Losses::default()).expect("fits")
+    }
+
+    /// Mean residual over the training rows, and the mean square over some rows by that of the targets.
+    fn judge(&self, fit: &Fit, rows: std::ops::Range<usize>) -> (Vec<f64>, f64) {
+        let mut y = Mat::zeros(ROWS, 8);
+        fit.op.map().forward(self.x.view(), y.view_mut(), None, &mut Workspace::default());
+        let shift = fit.bias_shift.clone().unwrap_or(vec![0.0; 8]);
+        let residual = |i: usize, o: usize| f64::from(self.y.at(i, o) - y.at(i, o) - shift[o]);
+        let mean = |o: usize| (0..TRAIN).map(|i| residual(i, o)).sum::<f64>() / TRAIN as f64;
+        let pairs = || rows.clone().flat_map(|i| (0..8).map(move |o| (i, o)));
+        let error: f64 = pairs().map(|(i, o)| residual(i, o).powi(2)).sum();
+        let power: f64 = pairs().map(|(i, o)| f64::from(self.y.at(i, o)).powi(2)).sum();
+        ((0..8).map(mean).collect(), error / power)
+    }
+}
+
+fn methods() -> Vec<MethodSpec> {
+    let training = Training { epochs: 30, batch: 64, rate: 0.05, ..Training::default() };
+    let low_rank =
+        |fit| MethodSpec::LowRank(LowRankMethod { rank: Some(2), keep: None, fit, training });
+    let dense = DenseMethod { ridge: 0.0, ..DenseMethod::default() };
+    let structured = |spec| MethodSpec::Structured(StructuredMethod::new(spec));
+    vec![
+        MethodSpec::Dense(dense),
+        MethodSpec::Dense(DenseMethod { fit: How::Trained, training, ..dense }),
+        low_rank(How::Closed),
+        low_rank(How::Trained),
+        MethodSpec::BlockHadamard(BlockHadamardMethod {
+            blocks: Some(2),
+            training,
+            ..BlockHadamardMethod::default()
+        }),
+        MethodSpec::Rotor(RotorMethod { training, ..RotorMethod::default() }),
+        structured(OpSpec::LowRank(LowRankSpec { rank: 2 })),
+        structured(OpSpec::Monarch(MonarchSpec { blocks: Some(2) })),
+        structured(OpSpec::BlockHadamard(BlockHadamardSpec {
+            blocks: Some(2),
+            ..Default::default()
+        })),
+    ]
+}
+
+#[test]
+fn a_planted_shift_goes_to_the_bias_with_every_method() {
+    let planted = planted();
+    for method in methods() {
+        let label = method.label();
+        let (with, without) = (planted.fit(&method, true), planted.fit(&method, false));
+        assert!(without.bias_shift.is_none(), "{label}: a slot without a bias gets none");
+        let (residual, train) = planted.judge(&with, 0..TRAIN);
+        let (_, validation) = planted.judge(&with, TRAIN..ROWS);
+        let largest = residual.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
+        assert!(largest < 1e-4, "{label}: the mean residual is {residual:?}");
+        let told = (with.report.train_relative_error, with.report.relative_error);
+        assert!((told.0 - train).abs() < 1e-5, "{label}: told {told:?}, found {train}");
+        assert!((told.1 - validation).abs() < 1e-5, "{label}: told {told:?}, found {validation}");
+        let before = without.report.relative_error;
+        assert!(validation < 0.98 * before, "{label}: {validation} with a bias, {before} without");
+    }
+}
+
+#[test]
+fn a_planted_map_and_its_shift_are_recovered_in_closed_form() {
+    let planted = planted();
+    for index in [0, 2, 6] {
+        let method = &methods()[index];
+        let fit = planted.fit(method, true);
+        assert!(fit.report.relative_error < 1e-9, "{}: {:?}", method.label(), fit.report);
+        let weight = fit.op.to_dense().expect("is linear");
+        let close = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
+        assert!(close(weight.data(), planted.weight.data()), "{}", method.label());
+        let shift = fit.bias_shift.expect("the slot has a bias");
+        assert!(close(&shift, &planted.shift), "{}: {shift:?}", method.label());
+    }
+}
+
+#[test]
+fn a_cut_leaves_the_bias_alone() {
+    let cut = Cut::new(Intervention::RankReduction, Size::Rank(1));
+    let method = MethodSpec::Laser(LaserMethod { cut });
+    let fits = [true, false].map(|biased| planted().fit(&method, biased));
+    assert!(fits[0].bias_shift.is_none());
+    assert_eq!(fits[0].report, fits[1].report);
+}

@@ -1,0 +1,179 @@
+//! How much arithmetic a fit takes, in multiply-adds: what estimates of time are made of.
+//!
+//! The figures are those of the largest terms. What they leave out, and how far alternations and
+//! descents go before they end, is in the rate at which this machine carries out the same fit of a
+//! smaller layer: see [`crate::rates`].
+
+use crate::FitError;
+use linwright_ops::{OpSpec, Shape};
+
+/// Multiply-adds of the eigenvalues and vectors of a symmetric matrix of n numbers a side, over n³.
+const EIGEN: f64 = 9.0;
+/// Of a singular value decomposition (m, n), over `max(m, n) · min(m, n)²`.
+const SINGULAR: f64 = 10.0;
+/// Sweeps that an alternation is taken to need.
+const SWEEPS: f64 = 30.0;
+/// Evaluations of the loss in an iteration of L-BFGS, and pairs that it remembers.
+const EVALUATIONS: f64 = 1.1;
+const MEMORY: f64 = 30.0;
+
+/// Numbers of derivatives up to which all factors of circulants are moved together, which is another work.
+const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
+
+/// Samples of a trained fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleRows {
+    /// For training.
+    pub train: usize,
+    /// For validation.
+    pub validation: usize,
+}
+
+/// Sides as numbers.
+pub(super) fn sides(shape: Shape) -> (f64, f64) {
+    (shape.out as f64, shape.inp as f64)
+}
+
+/// Eigenvalues and vectors of a symmetric matrix.
+pub(super) fn eigen(n: f64) -> f64 {
+    EIGEN * n.powi(3)
+}
+
+/// Singular values and vectors.
+pub(super) fn singular(m: f64, n: f64) -> f64 {
+    SINGULAR * m.max(n) * m.min(n).powi(2)
+}
+
+/// The error of a matrix from sums, of training and of validation.
+pub(super) fn report(shape: Shape) -> f64 {
+    let (out, inp) = sides(shape);
+    2.0 * out * inp * inp
+}
+
+/// What an operator of a specification costs: multiply-adds a row, and parameters.
+pub(super) fn cost(spec: &OpSpec, shape: Shape) -> Result<(f64, f64), FitError> {
+    let cost = spec.cost(shape)?;
+    Ok((cost.macs_per_row as f64, cost.parameters as f64))
+}
+
+/// A descent of so many iterations on as many rows as there are inputs.
+fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f64, FitError> {
+    let ((out, inp), (macs, parameters)) = (sides(shape), cost(spec, shape)?);
+    let evaluation = inp * (3.0 * macs + out);
+    Ok(iterations * (EVALUATIONS * evaluation + 4.0 * MEMORY * parameters))
+}
+
+/// A fit of [`crate::fit::fit_operator`] to moments.
+pub(super) fn structured(
+    spec: &OpSpec,
+    shape: Shape,
+    (starts, iterations): (u32, u32),
+) -> Result<f64, FitError> {
+    let (out, inp) = sides(shape);
+    // Moments decomposed and whitened, the operator as a matrix, reports.
+    let (macs, _) = cost(spec, shape)?;
+    let beside = eigen(inp) + 2.0 * out * inp * inp + inp * macs + report(shape);
+    Ok(beside + of_kind(spec, shape, (f64::from(starts), f64::from(iterations)))?)
+}
+
+/// What a kind adds to what all share. One line a kind, as the fits have.
+fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Result<f64, FitError> {
+    let (out, inp) = sides(shape);
+    let error = out * inp * inp;
+    let sweeps = SWEEPS.min(iterations);
+    let down = |spec: &OpSpec| descent(spec, shape, iterations);
+    Ok(match spec {
+        OpSpec::Dense(_) => error,
+        OpSpec::LowRank(_) => singular(out, inp) + 2.0 * error,
+        OpSpec::BlockHadamard(options) if options.depth == 1 => {
+            let (_, parameters) = cost(spec, shape)?;
+            let columns = parameters / out;
+            eigen(columns) * inp / columns + error
+        }
+        OpSpec::Kronecker(_) => {
+            let OpSpec::Kronecker(options) = spec.cost(shape)?.spec else { return Ok(error) };
+            let terms = options.terms as f64;
+            let (o1, i1) = options.left.map_or((1.0, 1.0), sides);
+            let (o2, i2) = (out / o1, inp / i1);
+            let half = |o: f64, i: f64, other: f64| {
+                terms * terms * i * i * (o + other * other)
+                    + terms * out * inp
+                    + eigen(terms * other)
+            };
+            let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error;
+            singular(o1 * i1, o2 * i2) + sweeps * sweep
+        }
+        OpSpec::Monarch(_) => {
+            let OpSpec::Monarch(options) = spec.cost(shape)?.spec else { return Ok(error) };
+            let blocks = options.blocks.unwrap_or(1) as f64;
+            let (high, wide) = (out / blocks, inp / blocks);
+            let sweep = 3.0 * out * inp * wide + error + high * eigen(blocks);
+            high * blocks * singular(blocks, wide) + sweeps * sweep
+        }
+        OpSpec::DiagonalLowRank(options) => {
+            let sweep = 2.0 * out * inp * options.rank as f64 + error;
+            let start = singular(out, inp) + sweeps * sweep + down(spec)?;
+            starts.min(2.0) * start
+        }
+        OpSpec::Butterfly(options) if !options.orthogonal => error + down(spec)?,
+        OpSpec::CirculantDiagonal(options) => {
+            let count = 2.0 * options.factors as f64 - 1.0;
+            let sweep = 8.0 * count * inp.powi(3);
+            // Small ones are moved together after some sweeps.
+            let start = match count > 1.0 && count * inp.powi(3) <= CIRCULANT_DERIVATIVES {
+                true => 40f64.min(iterations) * sweep + sweeps * count * count * inp.powi(4),
+                false => iterations * sweep,
+            };
+            starts * start + down(spec)?
+        }
+        OpSpec::Sum(sum) => {
+            let parts = sum.terms.iter().map(|term| of_kind(term, shape, (1.0, 10.0)));
+            let sweep = parts.sum::<Result<f64, FitError>>()? + 2.0 * error;
+            starts.min(sum.terms.len() as f64) * (sweeps * sweep + down(spec)?)
+        }
+        // Every other start goes down twice, the first of them with the weight.
+        OpSpec::BlockHadamard(_)
+        | OpSpec::Butterfly(_)
+        | OpSpec::Rotor(_)
+        | OpSpec::Product(_)
+        | OpSpec::RotorNetwork(_)
+        | OpSpec::External { .. } => (starts + (starts / 2.0).ceil()) * down(spec)?,
+    })
+}
+
+/// The least side of a layer that a fit is timed on: a smaller one would be fitted in another way.
+pub(super) fn least_side(spec: &OpSpec) -> usize {
+    match spec {
+        OpSpec::CirculantDiagonal(options) => {
+            let count = (2 * options.factors).saturating_sub(1).max(1) as f64;
+            (CIRCULANT_DERIVATIVES / count).cbrt() as usize + 1
+        }
+        _ => 16,
+    }
+}
+
+/// A specification for sides that are smaller by a factor: named extents go, ranks shrink.
+pub(super) fn shrunk(spec: &OpSpec, by: usize) -> OpSpec {
+    let mut spec = spec.clone();
+    let less = |extent: usize| (extent / by).max(1);
+    match &mut spec {
+        OpSpec::LowRank(options) => options.rank = less(options.rank),
+        // Rank 0 stays: it is fitted in closed form.
+        OpSpec::DiagonalLowRank(options) => options.rank = options.rank.div_ceil(by),
+        OpSpec::Kronecker(options) => options.left = None,
+        OpSpec::Monarch(options) => options.blocks = None,
+        OpSpec::BlockHadamard(options) => options.blocks = options.blocks.map(less),
+        OpSpec::Butterfly(options) => {
+            options.factors = options.factors.map(|m| m.saturating_sub(by.ilog2() as usize).max(1));
+        }
+        OpSpec::Rotor(options) => options.chunk = options.chunk.map(less),
+        OpSpec::RotorNetwork(options) => options.hidden_width = options.hidden_width.map(less),
+        OpSpec::Sum(sum) => sum.terms.iter_mut().for_each(|term| *term = shrunk(term, by)),
+        OpSpec::Product(product) => {
+            product.factors.iter_mut().for_each(|factor| *factor = shrunk(factor, by));
+            product.widths.iter_mut().flatten().for_each(|width| *width = less(*width));
+        }
+        OpSpec::Dense(_) | OpSpec::CirculantDiagonal(_) | OpSpec::External { .. } => {}
+    }
+    spec
+}
