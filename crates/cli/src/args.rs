@@ -5,8 +5,10 @@ use crate::commands::{
     rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::failure::Failure;
-use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use linwright::ops::Role;
+use std::ffi::OsStr;
 
 /// Study, replace and compress the linear layers of neural networks.
 ///
@@ -92,10 +94,52 @@ pub(crate) fn one_of<T: Copy + Send + Sync>(
     values: &'static [T],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    let parser = PossibleValuesParser::new(values.iter().map(|&value| name(value)));
-    parser.try_map(move |word| {
-        values.iter().copied().find(|&value| name(value) == word).ok_or("not one of the values")
-    })
+    one_of_words(values, name, |_| Vec::new())
+}
+
+/// As [`one_of`], and under what else they are called.
+pub(crate) fn one_of_words<T: Copy + Send + Sync>(
+    values: &'static [T],
+    name: fn(T) -> &'static str,
+    other_names: fn(T) -> Vec<&'static str>,
+) -> impl TypedValueParser<Value = T> {
+    let possible = |&value: &T| PossibleValue::new(name(value)).aliases(other_names(value));
+    let parser = PossibleValuesParser::new(values.iter().map(possible));
+    AnyDash(parser.try_map(move |word| {
+        let is_called = |value: &T| name(*value) == word || other_names(*value).contains(&&*word);
+        values.iter().copied().find(is_called).ok_or("not one of the values")
+    }))
+}
+
+/// Some roles, under all their names.
+pub(crate) fn role_of(roles: &'static [Role]) -> impl TypedValueParser<Value = Role> {
+    one_of_words(roles, Role::name, |role| role.other_names().to_vec())
+}
+
+/// Takes hyphens for underscores and underscores for hyphens, where a word is none of the values as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct AnyDash<P>(pub(crate) P);
+
+impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.0.parse_ref(command, arg, value).or_else(|error| {
+            let word = value.to_string_lossy();
+            let others = [word.replace('-', "_"), word.replace('_', "-")];
+            let read = |word: &String| self.0.parse_ref(command, arg, OsStr::new(word)).ok();
+            others.iter().find_map(read).ok_or(error)
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        self.0.possible_values()
+    }
 }
 
 impl Shared {

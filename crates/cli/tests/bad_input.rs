@@ -420,7 +420,7 @@ fn flags() -> Vec<Case> {
             |_| {},
             "compress model --method diagonal_low_rank --dataset calibration.jsonl -o out",
             2,
-            &["diagonal_low_rank", "possible values", "low-rank", "monarch"],
+            &["diagonal_low_rank", "possible values", "low_rank", "monarch"],
         ),
         case("no documents", |_| {}, "eval model --text text.jsonl -L 0", 2, &["0", "--limit"]),
         case(

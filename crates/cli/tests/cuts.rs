@@ -215,3 +215,18 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         assert!(error.contains(expected), "{args}: {error}");
     }
 }
+
+#[test]
+fn what_is_above_noise_stays() {
+    let w = workshop(6);
+    let json =
+        w.ok_json("laser model --no-cache --lname q_proj,fc_out --lnum 1 --marchenko-pastur");
+    let sites = json["sites"].as_array().unwrap();
+    assert_eq!(sites.len(), 2);
+    for site in sites {
+        let name = site["site"].as_str().unwrap();
+        let told = w.ok_json(&format!("inspect model --spectra --no-cache --filter {name}.weight"));
+        let above = number(&told["groups"][0]["spectra"]["above_edge"]);
+        assert_eq!(number(&site["report"]["kept"]["rank"]), above, "{name}");
+    }
+}

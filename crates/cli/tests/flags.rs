@@ -5,23 +5,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const VERBS: [&str; 15] = [
-    "inspect",
-    "compress",
-    "eval",
-    "generate",
-    "chat",
-    "serve",
-    "run",
-    "report",
-    "export",
-    "import",
-    "train-lm",
-    "ls",
-    "bench operators",
-    "bench model",
-    "rotor convergence",
-];
+/// The verbs that the help of a command lists, and those below them: `eval`, `bench model`.
+fn verbs(w: &Workshop, of: &str) -> Vec<String> {
+    let help = w.ok(&format!("{of} --help"));
+    let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).peekable();
+    if lines.peek().is_none() {
+        return vec![of.to_owned()];
+    }
+    // Names stand two spaces in; what is said of them goes on further in.
+    let names = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then(|| format!("{of} {name}").trim().to_owned())
+    });
+    names.flat_map(|name| verbs(w, &name)).collect()
+}
 
 /// The long flags that a text mentions.
 fn flags(text: &str) -> BTreeSet<String> {
@@ -39,7 +36,7 @@ fn every_flag_is_tried_in_a_test() {
     let sources = names(&tests).into_iter().filter(|name| name != "flags.rs");
     let tried: BTreeSet<String> =
         sources.flat_map(|name| flags(&fs::read_to_string(tests.join(name)).unwrap())).collect();
-    for verb in VERBS {
+    for verb in verbs(&w, "") {
         let help = w.ok(&format!("{verb} --help"));
         let offered = flags(&help);
         assert!(offered.contains("--json") && offered.contains("--threads"), "{help}");
@@ -53,9 +50,18 @@ fn every_flag_is_tried_in_a_test() {
 fn the_top_names_all_verbs_and_exit_codes() {
     let w = Workshop::new();
     let help = w.ok("--help");
-    for verb in VERBS {
-        let first = verb.split(' ').next().unwrap();
-        assert!(help.contains(&format!("\n  {first} ")), "{verb} in {help}");
+    let verbs = verbs(&w, "");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+    let files: BTreeSet<String> = names(&sources).into_iter().collect();
+    for verb in &verbs {
+        let file = format!("{}.rs", verb.split(' ').next().unwrap().replace('-', "_"));
+        let folder = file.trim_end_matches(".rs");
+        assert!(files.contains(&file) || files.contains(folder), "{verb} in {files:?}");
+    }
+    for verb in
+        ["laser", "sweep", "compose", "select", "validate", "bench model", "rotor convergence"]
+    {
+        assert!(verbs.iter().any(|known| known == verb), "{verb} in {verbs:?}");
     }
     for code in ["3 invalid recipe", "4 quality gate", "75 interrupted"] {
         assert!(help.contains(code), "{code:?} in {help}");

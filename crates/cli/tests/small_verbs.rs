@@ -55,7 +55,60 @@ fn ls_lists_all_there_is() {
             assert!(shown.contains(name), "{name} in {shown}");
         }
     }
+    for method in w.ok_json("ls methods").as_array().unwrap() {
+        assert!(method["about"].as_str().unwrap().contains(' '), "{method} has no sentence");
+    }
     w.fails("ls everything", 2, &["everything", "operators"]);
+}
+
+#[test]
+fn a_recipe_that_is_nearly_built_in_is_named() {
+    let w = Workshop::new();
+    w.fails("run -r main-jb", 3, &["main-jb", "did you mean main-job?"]);
+    let said = w.fails("run -r my/recipe.yaml", 3, &["my/recipe.yaml", "laser-pocket"]);
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
+#[test]
+fn things_have_one_name_and_their_other_names_work_everywhere() {
+    let w = Workshop::new();
+    let data = "--dataset calibration.jsonl --seq-len 48 --rank 2 --layers 0 -o out --dry-run";
+    let roles = |targets: &str| {
+        let json = w.ok_json(&format!("compress model --targets {targets} {data}"));
+        json["plan"]["edits"].clone()
+    };
+    assert_eq!(roles("q_proj,gate_proj"), roles("query,gate"));
+    let plan = |method: &str| {
+        w.ok_json(&format!("compress model --method {method} {data}"))["plan"].clone()
+    };
+    assert_eq!(plan("low-rank"), plan("low_rank"));
+    let edits = |slots: &str| {
+        w.ok_json(&format!("laser model {slots} --rho 0.5 --lnum 0"))["sites"].clone()
+    };
+    for (one, other) in [
+        ("--lname q_proj", "--lname query"),
+        ("--lname fc_in", "--lname gate"),
+        ("--lname fc_out", "--lname down-proj"),
+        ("--roles query,gate", "--roles q_proj,gate_proj"),
+    ] {
+        assert_eq!(edits(one), edits(other), "{one} and {other}");
+    }
+    for command in [
+        "eval model",
+        "sweep model --lname fc_in --rho 0.5 -o cells",
+        "laser model --lname fc_in --rho 0.5",
+    ] {
+        for name in ["fever", "laser_fever"] {
+            w.fails(
+                &format!("{command} --tasks {name} --data fever=none.jsonl"),
+                1,
+                &["none.jsonl"],
+            );
+        }
+    }
+    w.fails("bench operators low-rnk --rounds 1", 2, &["low_rnk", "did you mean `low_rank`"]);
+    let one = w.ok("bench operators low-rank --dims 128 --rows 4 --rounds 1 --no-memory");
+    assert!(one.contains("low_rank"), "{one}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ impl fmt::Display for SiteId {
 }
 
 /// What a slot does in its model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Query projection.
@@ -79,7 +79,7 @@ impl Role {
 
     /// The word for it in options, recipes and reports.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Query => "query",
             Self::Key => "key",
@@ -98,6 +98,52 @@ impl Role {
             Self::Head => "head",
             Self::Pooler => "pooler",
         }
+    }
+
+    /// Other names of a role: those that checkpoints have for such modules. Options and recipes take them
+    /// wherever they take [`Self::name`]; nothing is printed by them.
+    #[must_use]
+    pub fn other_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Query => &["q_proj"],
+            Self::Key => &["k_proj"],
+            Self::Value => &["v_proj"],
+            Self::QueryKeyValue => &["qkv", "qkv_proj", "c_attn"],
+            Self::Output => &["o_proj", "out_proj"],
+            Self::Gate => &["gate_proj"],
+            Self::Up => &["up_proj", "fc_up"],
+            Self::GateUp => &["gate_up_proj"],
+            Self::Down => &["down_proj"],
+            Self::FcIn => &["fc1", "c_fc"],
+            Self::FcOut => &["fc2"],
+            Self::Head => &["lm_head"],
+            Self::ProjectIn | Self::ProjectOut | Self::Transform | Self::Pooler => &[],
+        }
+    }
+
+    /// The role of this name, or of this other name.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        let is_called = |role: &Self| role.name() == word || role.other_names().contains(&word);
+        Self::ALL.into_iter().find(is_called)
+    }
+}
+
+/// Every [`Role::name`], for messages.
+const ROLE_NAMES: [&str; 16] = {
+    let mut names = [""; 16];
+    let mut k = 0;
+    while k < names.len() {
+        names[k] = Role::ALL[k].name();
+        k += 1;
+    }
+    names
+};
+
+impl<'de> Deserialize<'de> for Role {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Self::parse(&word).ok_or_else(|| serde::de::Error::unknown_variant(&word, &ROLE_NAMES))
     }
 }
 

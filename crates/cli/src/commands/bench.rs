@@ -246,11 +246,10 @@ fn timed(plan: &Plan, console: &mut Console) -> Result<OperatorBench, Failure> {
 
 /// A kind with its standard options, or a specification.
 fn subject(text: &str) -> Result<Subject, Failure> {
-    if let Some(spec) = standard(text) {
+    if let Some(spec) = standard(&text.replace('-', "_")) {
         return Ok(Subject::new(spec));
     }
-    let whole = if text.contains('{') { text.to_owned() } else { format!("{{kind: {text}}}") };
-    let spec = recipe::operator(&whole).map_err(|error| Failure::usage(error.to_string()))?;
+    let spec = recipe::operator(text).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Subject::new(spec))
 }
 

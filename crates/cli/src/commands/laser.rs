@@ -3,9 +3,9 @@
 use super::cuts::{CutArgs, SlotArgs, edits_table};
 use super::eval::{render, render_comparisons};
 use super::form::{self, FormArg, Saving};
-use super::tasks::{Measured, TaskArgs, Tasks, paper_names};
+use super::tasks::{Measured, TaskArgs, Tasks};
 use super::{grouped, print, print_json};
-use crate::args::{Shared, one_of};
+use crate::args::{Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -35,7 +35,7 @@ pub(crate) struct LaserArgs {
     #[command(flatten)]
     slots: SlotArgs,
     /// Roles of weights, beside --lname.
-    #[arg(long, value_delimiter = ',', value_parser = one_of(&Role::ALL, Role::name))]
+    #[arg(long, value_delimiter = ',', value_parser = role_of(&Role::ALL))]
     roles: Vec<Role>,
     /// Names of slots: a glob such as `*.mlp.*`, or a regular expression after `re:`.
     #[arg(long, value_name = "PATTERN")]
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists", output.display()))
             .hint("choose another directory or give --force"));
     }
-    let asked = paper_names(&args.asked);
+    let asked = &args.asked;
     if asked.apply_chat_template {
         return Err(Failure::usage("--apply-chat-template is of no use here")
             .hint("save the model with -o and give both to `linwright eval`"));
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     let is_asked = !asked.tasks.is_empty() || asked.questions.is_some() || asked.text.is_some();
     // Mistakes in tasks are told before a model is loaded.
     let tasks = match is_asked {
-        true => Tasks::open(&asked, false, None, &mut console)?.all,
+        true => Tasks::open(asked, false, None, &mut console)?.all,
         false => Vec::new(),
     };
     let (loaded, place) = open_model(&args.model, &mut console)?;

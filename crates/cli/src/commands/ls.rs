@@ -43,11 +43,12 @@ enum What {
 }
 
 pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
-    let pairs =
-        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     let rows: Vec<(String, String)> = match args.what {
         What::Operators => return operators(args.shape, shared),
-        What::Methods => pairs(MethodSpec::IDS),
+        What::Methods => {
+            let all = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
+            all.map(|(name, about)| ((*name).to_owned(), (*about).to_owned())).collect()
+        }
         What::Tasks => {
             let own = TASKS.iter().map(|task| (task.name, task.summary));
             let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));

@@ -1,10 +1,10 @@
 //! The paper's names of weights.
 
 use linwright_ops::Role;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A name that the paper's scripts take as `--lname`: one weight of a layer, or several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lname {
     /// Keys, or queries, keys and values in one.
@@ -66,7 +66,7 @@ impl Lname {
 
     /// The word for it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::KProj => "k_proj",
             Self::QProj => "q_proj",
@@ -80,6 +80,37 @@ impl Lname {
             Self::All => "all",
             Self::Dont => "dont",
         }
+    }
+
+    /// The name that stands for a role alone: of its roles a layer has no other.
+    fn of(role: Role) -> Option<Self> {
+        Some(match role {
+            Role::Key => Self::KProj,
+            Role::Query | Role::QueryKeyValue => Self::QProj,
+            Role::Value => Self::VProj,
+            Role::Output => Self::OutProj,
+            Role::FcIn | Role::Gate | Role::GateUp => Self::FcIn,
+            Role::Up => Self::FcUp,
+            Role::FcOut | Role::Down => Self::FcOut,
+            Role::ProjectIn | Role::ProjectOut | Role::Transform | Role::Head | Role::Pooler => {
+                return None;
+            }
+        })
+    }
+
+    /// The name of this word: one of the paper's, or any name of a role that it stands for.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        let own = Self::ALL.into_iter().find(|name| name.name() == word);
+        own.or_else(|| Role::parse(word).and_then(Self::of))
+    }
+
+    /// The words of roles that [`Self::parse`] takes for it.
+    #[must_use]
+    pub fn other_names(self) -> Vec<&'static str> {
+        let roles = Role::ALL.into_iter().filter(|role| Self::of(*role) == Some(self));
+        let words = roles.flat_map(|role| [&[role.name()], role.other_names()].concat());
+        words.filter(|word| *word != self.name()).collect()
     }
 
     /// The roles of the weights it stands for, of which a layer has some.
@@ -98,5 +129,50 @@ impl Lname {
             Self::All => BOTH,
             Self::Dont => &[],
         }
+    }
+}
+
+/// Every [`Lname::name`], for messages.
+const LNAMES: [&str; 11] = {
+    let mut names = [""; 11];
+    let mut k = 0;
+    while k < names.len() {
+        names[k] = Lname::ALL[k].name();
+        k += 1;
+    }
+    names
+};
+
+impl<'de> Deserialize<'de> for Lname {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Self::parse(&word).ok_or_else(|| serde::de::Error::unknown_variant(&word, &LNAMES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_role_in_layers_is_a_name_here_and_the_other_way_round() {
+        for role in Role::ALL {
+            for word in [&[role.name()], role.other_names()].concat() {
+                assert_eq!(Role::parse(word), Some(role));
+                let read: Role = serde_json::from_value(word.into()).expect("a role");
+                assert_eq!(read, role);
+                let Some(lname) = Lname::of(role) else { continue };
+                assert_eq!(Lname::parse(word).map(Lname::roles), Some(lname.roles()), "{word}");
+                assert!(lname.roles().contains(&role));
+            }
+        }
+        for lname in Lname::ALL {
+            for word in lname.other_names().into_iter().chain([lname.name()]) {
+                let read: Lname = serde_json::from_value(word.into()).expect("a name");
+                assert_eq!(read, lname, "{word}");
+            }
+        }
+        let unknown = serde_json::from_value::<Role>("q_prj".into()).unwrap_err().to_string();
+        assert!(unknown.contains("unknown variant `q_prj`, expected one of `query`"), "{unknown}");
     }
 }

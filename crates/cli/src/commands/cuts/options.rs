@@ -1,6 +1,6 @@
 //! Options of cuts and of slots.
 
-use crate::args::one_of;
+use crate::args::{one_of, one_of_words};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::cache_home;
@@ -131,7 +131,7 @@ impl CutArgs {
 #[derive(Clone, Debug, Args)]
 pub(in crate::commands) struct SlotArgs {
     /// Names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out, mlp, attn, all, dont.
-    #[arg(long, value_delimiter = ',', value_parser = one_of(&Lname::ALL, Lname::name))]
+    #[arg(long, value_delimiter = ',', value_parser = one_of_words(&Lname::ALL, Lname::name, Lname::other_names))]
     pub(in crate::commands) lname: Vec<Lname>,
     /// Layers, from zero: `26`, `27-17`, `0,3`; -1 is all of them at once.
     #[arg(long, value_name = "LAYERS", allow_hyphen_values = true)]

@@ -6,13 +6,13 @@ mod parts;
 mod selection;
 
 pub(crate) use open::{Measured, Tasks};
-pub(crate) use parts::{Division, Parts, paper_names};
+pub(crate) use parts::{Division, Parts};
 
 use crate::args::one_of;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use laser::LaserTaskArgs;
-use linwright::measure::evaluate::{Bos, DataFile, Join, RunOptions};
+use linwright::measure::evaluate::{Bos, DataFile, Join, LaserSet, RunOptions};
 use std::path::PathBuf;
 
 /// Options of tasks.
@@ -25,7 +25,8 @@ pub(crate) struct TaskArgs {
     #[arg(long)]
     pub(crate) questions: Option<String>,
     /// Tasks of the evaluation harness: names (see `linwright ls tasks`) and paths of task files.
-    #[arg(short, long, alias = "task", value_delimiter = ',', value_name = "TASK")]
+    #[arg(short, long, alias = "task", value_delimiter = ',', value_name = "TASK",
+          value_parser = task_argument)]
     pub(crate) tasks: Vec<String>,
     /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
     #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
@@ -79,6 +80,17 @@ pub(crate) struct TaskArgs {
     pub(crate) limit: Option<usize>,
 }
 
+/// The name of a task as the tables have it: that of a set of LASER's may be the paper's.
+fn task_name(name: &str) -> String {
+    LaserSet::named(name).map_or(name, |set| set.name).to_owned()
+}
+
+/// [`task_name`] of an argument, in the form that the parser wants.
+#[allow(clippy::unnecessary_wraps, reason = "a parser of values may fail")]
+fn task_argument(text: &str) -> Result<String, String> {
+    Ok(task_name(text))
+}
+
 /// `TASK=FILE` or `TASK:SPLIT=FILE`.
 pub(crate) fn data_argument(text: &str) -> Result<DataFile, String> {
     let expected = "expected TASK=FILE or TASK:SPLIT=FILE";
@@ -90,7 +102,7 @@ pub(crate) fn data_argument(text: &str) -> Result<DataFile, String> {
     if task.is_empty() || path.is_empty() || split.as_deref() == Some("") {
         return Err(expected.to_owned());
     }
-    Ok(DataFile { task: task.to_owned(), split, path: PathBuf::from(path) })
+    Ok(DataFile { task: task_name(task), split, path: PathBuf::from(path) })
 }
 
 /// Thousands of tokens in a batch, as tokens.

@@ -30,7 +30,6 @@ impl Parts {
         division: Division,
         console: &mut Console,
     ) -> Result<Self, Failure> {
-        let args = &paper_names(args);
         let count = args.tasks.len()
             + usize::from(args.questions.is_some())
             + usize::from(args.text.is_some());
@@ -78,20 +77,6 @@ impl Parts {
         let validation = one(&part(&first), console)?;
         Ok(Self { validation, test: Some(one(&part(&others), console)?) })
     }
-}
-
-/// The paper's short names of its sets: `fever` is `laser_fever`.
-pub(crate) fn paper_names(args: &TaskArgs) -> TaskArgs {
-    let mut args = args.clone();
-    let long = |name: &mut String| {
-        let with = format!("laser_{name}");
-        if LaserSet::named(&with).is_some() {
-            *name = with;
-        }
-    };
-    args.tasks.iter_mut().for_each(long);
-    args.data.iter_mut().for_each(|data| long(&mut data.task));
-    args
 }
 
 /// The one task that options name.

@@ -140,10 +140,12 @@ pub struct LaserOptions {
 }
 
 impl LaserSet {
-    /// The set of this name.
+    /// The set of this name, which may be the paper's: `fever` is `laser_fever`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        LASER_TASKS.iter().find(|set| set.name == name)
+        let is_called =
+            |set: &&Self| [Some(set.name), set.name.strip_prefix("laser_")].contains(&Some(name));
+        LASER_TASKS.iter().find(is_called)
     }
 
     /// Whether masked language models can be asked.

@@ -10,6 +10,8 @@ use std::fmt::Write;
 const WIDTH: usize = 100;
 /// Letters of a name among findings.
 const NAME: usize = 48;
+/// Stands for what is left out of a name.
+const LEFT_OUT: &str = "…";
 /// Lines of a list of findings at most; the rest are counted.
 const FINDINGS: usize = 12;
 
@@ -99,17 +101,42 @@ fn fitted(mut table: Table) -> Table {
     table
 }
 
-/// A name with its middle left out where it is too long; its end says most.
+/// A name with parts left out where it is too long. Numbers stay, since they tell one layer from the
+/// next, and so does the end, which says most.
 fn shortened(name: &str, room: usize) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    if letters.len() <= room {
+    let fits = |name: &str| name.chars().count() <= room;
+    if fits(name) {
         return name.to_owned();
+    }
+    let mut parts: Vec<&str> = name.split('.').collect();
+    // A star stands for the numbers of all layers.
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'*');
+    // The first parts say least; what is left out is one mark, however many parts it was.
+    for place in 0..parts.len().saturating_sub(1) {
+        if is_number(parts[place]) {
+            continue;
+        }
+        parts[place] = LEFT_OUT;
+        let mut seen = parts.clone();
+        seen.dedup_by(|a, b| *a == LEFT_OUT && *b == LEFT_OUT);
+        let short = seen.join(".");
+        if fits(&short) {
+            return short;
+        }
+    }
+    let numbers: Vec<&str> = parts.iter().copied().filter(|part| is_number(part)).collect();
+    let numbers = numbers.join(".");
+    let letters: Vec<char> = name.chars().collect();
+    let tail = room.saturating_sub(numbers.chars().count() + 2);
+    if !numbers.is_empty() && tail > 2 {
+        let end: String = letters[letters.len() - tail..].iter().collect();
+        return format!("{LEFT_OUT}{numbers}{LEFT_OUT}{end}");
     }
     let head = (room - 1) / 4;
     let tail = room - 1 - head;
     let start: String = letters[..head].iter().collect();
     let end: String = letters[letters.len() - tail..].iter().collect();
-    format!("{start}…{end}")
+    format!("{start}{LEFT_OUT}{end}")
 }
 
 fn shape_text(shape: Option<&[usize]>) -> String {
@@ -380,6 +407,19 @@ pub(super) mod tests {
     #[test]
     fn names_lose_their_middle() {
         assert_eq!(shortened("model.layers.0.mlp", 18), "model.layers.0.mlp");
-        assert_eq!(shortened("model.layers.0.mlp", 9), "mo….0.mlp");
+        assert_eq!(shortened("model.layers.0.mlp", 9), "….0.mlp");
+        let expert = "model.layers.13.mlp.experts.27.down_proj.weight";
+        for (room, short) in [
+            (47, expert),
+            (46, "….layers.13.mlp.experts.27.down_proj.weight"),
+            (40, "….13.mlp.experts.27.down_proj.weight"),
+            (33, "….13.….27.down_proj.weight"),
+            (20, "….13.….27.….weight"),
+            (16, "…13.27…oj.weight"),
+        ] {
+            let found = shortened(expert, room);
+            assert!(found.chars().count() <= room && found == short, "{room}: {found}");
+        }
+        assert_eq!(shortened("a_name_without_any_parts", 9), "a_…_parts");
     }
 }
