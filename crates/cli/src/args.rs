@@ -4,7 +4,7 @@ use crate::commands::{
     bench, chat, compose, compress, eval, export, generate, import, inspect, laser, ls, report,
     rotor, run, select, serve, sweep, train_lm, validate,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use linwright::ops::Role;
@@ -56,7 +56,8 @@ pub(crate) struct Shared {
     #[arg(long, global = true, default_value_t = 0,
           value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub(crate) threads: usize,
-    /// Print the result as JSON on stdout, and nothing else there.
+    /// Print the result as JSON on stdout, and nothing else there; an error is one line of JSON, the
+    /// last of stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// No progress and no notes on stderr.
@@ -145,7 +146,7 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 impl Shared {
     pub(crate) fn apply(&self) -> Result<(), Failure> {
         linwright::tensor::parallel::set_threads(self.threads).map_err(|error| {
-            Failure::general(format!("cannot start {} threads: {error}", self.threads))
+            Failure::general(format!("cannot start {} threads: {}", self.threads, told(&error)))
         })
     }
 }

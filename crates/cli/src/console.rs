@@ -4,11 +4,18 @@ use crate::args::Shared;
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::compress::Monitor;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// How often a plain line may tell of progress.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Writes a line to stderr. Whoever reads it may have gone, and a log may be on a full disk: then the
+/// line is lost and the work goes on, where `eprintln!` would panic.
+pub(crate) fn tell(line: &str) {
+    // In one piece, so that lines of several threads stay whole.
+    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
 
 /// Where notes and progress go.
 #[derive(Debug)]
@@ -40,8 +47,8 @@ impl Console {
     pub(crate) fn note(&self, text: &str) {
         match &self.bar {
             _ if self.quiet => {}
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| tell(text)),
+            None => tell(text),
         }
     }
 
@@ -84,7 +91,7 @@ impl Monitor for Console {
                 bar.reset_eta();
                 bar.set_message(name.to_owned());
             }
-            None => eprintln!("{name}"),
+            None => tell(name),
         }
     }
 
@@ -97,7 +104,8 @@ impl Monitor for Console {
             }
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {
                 self.last_line = Instant::now();
-                eprintln!("{}: {:.0} %", self.stage, 100.0 * done as f64 / total.max(1) as f64);
+                let percent = 100.0 * done as f64 / total.max(1) as f64;
+                tell(&format!("{}: {percent:.0} %", self.stage));
             }
             None => {}
         }

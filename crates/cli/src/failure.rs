@@ -1,5 +1,6 @@
-//! Errors as the user sees them: what happened, what to do next, and an exit code.
+//! Errors as the user sees them: what happened and why, what to do next, and an exit code.
 
+use crate::console::tell;
 use linwright::compress::recipe::RecipeError;
 use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
@@ -16,6 +17,8 @@ use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
 use linwright::train::TrainError;
+use serde_json::json;
+use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
@@ -80,23 +83,43 @@ impl Failure {
         self
     }
 
-    /// Prints to stderr and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
-        if let Some(hint) = &self.hint {
-            eprintln!("hint: {hint}");
+    /// Tells stderr, in one line of JSON where that was asked for, and gives the exit code.
+    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
+        let code = self.kind as u8;
+        match (as_json, &self.hint) {
+            (true, hint) => {
+                let error = json!({ "message": self.message, "hint": hint, "exit_code": code });
+                tell(&json!({ "error": error }).to_string());
+            }
+            (false, None) => tell(&format!("error: {}", self.message)),
+            (false, Some(hint)) => tell(&format!("error: {}\nhint: {hint}", self.message)),
         }
-        ExitCode::from(self.kind as u8)
+        ExitCode::from(code)
     }
 
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
         let kind = if is_full(error) { Kind::Resources } else { Kind::General };
-        Self::new(kind, format!("{what}: {error}"))
+        Self::new(kind, format!("{what}: {}", told(error)))
     }
 
     fn interrupted(message: String) -> Self {
         Self::new(Kind::Resumable, message).hint("run the same command again to go on")
     }
+}
+
+/// An error with all its causes. Most messages hold those of their causes; where one does not, the
+/// cause comes after a colon.
+pub(crate) fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Whether the system ran out of room.
@@ -110,7 +133,7 @@ impl From<CompressError> for Failure {
         if error.is_interruption() {
             return Self::interrupted("interrupted".into());
         }
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             CompressError::Fit { source: FitError::Train(error), .. } => {
                 Self { message, ..Self::from(error) }
@@ -155,7 +178,7 @@ impl From<CompressError> for Failure {
 
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
@@ -174,15 +197,13 @@ impl From<StudyError> for Failure {
         if is_interruption(&error) {
             return Self::interrupted("interrupted".into());
         }
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             StudyError::Compress(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
             StudyError::Output(error) => error.into(),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            StudyError::RunDirectory { source: Some(source), .. } if is_full(&source) => {
-                Self::new(Kind::Resources, message)
-            }
+            StudyError::Io { path, source } => Self::io(&path.display().to_string(), &source),
             StudyError::RunDirectory { .. } => Self::general(message),
         }
     }
@@ -190,7 +211,7 @@ impl From<StudyError> for Failure {
 
 impl From<EvaluationError> for Failure {
     fn from(error: EvaluationError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal { path, source } => {
@@ -225,13 +246,13 @@ impl From<EvaluationError> for Failure {
 
 impl From<RecipeError> for Failure {
     fn from(error: RecipeError) -> Self {
-        Self::new(Kind::Recipe, error.to_string())
+        Self::new(Kind::Recipe, told(&error))
     }
 }
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             CheckpointError::Output(error) => error.into(),
             CheckpointError::Config { .. } => Self::new(Kind::Recipe, message),
@@ -266,7 +287,7 @@ impl From<CheckpointError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             ExportError::Checkpoint(error) => error.into(),
             ExportError::Form { .. } | ExportError::Option { .. } => Self::usage(message),
@@ -282,7 +303,7 @@ impl From<ExportError> for Failure {
 
 impl From<HubError> for Failure {
     fn from(error: HubError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             HubError::Interrupted { .. } => Self::interrupted(message),
             HubError::Output(error) => Self { message, ..Self::from(error) },
@@ -307,7 +328,7 @@ impl From<HubError> for Failure {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             OutputError::Exists { .. } => {
                 Self::usage(message).hint("choose another output or give --force")
@@ -322,7 +343,7 @@ impl From<OutputError> for Failure {
 
 impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             InspectError::Checkpoint(error) => error.into(),
             InspectError::Cache(error) => Self { message, ..Self::from(error) }
@@ -337,7 +358,7 @@ impl From<InspectError> for Failure {
 
 impl From<PocketError> for Failure {
     fn from(error: PocketError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             PocketError::Train(error) => error.into(),
             PocketError::Checkpoint(error) => error.into(),
@@ -353,10 +374,41 @@ macro_rules! general {
     ($($error:ty),*) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Self {
-                Self::general(error.to_string())
+                Self::general(told(&error))
             }
         })*
     };
 }
 
 general!(DataError, GenerateError, ReportError, TokenizerError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt;
+
+    /// Says its own part, and has a cause or none.
+    #[derive(Debug)]
+    struct Link(&'static str, Option<Box<Self>>);
+
+    impl fmt::Display for Link {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Link {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|link| link as &(dyn Error + 'static))
+        }
+    }
+
+    #[test]
+    fn every_cause_is_told_once() {
+        let inner = Link("no such bit", None);
+        let shown = Link("site q: no such bit", Some(Box::new(inner)));
+        let hidden = Link("the model failed", Some(Box::new(shown)));
+        assert_eq!(told(&hidden), "the model failed: site q: no such bit");
+        assert_eq!(told(&Link("alone", None)), "alone");
+    }
+}

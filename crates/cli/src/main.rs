@@ -11,14 +11,19 @@ mod source;
 
 use args::{Cli, Command};
 use clap::Parser;
-use failure::Failure;
+use failure::{Failure, Kind};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return not_run(&said),
+    };
+    let json = cli.shared.json;
     let asks = !matches!(
         cli.command,
         Some(Command::Report(_) | Command::Export(_) | Command::Import(_) | Command::Ls(_))
@@ -27,8 +32,30 @@ fn main() -> ExitCode {
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
     match installed.and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
+}
+
+/// Says what is wrong with the command line, or what was asked about it: help and versions.
+fn not_run(said: &clap::Error) -> ExitCode {
+    if !said.use_stderr() {
+        return match said.print() {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Failure::io("standard output", &error).report(false)
+            }
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    // Nothing is parsed yet, and a script wants its JSON all the same.
+    if std::env::args_os().any(|arg| arg == "--json") {
+        let text = said.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
+        let (message, hint) = text.split_once("\n\n").unwrap_or((text, "see --help"));
+        return Failure::usage(message).hint(hint).report(true);
+    }
+    // Its own way, with colours for a terminal; where nobody can read it, the code tells.
+    let _ = said.print();
+    ExitCode::from(Kind::Usage as u8)
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ mod cuts;
 mod data;
 mod eval;
 mod export;
+mod failures;
 mod flags;
 mod generate;
 mod harness;

@@ -1,5 +1,6 @@
 //! `serve`: clients that ask for what there is not, send nonsense, or nothing, or leave.
 
+use crate::failures::overflow;
 use crate::serve::{Server, post, read_reply};
 use crate::workshop::{POSITIONS, Workshop};
 use serde_json::{Value, json};
@@ -265,16 +266,7 @@ fn ctrl_c_lets_an_answer_finish_and_frees_the_port() {
 #[test]
 fn numbers_that_are_none_are_an_error_naming_the_site() {
     let w = Workshop::new();
-    let mut bytes = w.weights("model");
-    let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let fields: Value = serde_json::from_slice(&bytes[8..header]).unwrap();
-    let tensor = &fields["model.layers.1.mlp.up_proj.weight"];
-    assert_eq!(tensor["dtype"], "F32");
-    let at = |index: usize| header + tensor["data_offsets"][index].as_u64().unwrap() as usize;
-    for value in bytes[at(0)..at(1)].chunks_mut(4) {
-        value.copy_from_slice(&3e38f32.to_le_bytes());
-    }
-    w.write("model/model.safetensors", bytes);
+    overflow(&w, "model.layers.1.mlp.up_proj.weight");
     let server = Server::start(&w, "model");
     for more in [json!({}), json!({ "echo": true, "logprobs": 1 }), json!({ "stream": true })] {
         let mut request = json!({ "prompt": "hello" });

@@ -81,8 +81,14 @@ pub enum StudyError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
-        /// The system's word, if it was the system.
-        source: Option<std::io::Error>,
+    },
+    /// A file of the run directory cannot be read or made.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
     },
 }
 
@@ -116,7 +122,6 @@ impl RunDirectory {
             return Err(StudyError::RunDirectory {
                 path: path.to_owned(),
                 reason: "is not empty and holds no run; give a new directory".into(),
-                source: None,
             });
         }
         match std::fs::read_to_string(&marker) {
@@ -151,7 +156,6 @@ impl RunDirectory {
                 return serde_json::from_slice(&bytes).map_err(|error| StudyError::RunDirectory {
                     path: path.clone(),
                     reason: format!("not a finished cell ({error}); remove the file and run again"),
-                    source: None,
                 });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -161,19 +165,14 @@ impl RunDirectory {
         let bytes = serde_json::to_vec_pretty(&cell).map_err(|error| StudyError::RunDirectory {
             path: path.clone(),
             reason: error.to_string(),
-            source: None,
         })?;
         write_atomic(&path, &bytes)?;
         Ok(cell)
     }
 }
 
-fn unusable(path: &Path, error: std::io::Error) -> StudyError {
-    StudyError::RunDirectory {
-        path: path.to_owned(),
-        reason: error.to_string(),
-        source: Some(error),
-    }
+fn unusable(path: &Path, source: std::io::Error) -> StudyError {
+    StudyError::Io { path: path.to_owned(), source }
 }
 
 /// Identifies a run: recipe, model, calibration text and task data.
@@ -406,7 +405,8 @@ pub fn is_interruption(error: &StudyError) -> bool {
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
         StudyError::Fingerprint { .. }
         | StudyError::Output(_)
-        | StudyError::RunDirectory { .. } => false,
+        | StudyError::RunDirectory { .. }
+        | StudyError::Io { .. } => false,
     }
 }
 

@@ -1,5 +1,9 @@
 //! `cargo xtask fuzz TARGET`: drives one target and writes down what it finds.
-#![allow(clippy::print_stdout, reason = "a command-line tool prints its findings")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool prints its findings"
+)]
 
 use linwright_fuzz::{
     Bounds, Finding, Kind, Outcome, Seeds, TARGETS, Target, fuzz, repository_root,

@@ -1,6 +1,7 @@
 //! The list of checks. A new one is a file here and a line of the list below.
 
 mod caps;
+mod causes;
 mod clippy;
 mod deny;
 mod docs;
@@ -37,6 +38,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "unsafe", about: "`unsafe` only in crates/tensor", run: unsafe_code::run },
     Check { name: "caps", about: "no file over 800, no function over 80 lines", run: caps::run },
     Check { name: "names", about: "no file or type is named after nothing", run: names::run },
+    Check { name: "causes", about: "messages of errors hold their causes", run: causes::run },
     Check { name: "families", about: "model families are data, in families/", run: families::run },
     Check {
         name: "forbidden",

@@ -3,7 +3,7 @@
 use super::{grouped, print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, told};
 use crate::interrupt;
 use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
@@ -164,7 +164,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     console.stage(&format!("timing {}", args.model));
     let ModelArgs { tokens, new_tokens, rounds, .. } = *args;
     let timed = (rounds > 0).then(|| time_model(decoder, ModelPlan { tokens, new_tokens, rounds }));
-    let timed = timed.transpose().map_err(|error| Failure::general(error.to_string()))?;
+    let timed = timed.transpose().map_err(|error| Failure::general(told(&error)))?;
     console.finish();
     let held = decoder.held_in_half().map_or("f32", |(_, half)| half.name());
     let peak = peak_resident_bytes();
@@ -249,7 +249,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     if let Some(spec) = standard(&text.replace('-', "_")) {
         return Ok(Subject::new(spec));
     }
-    let spec = recipe::operator(text).map_err(|error| Failure::usage(error.to_string()))?;
+    let spec = recipe::operator(text).map_err(|error| Failure::usage(told(&error)))?;
     Ok(Subject::new(spec))
 }
 
@@ -354,7 +354,7 @@ fn machine(bench: &OperatorBench) -> String {
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
                 Self::usage(message)

@@ -1,6 +1,7 @@
 //! `linwright chat`: talk with a model.
 
-use super::generate::{SamplingArgs, Writer, show};
+use super::Pieces;
+use super::generate::{SamplingArgs, Writer};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -40,30 +41,34 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let start = || args.system.iter().map(|text| Message::new("system", text.as_str())).collect();
     let mut messages: Vec<Message> = start();
     let mut lines = std::io::stdin().lock().lines();
+    let mut shown = Pieces::default();
     loop {
-        if terminal {
-            show("> ");
+        // Who hears no answers has no more to say.
+        if terminal && !shown.write("> ") {
+            return shown.finish();
         }
-        let Some(line) = lines.next() else { return Ok(()) };
+        let Some(line) = lines.next() else { return shown.finish() };
         let line = line.map_err(|error| Failure::io("standard input", &error))?;
         match line.trim() {
             "" => {}
-            "/quit" | "/exit" => return Ok(()),
+            "/quit" | "/exit" => return shown.finish(),
             "/reset" => messages = start(),
             _ => {
                 messages.push(Message::new("user", line));
-                let reply = answer(&writer, &messages)?;
-                show("\n");
+                let reply = answer(&writer, &messages, &mut shown)?;
+                if !shown.write("\n") {
+                    return shown.finish();
+                }
                 messages.push(Message::new("assistant", reply));
             }
         }
     }
 }
 
-fn answer(writer: &Writer, messages: &[Message]) -> Result<String, Failure> {
+fn answer(writer: &Writer, messages: &[Message], shown: &mut Pieces) -> Result<String, Failure> {
     let text = writer.tokenizer.chat(messages, true)?;
     // The template writes the special tokens, the first included.
     let prompt = writer.tokenizer.encode(&text, false)?;
-    let mut written = writer.write(&[prompt], &mut |_, piece| show(piece))?;
+    let mut written = writer.write(&[prompt], &mut |_, piece| shown.write(piece))?;
     Ok(written.pop().map(|one| one.text).unwrap_or_default())
 }

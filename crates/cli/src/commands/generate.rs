@@ -1,6 +1,6 @@
 //! `linwright generate`: continue texts.
 
-use super::print_json;
+use super::{Pieces, print_json};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
@@ -14,7 +14,6 @@ use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generat
 use linwright::model::tokenizer::Tokenizer;
 use linwright::tensor::RngKey;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Tokens that are added at most, where nothing else is said.
@@ -194,24 +193,24 @@ pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
     }
     console.finish();
     let streams = texts.len() == 1 && !shared.json;
-    let written = writer.write(&prompts, &mut |_, piece| !streams || show(piece))?;
+    let mut shown = Pieces::default();
+    let written = writer.write(&prompts, &mut |_, piece| !streams || shown.write(piece));
+    if streams {
+        if written.is_ok() {
+            shown.write("\n");
+        }
+        // Text that was lost is the cause; that fewer tokens were written is what it led to.
+        shown.finish()?;
+        return written.map(drop);
+    }
+    let written = written?;
     if shared.json {
         return print_json(&result(args, &writer, &texts, &written));
-    }
-    if streams {
-        show("\n");
-        return Ok(());
     }
     for (text, written) in texts.iter().zip(&written) {
         super::print(&format!("{text}{}\n", written.text))?;
     }
     Ok(())
-}
-
-/// Writes a piece to stdout at once; whether somebody still reads.
-pub(crate) fn show(piece: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(piece.as_bytes()).and_then(|()| out.flush()).is_ok()
 }
 
 impl GenerateArgs {

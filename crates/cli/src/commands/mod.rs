@@ -26,16 +26,44 @@ pub(crate) mod train_lm;
 pub(crate) mod validate;
 
 use crate::failure::Failure;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 
 /// Prints a result to stdout, which scripts read.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let written = writeln!(out, "{text}").and_then(|()| out.flush());
-    match written {
-        // The reader went away, as `head` does; that is its business.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| Failure::io("standard output", &error)),
+    let mut pieces = Pieces::default();
+    pieces.write(&format!("{text}\n"));
+    pieces.finish()
+}
+
+/// Text that goes to stdout piece by piece, each at once. Stdout is written here and nowhere else.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// Why no more is written.
+    ended: Option<io::Error>,
+}
+
+impl Pieces {
+    /// Writes a piece; whether more can be written.
+    pub(crate) fn write(&mut self, piece: &str) -> bool {
+        if self.ended.is_none() {
+            let mut out = io::stdout().lock();
+            self.ended = out.write_all(piece.as_bytes()).and_then(|()| out.flush()).err();
+        }
+        self.ended.is_none()
+    }
+
+    /// Whether everything that somebody wanted to read was written.
+    ///
+    /// # Errors
+    /// If text was lost.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self.ended {
+            // The reader went away, as `head` does; that is its business.
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::io("standard output", &error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

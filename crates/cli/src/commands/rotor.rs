@@ -3,7 +3,7 @@
 use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, told};
 use crate::interrupt;
 use clap::{Args, Subcommand};
 use linwright::compress::Monitor;
@@ -147,7 +147,7 @@ fn shown(found: &Convergence) -> String {
 
 impl From<ConvergenceError> for Failure {
     fn from(error: ConvergenceError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             ConvergenceError::Plan { .. } => Self::usage(message),
             ConvergenceError::Numerics { .. } | ConvergenceError::Operator(_) => {

@@ -3,7 +3,7 @@
 use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, told};
 use crate::interrupt;
 use crate::source::{find_model, open_model};
 use clap::{ArgGroup, Args};
@@ -195,8 +195,7 @@ fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
         (None, Some(size)) => {
             size.check().map_err(|reason| Failure::usage(format!("--{reason}")))?;
             let shape = Shape { out: rows, inp: cols };
-            let count =
-                size.rank(shape, None).map_err(|error| Failure::usage(error.to_string()))?;
+            let count = size.rank(shape, None).map_err(|error| Failure::usage(told(&error)))?;
             (count, size.to_string())
         }
         (None, None) => {
@@ -299,7 +298,7 @@ impl Found {
 
 impl From<StoredError> for Failure {
     fn from(error: StoredError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             StoredError::Checkpoint(error) => error.into(),
             StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
@@ -310,7 +309,7 @@ impl From<StoredError> for Failure {
 
 impl From<VendiError> for Failure {
     fn from(error: VendiError) -> Self {
-        let message = error.to_string();
+        let message = told(&error);
         match error {
             VendiError::Interrupted => Self::new(Kind::Interrupted, message),
             VendiError::Rank { .. } | VendiError::Gamma(_) | VendiError::Order(_) => {

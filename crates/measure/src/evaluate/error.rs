@@ -114,7 +114,7 @@ pub enum EvaluationError {
         advice: &'static str,
     },
     /// A text that the tokenizer refuses.
-    #[error("{place}: the tokenizer failed")]
+    #[error("{place}: the tokenizer failed: {source}")]
     Tokenizer {
         /// Document or question.
         place: String,
@@ -122,7 +122,7 @@ pub enum EvaluationError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// The model failed.
-    #[error("{place}: the model failed")]
+    #[error("{place}: the model failed: {source}")]
     Model {
         /// Document and window, or question and choice.
         place: String,

@@ -232,7 +232,8 @@ fn bad_losses_and_refused_tokens_name_document_and_window() {
     );
     let model = Fake { refused: Some(u32::from(b'f')), ..Fake::default() };
     let error = run(&task, &model).unwrap_err();
-    assert_eq!(error.to_string(), "t.jsonl, document at line 2, window 0: the model failed");
+    let said = "t.jsonl, document at line 2, window 0: the model failed: refused";
+    assert_eq!(error.to_string(), said);
     assert_eq!(error.source().unwrap().to_string(), "refused");
 }
 

@@ -1,7 +1,7 @@
 //! From the options of `linwright compress` to a plan.
 
 use super::{CompressArgs, HealArg, MethodArg};
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use linwright::compress::MethodSpec;
 use linwright::compress::methods::{
     BlockHadamardMethod, DenseMethod, How, LowRankMethod, Method, RotorMethod, StructuredMethod,
@@ -71,7 +71,7 @@ fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, Fai
         true if recipe::operator(&ranked).is_ok() => &ranked,
         _ => operator,
     };
-    let operator = recipe::operator(operator).map_err(|error| Failure::usage(error.to_string()))?;
+    let operator = recipe::operator(operator).map_err(|error| Failure::usage(told(&error)))?;
     let method = StructuredMethod { keep, ..StructuredMethod::new(operator) };
     method.check().map_err(|reason| Failure::usage(format!("--operator {reason}")))?;
     Ok(method)

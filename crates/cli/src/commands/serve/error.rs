@@ -1,5 +1,6 @@
 //! What a client is told when something went wrong.
 
+use crate::failure::told;
 use linwright::model::ModelError;
 use linwright::model::tokenizer::TokenizerError;
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ impl ApiError {
 
 impl From<TokenizerError> for ApiError {
     fn from(error: TokenizerError) -> Self {
-        Self::new(500, error.to_string()).code("tokenizer")
+        Self::new(500, told(&error)).code("tokenizer")
     }
 }
 
@@ -95,7 +96,7 @@ impl From<ModelError> for ApiError {
             | ModelError::HeldInHalf { .. }
             | ModelError::NoTargets => "model",
         };
-        Self::new(500, error.to_string()).code(code)
+        Self::new(500, told(&error)).code(code)
     }
 }
 
