@@ -371,7 +371,7 @@ fn the_model_is_listed_and_one_connection_serves_many_requests() {
     // Two requests at once, then one more.
     let mut stream = server.connect();
     let body = json!({ "prompt": "hello", "max_tokens": 2 }).to_string();
-    let both = format!("{}GET /health HTTP/1.1\r\n\r\n", post("/v1/completions", &body));
+    let both = format!("{}GET /health HTTP/1.1\r\nHost: x\r\n\r\n", post("/v1/completions", &body));
     stream.write_all(both.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     assert_eq!(read_reply(&mut reader).json()["usage"]["completion_tokens"], 2);
@@ -384,7 +384,7 @@ fn the_model_is_listed_and_one_connection_serves_many_requests() {
     assert!(read_head(&mut reader).starts_with("HTTP/1.1 100"));
     stream.write_all(body.as_bytes()).unwrap();
     assert_eq!(read_reply(&mut reader).status, 200);
-    stream.write_all(b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     assert!(read_reply(&mut reader).head.contains("Connection: close"));
     assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     server.stops();

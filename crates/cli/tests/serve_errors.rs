@@ -98,7 +98,7 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
     assert!(server.post(COMPLETIONS, &"[".repeat(1500)).error(400).contains("recursion"));
     let json = "Content-Type: application/json\r\n";
     for (request, status, words) in [
-        (format!("POST {COMPLETIONS} HTTP/1.1\r\n{json}\r\n"), 411, "Content-Length"),
+        (format!("POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n{json}\r\n"), 411, "Content-Length"),
         (
             format!(
                 "POST {COMPLETIONS} HTTP/1.1\r\n{json}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
@@ -108,29 +108,35 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
         ),
         (
             format!(
-                "POST {COMPLETIONS} HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}"
+                "POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{{}}"
             ),
             415,
             "application/json",
         ),
         (post(COMPLETIONS, &"x".repeat(3000)), 413, "--max-body"),
         (
-            format!("POST {COMPLETIONS} HTTP/1.1\r\n{json}Content-Length: 99999999999\r\n\r\n"),
+            format!(
+                "POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n{json}Content-Length: 99999999999\r\n\r\n"
+            ),
             413,
             "at most 2000",
         ),
         (
-            format!("POST {COMPLETIONS} HTTP/1.1\r\nContent-Length: two\r\n\r\n"),
+            format!("POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nContent-Length: two\r\n\r\n"),
             400,
             "Content-Length",
         ),
-        ("GET /nowhere HTTP/1.1\r\n\r\n".to_owned(), 404, "no such path"),
-        ("GET /v1/models/other HTTP/1.1\r\n\r\n".to_owned(), 404, "no such model"),
-        (format!("GET {COMPLETIONS} HTTP/1.1\r\n\r\n"), 405, "POST"),
-        ("DELETE /health HTTP/1.1\r\n\r\n".to_owned(), 405, "GET"),
+        ("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 404, "no such path"),
+        ("GET /v1/models/other HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 404, "no such model"),
+        (format!("GET {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n\r\n"), 405, "POST"),
+        ("DELETE /health HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 405, "GET"),
         ("\u{1}\u{2}\r\n\r\n".to_owned(), 400, "not a request of HTTP"),
-        (format!("GET /health HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(20_000)), 431, "16384"),
-        ("GET /health HTTP/1.1\r\nExpect: tea\r\n\r\n".to_owned(), 417, "100-continue"),
+        (
+            format!("GET /health HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(20_000)),
+            431,
+            "16384",
+        ),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n".to_owned(), 417, "100-continue"),
     ] {
         let reply = server.raw(&request);
         assert!(reply.error(status).contains(words), "{words:?}: {reply:?}");
@@ -141,12 +147,96 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
     server.stops();
 }
 
+/// Everything that comes back until the server closes the connection.
+fn until_closed(server: &Server, request: &str) -> String {
+    let mut stream = server.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut all = String::new();
+    stream.read_to_string(&mut all).unwrap();
+    all
+}
+
+#[test]
+fn where_a_request_ends_is_never_a_guess() {
+    let w = Workshop::new();
+    let server = Server::start(&w, "model");
+    let next = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+    for (head, status) in [
+        // What another program takes for a body would be a second request here.
+        ("GET /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked", 411),
+        ("GET /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x", 411),
+        ("POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked", 411),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nTransfer-Encoding: chunked", 411),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: \u{a0}0", 400),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 0\u{2003}", 400),
+        ("GET /health HTTP/1.1\r\nHost: x\r\nHost: y", 400),
+        ("GET /health HTTP/1.1\r\nHost: x y", 400),
+        ("GET /health HTTP/1.1\r\nAccept: */*", 400),
+    ] {
+        let all = until_closed(&server, &format!("{head}\r\n\r\n{next}"));
+        assert!(all.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {all}");
+        assert_eq!(all.matches("\r\nConnection: ").count(), 1, "{head}: {all}");
+        assert!(all.contains("\r\nConnection: close\r\n"), "{head}: {all}");
+    }
+    is_alive(&server);
+    server.stops();
+}
+
+#[test]
+fn texts_too_long_for_the_model_are_refused_by_their_bytes() {
+    let w = Workshop::new();
+    let server = Server::start(&w, "model");
+    let long = |bytes: usize| json!({ "prompt": "the barn ".repeat(bytes / 9), "max_tokens": 1 });
+    let refused = server.post(COMPLETIONS, &long(4_000_000).to_string());
+    assert!(refused.error(400).contains("has at least "), "{refused:?}");
+    assert_eq!(refused.json()["error"]["code"], "context_length_exceeded");
+    // Lists of tokens are counted, and their text is not asked for.
+    let tokens = json!({ "prompt": vec![7; 500_000], "max_tokens": 1 }).to_string();
+    assert!(server.post(COMPLETIONS, &tokens).error(400).contains("has 500000 tokens"));
+    server.stops();
+    // A tokenizer that drops text tells nothing beforehand.
+    let mut tokenizer = w.json("model/tokenizer.json");
+    tokenizer["normalizer"] = json!({ "type": "Strip", "strip_left": true, "strip_right": true });
+    w.write("model/tokenizer.json", tokenizer.to_string());
+    let server = Server::start(&w, "model");
+    let refused = server.post(COMPLETIONS, &long(100_000).to_string());
+    let message = refused.error(400);
+    assert!(message.contains("has ") && !message.contains("at least"), "{message}");
+    let spaces = json!({ "prompt": format!("hello{}", " ".repeat(100_000)), "max_tokens": 1 });
+    assert_eq!(server.complete(&spaces)["usage"]["completion_tokens"], 1);
+    server.stops();
+}
+
+#[test]
+fn what_is_computed_for_a_client_ends_when_it_leaves() {
+    let w = Workshop::new();
+    let server = Server::start(&w, "model");
+    // Minutes of work in one answer.
+    let long = json!({ "prompt": vec![[5, 6]; 64], "max_tokens": 240, "n": 16 });
+    let mut stream = server.connect();
+    stream.write_all(post(COMPLETIONS, &long.to_string()).as_bytes()).unwrap();
+    let since = Instant::now();
+    let until = |running: bool| {
+        let health = || server.get("/health").json();
+        let mut last = health();
+        while (last["running"] != 0 || last["waiting"] != 0) != running {
+            assert!(since.elapsed() < Duration::from_secs(30), "{last}");
+            std::thread::sleep(Duration::from_millis(20));
+            last = health();
+        }
+    };
+    until(true);
+    drop(stream);
+    until(false);
+    server.stops();
+}
+
 #[test]
 fn a_body_far_beyond_the_bound_is_refused_while_it_comes() {
     let w = Workshop::new();
     let server = Server::start(&w, "model --max-body 1000");
     let mut stream = server.connect();
-    let head = "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n\
+    let head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
                 Content-Length: 5000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     // The client sends all of it, and can read the answer nevertheless.
@@ -220,7 +310,7 @@ fn who_leaves_in_the_middle_leaves_no_trace() {
 fn beyond_the_most_connections_clients_are_told_to_come_again() {
     let w = Workshop::new();
     let server = Server::start(&w, "model --max-connections 2");
-    let health = "GET /health HTTP/1.1\r\n\r\n";
+    let health = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
     let open: Vec<_> = (0..2)
         .map(|_| {
             let mut stream = server.connect();

@@ -14,6 +14,7 @@ pub mod chat;
 mod error;
 mod files;
 mod library_limits;
+mod longest;
 mod sentencepiece;
 mod settings;
 mod stream;

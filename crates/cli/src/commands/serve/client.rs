@@ -4,19 +4,23 @@ use super::answer::{Answer, Growth};
 use super::error::ApiError;
 use super::fields::Fields;
 use super::http::{Head, Link};
-use super::protocol::Order;
+use super::protocol::{Draft, Order};
 use super::worker::Ticket;
 use super::{Server, now};
 use serde_json::{Value, json};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::sync::{PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 /// How often a connection looks whether the client still waits.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Bytes of prompts that become tokens in a blink.
+const SHORT: usize = 32 << 10;
+/// How often a connection with longer prompts looks whether it is its turn.
+const TURN: Duration = Duration::from_millis(20);
 
 /// What a path is for.
 enum Route {
@@ -110,8 +114,8 @@ impl From<io::Error> for Trouble {
 fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool, Trouble> {
     let is_chat = match route(head)? {
         Route::Health => {
-            let waiting = server.queue.waiting();
-            return say(link, &json!({ "status": "ok", "waiting": waiting }));
+            let (waiting, running) = (server.queue.waiting(), server.queue.running());
+            return say(link, &json!({ "status": "ok", "waiting": waiting, "running": running }));
         }
         Route::Models => {
             let list = json!({ "object": "list", "data": [server.description()] });
@@ -129,18 +133,43 @@ fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool
     };
     let Some(body) = link.body(head)? else { return Err(Trouble::Gone) };
     let number = server.requests.fetch_add(1, Ordering::Relaxed);
-    let order = {
+    let draft = {
         // A body becomes a tree many times its size: one at a time.
         let _one = server.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let fields = Fields::of(&body)?;
         drop(body);
-        let read = if is_chat { Order::chat } else { Order::completion };
+        let read = if is_chat { Draft::chat } else { Draft::completion };
         read(fields, &server.rules(), number)?
     };
+    let order = encode(server, link, draft)?;
     let kind = if is_chat { "chatcmpl" } else { "cmpl" };
     let (created, model) = (now(), server.name);
     let id = format!("{kind}-{:x}-{number}", server.created);
     compute(server, link, &Answer { order: &order, id, created, model })
+}
+
+/// Turns prompts into tokens. Long ones wait for each other, so that they leave the processor to what
+/// is computed, and short ones for nobody.
+fn encode(server: &Server<'_>, link: &mut Link<'_>, draft: Draft) -> Result<Order, Trouble> {
+    draft.fits(&server.rules())?;
+    if draft.bytes() <= SHORT {
+        return Ok(draft.encode(&server.rules())?);
+    }
+    loop {
+        let _one = match server.encoding.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(one)) => one.into_inner(),
+            Err(TryLockError::WouldBlock) if link.is_gone() => return Err(Trouble::Gone),
+            Err(TryLockError::WouldBlock) if server.stop.is_asked() => {
+                return Err(ApiError::stopping().into());
+            }
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(TURN);
+                continue;
+            }
+        };
+        return Ok(draft.encode(&server.rules())?);
+    }
 }
 
 fn say(link: &mut Link<'_>, value: &Value) -> Result<bool, Trouble> {
@@ -205,12 +234,19 @@ fn collect<'a>(
     show: &mut Show<'_, 'a>,
 ) -> Result<(), Trouble> {
     let mut open = choices.len();
+    let mut looked = Instant::now();
     while open > 0 {
+        // Whether steps come or not: of a model that is quick they always do.
+        if looked.elapsed() >= GLANCE {
+            if link.is_gone() {
+                return Err(Trouble::Gone);
+            }
+            looked = Instant::now();
+        }
         let (index, step) = match ticket.events.recv_timeout(GLANCE) {
             Ok(event) => event,
-            Err(RecvTimeoutError::Timeout) if link.is_gone() => return Err(Trouble::Gone),
             Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) if (server.stopping)() => {
+            Err(RecvTimeoutError::Disconnected) if server.stop.is_asked() => {
                 return Err(ApiError::stopping().into());
             }
             Err(RecvTimeoutError::Disconnected) => {

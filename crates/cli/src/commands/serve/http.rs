@@ -3,6 +3,7 @@
 //! writing around it.
 
 use super::error::ApiError;
+use super::stop::Stop;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ pub(super) struct Head {
     pub(super) path: String,
     content_type: Option<String>,
     length: Option<u64>,
-    chunked: bool,
+    has_host: bool,
     expects: bool,
     keep_alive: bool,
 }
@@ -49,7 +50,7 @@ pub(super) struct Link<'a> {
     /// Bytes that came and belong to no request yet.
     buffer: Vec<u8>,
     limits: Limits,
-    stopping: &'a (dyn Fn() -> bool + Sync),
+    stop: &'a Stop<'a>,
     /// Whether another request may follow the answer.
     keep_alive: bool,
 }
@@ -61,14 +62,9 @@ enum Silence {
 }
 
 impl<'a> Link<'a> {
-    pub(super) fn new(
-        stream: TcpStream,
-        limits: Limits,
-        stopping: &'a (dyn Fn() -> bool + Sync),
-    ) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, limits: Limits, stop: &'a Stop<'a>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(limits.timeout))?;
-        Ok(Self { stream, buffer: Vec::new(), limits, stopping, keep_alive: false })
+        Ok(Self { stream, buffer: Vec::new(), limits, stop, keep_alive: false })
     }
 
     /// Reads the next head; none if the client has gone, or asks nothing in time.
@@ -114,10 +110,6 @@ impl<'a> Link<'a> {
             let message = format!("Content-Type is {kind:?}; expected application/json");
             return Err(ApiError::new(415, message));
         }
-        if head.chunked {
-            let message = "chunked bodies are not read; send the body with a Content-Length";
-            return Err(ApiError::new(411, message));
-        }
         let Some(length) = head.length else {
             return Err(ApiError::new(411, "there is no Content-Length; send one with the body"));
         };
@@ -161,7 +153,8 @@ impl<'a> Link<'a> {
                 return Err(Silence::Late);
             }
             // A request that has not come when the server stops has not been accepted.
-            if (self.stopping)() || self.stream.set_read_timeout(Some(left.min(GLANCE))).is_err() {
+            if self.stop.is_asked() || self.stream.set_read_timeout(Some(left.min(GLANCE))).is_err()
+            {
                 return Err(Silence::Closed);
             }
             match self.stream.read(&mut piece) {
@@ -178,13 +171,25 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Whether the client has hung up while it was owed an answer.
-    pub(super) fn is_gone(&self) -> bool {
-        let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
+    /// Whether the client has hung up while it was owed an answer. Its next requests, which may come
+    /// before, are kept; behind more of them than that nobody looks.
+    pub(super) fn is_gone(&mut self) -> bool {
+        if self.buffer.len() > LONGEST_HEAD {
+            return false;
+        }
+        let mut piece = [0; LONGEST_HEAD];
+        let read = self.stream.set_nonblocking(true).and_then(|()| self.stream.read(&mut piece));
         let restored = self.stream.set_nonblocking(false);
-        match looked {
-            Ok(count) => count == 0 || restored.is_err(),
-            Err(error) => error.kind() != ErrorKind::WouldBlock || restored.is_err(),
+        match read {
+            Ok(0) => true,
+            Ok(count) => {
+                self.buffer.extend_from_slice(&piece[..count]);
+                restored.is_err()
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => restored.is_err(),
+                _ => true,
+            },
         }
     }
 
@@ -195,7 +200,7 @@ impl<'a> Link<'a> {
         headers: &[(&'static str, String)],
         body: &[u8],
     ) -> io::Result<bool> {
-        let keep = self.keep_alive && !(self.stopping)();
+        let keep = self.keep_alive && !self.stop.is_asked();
         let mut head = format!(
             "HTTP/1.1 {status} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
              Connection: {}\r\n",
@@ -227,15 +232,25 @@ impl<'a> Link<'a> {
         self.write(format!("data: {data}\n\n").as_bytes())
     }
 
-    /// Writes everything, unless the client reads slower than it may.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes everything, unless the client reads slower than it may, or the server ends before.
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let long = Duration::from_secs(bytes.len() as u64 / SLOWEST_READER);
         let deadline = Instant::now() + self.limits.timeout + long;
-        for piece in bytes.chunks(PIECE) {
-            if Instant::now() > deadline {
+        while !bytes.is_empty() {
+            let last = self.stop.end().map_or(deadline, |end| end.min(deadline));
+            let left = last.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.stream.write_all(piece)?;
+            self.stream.set_write_timeout(Some(left.min(GLANCE)))?;
+            match self.stream.write(&bytes[..bytes.len().min(PIECE)]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                },
+            }
         }
         self.stream.flush()
     }
@@ -283,21 +298,30 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
         path,
         content_type: None,
         length: None,
-        chunked: false,
+        has_host: false,
         expects: false,
         keep_alive: version == 1,
     };
     for field in parsed.headers.iter() {
         head.take(field.name, field.value)?;
     }
+    if version == 1 && !head.has_host {
+        return Err(ApiError::new(400, "there is no Host, which HTTP/1.1 asks for"));
+    }
     Ok(Some((head, length)))
+}
+
+/// Whether a host can be meant: it may be empty, and has no spaces and nothing that ends an address.
+fn is_host(value: &str) -> bool {
+    value.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\,\"<>".contains(&byte))
 }
 
 impl Head {
     /// Reads one field.
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), ApiError> {
         let value = String::from_utf8_lossy(value);
-        let value = value.trim();
+        // Spaces of Unicode are no spaces here: what one program trims another reads as a length.
+        let value = value.trim_matches([' ', '\t']);
         let wrong = |status, expected| {
             ApiError::new(status, format!("the header {name} is {value:?}; expected {expected}"))
         };
@@ -311,7 +335,17 @@ impl Head {
                     return Err(wrong(400, "one length"));
                 }
             }
-            "transfer-encoding" => self.chunked = true,
+            // Where a body ends that nobody decodes is not known: what follows the head may be the
+            // body or a request. So such requests are answered here, and the connection is closed.
+            "transfer-encoding" => {
+                return Err(ApiError::new(
+                    411,
+                    "chunked bodies are not read; send the body with a Content-Length",
+                ));
+            }
+            "host" if self.has_host => return Err(wrong(400, "one Host")),
+            "host" if !is_host(value) => return Err(wrong(400, "a host, with a port or without")),
+            "host" => self.has_host = true,
             "content-type" => self.content_type = Some(value.to_owned()),
             "connection" => {
                 let says = |word: &str| {
@@ -352,24 +386,32 @@ mod tests {
     fn heads_are_read_and_wrong_ones_refused() {
         let read = |text: &str| parse(text.as_bytes());
         let whole = "POST /v1/completions?x=1 HTTP/1.1\r\nContent-Length: 12\r\n\
-                     Content-Type: application/json\r\nConnection: Keep-Alive\r\n\r\n";
+                     Host: x:80\r\nContent-Type: application/json\r\nConnection: Keep-Alive\r\n\r\n";
         let (head, length) = read(&format!("{whole}{{\"prompt\"")).unwrap().unwrap();
         assert_eq!(
             (head.path.as_str(), head.length, length),
             ("/v1/completions", Some(12), whole.len())
         );
-        assert!(head.keep_alive && !head.chunked && !head.expects);
+        assert!(head.keep_alive && !head.expects);
         assert!(read(&whole[..40]).unwrap().is_none());
         let old = read("GET / HTTP/1.0\r\n\r\n").unwrap().unwrap().0;
         assert!(!old.keep_alive);
-        let field = |field: &str| read(&format!("GET / HTTP/1.1\r\n{field}\r\n\r\n"));
+        let field = |field: &str| read(&format!("GET / HTTP/1.1\r\nHost: x\r\n{field}\r\n\r\n"));
         assert!(!field("Connection: close").unwrap().unwrap().0.keep_alive);
-        assert!(field("Transfer-Encoding: chunked").unwrap().unwrap().0.chunked);
         for (bad, status) in [
             ("Content-Length: -1", 400),
             ("Content-Length: +1", 400),
             ("Content-Length: 99999999999999999999", 400),
             ("Content-Length: 1\r\nContent-Length: 2", 400),
+            ("Content-Length: 1, 1", 400),
+            ("Content-Length: \u{a0}1", 400),
+            ("Content-Length: 1\u{2003}", 400),
+            ("Content-Length: \u{b}1", 400),
+            ("Host: y", 400),
+            ("Host: x", 400),
+            ("Transfer-Encoding: chunked", 411),
+            ("Transfer-Encoding: identity", 411),
+            ("Content-Length: 0\r\nTransfer-Encoding: chunked", 411),
             ("Expect: tea", 417),
             ("no colon", 400),
         ] {
@@ -379,5 +421,50 @@ mod tests {
         assert_eq!(field(many.trim_end()).unwrap_err().status, 431);
         assert_eq!(field(&format!("X: {}", "y".repeat(20_000))).unwrap_err().status, 431);
         assert_eq!(read("\u{1}\r\n\r\n").unwrap_err().status, 400);
+        assert_eq!(read("GET / HTTP/1.1\r\n\r\n").unwrap_err().status, 400);
+        for (host, is_one) in [("", true), ("[::1]:80", true), ("a b", false), ("a/b", false)] {
+            let read = read(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(read.is_ok(), is_one, "{host}");
+        }
+    }
+
+    /// A connection of a server that stops as it is told, and the client's end.
+    fn connected<'a>(stop: &'a Stop<'a>) -> (Link<'a>, TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let limits = Limits { body: 1 << 20, timeout: Duration::from_secs(60) };
+        (Link::new(stream, limits, stop).unwrap(), client)
+    }
+
+    #[test]
+    fn who_reads_nothing_holds_the_end_of_the_server_up_no_longer_than_its_grace() {
+        let stop = Stop::new(&|| true, Duration::from_millis(200));
+        let (mut link, client) = connected(&stop);
+        let began = Instant::now();
+        let piece = "x".repeat(1 << 20);
+        while link.event(&piece).is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it reads nothing");
+        }
+        let late = began.elapsed();
+        assert!(late > Duration::from_secs(1) && late < Duration::from_secs(10), "{late:?}");
+        drop(client);
+    }
+
+    #[test]
+    fn a_client_that_sent_its_next_request_and_left_is_seen_to_be_gone() {
+        let stop = Stop::new(&|| false, Duration::ZERO);
+        let (mut link, mut client) = connected(&stop);
+        let next = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+        client.write_all(next).unwrap();
+        let began = Instant::now();
+        while link.buffer.len() < next.len() && began.elapsed() < Duration::from_secs(20) {
+            assert!(!link.is_gone());
+        }
+        assert_eq!(link.head().unwrap().unwrap().path, "/health", "it was kept");
+        drop(client);
+        while !link.is_gone() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it has gone");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod error;
 mod fields;
 mod http;
 mod protocol;
+mod stop;
 mod worker;
 
 use super::generate::end_tokens;
@@ -35,6 +36,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stop::{GRACE, Stop};
 use worker::Queue;
 
 /// Connections beyond the most, each open just long enough to be told so.
@@ -49,6 +51,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health. There
 /// is no encryption and no password: whoever reaches the port may use the model.
+///
+/// Requests are computed side by side, and sums of numbers are then taken in another order than alone:
+/// log-probabilities of equal requests may differ in the sixth decimal place, and two tokens that are as
+/// likely as each other to that precision may change places.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
@@ -112,7 +118,11 @@ struct Server<'a> {
     connections: AtomicUsize,
     /// Held while a body is read.
     reading: Mutex<()>,
-    stopping: &'a (dyn Fn() -> bool + Sync),
+    /// Held while a long prompt becomes tokens.
+    encoding: Mutex<()>,
+    /// Bytes of a text that one token may stand for, where that is bounded.
+    longest_token: Option<usize>,
+    stop: &'a Stop<'a>,
 }
 
 impl Server<'_> {
@@ -124,6 +134,7 @@ impl Server<'_> {
             end_tokens: &self.end_tokens,
             vocab: config.vocab,
             positions: config.max_positions,
+            longest_token: self.longest_token,
             most_tokens: self.most_tokens,
             name: self.name,
         }
@@ -161,6 +172,7 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     console.finish();
     let vocab = loaded.decoder.config().vocab;
     let own = loaded.source.generation_settings(vocab)?.end_tokens;
+    let stop = Stop::new(&interrupt::asked, GRACE);
     let server = Server {
         decoder: &loaded.decoder,
         tokenizer: &tokenizer,
@@ -174,7 +186,9 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
         requests: AtomicU64::new(0),
         connections: AtomicUsize::new(0),
         reading: Mutex::default(),
-        stopping: &interrupt::asked,
+        encoding: Mutex::default(),
+        longest_token: tokenizer.longest_token(),
+        stop: &stop,
     };
     announce(&server, address, shared)?;
     listen(&server, &listener, args)?;
@@ -219,7 +233,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
         started.map_err(thread)?;
         // accept() goes on after a signal: a connection of our own ends it.
         let wake = Builder::new().name("wake".into()).spawn_scoped(scope, move || {
-            while !(server.stopping)() {
+            while !server.stop.is_asked() {
                 std::thread::sleep(GLANCE);
             }
             server.queue.close();
@@ -235,9 +249,9 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
             server.queue.close();
             return Err(thread(error));
         }
-        while !(server.stopping)() {
+        while !server.stop.is_asked() {
             match listener.accept() {
-                Ok(_) if (server.stopping)() => {}
+                Ok(_) if server.stop.is_asked() => {}
                 Ok((stream, _)) => welcome(server, scope, stream, (limits, args.max_connections)),
                 Err(_) => std::thread::sleep(PAUSE),
             }
@@ -255,7 +269,7 @@ fn welcome<'s, 'e>(
 ) {
     let open = server.connections.fetch_add(1, Ordering::SeqCst);
     let attend = move || {
-        if let Ok(link) = Link::new(stream, limits, server.stopping) {
+        if let Ok(link) = Link::new(stream, limits, server.stop) {
             // A panic ends this connection and no other.
             let done = catch_unwind(AssertUnwindSafe(|| match open < most {
                 true => client::attend(server, link),

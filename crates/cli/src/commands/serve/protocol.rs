@@ -33,6 +33,8 @@ pub(super) struct Rules<'a> {
     pub(super) end_tokens: &'a [u32],
     pub(super) vocab: usize,
     pub(super) positions: usize,
+    /// Bytes of a text that one token may stand for, where that is bounded.
+    pub(super) longest_token: Option<usize>,
     /// Most new tokens of a choice.
     pub(super) most_tokens: usize,
     /// The name under which the model is served.
@@ -47,6 +49,27 @@ pub(super) struct Prompt {
     pub(super) added: usize,
     /// The text, for an echo.
     pub(super) text: String,
+}
+
+/// A prompt as it came.
+#[derive(Debug)]
+enum Raw {
+    Text(String),
+    Tokens(Vec<u32>),
+    /// A conversation in the words of the template, special tokens included.
+    Chat(String),
+}
+
+/// What a client asks for, before its prompts are tokens: it holds no more than the body did.
+#[derive(Debug)]
+pub(super) struct Draft {
+    order: Order,
+    /// With their names in messages.
+    prompts: Vec<(String, Raw)>,
+    /// New tokens.
+    asked: Option<usize>,
+    /// New tokens where none are asked for and there is room.
+    default: usize,
 }
 
 /// What a client asks for.
@@ -81,6 +104,45 @@ impl Order {
         indices.map(ask).collect()
     }
 
+    fn within_bounds(self) -> Result<Self, ApiError> {
+        let each = |prompt: &Prompt| prompt.tokens.len() + self.limits.new_tokens;
+        let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
+        let told = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
+        if told > MOST_TOLD {
+            return Err(ApiError::new(
+                400,
+                format!(
+                    "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
+                 is {told} to tell; a request may have {MOST_TOLD}: divide it",
+                    self.logprobs.unwrap_or(0)
+                ),
+            ));
+        }
+        Ok(self)
+    }
+}
+
+impl Raw {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Chat(text) => text.len(),
+            Self::Tokens(tokens) => size_of_val(tokens.as_slice()),
+        }
+    }
+
+    /// As many tokens as it has at least, and whether it may have more, in words.
+    fn least_tokens(&self, rules: &Rules<'_>) -> (usize, &'static str) {
+        match (self, rules.longest_token) {
+            (Self::Tokens(tokens), _) => (tokens.len(), ""),
+            (Self::Text(text) | Self::Chat(text), Some(most)) => {
+                (text.len().div_ceil(most), "at least ")
+            }
+            (Self::Text(_) | Self::Chat(_), None) => (0, "at least "),
+        }
+    }
+}
+
+impl Draft {
     /// Reads the body of a completion; `number` counts requests.
     ///
     /// # Errors
@@ -101,12 +163,12 @@ impl Order {
             return Err(ApiError::new(400, message).param("max_tokens"));
         }
         let default = NEW_TOKENS.min(rules.most_tokens);
-        let order = Self::rest(&mut fields, rules, (prompts, asked, default), number)?;
+        let order = Order { echo, logprobs, ..rest(&mut fields, rules, number)? };
         let n = order.choices as u64;
         fields.neutral("best_of", |best| best.as_u64() == Some(n), "the value of n")?;
         fields.neutral("suffix", |suffix| suffix == "", "no suffix")?;
         fields.finish()?;
-        Self { echo, logprobs, ..order }.within_bounds()
+        Ok(Self { order, prompts, asked, default })
     }
 
     /// Reads the body of a chat.
@@ -123,9 +185,7 @@ impl Order {
         let most = 1..=rules.most_tokens;
         let old = fields.count("max_tokens", most.clone())?;
         let asked = fields.count("max_completion_tokens", most)?.or(old);
-        let default = (rules.positions + 1).saturating_sub(prompt.tokens.len()).max(1);
-        let default = default.min(rules.most_tokens);
-        let order = Self::rest(&mut fields, rules, (vec![prompt], asked, default), number)?;
+        let order = Order { is_chat: true, ..rest(&mut fields, rules, number)? };
         let none = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
         fields.neutral("tools", none, "no tools")?;
         fields.neutral("tool_choice", |one| one == "none" || one == "auto", "none")?;
@@ -133,66 +193,85 @@ impl Order {
         fields.neutral("top_logprobs", |one| one == 0, "0")?;
         fields.neutral("response_format", |one| one["type"] == "text", "text")?;
         fields.finish()?;
-        Self { is_chat: true, ..order }.within_bounds()
+        let prompts = vec![("messages".to_owned(), prompt)];
+        Ok(Self { order, prompts, asked, default: rules.most_tokens })
     }
 
-    /// Reads what both have in common.
-    fn rest(
-        fields: &mut Fields,
-        rules: &Rules<'_>,
-        (prompts, asked, default): (Vec<Prompt>, Option<usize>, usize),
-        number: u64,
-    ) -> Result<Self, ApiError> {
+    /// Bytes of all prompts, a token counted as its number.
+    pub(super) fn bytes(&self) -> usize {
+        self.prompts.iter().map(|(_, raw)| raw.bytes()).sum()
+    }
+
+    /// Refuses what certainly does not fit, without asking the tokenizer: texts of so many bytes have at
+    /// least so many tokens.
+    ///
+    /// # Errors
+    /// An answer, if a prompt is too long for the model.
+    pub(super) fn fits(&self, rules: &Rules<'_>) -> Result<(), ApiError> {
+        let least = self.prompts.iter().map(|(_, raw)| raw.least_tokens(rules));
+        let longest = least.max().unwrap_or_default();
+        self.new_tokens(rules, longest).map(drop)
+    }
+
+    /// Turns the prompts into tokens.
+    ///
+    /// # Errors
+    /// An answer, if a prompt cannot be encoded or the model has no room for it.
+    pub(super) fn encode(self, rules: &Rules<'_>) -> Result<Order, ApiError> {
+        let encode = |(name, raw): &(String, Raw)| rules.encode(name, raw);
+        let prompts: Vec<Prompt> = self.prompts.iter().map(encode).collect::<Result<_, _>>()?;
         let longest = prompts.iter().map(|prompt| prompt.tokens.len()).max().unwrap_or(0);
+        let new_tokens = self.new_tokens(rules, (longest, ""))?;
+        let limits = Limits { new_tokens, ..self.order.limits };
+        Order { prompts, limits, ..self.order }.within_bounds()
+    }
+
+    /// New tokens of a choice, after a prompt with so many tokens.
+    fn new_tokens(
+        &self,
+        rules: &Rules<'_>,
+        (longest, at_least): (usize, &str),
+    ) -> Result<usize, ApiError> {
         // One more than there are positions, since what comes last is no input.
         let room = (rules.positions + 1).saturating_sub(longest);
-        let new_tokens = asked.unwrap_or(default.min(room.max(1)));
-        if new_tokens > room {
-            return Err(ApiError::new(400, format!(
-                "the longest prompt has {longest} tokens and max_tokens is {new_tokens}; the model \
-                 has {} positions, and the last token needs none",
-                rules.positions
-            ))
-            .code("context_length_exceeded"));
-        }
-        let choices = fields.count("n", 1..=MOST_CHOICES)?.unwrap_or(1);
-        let stream = fields.flag("stream")?;
-        let choice = choice(fields, number)?;
-        let stop = stop(fields)?;
-        let usage = match fields.take("stream_options") {
-            None => false,
-            Some(options) => options["include_usage"].as_bool().ok_or_else(|| {
-                ApiError::field("stream_options", &options, "an object with include_usage")
-            })?,
-        };
-        for name in ["frequency_penalty", "presence_penalty"] {
-            fields.neutral(name, |penalty| penalty.as_f64() == Some(0.0), "0")?;
-        }
-        let empty = |bias: &Value| bias.as_object().is_some_and(Map::is_empty);
-        fields.neutral("logit_bias", empty, "an empty object")?;
-        // Who asks makes no difference.
-        fields.take("user");
-        let limits = Limits { new_tokens, end_tokens: rules.end_tokens.to_vec() };
-        let (echo, logprobs, is_chat) = (false, None, false);
-        Ok(Self { prompts, choices, echo, logprobs, stop, stream, usage, is_chat, choice, limits })
-    }
-
-    fn within_bounds(self) -> Result<Self, ApiError> {
-        let each = |prompt: &Prompt| prompt.tokens.len() + self.limits.new_tokens;
-        let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
-        let told = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
-        if told > MOST_TOLD {
+        let new_tokens = self.asked.unwrap_or(self.default.min(room.max(1)));
+        if new_tokens > room || longest > rules.positions + 1 {
             return Err(ApiError::new(
                 400,
                 format!(
-                    "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
-                 is {told} to tell; a request may have {MOST_TOLD}: divide it",
-                    self.logprobs.unwrap_or(0)
+                    "the longest prompt has {at_least}{longest} tokens and max_tokens is {new_tokens}; \
+                     the model has {} positions, and the last token needs none",
+                    rules.positions
                 ),
-            ));
+            )
+            .code("context_length_exceeded"));
         }
-        Ok(self)
+        Ok(new_tokens)
     }
+}
+
+/// Reads what completions and chats have in common; prompts and new tokens are still to come.
+fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, ApiError> {
+    let choices = fields.count("n", 1..=MOST_CHOICES)?.unwrap_or(1);
+    let stream = fields.flag("stream")?;
+    let choice = choice(fields, number)?;
+    let stop = stop(fields)?;
+    let usage = match fields.take("stream_options") {
+        None => false,
+        Some(options) => options["include_usage"].as_bool().ok_or_else(|| {
+            ApiError::field("stream_options", &options, "an object with include_usage")
+        })?,
+    };
+    for name in ["frequency_penalty", "presence_penalty"] {
+        fields.neutral(name, |penalty| penalty.as_f64() == Some(0.0), "0")?;
+    }
+    let empty = |bias: &Value| bias.as_object().is_some_and(Map::is_empty);
+    fields.neutral("logit_bias", empty, "an empty object")?;
+    // Who asks makes no difference.
+    fields.take("user");
+    let limits = Limits { new_tokens: 0, end_tokens: rules.end_tokens.to_vec() };
+    let (prompts, echo, logprobs, is_chat) = (Vec::new(), false, None, false);
+    Ok(Order { prompts, choices, echo, logprobs, stop, stream, usage, is_chat, choice, limits })
 }
 
 /// How tokens are chosen.
@@ -250,48 +329,39 @@ impl Rules<'_> {
         }
     }
 
-    /// The prompts of a completion, in any of their four shapes.
-    fn prompts(&self, value: Value) -> Result<Vec<Prompt>, ApiError> {
-        let many = |list: &[Value]| match list.len() {
-            1..=MOST_PROMPTS => Ok(()),
-            _ => Err(ApiError::field("prompt", &value, format!("1 to {MOST_PROMPTS} prompts"))),
-        };
-        match &value {
-            Value::String(text) => Ok(vec![self.text("prompt", text)?]),
+    /// The prompts of a completion, in any of their four shapes, with their names in messages.
+    fn prompts(&self, value: Value) -> Result<Vec<(String, Raw)>, ApiError> {
+        let only = |raw| Ok(vec![("prompt".to_owned(), raw)]);
+        let list = match value {
+            Value::String(text) => return only(Raw::Text(text)),
             Value::Array(list) if list.iter().all(Value::is_number) && !list.is_empty() => {
-                Ok(vec![self.tokens("prompt", list)?])
+                return only(self.tokens("prompt", &list)?);
             }
-            Value::Array(list) => {
-                many(list)?;
-                let one = |(index, one): (usize, &Value)| {
-                    let name = format!("prompt[{index}]");
-                    match one {
-                        Value::String(text) => self.text(&name, text),
-                        Value::Array(tokens) => self.tokens(&name, tokens),
-                        other => Err(ApiError::field(name, other, "a string or a list of tokens")),
-                    }
-                };
-                list.iter().enumerate().map(one).collect()
+            Value::Array(list) => list,
+            other => {
+                let expected = "a string, a list of tokens, or a list of such";
+                return Err(ApiError::field("prompt", &other, expected));
             }
-            other => Err(ApiError::field(
-                "prompt",
-                other,
-                "a string, a list of tokens, or a list of such",
-            )),
+        };
+        if !(1..=MOST_PROMPTS).contains(&list.len()) {
+            let expected = format!("1 to {MOST_PROMPTS} prompts");
+            return Err(ApiError::field("prompt", &Value::Array(list), expected));
         }
+        let one = |(index, one): (usize, Value)| {
+            let name = format!("prompt[{index}]");
+            let raw = match one {
+                Value::String(text) => Raw::Text(text),
+                Value::Array(tokens) => self.tokens(&name, &tokens)?,
+                other => {
+                    return Err(ApiError::field(name, &other, "a string or a list of tokens"));
+                }
+            };
+            Ok((name, raw))
+        };
+        list.into_iter().enumerate().map(one).collect()
     }
 
-    fn text(&self, name: &str, text: &str) -> Result<Prompt, ApiError> {
-        let first = self.tokenizer.first(self.bos)?;
-        let encoded = self.tokenizer.encode(text, false).map_err(|error| {
-            ApiError::new(400, format!("{name} cannot be encoded: {error}")).param(name)
-        })?;
-        let added = usize::from(first.is_some());
-        let tokens: Vec<u32> = first.into_iter().chain(encoded).collect();
-        self.checked(name, Prompt { tokens, added, text: text.to_owned() })
-    }
-
-    fn tokens(&self, name: &str, list: &[Value]) -> Result<Prompt, ApiError> {
+    fn tokens(&self, name: &str, list: &[Value]) -> Result<Raw, ApiError> {
         let mut tokens = Vec::with_capacity(list.len());
         for (index, value) in list.iter().enumerate() {
             let token = value.as_u64().and_then(|token| u32::try_from(token).ok());
@@ -301,14 +371,36 @@ impl Rules<'_> {
             };
             tokens.push(token);
         }
-        let text = self.tokenizer.decode(&tokens, false).map_err(|error| match error {
-            TokenizerError::UnknownId { .. } => ApiError::new(400, format!("{name}: {error}")),
-            other => other.into(),
-        })?;
-        self.checked(name, Prompt { tokens, added: 0, text })
+        Ok(Raw::Tokens(tokens))
     }
 
-    fn checked(&self, name: &str, prompt: Prompt) -> Result<Prompt, ApiError> {
+    /// A prompt as the model takes it.
+    fn encode(&self, name: &str, raw: &Raw) -> Result<Prompt, ApiError> {
+        let prompt = match raw {
+            Raw::Text(text) => {
+                let first = self.tokenizer.first(self.bos)?;
+                let encoded = self.tokenizer.encode(text, false).map_err(|error| {
+                    ApiError::new(400, format!("{name} cannot be encoded: {error}")).param(name)
+                })?;
+                let added = usize::from(first.is_some());
+                let tokens = first.into_iter().chain(encoded).collect();
+                Prompt { tokens, added, text: text.clone() }
+            }
+            Raw::Tokens(tokens) => {
+                let text = self.tokenizer.decode(tokens, false).map_err(|error| match error {
+                    TokenizerError::UnknownId { .. } => {
+                        ApiError::new(400, format!("{name}: {error}"))
+                    }
+                    other => other.into(),
+                })?;
+                Prompt { tokens: tokens.clone(), added: 0, text }
+            }
+            // The template writes the special tokens, the first included.
+            Raw::Chat(text) => {
+                let tokens = self.tokenizer.encode(text, false)?;
+                Prompt { tokens, added: 0, text: text.clone() }
+            }
+        };
         if prompt.tokens.is_empty() {
             let message = format!("{name} is empty; expected at least one token");
             return Err(ApiError::new(400, message).param(name));
@@ -317,7 +409,7 @@ impl Rules<'_> {
     }
 
     /// The prompt of a chat, by the model's template.
-    fn conversation(&self, value: Value) -> Result<Prompt, ApiError> {
+    fn conversation(&self, value: Value) -> Result<Raw, ApiError> {
         if !self.tokenizer.has_chat() {
             let message = "the model has no chat template; use /v1/completions";
             return Err(ApiError::new(400, message).code("no_chat_template"));
@@ -331,9 +423,7 @@ impl Rules<'_> {
             .tokenizer
             .chat(&messages, true)
             .map_err(|error| ApiError::new(400, format!("messages: {error}")).param("messages"))?;
-        // The template writes the special tokens, the first included.
-        let tokens = self.tokenizer.encode(&text, false)?;
-        self.checked("messages", Prompt { tokens, added: 0, text })
+        Ok(Raw::Chat(text))
     }
 }
 

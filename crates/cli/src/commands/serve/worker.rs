@@ -1,18 +1,16 @@
 //! The one thread that computes: sequences of all clients grow side by side, as many as fit.
 
 use super::error::ApiError;
+use super::stop::GRACE;
 use linwright::model::ModelError;
 use linwright::model::Transformer;
 use linwright::model::generate::{Ask, Session, Step};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How long sequences may go on after the server was asked to stop.
-const GRACE: Duration = Duration::from_secs(10);
+use std::time::Instant;
 
 /// What happened to one choice of a request.
 pub(super) type Event = (usize, Result<Step, ModelError>);
@@ -64,12 +62,15 @@ pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
     most: usize,
+    /// Sequences that grow.
+    running: AtomicUsize,
 }
 
 impl Queue {
     /// One for at most so many requests.
     pub(super) fn new(most: usize) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), most }
+        let running = AtomicUsize::new(0);
+        Self { state: Mutex::default(), changed: Condvar::new(), most, running }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,6 +111,11 @@ impl Queue {
         self.lock().jobs.len()
     }
 
+    /// Sequences that are computed.
+    pub(super) fn running(&self) -> usize {
+        self.running.load(Ordering::Relaxed)
+    }
+
     /// Takes in what fits; waits if there is nothing to do. False if there will be nothing more.
     fn admit(
         &self,
@@ -143,6 +149,7 @@ impl Queue {
                     Err(error) => drop(events.send((choice, Err(error)))),
                 }
             }
+            self.running.store(running.len(), Ordering::Relaxed);
             if !session.is_empty() {
                 return true;
             }
