@@ -158,6 +158,16 @@ fn a_model_is_timed_as_it_is_held() {
     let loading = w.ok_json("bench model model --rounds 0 --quiet");
     assert!(loading["timed"].is_null(), "{loading}");
     w.fails("bench model model --tokens 0", 2, &["--tokens"]);
-    w.fails("bench model model --tokens 5000", 1, &["5000 tokens"]);
+    w.fails("bench model model --tokens 5000", 2, &["5000 tokens", "at most 256"]);
+    w.fails("bench model model --tokens 256 --new-tokens 2", 2, &["256 tokens and 2 new ones"]);
+    // Nobody asked for so many that none would be decoded.
+    let bench = w.ok_json("bench model model --new-tokens 250 --rounds 1 --quiet");
+    assert_eq!(
+        (&bench["timed"]["tokens"], &bench["timed"]["new_tokens"]),
+        (&7.into(), &250.into())
+    );
+    let fastest = bench["timed"]["decode_rounds"][0].as_f64().unwrap();
+    assert!(fastest < 1e6, "{fastest} tokens a second are none that were computed");
+    w.fails("bench model model --new-tokens 999", 2, &["1 tokens and 999 new ones"]);
     w.fails("bench model model --dtype f8", 2, &["auto", "bf16"]);
 }

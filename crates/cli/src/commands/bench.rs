@@ -29,6 +29,8 @@ use std::time::Instant;
 const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 /// Features where none are named.
 const USUAL: usize = 2048;
+/// Tokens of a model's sequence where none are asked for.
+const TOKENS: usize = 512;
 /// Names of the files of the growth figure.
 const FIGURE: &str = "operator-growth";
 
@@ -98,9 +100,9 @@ struct OperatorsArgs {
 struct ModelArgs {
     /// A checkpoint directory, or `pocket` for the built-in model.
     model: String,
-    /// Tokens of the sequence.
-    #[arg(long, default_value_t = 512, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
-    tokens: usize,
+    /// Tokens of the sequence [default: 512, or as many as leave room for the new ones].
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    tokens: Option<usize>,
     /// Tokens that are added to it; fewer than 2 time none.
     #[arg(long, alias = "new_tokens", default_value_t = 0)]
     new_tokens: usize,
@@ -162,9 +164,12 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} is no causal language model", args.model)));
     }
     console.stage(&format!("timing {}", args.model));
-    let ModelArgs { tokens, new_tokens, rounds, .. } = *args;
+    let ModelArgs { new_tokens, rounds, .. } = *args;
+    // What comes last is no input.
+    let room = decoder.config().max_positions.saturating_sub(new_tokens.saturating_sub(1));
+    let tokens = args.tokens.unwrap_or(TOKENS.min(room.max(1)));
     let timed = (rounds > 0).then(|| time_model(decoder, ModelPlan { tokens, new_tokens, rounds }));
-    let timed = timed.transpose().map_err(|error| Failure::general(told(&error)))?;
+    let timed = timed.transpose()?;
     console.finish();
     let held = decoder.held_in_half().map_or("f32", |(_, half)| half.name());
     let peak = peak_resident_bytes();
@@ -359,7 +364,9 @@ impl From<BenchError> for Failure {
             BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
                 Self::usage(message)
             }
-            BenchError::WrongAnswer { .. } | BenchError::NonFinite { .. } => Self::general(message),
+            BenchError::WrongAnswer { .. }
+            | BenchError::NonFinite { .. }
+            | BenchError::Model(_) => Self::general(message),
             BenchError::Interrupted => Self::new(Kind::Interrupted, message),
         }
     }

@@ -1,5 +1,6 @@
 //! Why operators were not timed.
 
+use linwright_model::ModelError;
 use linwright_ops::{OpError, Shape};
 
 /// A bench that cannot be made, or must not be believed.
@@ -47,6 +48,9 @@ pub enum BenchError {
     /// An operator that does not exist for a shape, or has no inverse.
     #[error(transparent)]
     Operator(#[from] OpError),
+    /// A model that cannot compute.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// No operator exists for any of the shapes.
     #[error("nothing was timed: {reasons}")]
     Nothing {

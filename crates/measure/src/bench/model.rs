@@ -1,6 +1,6 @@
 //! Speed of a whole model: logits of a sequence, and tokens that it adds to one.
 
-use super::{Machine, Spread};
+use super::{BenchError, Machine, Spread};
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, Transformer};
 use linwright_ops::NoProbe;
@@ -20,6 +20,29 @@ pub struct ModelPlan {
     pub new_tokens: usize,
     /// Rounds of each, after one that does not count.
     pub rounds: usize,
+}
+
+impl ModelPlan {
+    /// Refuses sequences for which a model of so many positions has no room: tokens that are not computed
+    /// would count as decoded in no time.
+    ///
+    /// # Errors
+    /// [`BenchError::Plan`].
+    pub fn check(&self, positions: usize) -> Result<(), BenchError> {
+        // What comes last is no input.
+        let inputs = self.tokens.saturating_add(self.new_tokens.saturating_sub(1));
+        if inputs <= positions {
+            return Ok(());
+        }
+        Err(BenchError::Plan {
+            what: "tokens of the sequence and new ones",
+            found: format!("{} tokens and {} new ones", self.tokens, self.new_tokens),
+            expected: format!(
+                "at most {positions} together, the positions of the model, of which the last new one needs \
+                 none"
+            ),
+        })
+    }
 }
 
 /// What was found.
@@ -49,11 +72,13 @@ pub struct ModelBench {
 /// Times a model.
 ///
 /// # Errors
-/// [`ModelError`] if the sequence is longer than the model has positions.
+/// [`BenchError::Plan`] if the sequence becomes longer than the model has positions, before anything
+/// is computed, and [`BenchError::Model`] if the model fails.
 ///
 /// # Panics
 /// If there are no rounds, or the model has no head.
-pub fn time_model(model: &Transformer, plan: ModelPlan) -> Result<ModelBench, ModelError> {
+pub fn time_model(model: &Transformer, plan: ModelPlan) -> Result<ModelBench, BenchError> {
+    plan.check(model.config().max_positions)?;
     let vocab = model.config().vocab;
     let tokens: Vec<u32> = (0..plan.tokens).map(|i| (i * STEP % vocab) as u32).collect();
     let mut forward = Vec::new();
@@ -143,7 +168,14 @@ mod tests {
         }
         let forward_only = time_model(&model, ModelPlan { new_tokens: 0, ..plan }).unwrap();
         assert_eq!((forward_only.decode_rounds.len(), forward_only.forward_rounds.len()), (0, 2));
-        let error = time_model(&model, ModelPlan { tokens: 17, ..plan }).unwrap_err();
-        assert!(error.to_string().contains("17 tokens"), "{error}");
+        // 14 tokens and the first two of three new ones fill the positions.
+        let full = time_model(&model, ModelPlan { tokens: 14, ..plan }).unwrap();
+        assert_eq!(full.decode_rounds.len(), 2);
+        for (tokens, new_tokens) in [(15, 3), (16, 2), (17, 0), (usize::MAX, usize::MAX)] {
+            let error =
+                time_model(&model, ModelPlan { tokens, new_tokens, rounds: 1 }).unwrap_err();
+            assert!(matches!(error, BenchError::Plan { .. }), "{error}");
+            assert!(error.to_string().contains("at most 16"), "{error}");
+        }
     }
 }
