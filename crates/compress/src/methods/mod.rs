@@ -28,6 +28,7 @@ pub enum Needs {
 
 /// What was captured at a site.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a site, and it holds matrices")]
 pub enum Evidence {
     /// Sums over training and validation samples.
     Stats {
