@@ -239,6 +239,8 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Document { .. }
             | EvaluationError::NoRoom { .. }
             | EvaluationError::Masked { .. }
+            | EvaluationError::NoHead { .. }
+            | EvaluationError::NoVectors { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

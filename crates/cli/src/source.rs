@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use clap::Args;
 use linwright::compress::Monitor;
-use linwright::model::checkpoint::{LoadedModel, Precision, load_as};
+use linwright::model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
 use linwright::model::hub::{self, Hooks, HubId, Settings};
 use linwright::pocket;
 use std::cell::RefCell;
@@ -99,6 +99,13 @@ pub(crate) fn open_model_as(
         console.note(&format!("note: {note}"));
     }
     Ok((loaded, place))
+}
+
+/// How a model makes one vector of a text: as its modules say or, where it has none, by the mean over all
+/// tokens, as sentence-transformers does. None where it has modules that are not supported.
+pub(crate) fn sentence_of(loaded: &LoadedModel, place: &Place) -> Option<Sentence> {
+    let has_modules = || place.path.join("modules.json").is_file();
+    loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
 }
 
 /// The path of a text or question file, or of the built-in one of this name.

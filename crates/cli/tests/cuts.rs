@@ -80,6 +80,33 @@ fn factors_beyond_break_even_are_spoken_of_or_not_written() {
 }
 
 #[test]
+fn models_compare_document_by_document_and_what_is_the_same_says_so() {
+    let w = workshop(6);
+    let cut = "laser model --no-cache --lname mlp --lnum 1 --rank 1 --text text.jsonl --window 64";
+    let json = w.ok_json(cut);
+    let of = |name: &str| {
+        let all = json["comparisons"].as_array().unwrap();
+        all.iter().find(|one| one["metric"] == name).unwrap().clone()
+    };
+    for name in ["token_perplexity", "nll_nats_per_token"] {
+        let value = |part: &str| {
+            let metrics = json[part][0]["metrics"].as_array().unwrap();
+            number(&metrics.iter().find(|metric| metric["name"] == name).unwrap()["value"])
+        };
+        let difference = number(&of(name)["difference"]);
+        assert!((difference - value("results") + value("dense")).abs() < 1e-9, "{name}");
+        assert!(number(&of(name)["interval"][0]) < difference && difference != 0.0);
+    }
+    let shown = w.ok(cut);
+    let rows = shown.split("95 % interval").nth(1).unwrap();
+    assert!(rows.contains("nll_nats_per_token") && rows.contains(" to "), "{shown}");
+    let one = w.ok(&format!("{cut} --limit 1"));
+    assert!(one.contains("no item-by-item comparison") && !one.contains("95 %"), "{one}");
+    let same = w.ok("laser model --no-cache --lname dont --rate 9 --questions q.jsonl");
+    assert!(same.contains("no item differs") && !same.contains("+0.0000"), "{same}");
+}
+
+#[test]
 fn a_sweep_leaves_its_files_and_goes_on() {
     let w = workshop(20);
     let args = "sweep model --cache spectra --lname fc_in,out_proj --rate 9,5 --questions q.jsonl --shuffle 3 -o run";

@@ -93,6 +93,7 @@ impl Parts {
             store: &self.store,
             run: RunOptions { max_batch_tokens: 120, longest: None },
             max_length: None,
+            sentence: None,
             shares,
         }
     }

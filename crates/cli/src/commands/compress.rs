@@ -5,6 +5,7 @@ mod state;
 mod summary;
 
 use super::form::{self, FormArg, Saving};
+use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
 use super::{print, print_json};
 use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
@@ -19,7 +20,7 @@ use linwright::compress::fit_store::FitStore;
 use linwright::compress::pipeline::{Context, Edited, Plan, apply};
 use linwright::compress::study::{self, RunDirectory};
 use linwright::measure::data::Corpus;
-use linwright::measure::evaluate::{Bos, tokens_per_second};
+use linwright::measure::evaluate::{Task, tokens_per_second};
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::export::Exported;
@@ -74,12 +75,13 @@ pub(crate) struct CompressArgs {
     #[arg(long, default_value_t = 256, alias = "seq_len",
           value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     seq_len: usize,
-    /// Whether calibration documents start with the beginning-of-sequence token.
-    #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
-    bos: Bos,
     /// Where random starts come from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// What the model is judged by before and after, if anything is given; `--bos` is for calibration
+    /// documents, too.
+    #[command(flatten)]
+    asked: TaskArgs,
     /// Directory to write.
     #[arg(short, long)]
     output: PathBuf,
@@ -171,7 +173,10 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
             .hint("give --form native"));
     }
+    // Mistakes in tasks are told before a model is loaded.
+    let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
     let plan = plan::plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
     if args.form.is_dense() {
@@ -186,7 +191,8 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
     let directory = state::open(&state, &fingerprint, args.force)?;
     let work = ((&loaded, &place), &plan, &calibration);
-    let done = fit_and_save(args, work, &directory, &mut console)
+    let judges = (tasks.as_slice(), &args.asked);
+    let done = fit_and_save(args, work, judges, &directory, &mut console)
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
     let times = console.finish();
@@ -199,9 +205,12 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return print_json(&serde_json::json!({
             "model": place.name, "output": args.output, "plan": plan, "saved": form::told(&done.saved),
             "summary": summary, "sites": done.edited.sites, "stages": stages,
+            "dense": done.judged.dense, "results": done.judged.results,
+            "comparisons": done.judged.comparisons,
         }));
     }
-    print(&summary.render(&done, &args.output))
+    print(&summary.render(&done, &args.output))?;
+    done.judged.show()
 }
 
 /// A site that is not linear and stays has no dense form; better said before the work.
@@ -220,6 +229,7 @@ fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
 /// An edited model that was saved.
 struct Done {
     edited: Edited,
+    judged: Judged,
     saved: Exported,
     /// Tokens a second that the original and the edited model score.
     speeds: [f64; 2],
@@ -228,6 +238,7 @@ struct Done {
 fn fit_and_save(
     args: &CompressArgs,
     ((loaded, place), plan, calibration): ((&LoadedModel, &Place), &Plan, &Calibration),
+    judges: (&[Box<dyn Task>], &TaskArgs),
     directory: &RunDirectory,
     console: &mut Console,
 ) -> Result<Done, Failure> {
@@ -235,6 +246,8 @@ fn fit_and_save(
     let context =
         Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
     let edited = apply(&loaded.decoder, calibration, plan, &context, console)?;
+    let replaced = (&edited.model, edited.sites.iter().map(|site| &site.site));
+    let judged = before_and_after(judges, (loaded, place), replaced, console)?;
     console.stage("timing both models");
     let speeds =
         tokens_per_second(&[&loaded.decoder, &edited.model], calibration.windows(), &|| {
@@ -247,7 +260,7 @@ fn fit_and_save(
     });
     let saving = Saving { form: args.form, dtype, force: args.force, output: &args.output };
     let saved = saving.write(&edited.model, (loaded, place), console)?;
-    Ok(Done { edited, saved, speeds: [speeds[0], speeds[1]] })
+    Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }
 
 fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration, Failure> {
@@ -266,7 +279,7 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", args.model)))?;
     let calibration = Calibration::encode(
         corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
-        (tokenizer, args.bos),
+        (tokenizer, args.asked.bos),
         (args.seq_len, args.num_tokens),
         Split::Contiguous,
     )?;

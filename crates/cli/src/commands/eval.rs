@@ -2,23 +2,24 @@
 
 mod leak;
 
-use super::tasks::{Measured, TaskArgs, Tasks};
+use super::paired::difference_and_interval;
+use super::tasks::{TaskArgs, Tasks, check_tasks};
 use super::{print, print_json};
 use crate::args::{Shared, parse_size};
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
-use crate::source::{Place, PrecisionArgs, open_model_as};
+use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
 use crate::{interrupt, provenance};
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
-    Comparison, Encoder, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Subject,
-    Task, TaskGroup, TaskResult, compare, evaluate,
+    Comparison, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Subject, Task,
+    TaskGroup, TaskResult, compare, evaluate,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
-use linwright::model::checkpoint::{LoadedModel, Sentence};
+use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::tensor::atomic::{check_target, write_atomic};
 use serde_json::json;
@@ -108,6 +109,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
                 &own
             }
         };
+        check_tasks(tasks.all.iter().map(AsRef::as_ref), (&loaded, &place))?;
         if leak.is_none() {
             leak = Some(leak::look(args, &tasks.all, &mut console)?);
         }
@@ -242,7 +244,7 @@ fn journal(
 fn measure(
     args: &EvalArgs,
     (loaded, place): (&LoadedModel, &Place),
-    tasks: &[Measured],
+    tasks: &[Box<dyn Task>],
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
     let name = &place.name;
@@ -254,27 +256,16 @@ fn measure(
     let options = run_options(args, loaded)?;
     let mut results = Vec::new();
     for task in tasks {
-        let mut journal = match task {
-            Measured::Asked(task) => journal(args, loaded, task.as_ref(), console)?,
-            Measured::Pairs(_) => None,
-        };
+        let mut journal = journal(args, loaded, task.as_ref(), console)?;
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::asked,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let (decoder, max_length) = (&loaded.decoder, args.asked.max_length);
-        let result = match task {
-            Measured::Asked(task) => {
-                let model = Subject::new(decoder, tokenizer).with_max_length(max_length);
-                evaluate(task.as_ref(), &model, &options, &mut hooks)
-            }
-            Measured::Pairs(pairs) => {
-                let sentence = sentence_of(loaded, place)?;
-                let encoder = Encoder { model: decoder, tokenizer, sentence, max_length };
-                pairs.evaluate(encoder, &options, &mut hooks)
-            }
-        };
+        let model = Subject::new(&loaded.decoder, tokenizer)
+            .with_max_length(args.asked.max_length)
+            .with_sentence(sentence_of(loaded, place));
+        let result = evaluate(task.as_ref(), &model, &options, &mut hooks);
         results.push(result.map_err(|error| match args.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),
@@ -305,19 +296,6 @@ fn run_options(args: &EvalArgs, loaded: &LoadedModel) -> Result<RunOptions, Fail
     }
     let max_batch_tokens = max_batch_tokens.min(tokens);
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
-}
-
-/// How the model makes one vector of a text: as its modules say or, where it has none, by the mean over
-/// all tokens, as sentence-transformers does.
-fn sentence_of(loaded: &LoadedModel, place: &Place) -> Result<Sentence, Failure> {
-    if let Some(sentence) = loaded.sentence {
-        return Ok(sentence);
-    }
-    if place.path.join("modules.json").is_file() {
-        return Err(Failure::general(format!("{}: its modules.json is not supported", place.name))
-            .hint("remove the file to take the mean over all tokens"));
-    }
-    Ok(Sentence::MEAN)
 }
 
 /// What was asked and replied, one file for each task that tells.
@@ -365,14 +343,8 @@ pub(super) fn render_comparisons(comparisons: &[Comparison]) -> String {
     let row = |c: &Comparison| {
         let only = c.only_one.map_or_else(String::new, |[own, other]| format!("{own} : {other}"));
         let p = c.mcnemar_p.map_or_else(String::new, |p| format!("{p:.3}"));
-        vec![
-            c.task.clone(),
-            c.metric.clone(),
-            format!("{:+.4}", c.difference),
-            format!("{:+.4} to {:+.4}", c.interval[0], c.interval[1]),
-            only,
-            p,
-        ]
+        let [difference, interval] = difference_and_interval(c);
+        vec![c.task.clone(), c.metric.clone(), difference, interval, only, p]
     };
     let rows: Vec<Vec<String>> = comparisons.iter().map(row).collect();
     let names =

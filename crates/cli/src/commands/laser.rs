@@ -1,26 +1,19 @@
 //! `linwright laser`: cut weights of a model, judge it before and after, save it.
 
 use super::cuts::{CutArgs, SlotArgs, edits_table};
-use super::eval::{render, render_comparisons};
 use super::form::{self, FormArg, Saving};
-use super::tasks::{Measured, TaskArgs, Tasks};
+use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
 use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::provenance;
 use crate::source::open_model;
 use clap::Args;
-use linwright::compress::Monitor;
-use linwright::compress::intervention::{Edit, Edits, SiteEdit, Variant, Variants, apply_edits};
-use linwright::measure::evaluate::{
-    Comparison, Hooks, RunOptions, Task, TaskResult, compare, evaluate_each,
-};
-use linwright::model::Transformer;
+use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
 use linwright::model::checkpoint::export::Exported;
 use linwright::model::checkpoint::{LoadedModel, SavedModel};
-use linwright::ops::{Role, Sites};
+use linwright::ops::Role;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -62,9 +55,7 @@ pub(crate) struct LaserArgs {
 struct Done {
     edits: Edits,
     sites: Vec<SiteEdit>,
-    dense: Vec<TaskResult>,
-    results: Vec<TaskResult>,
-    comparisons: Vec<Comparison>,
+    judged: Judged,
     saved: Option<Exported>,
 }
 
@@ -77,22 +68,17 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists", output.display()))
             .hint("choose another directory or give --force"));
     }
-    let asked = &args.asked;
-    if asked.apply_chat_template {
-        return Err(Failure::usage("--apply-chat-template is of no use here")
-            .hint("save the model with -o and give both to `linwright eval`"));
-    }
-    let is_asked = !asked.tasks.is_empty() || asked.questions.is_some() || asked.text.is_some();
     // Mistakes in tasks are told before a model is loaded.
-    let tasks = match is_asked {
-        true => Tasks::open(asked, false, None, &mut console)?.all,
-        false => Vec::new(),
-    };
+    let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
     let store = args.cut.store(&console)?;
     let mut edited = loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
-    let mut done = judge(args, (&loaded, &edited), (edits, sites), &tasks, &mut console)?;
+    let cut = (&edited, sites.iter().map(|edit| &edit.site));
+    let judged = before_and_after((&tasks, &args.asked), (&loaded, &place), cut, &mut console);
+    let judged = judged.map_err(Failure::not_resumable)?;
+    let mut done = Done { edits, sites, judged, saved: None };
     if let Some(output) = &args.output {
         let saving = Saving { form: args.form, dtype: None, force: args.force, output };
         done.saved = Some(saving.write(&edited, (&loaded, &place), &mut console)?);
@@ -143,54 +129,6 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     Ok(edits)
 }
 
-/// Scores the model as it is and edited.
-fn judge(
-    args: &LaserArgs,
-    (loaded, edited): (&LoadedModel, &Transformer),
-    (edits, sites): (Edits, Vec<SiteEdit>),
-    tasks: &[Measured],
-    console: &mut Console,
-) -> Result<Done, Failure> {
-    let variants = [Variant { ops: Vec::new() }, variant(edited, &sites)];
-    let options = RunOptions { max_batch_tokens: args.asked.batch_size, longest: None };
-    let (mut dense, mut results) = (Vec::new(), Vec::new());
-    for task in tasks {
-        let task: &dyn Task = match task {
-            Measured::Asked(task) => task.as_ref(),
-            Measured::Pairs(pairs) => {
-                return Err(Failure::usage(format!("{} compares sentences", pairs.id()))
-                    .hint("save the model with -o and give both to `linwright eval`"));
-            }
-        };
-        console.stage(&format!("{}: before and after", task.id()));
-        let tokenizer = loaded.tokenizer.as_ref().ok_or_else(|| {
-            Failure::general(format!("{} has no tokenizer.json", args.model))
-                .hint("text can only be scored with the model's tokenizer")
-        })?;
-        let both = Variants::new((&loaded.decoder, tokenizer), &variants, args.asked.max_length);
-        let mut hooks = Hooks {
-            progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
-            cancelled: &interrupt::asked,
-            journal: None,
-        };
-        let found = evaluate_each(task, &both, &options, &mut hooks, |result| result);
-        let mut found = found.map_err(|error| Failure::from(error).not_resumable())?.into_iter();
-        dense.extend(found.next());
-        results.extend(found.next());
-    }
-    let comparisons = compare(&results, &dense);
-    Ok(Done { edits, sites, dense, results, comparisons, saved: None })
-}
-
-/// The operators of edited slots.
-fn variant(edited: &Transformer, sites: &[SiteEdit]) -> Variant {
-    let op = |edit: &SiteEdit| {
-        let slot = edited.slot(&edit.site).expect("the slot was edited");
-        (edit.site.clone(), slot.op().clone())
-    };
-    Variant { ops: sites.iter().map(op).collect() }
-}
-
 /// Parameters of the edited slots now and before.
 fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
@@ -203,7 +141,7 @@ fn result(
     model: &str,
     done: &Done,
 ) -> Result<serde_json::Value, Failure> {
-    let mut provenance = provenance::of_evaluation(loaded, &done.results);
+    let mut provenance = provenance::of_evaluation(loaded, &done.judged.results);
     provenance.recipe = "linwright laser".into();
     provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
     let (now, before) = parameters(&done.sites);
@@ -219,7 +157,8 @@ fn result(
     Ok(json!({
         "model": model, "edits": done.edits, "sites": done.sites,
         "targeted": now, "targeted_dense": before, "keep": now as f64 / before.max(1) as f64,
-        "dense": done.dense, "results": done.results, "comparisons": done.comparisons,
+        "dense": done.judged.dense, "results": done.judged.results,
+        "comparisons": done.judged.comparisons,
         "saved": saved, "provenance": provenance,
     }))
 }
@@ -242,10 +181,7 @@ fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
         grouped(before),
         now as f64 / before.max(1) as f64
     ))?;
-    if !done.results.is_empty() {
-        print(&format!("\n{}", render(&done.results, Some(&done.dense))))?;
-        print(&format!("\n{}", render_comparisons(&done.comparisons)))?;
-    }
+    done.judged.show()?;
     if let (Some(saved), Some(output)) = (&done.saved, &args.output) {
         print(&format!(
             "\nform {}: {}\nsaved to {}: {} bytes of weights",

@@ -14,6 +14,7 @@ pub(crate) mod inspect;
 pub(crate) mod laser;
 pub(crate) mod ls;
 pub(crate) mod main_job;
+mod paired;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;

@@ -1,5 +1,6 @@
 //! `linwright run`: every stage of a recipe, from capture to report.
 
+use super::tasks::check_tasks;
 use super::{grouped, print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
@@ -135,9 +136,10 @@ pub(crate) fn study(
     let mut console = Console::new(shared);
     let (loaded, place) = open_model(&recipe.model, &mut console)?;
     // What is written down names the commit of a model of the hub.
-    let recipe = &Recipe { model: place.name, ..recipe.clone() };
+    let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
     let tasks = open_tasks(recipe)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
     let path = data_file(&recipe.calibration.dataset, "calibration.jsonl")?;
     let calibration = Corpus::open(&path)?;
     let tokenizer = loaded

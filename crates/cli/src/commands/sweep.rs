@@ -1,13 +1,14 @@
 //! `linwright sweep`: every cut of a grid, judged on a task.
 
 use super::cuts::{CutArgs, Findings, SlotArgs, cell_name};
-use super::tasks::{Division, Parts, TaskArgs};
+use super::paired::in_one_cell;
+use super::tasks::{Division, Parts, TaskArgs, check_tasks};
 use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::provenance;
-use crate::source::{Place, open_model};
+use crate::source::{Place, open_model, sentence_of};
 use clap::{Args, Parser};
 use linwright::compress::Monitor;
 use linwright::compress::intervention::ComponentStore;
@@ -69,6 +70,7 @@ impl Opened {
         // Mistakes in tasks are told before a model is loaded.
         let parts = Parts::open(asked, Division { shuffle }, console)?;
         let (loaded, place) = open_model(model, console)?;
+        check_tasks([parts.validation.as_ref()], (&loaded, &place))?;
         Ok(Self { loaded, place, parts })
     }
 
@@ -96,6 +98,7 @@ impl Opened {
             store,
             run: RunOptions { max_batch_tokens: asked.batch_size, longest: None },
             max_length: asked.max_length,
+            sentence: sentence_of(&self.loaded, &self.place),
             shares: true,
         })
     }
@@ -254,9 +257,7 @@ fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
         Some(test) => {
             let value = |result: &TaskResult| result.metric(metric).map_or(f64::NAN, |m| m.value);
             let found = test.comparisons.iter().find(|c| c.metric == *metric);
-            let interval = found.map_or_else(String::new, |c| {
-                format!("{:+.4} ({:+.4} to {:+.4})", c.difference, c.interval[0], c.interval[1])
-            });
+            let interval = found.map_or_else(String::new, in_one_cell);
             (value(&test.dense), value(&test.best), interval)
         }
         None => {

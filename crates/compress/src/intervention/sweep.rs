@@ -21,6 +21,7 @@ use linwright_measure::evaluate::{
     Task, TaskResult, compare, evaluate_each,
 };
 use linwright_model::Transformer;
+use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
 use linwright_tensor::linalg::Components;
@@ -194,6 +195,8 @@ pub struct Work<'a> {
     pub run: RunOptions,
     /// Longest input in tokens; that of the model if none.
     pub max_length: Option<usize>,
+    /// How a text becomes one vector, for tasks that compare texts.
+    pub sentence: Option<Sentence>,
     /// Whether cells share what they have in common; without, all is the same and slower.
     pub shares: bool,
 }
@@ -254,8 +257,9 @@ impl Work<'_> {
             shared.borrow_mut().progress(tokens * all + batch * done as u64, total.max(1) * all);
             !shared.borrow().interrupted()
         };
-        let asked =
-            Variants::new((model, self.tokenizer), variants, self.max_length).asking(&go_on);
+        let asked = Variants::new((model, self.tokenizer), variants, self.max_length)
+            .with_sentence(self.sentence)
+            .asking(&go_on);
         let asked = if self.shares { asked } else { asked.alone() };
         let mut hooks = Hooks {
             progress: &mut |p| at.set((p.done_tokens, p.total_tokens)),

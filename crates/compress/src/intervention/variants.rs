@@ -3,9 +3,10 @@
 use super::edit::put;
 use crate::CompressError;
 use linwright_measure::evaluate::{
-    Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Peek,
-    Peeked, Sequence, Subject, Written, last_stages,
+    Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Pairs,
+    Peek, Peeked, Sequence, Subject, Written, last_stages,
 };
+use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, Transformer};
 use linwright_ops::{Op, SiteId, Sites};
@@ -36,6 +37,8 @@ pub struct Variants<'a> {
     /// Whether prefixes are shared; if not, each edit computes everything, which is slower and the same.
     shares: bool,
     max_length: Option<usize>,
+    /// How a text becomes one vector, where that is known.
+    sentence: Option<Sentence>,
     /// Called before each edit of a batch with its index; says whether to go on.
     go_on: &'a dyn Fn(usize) -> bool,
 }
@@ -71,6 +74,7 @@ impl<'a> Variants<'a> {
             stages,
             shares: true,
             max_length,
+            sentence: None,
             go_on: &|_| true,
         }
     }
@@ -79,6 +83,12 @@ impl<'a> Variants<'a> {
     #[must_use]
     pub fn alone(self) -> Self {
         Self { shares: false, ..self }
+    }
+
+    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare texts.
+    #[must_use]
+    pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
+        Self { subject: self.subject.with_sentence(sentence), sentence, ..self }
     }
 
     /// The same, asking before each edit of a batch, with how many are done, whether to go on: a batch of
@@ -175,6 +185,13 @@ impl LanguageModels for Variants<'_> {
         self.each(gaps.batch(), gaps.wanted(), |model, hidden, wanted| {
             gaps.read((model, self.tokenizer), hidden, wanted)
         })
+    }
+
+    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
+        let sentence = self.sentence.ok_or("nothing says how a text becomes one vector")?;
+        let pairs = Pairs::new(sentence, pairs);
+        // Every row is wanted, so that what left the last layer comes whole.
+        self.each(pairs.batch(), pairs.wanted(), |_, hidden, _| Ok(pairs.cosines(hidden)))
     }
 
     fn generate_each(

@@ -6,6 +6,7 @@
 
 use super::TaskResult;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Standard errors on each side of a 95 % interval.
@@ -31,6 +32,25 @@ pub struct Comparison {
     pub only_one: Option<[usize; 2]>,
     /// Probability of a split as uneven as that if both were equally good.
     pub mcnemar_p: Option<f64>,
+}
+
+impl Comparison {
+    /// Whether no item differs.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        self.difference == 0.0 && self.interval == [0.0, 0.0]
+    }
+
+    /// Whether the interval is above (greater) or below zero (less); equal where it holds zero.
+    #[must_use]
+    pub fn sign(&self) -> Ordering {
+        let [low, high] = self.interval;
+        match (low > 0.0, high < 0.0) {
+            (true, _) => Ordering::Greater,
+            (_, true) => Ordering::Less,
+            _ => Ordering::Equal,
+        }
+    }
 }
 
 /// Compares a model with another one, figure by figure, where both know figures of their items.

@@ -1,9 +1,10 @@
 //! A decoder with its tokenizer as the subject of an evaluation.
 
-use super::gaps;
 use super::language_model::{Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written};
 use super::packed::{Packed, last_stages};
 use super::{Gap, Generation, LanguageModel, Sequence, TokenScore};
+use super::{gaps, similarity};
+use linwright_model::checkpoint::Sentence;
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::{ModelError, Stream, Transformer};
@@ -14,19 +15,26 @@ pub struct Subject<'a> {
     decoder: &'a Transformer,
     tokenizer: &'a Tokenizer,
     max_length: Option<usize>,
+    sentence: Option<Sentence>,
 }
 
 impl<'a> Subject<'a> {
     /// The model with its own longest input.
     #[must_use]
     pub fn new(decoder: &'a Transformer, tokenizer: &'a Tokenizer) -> Self {
-        Self { decoder, tokenizer, max_length: None }
+        Self { decoder, tokenizer, max_length: None, sentence: None }
     }
 
     /// The same with inputs of at most so many tokens, if that is fewer.
     #[must_use]
     pub fn with_max_length(self, max_length: Option<usize>) -> Self {
         Self { max_length, ..self }
+    }
+
+    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare texts.
+    #[must_use]
+    pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
+        Self { sentence, ..self }
     }
 }
 
@@ -78,6 +86,23 @@ impl LanguageModel for Subject<'_> {
 
     fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
         gaps::fill((self.decoder, self.tokenizer), texts)
+    }
+
+    fn has_head(&self) -> bool {
+        self.decoder.has_head()
+    }
+
+    fn pooling(&self) -> Option<&'static str> {
+        self.sentence.map(Sentence::name)
+    }
+
+    fn encode_whole(&self, text: &str) -> Result<(Vec<u32>, usize), ModelFailure> {
+        similarity::encode(self.tokenizer, text, self.max_positions().unwrap_or(usize::MAX))
+    }
+
+    fn cosines(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<f64>, ModelFailure> {
+        let sentence = self.sentence.ok_or("nothing says how a text becomes one vector")?;
+        similarity::cosines(self.decoder, sentence, pairs)
     }
 
     fn generate(

@@ -184,6 +184,24 @@ pub enum EvaluationError {
         /// Tasks that such a model can be asked.
         known: String,
     },
+    /// A task that asks for tokens, and a model that predicts none.
+    #[error(
+        "task {task} asks for tokens, and this model has no head that predicts them; it can be asked how alike sentences are ({known})"
+    )]
+    NoHead {
+        /// The task.
+        task: String,
+        /// Tasks that such a model can be asked.
+        known: String,
+    },
+    /// A task that compares vectors of texts, and a model that makes none.
+    #[error(
+        "{place}: how this model makes one vector of a text is not known, since its modules.json is not supported; remove that file to take the mean over all tokens"
+    )]
+    NoVectors {
+        /// The pair of texts.
+        place: String,
+    },
     /// Nothing was left to score.
     #[error("task {task} has no {what} to score")]
     Nothing {

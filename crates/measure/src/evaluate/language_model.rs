@@ -147,6 +147,35 @@ pub trait LanguageModel {
         Err("this model fills no gaps".into())
     }
 
+    /// Whether it predicts tokens; one that ends in its last layer only makes vectors.
+    fn has_head(&self) -> bool {
+        true
+    }
+
+    /// How it makes one vector of a text, in one word; none if it makes none.
+    fn pooling(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The tokens of a text with all special tokens around it, cut to the longest input, and how many
+    /// tokens that left out.
+    ///
+    /// # Errors
+    /// What the tokenizer says; by default, that the model makes no vectors.
+    fn encode_whole(&self, text: &str) -> Result<(Vec<u32>, usize), ModelFailure> {
+        let _ = text;
+        Err("this model makes no vectors of texts".into())
+    }
+
+    /// For each pair of texts the cosine of their vectors.
+    ///
+    /// # Errors
+    /// What the model says; by default, that it makes no vectors.
+    fn cosines(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<f64>, ModelFailure> {
+        let _ = pairs;
+        Err("this model makes no vectors of texts".into())
+    }
+
     /// Continues prompts greedily.
     ///
     /// # Errors
@@ -183,6 +212,12 @@ pub trait LanguageModels {
     /// # Errors
     /// What a model says.
     fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure>;
+
+    /// What [`LanguageModel::cosines`] of each says.
+    ///
+    /// # Errors
+    /// What a model says.
+    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure>;
 
     /// What [`LanguageModel::generate`] of each says.
     ///

@@ -26,6 +26,7 @@ mod request;
 mod result;
 mod runner;
 mod sentences;
+mod similarity;
 mod task;
 mod throughput;
 
@@ -53,7 +54,8 @@ pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
 pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
-pub use runner::{Hooks, Progress, RunOptions, evaluate, evaluate_each};
-pub use sentences::{Encoder, SENTENCE_TASKS, SentencePairs};
+pub use runner::{Hooks, Progress, RunOptions, check_model, evaluate, evaluate_each};
+pub use sentences::{SENTENCE_TASKS, SentencePairs};
+pub use similarity::Pairs;
 pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
 pub use throughput::tokens_per_second;

@@ -16,10 +16,11 @@
 //! counted, since they would be too good otherwise.
 
 use super::request::Cut;
-use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request};
+use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample};
 use super::{Task, TaskEntry, TaskOptions, TaskResult};
 use crate::data::{Corpus, Document};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -301,6 +302,7 @@ impl Task for TextPerplexity {
                 lower("bits_per_byte", nll / bytes / std::f64::consts::LN_2),
             ]);
         }
+        let samples = self.samples(replies, counted, mean);
         Ok(TaskResult {
             task: self.id(),
             protocol: self.protocol.id(),
@@ -314,8 +316,43 @@ impl Task for TextPerplexity {
                 ..Counts::default()
             },
             original: self.documents.len(),
+            samples,
             ..TaskResult::default()
         })
+    }
+}
+
+impl TextPerplexity {
+    /// The documents with what each does to the mean loss and to the perplexity: those are ratios of sums,
+    /// and the figure plus the influence of a document has the figure as its mean, so that two models
+    /// compare document by document.
+    fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
+        let tokens_each = counted as f64 / replies.len() as f64;
+        let perplexity = mean.exp();
+        let sample = |(index, (document, replies)): (usize, (&Document, &Vec<Reply>))| {
+            let (mut nll, mut own) = (0.0, 0);
+            for reply in replies {
+                if let Reply::Rolling { nll: n, tokens, .. } = reply {
+                    nll += n;
+                    own += tokens;
+                }
+            }
+            let influence = (nll - mean * own as f64) / tokens_each;
+            let figures = [
+                ("nll_nats_per_token", mean + influence),
+                ("token_perplexity", perplexity * (1.0 + influence)),
+            ];
+            let finite = figures.into_iter().filter(|(_, figure)| figure.is_finite());
+            let place = format!("{}, document at line {}", self.file, document.line);
+            let record = json!({"doc_id": index, "place": place, "nll": nll, "tokens": own});
+            Sample {
+                place,
+                filter: "none".to_owned(),
+                numbers: finite.map(|(name, figure)| (name.to_owned(), figure)).collect(),
+                record: record.as_object().cloned().unwrap_or_default(),
+            }
+        };
+        self.documents.iter().zip(replies).enumerate().map(sample).collect()
     }
 }
 

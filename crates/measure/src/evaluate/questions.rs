@@ -78,6 +78,6 @@ pub(super) fn likelihoods(replies: &[Reply]) -> impl Iterator<Item = Likelihood>
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {
             Some(Likelihood { nats: *log_likelihood, is_greedy: *is_greedy })
         }
-        Reply::Rolling { .. } | Reply::Generated { .. } | Reply::Filled { .. } => None,
+        _ => None,
     })
 }

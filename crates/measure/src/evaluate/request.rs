@@ -2,7 +2,7 @@
 //!
 //! Three kinds exist in this field: log-likelihood of a continuation, rolling log-likelihood of a
 //! text, and generation. Masked language models, which know what stands on both sides, are asked one
-//! kind of their own.
+//! kind of their own, and encoders how alike two texts are.
 
 use super::Protocol;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,8 @@ pub enum Request<'a> {
     },
     /// What stands in the gap of a text? Only masked language models are asked this.
     Fill(Gap<'a>),
+    /// How alike are the vectors of two texts?
+    Similarity([Cow<'a, str>; 2]),
 }
 
 impl Request<'_> {
@@ -46,6 +48,7 @@ impl Request<'_> {
             Self::LogLikelihood { context, .. } | Self::Generate { context, .. } => context,
             Self::Rolling { text, .. } => text,
             Self::Fill(gap) => &gap.context,
+            Self::Similarity([first, _]) => first,
         }
     }
 }
@@ -165,6 +168,17 @@ pub enum Reply {
         /// Tokens cut from the left of the context, most for any answer.
         truncated: usize,
     },
+    /// Answer to [`Request::Similarity`].
+    Similarity {
+        /// Cosine of the two vectors.
+        cosine: f64,
+        /// Tokens of both texts.
+        tokens: usize,
+        /// Tokens cut from the ends of the texts to fit the model.
+        truncated: usize,
+        /// How the model makes one vector of a text.
+        pooling: String,
+    },
 }
 
 /// The requests of one document or question.
@@ -193,6 +207,7 @@ impl Item<'_> {
                 Request::Generate { context, .. } => own(context),
                 Request::Rolling { text, .. } => text.clone().into_owned(),
                 Request::Fill(gap) => format!("{} {}{}", own(&gap.context), gap.before, gap.after),
+                Request::Similarity(texts) => texts.join(" "),
             }
         };
         self.requests.iter().enumerate().map(text).map(Cow::Owned).collect()

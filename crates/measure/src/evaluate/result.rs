@@ -85,6 +85,7 @@ impl Counts {
             Reply::Filled { answers, truncated, .. } => {
                 (answers.iter().map(|(_, tokens)| tokens).sum(), *truncated > 0)
             }
+            Reply::Similarity { tokens, truncated, .. } => (*tokens, *truncated > 0),
         };
         self.tokens_counted += tokens;
         self.truncated += usize::from(cut);

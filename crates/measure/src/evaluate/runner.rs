@@ -3,10 +3,11 @@
 use super::filling::{self, Filling};
 use super::journal::Journal;
 use super::pair::{beginning, encode_pair};
+use super::similarity::Likening;
 use super::{
     Bos, Cut, EvaluationError, Filled, Generation, Item, LASER_TASKS, LanguageModel,
     LanguageModels, Likeliest, Look, Masked, ModelFailure, Peek, Peeked, Protocol, Reply, Request,
-    Seen, Sequence, Task, TaskResult, TokenScore, Written,
+    SENTENCE_TASKS, Seen, Sequence, Task, TaskResult, TokenScore, Written,
 };
 use std::ops::Range;
 
@@ -85,9 +86,10 @@ struct Plan {
     jobs: Vec<Job>,
     writings: Vec<Writing>,
     fillings: Vec<Filling>,
+    likenings: Vec<Likening>,
     /// For each model and item the reply to each request.
     replies: Vec<Vec<Vec<Reply>>>,
-    /// For each item the jobs, writings and fillings that are open.
+    /// For each item the jobs, writings, fillings and likenings that are open.
     open: Vec<usize>,
 }
 
@@ -131,11 +133,13 @@ pub fn evaluate_each<R>(
     plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
         + plan.writings.iter().map(Writing::cost).sum::<usize>()
-        + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>();
+        + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>()
+        + plan.likenings.iter().map(Likening::cost).sum::<usize>();
     let mut run = Run { items: &items, models, hooks, done: 0, total: total as u64 };
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
     run.write(&mut plan, options.max_batch_tokens)?;
     run.fill(&mut plan, options.max_batch_tokens)?;
+    run.liken(&mut plan, options.max_batch_tokens)?;
     let each = plan.replies.into_iter();
     each.map(|replies| Ok(keep(task.score(&replies, bos.is_some())?))).collect()
 }
@@ -167,6 +171,10 @@ impl LanguageModels for Alone<'_> {
         Ok(vec![self.0.fill(texts)?])
     }
 
+    fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
+        Ok(vec![self.0.cosines(pairs)?])
+    }
+
     fn generate_each(
         &self,
         prompts: &[Vec<u32>],
@@ -181,14 +189,41 @@ fn items_of<'a>(
     task: &'a dyn Task,
     model: &dyn LanguageModel,
 ) -> Result<Vec<Item<'a>>, EvaluationError> {
-    if !model.is_masked() {
-        return Ok(task.items());
+    let pairs = SENTENCE_TASKS.iter().map(|(name, _)| *name);
+    let items = if model.is_masked() { task.gaps() } else { Some(task.items()) };
+    let is_pair = |request: &Request<'_>| matches!(request, Request::Similarity(_));
+    let asks_tokens = |items: &Vec<Item<'_>>| {
+        items.iter().flat_map(|item| &item.requests).any(|request| !is_pair(request))
+    };
+    if !model.has_head() && items.as_ref().is_none_or(asks_tokens) {
+        let known = pairs.collect::<Vec<_>>().join(", ");
+        return Err(EvaluationError::NoHead { task: task.id(), known });
     }
-    task.gaps().ok_or_else(|| {
-        let sets = LASER_TASKS.iter().filter(|set| set.has_gaps());
-        let known: Vec<&str> = sets.map(|set| set.name).collect();
-        EvaluationError::Masked { task: task.id(), known: known.join(", ") }
+    items.ok_or_else(|| {
+        let sets = LASER_TASKS.iter().filter(|set| set.has_gaps()).map(|set| set.name);
+        let known = sets.chain(pairs).collect::<Vec<_>>().join(", ");
+        EvaluationError::Masked { task: task.id(), known }
     })
+}
+
+/// Whether a task can be asked of a model of this kind, before anything is encoded or computed.
+///
+/// # Errors
+/// [`EvaluationError`]: a masked language model that is asked how texts go on, one without a head that is
+/// asked for tokens, one that makes no vectors and is asked to compare, or a tokenizer without the token
+/// that begins texts.
+pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
+    resolve(task.bos(), model)?;
+    let items = items_of(task, model)?;
+    let compared = items
+        .iter()
+        .find(|item| item.requests.iter().any(|request| matches!(request, Request::Similarity(_))));
+    match compared {
+        Some(item) if model.pooling().is_none() => {
+            Err(EvaluationError::NoVectors { place: item.place.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The token that starts every document, if any.
@@ -245,7 +280,7 @@ impl Plan {
 
     /// Everything that is to be done.
     fn planned(&self) -> usize {
-        self.jobs.len() + self.writings.len() + self.fillings.len()
+        self.jobs.len() + self.writings.len() + self.fillings.len() + self.likenings.len()
     }
 
     /// Plans one request.
@@ -300,6 +335,12 @@ impl Plan {
                 self.fillings.extend(fillings);
                 Ok(reply)
             }
+            Request::Similarity(texts) => {
+                let (likening, reply) =
+                    Likening::plan((index, request), texts, model, &item.place)?;
+                self.likenings.push(likening);
+                Ok(reply)
+            }
             Request::Generate { context, generation } => {
                 let mut tokens = beginning(bos, encode(context)?);
                 let positions = model.max_positions().unwrap_or(usize::MAX);
@@ -352,7 +393,8 @@ impl Plan {
         let Some(longest) = options.longest else { return Ok(()) };
         let groups = groups.iter().map(|g| (self.jobs[g.jobs.start].item, self.cost(g)));
         let writings = self.writings.iter().map(|w| (w.item, w.cost()));
-        match groups.chain(writings).max_by_key(|(_, tokens)| *tokens) {
+        let likenings = self.likenings.iter().map(|pair| (pair.item, pair.cost()));
+        match groups.chain(writings).chain(likenings).max_by_key(|(_, tokens)| *tokens) {
             Some((item, tokens)) if tokens > longest => {
                 Err(EvaluationError::TooLong { place: items[item].place.clone(), tokens, longest })
             }
@@ -541,6 +583,32 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Compares texts.
+    fn liken(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+        let mut next = 0;
+        while next < plan.likenings.len() {
+            self.check()?;
+            let count = fitting(plan.likenings[next..].iter().map(Likening::cost), max_tokens);
+            let batch = &plan.likenings[next..next + count];
+            let cost = batch.iter().map(Likening::cost).sum();
+            let pairs: Vec<[Vec<u32>; 2]> = batch.iter().map(|one| one.pair.clone()).collect();
+            let found = self.models.cosines_each(&pairs);
+            let found = found.map_err(|source| self.failure(batch[0].item, source))?;
+            for (of, cosines) in found.into_iter().enumerate() {
+                for (one, cosine) in plan.likenings[next..next + count].iter().zip(cosines) {
+                    let place = &self.items[one.item].place;
+                    one.add(cosine, &mut plan.replies[of][one.item][one.request], place)?;
+                }
+            }
+            for index in next..next + count {
+                self.close(plan, plan.likenings[index].item)?;
+            }
+            self.advance(cost);
+            next += count;
+        }
+        Ok(())
+    }
+
     /// What a model refused, unless it was asked to stop.
     fn failure(&self, item: usize, source: ModelFailure) -> EvaluationError {
         let place = self.items[item].place.clone();
@@ -655,7 +723,7 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *tokens += scores.len();
             *windows += 1;
         }
-        Reply::Generated { .. } | Reply::Filled { .. } => {}
+        Reply::Generated { .. } | Reply::Filled { .. } | Reply::Similarity { .. } => {}
     }
 }
 

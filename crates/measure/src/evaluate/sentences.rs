@@ -5,14 +5,10 @@
 //! arXiv:2210.07316) and sentence-transformers report them. Standard errors are those of Fisher's z
 //! turned back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett and Wright (2000).
 
-use super::{Counts, EvaluationError, Hooks, Metric, Progress, RunOptions, Sample, TaskResult};
+use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskResult};
 use crate::data::{DataError, Fields, Row, Table, TableFormat};
-use linwright_model::checkpoint::Sentence;
-use linwright_model::tokenizer::Tokenizer;
-use linwright_model::{Batch, Transformer};
-use linwright_ops::NoProbe;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Names of such tasks, and what they are about.
@@ -23,19 +19,6 @@ pub const SENTENCE_TASKS: &[(&str, &str)] =
 const VERSION: f64 = 1.0;
 /// Pairs without which there is no standard error.
 const FEWEST: usize = 4;
-
-/// An encoder with what makes one vector of a text.
-#[derive(Clone, Copy, Debug)]
-pub struct Encoder<'a> {
-    /// The layers.
-    pub model: &'a Transformer,
-    /// The tokenizer that belongs to it.
-    pub tokenizer: &'a Tokenizer,
-    /// From the vectors of all tokens to that of the text.
-    pub sentence: Sentence,
-    /// Longest input in tokens, if that is fewer than the model's positions.
-    pub max_length: Option<usize>,
-}
 
 /// Two sentences and how similar people found them.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,95 +71,29 @@ impl SentencePairs {
         Ok(Self { id: id.to_owned(), pairs, original, sha256: table.sha256 })
     }
 
-    /// Name, the key under `results`.
+    /// Number of pairs.
     #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
+    pub fn len(&self) -> usize {
+        self.pairs.len()
     }
 
-    /// Scores an encoder.
+    /// Whether there are no pairs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The same with the pairs of these indices only; those that there are not are left out.
     ///
     /// # Errors
-    /// [`EvaluationError::Interrupted`] if asked to stop; else what the tokenizer or the model says,
-    /// naming the pair, or that all scores are equal.
-    pub fn evaluate(
-        &self,
-        encoder: Encoder<'_>,
-        options: &RunOptions,
-        hooks: &mut Hooks<'_>,
-    ) -> Result<TaskResult, EvaluationError> {
-        let mut counts = Counts { items: self.pairs.len(), ..Counts::default() };
-        let encoded = self.encode(encoder, &mut counts)?;
-        let total = encoded.iter().map(Vec::len).sum::<usize>() as u64;
-        let (mut cosines, mut rest, mut done) = (Vec::new(), encoded.as_slice(), 0);
-        while !rest.is_empty() {
-            if (hooks.cancelled)() {
-                return Err(EvaluationError::Interrupted {
-                    done_tokens: done,
-                    total_tokens: total,
-                });
-            }
-            // Two sentences at least: those of one pair.
-            let (mut count, mut tokens) = (0, 0);
-            while count < rest.len() {
-                let pair = rest[count].len() + rest[count + 1].len();
-                if count > 0 && tokens + pair > options.max_batch_tokens {
-                    break;
-                }
-                (count, tokens) = (count + 2, tokens + pair);
-            }
-            let (batch, after) = rest.split_at(count);
-            let first = cosines.len();
-            let found = encoder.cosines(batch).map_err(|source| EvaluationError::Model {
-                place: self.pairs[first].place.clone(),
-                source: Box::new(source),
-            })?;
-            for (pair, cosine) in self.pairs[first..].iter().zip(found) {
-                if !cosine.is_finite() {
-                    return Err(EvaluationError::NonFinite {
-                        place: pair.place.clone(),
-                        token: 0,
-                        found: cosine,
-                    });
-                }
-                cosines.push(cosine);
-            }
-            done += tokens as u64;
-            (hooks.progress)(Progress { done_tokens: done, total_tokens: total });
-            rest = after;
+    /// [`EvaluationError::Nothing`] if there are too few for a figure.
+    pub fn part(&self, indices: &[usize]) -> Result<Self, EvaluationError> {
+        let pairs: Vec<Pair> =
+            indices.iter().filter_map(|index| self.pairs.get(*index).cloned()).collect();
+        if pairs.len() < FEWEST {
+            return Err(EvaluationError::Nothing { task: self.id.clone(), what: "four pairs" });
         }
-        let protocol = format!("sentence-pairs_cosine_pool-{}", encoder.sentence.name());
-        Ok(TaskResult { protocol, ..self.result(&cosines, counts)? })
-    }
-
-    /// Tokens of all sentences, one pair after another.
-    fn encode(
-        &self,
-        encoder: Encoder<'_>,
-        counts: &mut Counts,
-    ) -> Result<Vec<Vec<u32>>, EvaluationError> {
-        let own = encoder.model.config().max_positions;
-        let longest = encoder.max_length.map_or(own, |length| length.min(own));
-        let mut all = Vec::with_capacity(2 * self.pairs.len());
-        for pair in &self.pairs {
-            for sentence in &pair.sentences {
-                let tokens = encoder.tokenizer.encode(sentence, true);
-                let mut tokens = tokens.map_err(|source| EvaluationError::Tokenizer {
-                    place: pair.place.clone(),
-                    source: Box::new(source),
-                })?;
-                if tokens.len() > longest {
-                    // As sentence-transformers: the end of the text is cut, its last mark stays.
-                    let last = tokens[tokens.len() - 1];
-                    tokens.truncate(longest.saturating_sub(1));
-                    tokens.push(last);
-                    counts.truncated += 1;
-                }
-                counts.tokens_counted += tokens.len();
-                all.push(tokens);
-            }
-        }
-        Ok(all)
+        Ok(Self { pairs, ..self.clone() })
     }
 
     fn result(&self, cosines: &[f64], counts: Counts) -> Result<TaskResult, EvaluationError> {
@@ -188,6 +105,11 @@ impl SentencePairs {
         let n = scores.len() as f64;
         let error = |r: f64, factor: f64| Some((1.0 - r * r) * factor / (n - 3.0).sqrt());
         let bonett_wright = (1.0 + spearman * spearman / 2.0).sqrt();
+        // Of each pair what it does to the figure, so that two models compare pair by pair.
+        let parts = [
+            ("cosine_spearman", spearman, rank_influences(&scores, cosines, spearman)),
+            ("cosine_pearson", pearson, influences(&scores, cosines, pearson)),
+        ];
         let samples = self.pairs.iter().zip(cosines).enumerate().map(|(index, (pair, &cosine))| {
             let mut record = Map::new();
             let [one, other] = &pair.sentences;
@@ -199,8 +121,11 @@ impl SentencePairs {
             ] {
                 record.insert(name.to_owned(), value);
             }
-            let filter = "none".to_owned();
-            Sample { place: pair.place.clone(), filter, numbers: BTreeMap::new(), record }
+            let part = |(name, value, parts): &(&str, f64, Vec<f64>)| {
+                ((*name).to_owned(), value + parts[index])
+            };
+            let (filter, numbers) = ("none".to_owned(), parts.iter().map(part).collect());
+            Sample { place: pair.place.clone(), filter, numbers, record }
         });
         Ok(TaskResult {
             task: self.id.clone(),
@@ -218,31 +143,49 @@ impl SentencePairs {
     }
 }
 
-impl Encoder<'_> {
-    /// Cosines of pairs of token sequences, which follow each other.
-    fn cosines(self, sequences: &[Vec<u32>]) -> Result<Vec<f64>, linwright_model::ModelError> {
-        let batch = Batch::new(&sequences.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        let mut hidden = self.model.embed(&batch)?;
-        self.model.run_layers(
-            &mut hidden,
-            &batch,
-            0..self.model.config().layers.len(),
-            &mut NoProbe,
-        )?;
-        let vectors = self.sentence.vectors(hidden.view(), &batch);
-        let product = |i: usize, j: usize| -> f64 {
-            vectors
-                .row(i)
-                .iter()
-                .zip(vectors.row(j))
-                .map(|(a, b)| f64::from(*a) * f64::from(*b))
-                .sum()
-        };
-        let cosine = |pair: usize| {
-            let (i, j) = (2 * pair, 2 * pair + 1);
-            product(i, j) / (product(i, i) * product(j, j)).sqrt()
-        };
-        Ok((0..sequences.len() / 2).map(cosine).collect())
+impl Task for SentencePairs {
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn version(&self) -> f64 {
+        VERSION
+    }
+
+    /// Sentences are encoded as the tokenizer does it by itself.
+    fn bos(&self) -> Bos {
+        Bos::Never
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        fn item(pair: &Pair) -> Item<'_> {
+            let [one, other] = &pair.sentences;
+            let texts = [Cow::Borrowed(one.as_str()), Cow::Borrowed(other.as_str())];
+            Item { place: pair.place.clone(), requests: vec![Request::Similarity(texts)], own: &[] }
+        }
+        self.pairs.iter().map(item).collect()
+    }
+
+    /// The same: every model that makes vectors of tokens can be asked.
+    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+        Some(self.items())
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        let mut counts = Counts { items: self.pairs.len(), ..Counts::default() };
+        let (mut cosines, mut pool) = (Vec::with_capacity(replies.len()), "");
+        for reply in replies.iter().flatten() {
+            counts.add(reply);
+            if let Reply::Similarity { cosine, pooling, .. } = reply {
+                cosines.push(*cosine);
+                pool = pooling;
+            }
+        }
+        if cosines.len() != self.pairs.len() {
+            return Err(EvaluationError::Nothing { task: self.id.clone(), what: "cosines" });
+        }
+        let protocol = format!("sentence-pairs_cosine_pool-{pool}");
+        Ok(TaskResult { protocol, bos_used, ..self.result(&cosines, counts)? })
     }
 }
 
@@ -308,9 +251,62 @@ fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     (own_a > 0.0 && own_b > 0.0).then(|| both / (own_a * own_b).sqrt())
 }
 
+/// What each item does to Pearson's correlation `r`, by its influence function: their mean is zero, and
+/// the spread of their mean that of the figure.
+fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
+    let n = a.len() as f64;
+    let standard = |values: &[f64]| -> Vec<f64> {
+        let mean = values.iter().sum::<f64>() / n;
+        let spread = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+        values.iter().map(|v| (v - mean) / spread).collect()
+    };
+    let pairs = standard(a).into_iter().zip(standard(b));
+    pairs.map(|(x, y)| x * y - r / 2.0 * (x * x + y * y)).collect()
+}
+
+/// What each item does to Spearman's correlation `r`, by its influence function (Croux and Dehon 2010) at
+/// the items themselves: an item counts by its own ranks, and by how it moves those of all others. Their
+/// mean is zero.
+fn rank_influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
+    let n = a.len() as f64;
+    let centred = |values: &[f64]| -> Vec<f64> {
+        ranks(values).iter().map(|rank| (rank - 0.5) / n - 0.5).collect()
+    };
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / n;
+    let (x, y) = (centred(a), centred(b));
+    let both = mean(&mut x.iter().zip(&y).map(|(x, y)| x * y));
+    let of_x = mean(&mut x.iter().map(|x| x * x));
+    let of_y = mean(&mut y.iter().map(|y| y * y));
+    let (xy, xx) = (above(a, &y), above(a, &x));
+    let (yx, yy) = (above(b, &x), above(b, &y));
+    let one = |i: usize| {
+        let d_both = x[i] * y[i] + xy[i] + yx[i] - 3.0 * both;
+        let d_x = x[i] * x[i] + 2.0 * xx[i] - 3.0 * of_x;
+        let d_y = y[i] * y[i] + 2.0 * yy[i] - 3.0 * of_y;
+        d_both / (of_x * of_y).sqrt() - r / 2.0 * (d_x / of_x + d_y / of_y)
+    };
+    (0..a.len()).map(one).collect()
+}
+
+/// For each value the mean over all items of the weights of those above it, equal ones by half.
+fn above(values: &[f64], weights: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
+    let mut sums = vec![0.0; values.len()];
+    let mut higher = 0.0;
+    for run in order.chunk_by(|&a, &b| values[a] == values[b]) {
+        let own: f64 = run.iter().map(|&index| weights[index]).sum();
+        run.iter().for_each(|&index| sums[index] = (higher + own / 2.0) / values.len() as f64);
+        higher += own;
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluate::compare;
+    use linwright_tensor::RngKey;
 
     fn pairs(name: &str, text: &str) -> Result<SentencePairs, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -375,5 +371,53 @@ mod tests {
         let error = (1.0 - 0.81) * (1.0f64 + 0.405).sqrt() / 2f64.sqrt();
         assert!((spearman.stderr.unwrap() - error).abs() < 1e-12);
         assert!(set.result(&[0.1; 5], Counts::default()).is_err());
+    }
+
+    /// Noisy copies of scores that take few values, as those of people do.
+    fn planted(n: usize, noise: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
+        let mut stream = RngKey::new(seed).stream();
+        let scores: Vec<f64> = (0..n).map(|_| stream.below(11) as f64 / 2.0).collect();
+        let random: Vec<f64> = stream.normals(n, 1.0);
+        let cosines = scores.iter().zip(random).map(|(score, x)| score + noise * x).collect();
+        (scores, cosines)
+    }
+
+    #[test]
+    fn influences_sum_to_nothing_and_foretell_what_leaving_an_item_out_does() {
+        let n = 400;
+        let (scores, cosines) = planted(n, 2.0, 4);
+        let without = |values: &[f64], i: usize| [&values[..i], &values[i + 1..]].concat();
+        let rho = |a: &[f64], b: &[f64]| correlation(&ranks(a), &ranks(b)).unwrap();
+        let pearson = |a: &[f64], b: &[f64]| correlation(a, b).unwrap();
+        let figures: [(&dyn Fn(&[f64], &[f64]) -> f64, _); 2] =
+            [(&rho, rank_influences as fn(&[f64], &[f64], f64) -> _), (&pearson, influences)];
+        for (figure, influences) in figures {
+            let whole = figure(&scores, &cosines);
+            let found = influences(&scores, &cosines, whole);
+            assert!(found.iter().sum::<f64>().abs() < 1e-9);
+            for i in (0..n).step_by(7) {
+                let left_out = figure(&without(&scores, i), &without(&cosines, i));
+                let jackknife = (n as f64 - 1.0) * (whole - left_out);
+                assert!((jackknife - found[i]).abs() < 0.03, "{i}: {jackknife} {}", found[i]);
+            }
+        }
+    }
+
+    #[test]
+    fn two_encoders_compare_pair_by_pair_and_closer_than_their_own_errors() {
+        let (scores, cosines) = planted(300, 1.0, 5);
+        let line = |score: &f64| format!("g\tf\ty\t1\t{score}\ta\tb\n");
+        let set = pairs("a.tsv", &scores.iter().map(line).collect::<String>()).unwrap();
+        let result = |cosines: &[f64]| set.result(cosines, Counts::default()).unwrap();
+        let nudged: Vec<f64> =
+            cosines.iter().zip(1..).map(|(c, i)| c + 0.1 * f64::sin(f64::from(i))).collect();
+        let (one, other) = (result(&nudged), result(&cosines));
+        let found = compare(std::slice::from_ref(&one), std::slice::from_ref(&other));
+        let spearman = found.iter().find(|c| c.metric == "cosine_spearman").unwrap();
+        let value = |result: &TaskResult| result.metric("cosine_spearman").unwrap().clone();
+        let difference = value(&one).value - value(&other).value;
+        assert!((spearman.difference - difference).abs() < 1e-9, "{spearman:?}");
+        let reach = (spearman.interval[1] - spearman.interval[0]) / 2.0;
+        assert!(reach > 0.0 && reach < value(&other).stderr.unwrap(), "{spearman:?}");
     }
 }

@@ -535,6 +535,17 @@ fn speeds_are_measured_in_turns_and_can_be_interrupted() {
     let speeds = tokens_per_second(&[&decoder, &decoder], &windows, &|| false).unwrap();
     assert_eq!(speeds.len(), 2);
     assert!(speeds.iter().all(|speed| speed.is_finite() && *speed > 0.0), "{speeds:?}");
+    // A model without a head is timed up to its last layer.
+    let headless = serde_json::json!({
+        "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 16,
+        "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "vocab_size": 30, "max_position_embeddings": 64, "hidden_act": "gelu",
+        "type_vocab_size": 2, "layer_norm_eps": 1e-12,
+    });
+    let config = linwright_model::TransformerConfig::from_json(&headless).unwrap();
+    let encoder = linwright_model::Transformer::random(config, linwright_tensor::RngKey::new(1));
+    assert!(!encoder.has_head());
+    assert!(tokens_per_second(&[&encoder], &windows, &|| false).unwrap()[0] > 0.0);
     let stopped = tokens_per_second(&[&decoder], &windows, &|| true).unwrap_err();
     assert!(matches!(stopped, EvaluationError::Interrupted { .. }), "{stopped}");
 }

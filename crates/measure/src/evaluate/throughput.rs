@@ -1,8 +1,9 @@
-//! How many tokens a second models score.
+//! How many tokens a second models score or, without a head, encode.
 
 use super::decoder::score;
 use super::{EvaluationError, Sequence};
-use linwright_model::Transformer;
+use linwright_model::{Batch, Transformer};
+use linwright_ops::NoProbe;
 use std::time::{Duration, Instant};
 
 /// Tokens of one pass, at most, unless the first window is longer.
@@ -16,8 +17,8 @@ const LEAST: Duration = Duration::from_millis(100);
 /// No further round is begun when this time is over.
 const ENOUGH: Duration = Duration::from_secs(10);
 
-/// Tokens a second, logits included, that each of `models` scores of the first of `windows`, at the
-/// number of threads in use. Models take turns, so that a busy machine slows all of them, and the
+/// Tokens a second, logits included where the model has a head, that each of `models` scores of the first
+/// of `windows`, at the number of threads in use. Models take turns, so that a busy machine slows all of them, and the
 /// median of the rounds counts.
 ///
 /// # Errors
@@ -59,8 +60,18 @@ pub fn tokens_per_second(
 }
 
 fn pass(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<(), EvaluationError> {
-    let scored = score(model, sequences);
-    scored.map(drop).map_err(|source| EvaluationError::Model {
+    let passed = match model.has_head() {
+        true => score(model, sequences).map(drop),
+        false => {
+            let rows: Vec<&[u32]> = sequences.iter().map(|sequence| sequence.tokens).collect();
+            let batch = Batch::new(&rows);
+            let layers = 0..model.config().layers.len();
+            let hidden = model.embed(&batch);
+            hidden
+                .and_then(|mut hidden| model.run_layers(&mut hidden, &batch, layers, &mut NoProbe))
+        }
+    };
+    passed.map_err(|source| EvaluationError::Model {
         place: "measuring the speed".to_owned(),
         source: source.into(),
     })

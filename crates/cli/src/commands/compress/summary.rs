@@ -28,7 +28,7 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
-        let Done { edited, saved, speeds } = done;
+        let Done { edited, saved, speeds, .. } = done;
         // What heals is not counted: it keeps its size.
         let replaced = || edited.sites.iter().filter(|site| !site.heals);
         let targeted_dense: u64 = replaced().map(|site| site.dense_parameters as u64).sum();

@@ -1,5 +1,6 @@
 //! What was found, as text and as files.
 
+use crate::commands::paired::in_one_cell;
 use crate::commands::{grouped, table};
 use crate::failure::Failure;
 use linwright::compress::intervention::sweep::{Cell, Score, Swept, Tested};
@@ -51,9 +52,7 @@ pub(in crate::commands) fn tested_lines(tested: &Tested) -> String {
     let row = |metric: &linwright::measure::evaluate::Metric| {
         let dense = tested.dense.metric(&metric.name).map_or(f64::NAN, |metric| metric.value);
         let found = tested.comparisons.iter().find(|c| c.metric == metric.name);
-        let interval = found.map_or_else(String::new, |c| {
-            format!("{:+.4} ({:+.4} to {:+.4})", c.difference, c.interval[0], c.interval[1])
-        });
+        let interval = found.map_or_else(String::new, in_one_cell);
         let p = found.and_then(|c| c.mcnemar_p).map_or_else(String::new, |p| format!("{p:.3}"));
         vec![
             metric.name.clone(),

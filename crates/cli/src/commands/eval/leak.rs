@@ -1,18 +1,17 @@
 //! `--overlap-with`: what the tasks have in common with the text that a model was fitted to.
 
 use super::EvalArgs;
-use crate::commands::tasks::Measured;
 use crate::console::Console;
 use crate::failure::Failure;
 use linwright::compress::Monitor;
 use linwright::measure::data::{CalibrationText, Corpus, Overlap};
-use linwright::measure::evaluate::overlap;
+use linwright::measure::evaluate::{Task, overlap};
 use linwright::measure::report::DataSource;
 
-/// The overlap of each task that asks, and the files of the text.
+/// The overlap of each task, and the files of the text.
 pub(super) fn look(
     args: &EvalArgs,
-    tasks: &[Measured],
+    tasks: &[Box<dyn Task>],
     console: &mut Console,
 ) -> Result<(Vec<Overlap>, Vec<DataSource>), Failure> {
     if args.overlap_with.is_empty() {
@@ -22,18 +21,8 @@ pub(super) fn look(
     let corpora: Result<Vec<Corpus>, _> =
         args.overlap_with.iter().map(|path| Corpus::open(path)).collect();
     let calibration = CalibrationText::new(&corpora?);
-    let mut found = Vec::new();
-    for task in tasks {
-        match task {
-            Measured::Asked(task) => found.push(overlap(task.as_ref(), &calibration)),
-            Measured::Pairs(pairs) => {
-                return Err(Failure::usage(format!(
-                    "--overlap-with looks at what is asked, and {} compares sentences",
-                    pairs.id()
-                )));
-            }
-        }
-    }
+    let found: Vec<Overlap> =
+        tasks.iter().map(|task| overlap(task.as_ref(), &calibration)).collect();
     for overlap in found.iter().filter(|overlap| overlap.overlapping > 0) {
         let Overlap { task, words, documents, overlapping, first } = overlap;
         let example = first.first().map_or_else(String::new, |one| {

@@ -1,11 +1,13 @@
 //! What to measure, as options: shared by all commands that judge models.
 
+mod judge;
 mod laser;
 mod open;
 mod parts;
 mod selection;
 
-pub(crate) use open::{Measured, Tasks};
+pub(crate) use judge::{Judged, before_and_after, check_tasks};
+pub(crate) use open::Tasks;
 pub(crate) use parts::{Division, Parts};
 
 use crate::args::one_of;

@@ -18,26 +18,9 @@ use linwright::model::checkpoint::LoadedModel;
 use linwright::model::hub;
 use std::cell::RefCell;
 
-/// Something to measure.
-pub(crate) enum Measured {
-    /// By requests.
-    Asked(Box<dyn Task>),
-    /// By vectors of sentences.
-    Pairs(SentencePairs),
-}
-
-impl Measured {
-    fn id(&self) -> String {
-        match self {
-            Self::Asked(task) => task.id(),
-            Self::Pairs(pairs) => pairs.id().to_owned(),
-        }
-    }
-}
-
 /// All that is to be measured.
 pub(crate) struct Tasks {
-    pub(crate) all: Vec<Measured>,
+    pub(crate) all: Vec<Box<dyn Task>>,
     pub(crate) groups: Vec<TaskGroup>,
 }
 
@@ -53,7 +36,7 @@ impl Tasks {
         let mut tasks = Self { all: Vec::new(), groups: Vec::new() };
         tasks.add_own(args)?;
         tasks.add_named(args, whole_texts, chat, console)?;
-        let mut names: Vec<String> = tasks.all.iter().map(Measured::id).collect();
+        let mut names: Vec<String> = tasks.all.iter().map(|task| task.id()).collect();
         if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
             return Err(Failure::usage(format!(
                 "--data names {}, which is no task here",
@@ -71,6 +54,22 @@ impl Tasks {
         Ok(tasks)
     }
 
+    /// The tasks of a command that judges a model before and after, if any is named.
+    pub(crate) fn open_if_any(
+        args: &TaskArgs,
+        console: &mut Console,
+    ) -> Result<Vec<Box<dyn Task>>, Failure> {
+        if args.apply_chat_template {
+            return Err(Failure::usage("--apply-chat-template is of no use here")
+                .hint("save the model with -o and give both to `linwright eval`"));
+        }
+        let is_asked = !args.tasks.is_empty() || args.questions.is_some() || args.text.is_some();
+        match is_asked {
+            true => Ok(Self::open(args, false, None, console)?.all),
+            false => Ok(Vec::new()),
+        }
+    }
+
     /// Text and questions in this project's own forms.
     fn add_own(&mut self, args: &TaskArgs) -> Result<(), Failure> {
         let options = TaskOptions {
@@ -82,17 +81,17 @@ impl Tasks {
         };
         if let Some(text) = &args.text {
             let task = open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?;
-            self.all.push(Measured::Asked(task));
+            self.all.push(task);
         }
         if let Some(questions) = &args.questions {
             let path = data_file(questions, "facts.jsonl")?;
             let mut set = QuestionSet::open(&path)?;
             set.questions.truncate(args.limit.unwrap_or(usize::MAX));
             let choice = MultipleChoice::new(set.clone(), args.bos);
-            self.all.push(Measured::Asked(Box::new(choice)));
+            self.all.push(Box::new(choice));
             if set.has_completions() {
                 let completion = Completion::new(set, args.bos);
-                self.all.push(Measured::Asked(Box::new(completion)));
+                self.all.push(Box::new(completion));
             }
         }
         Ok(())
@@ -132,18 +131,16 @@ impl Tasks {
                 return Err(Failure::usage(format!("--tasks names {name} twice")));
             }
             if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
-                self.all.push(Measured::Asked(Box::new(text_task(named, args)?)));
+                self.all.push(Box::new(text_task(named, args)?));
             } else if let Some(set) = LaserSet::named(name) {
-                self.all.push(Measured::Asked(Box::new(laser_task(set, args, whole_texts)?)));
+                self.all.push(Box::new(laser_task(set, args, whole_texts)?));
             } else if SENTENCE_TASKS.iter().any(|(task, _)| task == name) {
-                let pairs =
-                    SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?;
-                self.all.push(Measured::Pairs(pairs));
+                self.all.push(Box::new(sentence_pairs(name, args)?));
             } else {
                 let selection = Selection::open(std::slice::from_ref(name), &options)?;
                 of_files.extend(selection.tasks.iter().map(Task::id));
                 let tasks = selection.tasks.into_iter();
-                self.all.extend(tasks.map(|task| Measured::Asked(Box::new(task))));
+                self.all.extend(tasks.map(|task| Box::new(task) as Box<dyn Task>));
                 self.groups.extend(selection.groups);
             }
         }
@@ -168,6 +165,11 @@ fn chat_prompts<'a>(
 fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, Failure> {
     let data = given(named.name, args, "text")?;
     Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
+}
+
+/// The scored pairs of a task that compares sentences.
+pub(super) fn sentence_pairs(name: &str, args: &TaskArgs) -> Result<SentencePairs, Failure> {
+    Ok(SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?)
 }
 
 /// The file that was given for a task which has no other.

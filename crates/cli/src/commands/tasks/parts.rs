@@ -1,11 +1,14 @@
 //! A task in two parts: items that something is chosen by, and items that judge the choice.
 
-use super::{Measured, TaskArgs, Tasks};
+use super::open::sentence_pairs;
+use super::{TaskArgs, Tasks};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::data_file;
 use linwright::measure::data::QuestionSet;
-use linwright::measure::evaluate::{LaserSet, MultipleChoice, PROTOCOLS, Split, Task};
+use linwright::measure::evaluate::{
+    LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task,
+};
 use linwright::tensor::RngKey;
 
 /// A task in two parts.
@@ -68,6 +71,9 @@ impl Parts {
             let validation = one(&part(Split::Validation), console)?;
             return Ok(Self { validation, test: Some(one(&part(Split::Test), console)?) });
         }
+        if SENTENCE_TASKS.iter().any(|(task, _)| *task == name) {
+            return of_pairs(name, args, division);
+        }
         let all = one(args, console)?;
         let (first, others) = divided(all.items().len(), division)?;
         let part = |indices: &[usize]| {
@@ -83,12 +89,19 @@ impl Parts {
 fn one(args: &TaskArgs, console: &mut Console) -> Result<Box<dyn Task>, Failure> {
     let mut all = Tasks::open(args, false, None, console)?.all;
     match (all.pop(), all.len()) {
-        (Some(Measured::Asked(task)), 0) => Ok(task),
-        (Some(Measured::Pairs(pairs)), 0) => {
-            Err(Failure::usage(format!("{} compares sentences, and asks nothing", pairs.id())))
-        }
+        (Some(task), 0) => Ok(task),
         _ => Err(Failure::usage("several tasks, expected one").hint("name one task, and no group")),
     }
+}
+
+/// Pairs of sentences in two parts, each of which has correlations of its own.
+fn of_pairs(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {
+    let pairs = sentence_pairs(name, args)?;
+    let (first, others) = divided(pairs.len(), division)?;
+    Ok(Parts {
+        validation: Box::new(pairs.part(&first)?),
+        test: Some(Box::new(pairs.part(&others)?)),
+    })
 }
 
 /// Indices of the first fifth and of the others.

@@ -69,7 +69,7 @@ fn figure(rule: &MetricRule, filter: &str, outcomes: &[Outcome], draws: usize) -
 fn written(reply: &Reply) -> Option<&str> {
     match reply {
         Reply::Generated { text, .. } => Some(text),
-        Reply::LogLikelihood { .. } | Reply::Rolling { .. } | Reply::Filled { .. } => None,
+        _ => None,
     }
 }
 
@@ -77,7 +77,7 @@ fn likelihood(reply: &Reply) -> (f64, bool) {
     match reply {
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => (*log_likelihood, *is_greedy),
         Reply::Rolling { nll, .. } => (-nll, false),
-        Reply::Generated { .. } | Reply::Filled { .. } => (0.0, false),
+        _ => (0.0, false),
     }
 }
 
@@ -239,6 +239,7 @@ fn sample(
             }
             Request::Rolling { text, .. } => json!({"arg_0": text}),
             Request::Fill(gap) => json!({"arg_0": gap.context, "arg_1": gap.answers}),
+            Request::Similarity([one, other]) => json!({"arg_0": one, "arg_1": other}),
             Request::Generate { context, generation } => json!({
                 "arg_0": context,
                 "arg_1": {"until": generation.until, "max_gen_toks": generation.new_tokens},
@@ -253,6 +254,7 @@ fn sample(
         }
         Reply::Rolling { nll, .. } => json!((-nll).to_string()),
         Reply::Generated { text, .. } | Reply::Filled { text, .. } => json!(text),
+        Reply::Similarity { cosine, .. } => json!(cosine),
     };
     let replied: Vec<Value> = replies.iter().map(reply).collect();
     let chosen = if filtered.is_empty() { json!(replied) } else { json!(filtered) };

@@ -54,7 +54,7 @@ impl Answered {
                     answered.seen = Seen::clone(seen);
                     answered.written = is_written.then(|| text.clone());
                 }
-                Reply::Rolling { .. } => {}
+                Reply::Rolling { .. } | Reply::Similarity { .. } => {}
             }
         }
         if let (Form::Written { new_tokens: 1, .. }, None) = (form, &answered.written) {

@@ -1,0 +1,62 @@
+//! How two models differ, item by item, as text.
+
+use linwright::measure::evaluate::Comparison;
+
+/// Decimal places, unless smaller numbers need more.
+const PLACES: usize = 4;
+/// Decimal places at most: below that is rounding.
+const MOST_PLACES: usize = 12;
+
+/// The difference and its 95 % interval, with so many digits that what is not zero does not look like it.
+pub(super) fn difference_and_interval(comparison: &Comparison) -> [String; 2] {
+    if comparison.is_same() {
+        return ["0".to_owned(), "no item differs".to_owned()];
+    }
+    let Comparison { difference, interval: [low, high], .. } = *comparison;
+    let places = places([difference, low, high]);
+    [format!("{difference:+.places$}"), format!("{low:+.places$} to {high:+.places$}")]
+}
+
+/// The same as one cell.
+pub(super) fn in_one_cell(comparison: &Comparison) -> String {
+    let [difference, interval] = difference_and_interval(comparison);
+    format!("{difference} ({interval})")
+}
+
+/// Places that show two digits of the largest of some numbers.
+fn places(numbers: [f64; 3]) -> usize {
+    let largest = numbers.into_iter().map(f64::abs).fold(0.0, f64::max);
+    if largest == 0.0 || !largest.is_finite() {
+        return PLACES;
+    }
+    let behind = 1.0 - largest.log10().floor();
+    // A number between the two bounds, none of which is negative.
+    (behind.max(0.0) as usize).clamp(PLACES, MOST_PLACES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(difference: f64, low: f64, high: f64) -> Comparison {
+        Comparison {
+            task: "t".into(),
+            metric: "acc".into(),
+            filter: "none".into(),
+            items: 10,
+            difference,
+            interval: [low, high],
+            only_one: None,
+            mcnemar_p: None,
+        }
+    }
+
+    #[test]
+    fn small_differences_are_not_shown_as_zeros() {
+        let shown = |difference, low, high| in_one_cell(&comparison(difference, low, high));
+        assert_eq!(shown(0.0123, -0.01, 0.0346), "+0.0123 (-0.0100 to +0.0346)");
+        assert_eq!(shown(1.2e-6, -3.1e-6, 5.5e-6), "+0.0000012 (-0.0000031 to +0.0000055)");
+        assert_eq!(shown(0.0, 0.0, 0.0), "0 (no item differs)");
+        assert_eq!(shown(0.0, -2e-5, 2e-5), "+0.000000 (-0.000020 to +0.000020)");
+    }
+}

@@ -1,0 +1,96 @@
+//! A model judged as it is and edited, in one run.
+
+use super::TaskArgs;
+use crate::commands::eval::{render, render_comparisons};
+use crate::commands::print;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::source::{Place, sentence_of};
+use linwright::compress::Monitor;
+use linwright::compress::intervention::{Variant, Variants};
+use linwright::measure::evaluate::{
+    Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
+};
+use linwright::model::Transformer;
+use linwright::model::checkpoint::LoadedModel;
+use linwright::model::tokenizer::Tokenizer;
+use linwright::ops::{SiteId, Sites};
+
+/// What tasks say of a model as it is and edited.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub(crate) dense: Vec<TaskResult>,
+    pub(crate) results: Vec<TaskResult>,
+    pub(crate) comparisons: Vec<Comparison>,
+}
+
+impl Judged {
+    /// Prints the figures, if there are any, and how they differ.
+    pub(crate) fn show(&self) -> Result<(), Failure> {
+        if self.results.is_empty() {
+            return Ok(());
+        }
+        print(&format!("\n{}", render(&self.results, Some(&self.dense))))?;
+        match self.comparisons.is_empty() {
+            true => print("\nno item-by-item comparison: the tasks have one item, or tell of none"),
+            false => print(&format!("\n{}", render_comparisons(&self.comparisons))),
+        }
+    }
+}
+
+/// The tokenizer of a model that is to be judged.
+fn tokenizer<'a>(loaded: &'a LoadedModel, place: &Place) -> Result<&'a Tokenizer, Failure> {
+    loaded.tokenizer.as_ref().ok_or_else(|| {
+        Failure::general(format!("{} has no tokenizer.json", place.name))
+            .hint("text can only be scored with the model's tokenizer")
+    })
+}
+
+/// Refuses tasks that a model cannot be asked, before any work.
+pub(crate) fn check_tasks<'a>(
+    tasks: impl IntoIterator<Item = &'a dyn Task>,
+    (loaded, place): (&LoadedModel, &Place),
+) -> Result<(), Failure> {
+    for task in tasks {
+        let subject = Subject::new(&loaded.decoder, tokenizer(loaded, place)?);
+        check_model(task, &subject.with_sentence(sentence_of(loaded, place)))?;
+    }
+    Ok(())
+}
+
+/// Scores a model as it is and with the operators that an edited copy has in `sites`.
+pub(crate) fn before_and_after<'s>(
+    (tasks, asked): (&[Box<dyn Task>], &TaskArgs),
+    (loaded, place): (&LoadedModel, &Place),
+    (edited, sites): (&Transformer, impl Iterator<Item = &'s SiteId>),
+    console: &mut Console,
+) -> Result<Judged, Failure> {
+    let mut judged = Judged::default();
+    if tasks.is_empty() {
+        return Ok(judged);
+    }
+    let op = |site: &SiteId| {
+        let slot = edited.slot(site).expect("the slot was edited");
+        (site.clone(), slot.op().clone())
+    };
+    let variants = [Variant { ops: Vec::new() }, Variant { ops: sites.map(op).collect() }];
+    let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
+    for task in tasks {
+        console.stage(&format!("{}: before and after", task.id()));
+        let model = (&loaded.decoder, tokenizer(loaded, place)?);
+        let both = Variants::new(model, &variants, asked.max_length)
+            .with_sentence(sentence_of(loaded, place));
+        let mut hooks = Hooks {
+            progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
+            cancelled: &interrupt::asked,
+            journal: None,
+        };
+        let found = evaluate_each(task.as_ref(), &both, &options, &mut hooks, |result| result)?;
+        let mut found = found.into_iter();
+        judged.dense.extend(found.next());
+        judged.results.extend(found.next());
+    }
+    judged.comparisons = compare(&judged.results, &judged.dense);
+    Ok(judged)
+}

@@ -1,0 +1,136 @@
+//! Pairs of texts, and how alike their vectors are.
+
+use super::language_model::ModelFailure;
+use super::packed::{Wanted, last_stages};
+use super::{EvaluationError, LanguageModel, Reply};
+use linwright_model::checkpoint::Sentence;
+use linwright_model::tokenizer::Tokenizer;
+use linwright_model::{Batch, Stream, Transformer};
+use linwright_tensor::Mat;
+
+/// A pair of texts that the model is to see.
+pub(super) struct Likening {
+    pub(super) item: usize,
+    pub(super) request: usize,
+    pub(super) pair: [Vec<u32>; 2],
+}
+
+impl Likening {
+    /// The pair of a request, with a reply that lacks the cosine.
+    pub(super) fn plan(
+        (item, request): (usize, usize),
+        texts: &[std::borrow::Cow<'_, str>; 2],
+        model: &dyn LanguageModel,
+        place: &str,
+    ) -> Result<(Self, Reply), EvaluationError> {
+        let pooling = model.pooling();
+        let pooling = pooling.ok_or_else(|| EvaluationError::NoVectors { place: place.into() })?;
+        let failed = |source| EvaluationError::Tokenizer { place: place.to_owned(), source };
+        let (one, cut) = model.encode_whole(&texts[0]).map_err(failed)?;
+        let (other, also_cut) = model.encode_whole(&texts[1]).map_err(failed)?;
+        let reply = Reply::Similarity {
+            cosine: 0.0,
+            tokens: one.len() + other.len(),
+            truncated: cut + also_cut,
+            pooling: pooling.to_owned(),
+        };
+        Ok((Self { item, request, pair: [one, other] }, reply))
+    }
+
+    /// Tokens that the model sees.
+    pub(super) fn cost(&self) -> usize {
+        self.pair.iter().map(Vec::len).sum()
+    }
+
+    /// Puts what the model says into the reply.
+    pub(super) fn add(
+        &self,
+        found: f64,
+        reply: &mut Reply,
+        place: &str,
+    ) -> Result<(), EvaluationError> {
+        if !found.is_finite() {
+            let place = place.to_owned();
+            return Err(EvaluationError::NonFinite { place, token: 0, found });
+        }
+        if let Reply::Similarity { cosine, .. } = reply {
+            *cosine = found;
+        }
+        Ok(())
+    }
+}
+
+/// The tokens of a text with all special tokens around it, and how many were left out of more than
+/// `limit`. As in sentence-transformers the end of the text is cut, and its last mark stays.
+pub(super) fn encode(
+    tokenizer: &Tokenizer,
+    text: &str,
+    limit: usize,
+) -> Result<(Vec<u32>, usize), ModelFailure> {
+    let mut tokens = tokenizer.encode(text, true)?;
+    let over = tokens.len().saturating_sub(limit);
+    if let (true, Some(&last)) = (over > 0, tokens.last()) {
+        tokens.truncate(limit.saturating_sub(1));
+        tokens.push(last);
+    }
+    Ok((tokens, over))
+}
+
+/// Pairs of texts as one batch.
+#[derive(Debug)]
+pub struct Pairs {
+    batch: Batch,
+    /// Every row: the vector of a text is made of all of them.
+    wanted: Wanted,
+    sentence: Sentence,
+}
+
+impl Pairs {
+    /// Puts texts side by side, those of a pair one after the other.
+    #[must_use]
+    pub fn new(sentence: Sentence, pairs: &[[Vec<u32>; 2]]) -> Self {
+        let rows: Vec<&[u32]> = pairs.iter().flatten().map(Vec::as_slice).collect();
+        let batch = Batch::new(&rows);
+        let wanted = batch.tokens().iter().copied().enumerate().collect();
+        Self { batch, wanted, sentence }
+    }
+
+    /// What a model is given.
+    #[must_use]
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// Rows that are read.
+    #[must_use]
+    pub fn wanted(&self) -> &[(usize, u32)] {
+        &self.wanted
+    }
+
+    /// Cosines of the pairs, from rows that left the last layer.
+    #[must_use]
+    pub fn cosines(&self, hidden: &Mat<f32>) -> Vec<f64> {
+        let vectors = self.sentence.vectors(hidden.view(), &self.batch);
+        let product = |i: usize, j: usize| -> f64 {
+            let pairs = vectors.row(i).iter().zip(vectors.row(j));
+            pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let cosine = |pair: usize| {
+            let (i, j) = (2 * pair, 2 * pair + 1);
+            product(i, j) / (product(i, i) * product(j, j)).sqrt()
+        };
+        (0..vectors.rows() / 2).map(cosine).collect()
+    }
+}
+
+/// Cosines of pairs, by one model.
+pub(super) fn cosines(
+    model: &Transformer,
+    sentence: Sentence,
+    pairs: &[[Vec<u32>; 2]],
+) -> Result<Vec<f64>, ModelFailure> {
+    let pairs = Pairs::new(sentence, pairs);
+    let stream = Stream::new(model.embed(pairs.batch())?);
+    let (hidden, _) = last_stages(model, stream, pairs.batch(), (0, pairs.wanted()))?;
+    Ok(pairs.cosines(&hidden))
+}
