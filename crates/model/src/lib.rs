@@ -13,6 +13,7 @@ pub mod families;
 pub mod generate;
 pub mod hub;
 mod parts;
+pub mod template;
 pub mod tokenizer;
 pub mod train_lm;
 pub mod transformer;

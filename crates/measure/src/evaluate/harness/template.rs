@@ -4,9 +4,10 @@
 //! evaluation harness sets it up: what is not defined is an error, and a newline at the end stays.
 //! Values are printed as Python prints them where the two differ: `True`, `False`, `None`.
 
+use linwright_model::template::{Engine, Fault, MOST_TEXT};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
+use minijinja::{Error, ErrorKind, Output, State, UndefinedBehavior, Value as Jinja};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -16,34 +17,16 @@ const MOST_STEPS: u64 = 1_000_000;
 
 /// The engine.
 #[derive(Debug)]
-pub(super) struct Templates(Environment<'static>);
+pub(super) struct Templates(Engine);
 
 impl Templates {
     pub(super) fn new() -> Result<Self, String> {
-        let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
-        environment.set_syntax(syntax.map_err(|error| error.to_string())?);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_fuel(Some(MOST_STEPS));
-        environment.set_unknown_method_callback(|state, value, method, args| match method {
-            "index" => index_of(value, args),
-            _ => unknown_method_callback(state, value, method, args),
-        });
-        environment.set_formatter(|out, _, value| {
-            let text = match value.kind() {
-                ValueKind::Bool if value.is_true() => "True".to_owned(),
-                ValueKind::Bool => "False".to_owned(),
-                ValueKind::None => "None".to_owned(),
-                ValueKind::Undefined => {
-                    return Err(Error::new(ErrorKind::UndefinedError, "an undefined value"));
-                }
-                _ => value.to_string(),
-            };
-            out.write_str(&text).map_err(Error::from)
-        });
-        environment.add_filter("regex_replace", regex_replace);
-        Ok(Self(environment))
+        let syntax = syntax.map_err(|error| error.to_string())?;
+        let mut engine = Engine::new(syntax, MOST_STEPS, print, method);
+        engine.set_undefined(UndefinedBehavior::Strict);
+        engine.add_filter("regex_replace", regex_replace);
+        Ok(Self(engine))
     }
 
     /// The text that a template makes of a document. Says in words what is wrong, with the line of
@@ -54,12 +37,12 @@ impl Templates {
         fields: &Map<String, Value>,
     ) -> Result<String, String> {
         let context = Jinja::from(Serde(fields));
-        self.0.render_str(template, context).map_err(|error| reason(&error))
+        self.0.render(template, context).map_err(|error| reason(&error))
     }
 
     /// Whether a template is written as templates are. Says in words what is wrong.
     pub(super) fn check(&self, template: &str) -> Result<(), String> {
-        self.0.template_from_str(template).map(|_| ()).map_err(|error| reason(&error))
+        self.0.check(template).map_err(|error| reason(&error))
     }
 
     /// The value of a template that is one expression in `{{ }}`, or none if it is not.
@@ -74,9 +57,9 @@ impl Templates {
         }
         let expression = inner.trim_matches('-');
         let context = Jinja::from(Serde(fields));
-        let value = self.0.compile_expression(expression).and_then(|e| e.eval(context));
+        let value = self.0.evaluate(expression, context);
         let value = value.and_then(|value| match value.is_undefined() {
-            true => Err(Error::new(ErrorKind::UndefinedError, "the value is undefined")),
+            true => Err(Error::new(ErrorKind::UndefinedError, "the value is undefined").into()),
             false => Ok(value),
         });
         Some(match value {
@@ -86,13 +69,40 @@ impl Templates {
     }
 }
 
-fn reason(error: &Error) -> String {
+/// Prints a value as Python does.
+fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Jinja) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Bool => out.write_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::None => out.write_str("None"),
+        ValueKind::Undefined => {
+            return Err(Error::new(ErrorKind::UndefinedError, "an undefined value"));
+        }
+        _ => write!(out, "{value}"),
+    }
+    .map_err(Error::from)
+}
+
+/// The methods of Python's texts, lists and dictionaries.
+fn method(
+    state: &mut State<'_, '_>,
+    value: &Jinja,
+    method: &str,
+    args: &[Jinja],
+) -> Result<Jinja, Error> {
+    match method {
+        "index" => index_of(value, args),
+        _ => unknown_method_callback(state, value, method, args),
+    }
+}
+
+fn reason(fault: &Fault) -> String {
+    let error = &fault.error;
     let what = match (error.kind(), error.detail()) {
         (ErrorKind::OutOfFuel, _) => format!("it takes more than {MOST_STEPS} steps"),
         (kind, Some(detail)) => format!("{kind}: {detail}"),
         (kind, None) => kind.to_string(),
     };
-    match error.line() {
+    match fault.line {
         Some(line) => format!("line {line} of the template: {what}"),
         None => what,
     }
@@ -109,7 +119,9 @@ fn index_of(value: &Jinja, args: &[Jinja]) -> Result<Jinja, Error> {
         (None, _) => value.try_iter()?.position(|item| item == *wanted),
     };
     place.map(Jinja::from).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidOperation, format!("{wanted:?} is not in {value:?}"))
+        let shown = |value: &Jinja| format!("{value:?}").chars().take(200).collect::<String>();
+        let reason = format!("{} is not in {}", shown(wanted), shown(value));
+        Error::new(ErrorKind::InvalidOperation, reason)
     })
 }
 
@@ -122,7 +134,27 @@ fn regex_replace(
 ) -> Result<String, Error> {
     let wrong = |error: regex::Error| Error::new(ErrorKind::InvalidOperation, error.to_string());
     let pattern = Regex::new(pattern).map_err(wrong)?;
-    Ok(pattern.replacen(text, count.unwrap_or(0), python_replacement(replacement)).into_owned())
+    let replacement = python_replacement(replacement);
+    let most = match count {
+        None | Some(0) => usize::MAX,
+        Some(count) => count,
+    };
+    let groups = replacement.matches('$').count();
+    let mut out = String::new();
+    let mut end = 0;
+    for found in pattern.captures_iter(text).take(most) {
+        let Some(whole) = found.get(0) else { continue };
+        out.push_str(&text[end..whole.start()]);
+        let most = groups.saturating_mul(whole.len()).saturating_add(replacement.len());
+        if out.len().saturating_add(most) > MOST_TEXT {
+            let reason = format!("regex_replace makes more than {MOST_TEXT} bytes");
+            return Err(Error::new(ErrorKind::InvalidOperation, reason));
+        }
+        found.expand(&replacement, &mut out);
+        end = whole.end();
+    }
+    out.push_str(&text[end..]);
+    Ok(out)
 }
 
 /// A replacement of Python's `re` in the words of the regex crate.
@@ -206,6 +238,12 @@ mod tests {
             ("a\n{{absent}}", "line 2"),
             ("{{question", "line 1"),
             ("{{choices.label.index('Z')}}", "is not in"),
+            ("\n{{ [question] * 100000000 }}", "line 2"),
+            ("{% set n = namespace() %}{% set n.a = n %}{{ n }}", "namespace"),
+            (
+                "{{ ('x' * 1000000)|regex_replace('', 'y' * 1000000) }}",
+                "regex_replace makes more than",
+            ),
             (
                 "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
                 "steps",
@@ -214,5 +252,11 @@ mod tests {
             let error = templates.render(template, &fields()).unwrap_err();
             assert!(error.contains(want), "{error:?} lacks {want:?}");
         }
+        let deep = format!("{{{{ {}1 }}}}", "-".repeat(30_000));
+        assert!(templates.render(&deep, &fields()).unwrap_err().contains("operators"));
+        assert!(templates.value(&deep, &fields()).unwrap().unwrap_err().contains("operators"));
+        let doubled = "{% set n = namespace(x='xy') %}{% for i in range(40) %}\
+                       {% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x }}";
+        assert!(templates.render(doubled, &fields()).unwrap_err().contains("a text of more"));
     }
 }

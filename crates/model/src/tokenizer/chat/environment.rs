@@ -1,16 +1,13 @@
 //! The engine, set up as transformers sets up Jinja.
 
 use super::date::Date;
-use super::{MOST_OUTPUT, MOST_STEPS, json};
+use super::{MOST_STEPS, json};
+use crate::template::{Engine, Fault};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind};
+use minijinja::{Error, ErrorKind, escape_formatter};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde_json::Value;
-use std::io::{self, Write};
-
-/// Calls of macros and loops inside each other.
-const DEEPEST: usize = 200;
 
 /// Why and where a template failed.
 #[derive(Debug)]
@@ -26,29 +23,18 @@ pub(super) fn render(
     date: Option<Date>,
 ) -> Result<String, Failure> {
     let source = without_generation(template);
-    let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(syntax.map_err(|error| failure(&error, date))?);
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(unknown_method_callback);
-    environment.set_fuel(Some(MOST_STEPS));
-    environment.set_recursion_limit(DEEPEST);
-    environment.add_filter("tojson", to_json);
-    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+    let syntax = syntax.map_err(|error| failure(&error.into(), date))?;
+    let mut engine = Engine::new(syntax, MOST_STEPS, escape_formatter, unknown_method_callback);
+    engine.add_filter("tojson", to_json);
+    engine.add_function("raise_exception", |message: String| -> Result<String, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
     if let Some(date) = date {
-        environment.add_function("strftime_now", move |format: String| date.format(&format));
+        engine.add_function("strftime_now", move |format: String| date.format(&format));
     }
-    let mut output = Bounded(Vec::new());
-    environment
-        .template_from_str(&source)
-        .and_then(|template| {
-            template.render_captured_to(minijinja::Value::from(Serde(variables)), &mut output)
-        })
-        .map_err(|error| failure(&error, date))?;
-    String::from_utf8(output.0)
-        .map_err(|error| Failure { line: 0, reason: format!("the output is no UTF-8 ({error})") })
+    let variables = minijinja::Value::from(Serde(variables));
+    engine.render(&source, variables).map_err(|fault| failure(&fault, date))
 }
 
 /// `tojson` with the options of Python's `json.dumps`.
@@ -83,10 +69,10 @@ fn to_json(value: &minijinja::Value, options: Kwargs) -> Result<String, Error> {
     Ok(json::write(&value, &style))
 }
 
-fn failure(error: &Error, date: Option<Date>) -> Failure {
+fn failure(fault: &Fault, date: Option<Date>) -> Failure {
+    let error = &fault.error;
     let mut reason = match error.kind() {
         ErrorKind::OutOfFuel => format!("it takes more than {MOST_STEPS} steps"),
-        ErrorKind::WriteFailure => format!("it prints more than {MOST_OUTPUT} bytes"),
         // The template's own words.
         ErrorKind::InvalidOperation => error.detail().unwrap_or("invalid operation").to_owned(),
         kind => match error.detail() {
@@ -97,24 +83,7 @@ fn failure(error: &Error, date: Option<Date>) -> Failure {
     if date.is_none() && reason.contains("strftime_now") {
         reason.push_str("; the template asks for the date, give one");
     }
-    Failure { line: error.line().unwrap_or_default(), reason }
-}
-
-/// Bytes up to [`MOST_OUTPUT`].
-struct Bounded(Vec<u8>);
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MOST_OUTPUT {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Failure { line: fault.line.unwrap_or_default(), reason }
 }
 
 /// Replaces the tags `generation` and `endgeneration`, which mark what a model says for training, by

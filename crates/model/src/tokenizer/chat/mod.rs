@@ -4,8 +4,7 @@
 //! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are known,
 //! and so are `raise_exception`, `tojson` and the methods of Python's texts, lists and dictionaries.
 //! Templates come with checkpoints and are not trusted: they reach no file, and their steps
-//! ([`MOST_STEPS`]) and output ([`MOST_OUTPUT`]) are bounded. Not bounded is the memory of a template
-//! that doubles a text again and again before it prints it, as in Python.
+//! ([`MOST_STEPS`]), their output and what they make on the way are bounded ([`crate::template`]).
 
 mod date;
 mod environment;
@@ -24,8 +23,6 @@ use std::path::PathBuf;
 
 /// Most steps of a template; long chats with tools need some ten thousands.
 pub const MOST_STEPS: u64 = 2_000_000;
-/// Most bytes that a template may print.
-pub const MOST_OUTPUT: usize = 1 << 26;
 /// Largest template in bytes.
 const LARGEST: usize = 1 << 20;
 

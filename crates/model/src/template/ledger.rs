@@ -1,0 +1,166 @@
+//! What a template has made so far, and how much it may.
+
+use super::namespace::Namespace;
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, State, Value};
+
+/// Bytes that a template may print, what it captures in blocks and macros included.
+pub const MOST_OUTPUT: usize = 1 << 24;
+/// Bytes of text in one value that a template makes: more than the longest context holds.
+pub const MOST_TEXT: usize = 1 << 23;
+/// Bytes of all values that a template makes.
+const MOST_MADE: usize = 96 << 20;
+/// Values inside one value, each as often as it would be printed.
+const MOST_NODES: usize = 1 << 18;
+/// Values inside each other; JSON that is read goes to 128.
+const DEEPEST: usize = 160;
+/// Values that are looked at while checks are made.
+const MOST_VISITS: usize = 1 << 24;
+/// Bytes that a value takes in a list.
+pub(super) const NODE_BYTES: usize = 32;
+/// Bytes of a printed number.
+const NUMBER_TEXT: usize = 24;
+
+/// How large a value is, printed in full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extent {
+    pub(super) nodes: usize,
+    pub(super) text: usize,
+    pub(super) depth: usize,
+}
+
+/// The account of one run of a template.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    printed: usize,
+    made: usize,
+    visits: usize,
+}
+
+/// A template does something that it may not.
+pub(super) fn refusal(reason: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, reason.into())
+}
+
+impl Ledger {
+    /// That of a run.
+    pub(super) fn of<'a>(state: &'a mut State<'_, '_>) -> &'a mut Self {
+        state.get_or_insert_extension_with(Self::default)
+    }
+
+    /// Notes that text is printed.
+    pub(super) fn print(&mut self, bytes: usize) -> Result<(), Error> {
+        self.printed = self.printed.saturating_add(bytes);
+        if self.printed > MOST_OUTPUT {
+            return Err(refusal(format!("it prints more than {MOST_OUTPUT} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Notes that a value of so many bytes was made.
+    pub(super) fn make(&mut self, bytes: usize) -> Result<(), Error> {
+        self.made = self.made.saturating_add(bytes);
+        if self.made > MOST_MADE {
+            return Err(refusal(format!("it makes more than {MOST_MADE} bytes of values")));
+        }
+        Ok(())
+    }
+
+    /// How large a value is. Refuses what no template should print or hold.
+    pub(super) fn measure(&mut self, value: &Value) -> Result<Extent, Error> {
+        let mut extent = Extent::default();
+        self.walk(value, 0, &mut extent)?;
+        Ok(extent)
+    }
+
+    fn walk(&mut self, value: &Value, depth: usize, extent: &mut Extent) -> Result<(), Error> {
+        extent.nodes += 1;
+        extent.depth = extent.depth.max(depth);
+        self.visits += 1;
+        if self.visits > MOST_VISITS {
+            return Err(refusal("it handles long lists too often"));
+        }
+        if depth > DEEPEST {
+            return Err(refusal(format!("it nests values more than {DEEPEST} deep")));
+        }
+        if depth > 0 && value.downcast_object_ref::<Namespace>().is_some() {
+            let reason =
+                "it puts a namespace inside another value, which could come to hold itself";
+            return Err(refusal(reason));
+        }
+        match value.kind() {
+            ValueKind::String => extent.text += value.as_str().map_or(0, str::len),
+            ValueKind::Seq | ValueKind::Iterable => {
+                for item in value.try_iter()? {
+                    self.walk(&item, depth + 1, extent)?;
+                }
+            }
+            ValueKind::Map => {
+                for key in value.try_iter()? {
+                    let item = value.get_item(&key)?;
+                    self.walk(&key, depth + 1, extent)?;
+                    self.walk(&item, depth + 1, extent)?;
+                }
+            }
+            _ => extent.text += NUMBER_TEXT,
+        }
+        if extent.nodes > MOST_NODES {
+            return Err(refusal(format!("it makes a value of more than {MOST_NODES} items")));
+        }
+        check_text(extent.text)
+    }
+
+    /// A value that was just made, as one that may be kept: what would be computed on demand is
+    /// computed now, and is counted. `fresh` says that the texts inside it are new, too.
+    pub(super) fn keep(&mut self, value: Value, fresh: bool) -> Result<Value, Error> {
+        let value = match value.kind() {
+            ValueKind::Iterable => self.listed(&value)?,
+            _ => value,
+        };
+        let bytes = match value.kind() {
+            ValueKind::String => {
+                let bytes = value.as_str().map_or(0, str::len);
+                check_text(bytes)?;
+                bytes
+            }
+            ValueKind::Seq | ValueKind::Map => {
+                let extent = self.measure(&value)?;
+                match fresh {
+                    true => extent.text.saturating_add(extent.nodes * NODE_BYTES),
+                    false => value.len().unwrap_or(0) * NODE_BYTES,
+                }
+            }
+            _ => 0,
+        };
+        self.make(bytes)?;
+        Ok(value)
+    }
+
+    /// The items of what is computed on demand.
+    fn listed(&mut self, value: &Value) -> Result<Value, Error> {
+        let mut items = Vec::new();
+        let mut extent = Extent::default();
+        for item in value.try_iter()?.checked() {
+            let item = item?;
+            self.walk(&item, 1, &mut extent)?;
+            items.push(item);
+        }
+        Ok(Value::from(items))
+    }
+}
+
+/// Refuses a text that is too long.
+pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
+    if bytes > MOST_TEXT {
+        return Err(refusal(format!("it makes a text of more than {MOST_TEXT} bytes")));
+    }
+    Ok(())
+}
+
+/// Refuses too many items.
+pub(super) fn check_items(count: usize) -> Result<(), Error> {
+    if count > MOST_NODES {
+        return Err(refusal(format!("it makes a value of more than {MOST_NODES} items")));
+    }
+    Ok(())
+}

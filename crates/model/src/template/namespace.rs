@@ -1,0 +1,78 @@
+//! `namespace()`: the one value that a template can change.
+
+use super::ledger::{Ledger, refusal};
+use minijinja::value::{Enumerator, Kwargs, Object};
+use minijinja::{Error, State, Value};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Names with values. It holds no other namespace, so no value can hold itself.
+#[derive(Debug, Default)]
+pub(super) struct Namespace {
+    fields: Mutex<BTreeMap<Arc<str>, Value>>,
+}
+
+impl Namespace {
+    fn fields(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Value>> {
+        // Every change is one insertion, so a panic elsewhere leaves nothing half done.
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Object for Namespace {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.fields().get(key.as_str()?).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.fields().keys().cloned().map(Value::from).collect())
+    }
+}
+
+/// `namespace(a=1)`, `namespace({"a": 1})`.
+pub(super) fn namespace(
+    state: &mut State<'_, '_>,
+    defaults: Option<Value>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let space = Namespace::default();
+    if let Some(defaults) = defaults {
+        for key in defaults.try_iter()? {
+            let value = defaults.get_item(&key)?;
+            let name = key.as_str().ok_or_else(|| refusal("namespace: a name that is no text"))?;
+            space.fields().insert(name.into(), allowed(state, value)?);
+        }
+    }
+    for name in named.args() {
+        let value = named.get::<Value>(name)?;
+        space.fields().insert(name.into(), allowed(state, value)?);
+    }
+    named.assert_all_used()?;
+    Ok(Value::from_object(space))
+}
+
+/// `{% set a.b = value %}`.
+pub(super) fn set_attribute(
+    state: &mut State<'_, '_>,
+    value: Value,
+    target: &Value,
+    name: &str,
+) -> Result<Value, Error> {
+    let Some(space) = target.downcast_object_ref::<Namespace>() else {
+        let kind = target.kind();
+        return Err(refusal(format!("can only assign to namespaces, not {kind}")));
+    };
+    let value = allowed(state, value)?;
+    space.fields().insert(name.into(), value);
+    Ok(Value::UNDEFINED)
+}
+
+/// A value that a namespace may hold.
+fn allowed(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
+    if value.downcast_object_ref::<Namespace>().is_some() {
+        return Err(refusal(
+            "it puts a namespace into a namespace, which could come to hold itself",
+        ));
+    }
+    Ledger::of(state).keep(value, false)
+}
