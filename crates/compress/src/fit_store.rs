@@ -7,6 +7,7 @@ use crate::CompressError;
 use crate::methods::{Fit, FitReport};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
 use linwright_tensor::atomic::write_atomic;
+use linwright_tensor::input;
 use linwright_tensor::little_endian_bytes;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
@@ -159,7 +160,7 @@ impl FitStore {
     /// [`CompressError::Store`] if the file is damaged.
     pub fn get(&self, fingerprint: &Fingerprint) -> Result<Option<Fit>, CompressError> {
         let path = self.path(fingerprint);
-        let bytes = match std::fs::read(&path) {
+        let bytes = match input::read(&path, u64::MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(CompressError::Io { path, source }),

@@ -9,8 +9,12 @@ use crate::pipeline::{Edit, Plan};
 use linwright_measure::evaluate::{Bos, Join};
 use linwright_measure::spelling::distance;
 use linwright_ops::{OpSpec, Role};
+use linwright_tensor::input;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// Bytes of a recipe.
+pub const MOST_BYTES: u64 = 1 << 22;
 
 /// The only version there is.
 pub const VERSION: u32 = 1;
@@ -206,7 +210,7 @@ pub enum RecipeError {
 /// # Errors
 /// [`RecipeError`] naming file, place and, for an unknown key, the nearest valid one.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
-    let text = std::fs::read_to_string(path)
+    let text = input::read_text(path, MOST_BYTES)
         .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
     parse(path, &text)
 }

@@ -11,6 +11,7 @@ use crate::fit_store::{Fingerprint, FitStore};
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
+use linwright_tensor::input;
 
 pub use crate::estimate::estimate;
 use linwright_measure::data::{CalibrationText, Corpus, Overlap};
@@ -124,7 +125,7 @@ impl RunDirectory {
                 reason: "is not empty and holds no run; give a new directory".into(),
             });
         }
-        match std::fs::read_to_string(&marker) {
+        match input::read_text(&marker, input::MOST_SETTINGS_BYTES) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
                 let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
@@ -151,7 +152,7 @@ impl RunDirectory {
         make: impl FnOnce() -> Result<C, StudyError>,
     ) -> Result<C, StudyError> {
         let path = self.path.join("cells").join(format!("{}.json", print.0));
-        match std::fs::read(&path) {
+        match input::read(&path, u64::MAX) {
             Ok(bytes) => {
                 return serde_json::from_slice(&bytes).map_err(|error| StudyError::RunDirectory {
                     path: path.clone(),

@@ -10,6 +10,7 @@ pub mod atomic;
 mod counted;
 pub mod dtype;
 mod halves;
+pub mod input;
 pub mod kernels;
 pub mod linalg;
 mod mapped_file;

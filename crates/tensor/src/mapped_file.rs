@@ -1,6 +1,7 @@
 //! Read-only memory maps.
 #![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
+use crate::input;
 use memmap2::{Mmap, UncheckedAdvice};
 use std::fs::File;
 use std::io;
@@ -18,12 +19,12 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps `path`. An empty file gives an empty map.
+    /// Maps `path`, a regular file. An empty one gives an empty map.
     ///
     /// # Errors
     /// Those of opening and mapping.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::of(File::open(path)?)
+        Self::of(input::open(path)?)
     }
 
     /// Maps an open file, which may have no name any more.

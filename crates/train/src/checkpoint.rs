@@ -4,9 +4,9 @@
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
 use linwright_tensor::atomic::write_atomic;
+use linwright_tensor::input;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
-use std::fs;
 use std::path::PathBuf;
 
 /// Where and how often a run leaves checkpoints.
@@ -82,7 +82,7 @@ impl Checkpoint {
         problem: &mut dyn Problem,
         state: &mut State,
     ) -> Result<bool, TrainError> {
-        let bytes = match fs::read(&self.path) {
+        let bytes = match input::read(&self.path, u64::MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(self.io(source)),

@@ -14,6 +14,7 @@ use linwright::compress::intervention::compose::{Composed, best_first, compose, 
 use linwright::compress::intervention::sweep::{Place, Score, Swept, places};
 use linwright::compress::study::RunDirectory;
 use linwright::tensor::atomic::write_atomic;
+use linwright::tensor::input;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -94,10 +95,7 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
 fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     let shown = path.display().to_string();
     let io = |error: std::io::Error| Failure::io(&shown, &error);
-    if std::fs::metadata(path).map_err(io)?.len() > SWEEP_BYTES {
-        return Err(Failure::usage(format!("{shown} is larger than any result of a sweep")));
-    }
-    let text = std::fs::read_to_string(path).map_err(io)?;
+    let text = input::read_text(path, SWEEP_BYTES).map_err(io)?;
     let wrong = |error: serde_json::Error| {
         Failure::usage(format!("{shown} is no result of a sweep: {error}"))
             .hint("give the result.json of `linwright sweep`")

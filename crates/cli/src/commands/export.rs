@@ -13,8 +13,8 @@ use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Expo
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
 use linwright::tensor::atomic::check_target;
 use linwright::tensor::dtype::DType;
+use linwright::tensor::input;
 use serde_json::{Map, Value, json};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Largest file of results that is read, in bytes.
@@ -140,18 +140,11 @@ fn check(args: &ExportArgs) -> Result<(), Failure> {
 /// The result of an evaluation, as `linwright eval --json` prints it.
 fn read_results(path: &Path) -> Result<Value, Failure> {
     let shown = path.display().to_string();
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| Failure::io(&shown, &error))?;
-    file.take(RESULT_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::io(&shown, &error))?;
+    let bytes = input::read(path, RESULT_BYTES).map_err(|error| Failure::io(&shown, &error))?;
     let wrong = |what: &str| {
         Failure::general(format!("{shown}: {what}"))
             .hint("give what `linwright eval --json` printed")
     };
-    if bytes.len() as u64 > RESULT_BYTES {
-        return Err(wrong("larger than any result of an evaluation"));
-    }
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| wrong(&format!("not valid JSON ({error})")))?;
     match value.get("results") {

@@ -13,6 +13,7 @@ use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;
 use linwright::tensor::RngKey;
+use linwright::tensor::input;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -217,15 +218,7 @@ impl GenerateArgs {
     fn texts(&self) -> Result<Vec<String>, Failure> {
         let mut texts = self.prompt.clone();
         if let Some(path) = &self.prompt_file {
-            let size = std::fs::metadata(path).map(|data| data.len());
-            let size = size.map_err(|e| Failure::io(&path.display().to_string(), &e))?;
-            if size > PROMPT_BYTES {
-                return Err(Failure::general(format!(
-                    "{} has {size} bytes; a prompt may have {PROMPT_BYTES}",
-                    path.display()
-                )));
-            }
-            let text = std::fs::read_to_string(path);
+            let text = input::read_text(path, PROMPT_BYTES);
             texts.push(text.map_err(|e| Failure::io(&path.display().to_string(), &e))?);
         }
         Ok(texts)

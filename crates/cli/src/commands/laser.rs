@@ -14,6 +14,7 @@ use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
 use linwright::model::checkpoint::export::Exported;
 use linwright::model::checkpoint::{LoadedModel, SavedModel};
 use linwright::ops::Role;
+use linwright::tensor::input;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -113,10 +114,7 @@ fn edits(args: &LaserArgs) -> Result<Edits, Failure> {
 fn read_plan(path: &Path) -> Result<Edits, Failure> {
     let shown = path.display().to_string();
     let io = |error: std::io::Error| Failure::io(&shown, &error);
-    if std::fs::metadata(path).map_err(io)?.len() > PLAN_BYTES {
-        return Err(Failure::usage(format!("{shown} is larger than any plan")));
-    }
-    let text = std::fs::read_to_string(path).map_err(io)?;
+    let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
     let edits: Edits = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("{shown} is no plan of edits: {error}")).hint(
             "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \

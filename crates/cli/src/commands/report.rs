@@ -6,7 +6,11 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::measure::report::{EvaluationView, Report, render};
+use linwright::tensor::input;
 use std::path::PathBuf;
+
+/// Bytes of a report or result: one with samples of every question is long.
+const REPORT_BYTES: u64 = 1 << 30;
 
 /// Render the report of a finished run, or the result of an evaluation.
 #[derive(Debug, Args)]
@@ -29,7 +33,7 @@ enum FormatArg {
 
 pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
     let path = if args.run.is_file() { args.run.clone() } else { args.run.join("report.json") };
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let text = input::read_text(&path, REPORT_BYTES).map_err(|error| {
         Failure::io(&path.display().to_string(), &error)
             .hint("give the directory of a finished run, or the result of an evaluation")
     })?;

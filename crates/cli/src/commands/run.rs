@@ -17,6 +17,7 @@ use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
 use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
 use linwright::measure::spelling::distance;
 use linwright::tensor::atomic::write_atomic;
+use linwright::tensor::input;
 use std::path::{Path, PathBuf};
 
 /// A recipe that is built in.
@@ -107,7 +108,7 @@ fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     }
     let name =
         path.file_stem().map_or_else(|| "run".into(), |stem| stem.to_string_lossy().into_owned());
-    let text = std::fs::read_to_string(path).map_err(|source| {
+    let text = input::read_text(path, recipe::MOST_BYTES).map_err(|source| {
         let missing = source.kind() == std::io::ErrorKind::NotFound;
         let failure = Failure::from(RecipeError::Io { path: path.to_owned(), source });
         if missing { failure.hint(presets_near(&path.to_string_lossy())) } else { failure }
@@ -199,7 +200,7 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
     files
         .iter()
         .map(|path| {
-            let bytes = std::fs::read(path)
+            let bytes = input::read(path, linwright::measure::data::MAX_FILE_BYTES)
                 .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
             Ok(linwright::measure::data::sha256_hex(&bytes))
         })

@@ -4,6 +4,7 @@ use super::failed;
 use crate::CompressError;
 use linwright_ops::SiteId;
 use linwright_tensor::atomic::write_atomic;
+use linwright_tensor::input;
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, little_endian_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -92,7 +93,7 @@ fn bytes(components: &Components) -> Result<Vec<u8>, safetensors::SafeTensorErro
 
 /// What a file holds; none if there is no file.
 fn read(path: &Path, weight: &Mat<f32>) -> Result<Option<Components>, CompressError> {
-    let bytes = match std::fs::read(path) {
+    let bytes = match input::read(path, u64::MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(CompressError::Io { path: path.to_owned(), source }),

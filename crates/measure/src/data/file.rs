@@ -1,11 +1,11 @@
 //! Reading a whole file with a bound, decoding it and cutting it into JSON records.
 
 use super::DataError;
+use linwright_tensor::input;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// Longest file read into memory, in bytes: text is evaluated from memory, so a larger one is
@@ -25,25 +25,16 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// All bytes of a file of at most [`MAX_FILE_BYTES`]; pipes work as well.
+/// All bytes of a regular file of at most [`MAX_FILE_BYTES`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
-    let failed = |source: io::Error| DataError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        return Err(DataError::IsDirectory { path: path.to_owned() });
-    }
-    let too_long = || DataError::FileTooLong { path: path.to_owned(), limit_bytes: MAX_FILE_BYTES };
-    if metadata.len() > MAX_FILE_BYTES {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    // A pipe has no length beforehand, so the bound is checked while reading, too.
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(too_long());
-    }
-    Ok(bytes)
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::IsADirectory => DataError::IsDirectory { path: path.to_owned() },
+        io::ErrorKind::FileTooLarge => {
+            DataError::FileTooLong { path: path.to_owned(), limit_bytes: MAX_FILE_BYTES }
+        }
+        _ => DataError::Read { path: path.to_owned(), source },
+    };
+    input::read(path, MAX_FILE_BYTES).map_err(failed)
 }
 
 /// The text of a file, without a byte order mark.

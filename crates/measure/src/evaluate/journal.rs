@@ -1,6 +1,7 @@
 //! What an evaluation has come to so far, so that it goes on where it was stopped.
 
 use super::{EvaluationError, Reply};
+use linwright_tensor::input;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ impl FileJournal {
     /// if it cannot be read or written.
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
         let failed = |source| EvaluationError::Journal { path: path.to_owned(), source };
-        let text = match std::fs::read_to_string(path) {
+        let text = match input::read_text(path, u64::MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(failed(error)),

@@ -7,9 +7,9 @@
 
 use super::Spectrum;
 use linwright_tensor::atomic::{OutputError, write_atomic};
+use linwright_tensor::input;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,7 @@ impl SpectrumCache {
         let unusable = |reason: String| Cached::Unusable(format!("{}: {reason}", path.display()));
         let mut bytes = Vec::new();
         // Never more than an entry of this shape can have.
-        let read = File::open(&path)
+        let read = input::open(&path)
             .and_then(|file| file.take(expected as u64 + 1).read_to_end(&mut bytes));
         match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Cached::Absent,

@@ -15,9 +15,9 @@ use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
+use linwright_tensor::input;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -66,7 +66,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
 /// Whether a path is a GGUF file, by its first bytes.
 fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    let read = input::open(path).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && &magic == b"GGUF"
 }
 

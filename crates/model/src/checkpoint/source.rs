@@ -8,9 +8,8 @@ use crate::generate::Settings;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::Transformer;
 use linwright_tensor::dtype::DType;
+use linwright_tensor::input;
 use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Name of the configuration.
@@ -161,13 +160,5 @@ pub(super) fn parse_object(
 
 /// Reads a file of at most `limit` bytes.
 pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, CheckpointError> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(CheckpointError::read(path))?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(CheckpointError::read(path))?;
-    if bytes.len() as u64 > limit {
-        let reason = format!("larger than {limit} bytes, which no file of its kind is");
-        let error = io::Error::new(io::ErrorKind::FileTooLarge, reason);
-        return Err(CheckpointError::read(path)(error));
-    }
-    Ok(bytes)
+    input::read(path, limit).map_err(CheckpointError::read(path))
 }

@@ -5,7 +5,7 @@ use super::Found;
 use super::error::HubError;
 use super::id::{Commit, HubId};
 use crate::checkpoint::{CheckpointError, lacking_weights};
-use std::fs::File;
+use linwright_tensor::input;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -106,7 +106,7 @@ impl Cached {
 
 fn read_ref(path: &Path) -> Result<Option<String>, CheckpointError> {
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(REF_BYTES).read_to_string(&mut text));
+    let read = input::open(path).and_then(|file| file.take(REF_BYTES).read_to_string(&mut text));
     match read {
         Ok(_) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,9 +1,9 @@
 //! Where the hub and its cache are, by the variables that all programs of Hugging Face share.
 
 use super::error::HubError;
+use linwright_tensor::input;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,7 +129,7 @@ impl Token {
         let place = path.display().to_string();
         let mut text = String::new();
         let read =
-            File::open(path).and_then(|file| file.take(TOKEN_BYTES + 1).read_to_string(&mut text));
+            input::open(path).and_then(|file| file.take(TOKEN_BYTES + 1).read_to_string(&mut text));
         match read {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => {

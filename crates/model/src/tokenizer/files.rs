@@ -1,9 +1,9 @@
 //! The files of a tokenizer, and which of them a tokenizer is made of.
 
 use super::{MAX_BYTES, TokenizerError};
+use linwright_tensor::input;
 use serde_json::{Map, Value};
-use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The whole tokenizer in the form of the tokenizers library.
@@ -95,13 +95,17 @@ pub(super) fn read_folder(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, Tokenize
         if !path.is_file() {
             continue;
         }
-        let unreadable = |error: std::io::Error| TokenizerError::Unreadable {
+        let unreadable = |error: io::Error| TokenizerError::Unreadable {
             path: path.clone(),
             reason: error.to_string(),
         };
-        let mut bytes = Vec::new();
-        let file = File::open(&path).map_err(unreadable)?;
-        file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        let bytes = match input::read(&path, MAX_BYTES as u64) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let found = path.metadata().map_err(unreadable)?.len();
+                return Err(TokenizerError::TooLarge { path, found });
+            }
+            read => read.map_err(unreadable)?,
+        };
         files.push((name.to_owned(), bytes));
     }
     Ok(files)

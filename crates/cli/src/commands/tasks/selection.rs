@@ -1,6 +1,7 @@
 //! `--samples`: which documents of a task are asked about.
 
 use crate::failure::Failure;
+use linwright::tensor::input;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,7 +15,8 @@ pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
     let text = if is_json {
         samples.to_owned()
     } else {
-        std::fs::read_to_string(Path::new(samples)).map_err(|error| Failure::io(samples, &error))?
+        input::read_text(Path::new(samples), input::MOST_SETTINGS_BYTES)
+            .map_err(|error| Failure::io(samples, &error))?
     };
     let origin = if is_json { "--samples" } else { samples };
     let selection: Selection = serde_json::from_str(&text).map_err(|error| {

@@ -1,0 +1,127 @@
+//! Files that are read: regular ones, of a size that was looked at before.
+//!
+//! A pipe without a writer keeps whoever opens it waiting, deaf to signals, and a device such as
+//! `/dev/zero` has no end. Both are refused by name before they are opened.
+
+use std::fs::{self, File, FileType};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Most bytes of a file that is configuration or a description, where nothing says more.
+pub const MOST_SETTINGS_BYTES: u64 = 1 << 26;
+
+/// Opens a regular file to read it.
+///
+/// # Errors
+/// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    check(fs::metadata(path)?.file_type())?;
+    let file = File::open(path)?;
+    // The name may have come to mean something else meanwhile.
+    check(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+/// The bytes of a regular file of at most `most` bytes.
+///
+/// # Errors
+/// As [`open`], and [`io::ErrorKind::FileTooLarge`], also for a file that grows while it is read.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    check_length(length, most)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    check_length(bytes.len() as u64, most)?;
+    Ok(bytes)
+}
+
+/// The text of a regular file of at most `most` bytes.
+///
+/// # Errors
+/// As [`read`], and [`io::ErrorKind::InvalidData`] for bytes that are not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::new(io::ErrorKind::InvalidData, format!("not UTF-8 at byte {at}"))
+    })
+}
+
+fn check_length(found: u64, most: u64) -> io::Result<()> {
+    if found > most {
+        let reason = format!("{found} bytes or more, expected at most {most}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(())
+}
+
+fn check(kind: FileType) -> io::Result<()> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    let (error, found) = match what(kind) {
+        None => (io::ErrorKind::IsADirectory, "a folder"),
+        Some(found) => (io::ErrorKind::InvalidInput, found),
+    };
+    let reason = format!("{found}, expected a regular file; copy its content into one");
+    Err(io::Error::new(error, reason))
+}
+
+/// What is no regular file, but for a folder.
+fn what(kind: FileType) -> Option<&'static str> {
+    if kind.is_dir() {
+        return None;
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        if kind.is_fifo() {
+            return Some("a pipe");
+        }
+        if kind.is_socket() {
+            return Some("a socket");
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            return Some("a device");
+        }
+    }
+    Some("something else")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regular_files_are_read_up_to_a_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "twelve bytes").unwrap();
+        assert_eq!(read_text(&path, 12).unwrap(), "twelve bytes");
+        let error = read(&path, 11).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("12 bytes"), "{error}");
+        fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read_text(&path, 12).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(open(dir.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(open(&dir.path().join("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn pipes_and_devices_are_refused_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // Opened, it would wait for a writer.
+        let error = open(&pipe).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("a pipe, expected a regular file"), "{error}");
+        let error = read(Path::new("/dev/zero"), u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("a device, expected a regular file"), "{error}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        assert!(open(&link).is_err());
+    }
+}
