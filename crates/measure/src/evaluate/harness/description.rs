@@ -4,17 +4,27 @@
 //! executed: `!function module.name` names one of the functions in [`super::functions`].
 
 use super::functions::Function;
+use super::yaml::{self, FUNCTION};
 use crate::evaluate::EvaluationError;
+use linwright_tensor::input;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Marks a function in the text of a value.
-const FUNCTION: &str = "!function ";
 /// Includes inside each other at most.
 const DEEPEST: usize = 8;
 /// Largest task file, in bytes.
 const LARGEST: u64 = 1 << 22;
+
+/// Fields that a function can fill.
+const OF_FUNCTIONS: [&str; 6] = [
+    "process_docs",
+    "doc_to_text",
+    "doc_to_target",
+    "doc_to_choice",
+    "process_results",
+    "doc_to_decontamination_query",
+];
 
 /// How the text, the answer or the choices are made of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,10 +210,36 @@ impl TaskFile {
         if d.repeats.is_some_and(|repeats| repeats != 1) {
             return Err(self.wrong("repeats must be 1: nothing is drawn at random"));
         }
+        for (name, value) in &self.fields {
+            self.check_functions(name, value)?;
+        }
         if d.task.is_empty() || d.task.contains(['/', '\\', '\n']) {
             return Err(self.wrong(format!("task {:?} is no name", d.task)));
         }
         Ok(())
+    }
+
+    /// Whether every function in a field is known, and stands where functions can.
+    fn check_functions(&self, name: &str, value: &Value) -> Result<(), EvaluationError> {
+        match value {
+            Value::String(text) => match text.strip_prefix(FUNCTION) {
+                None => Ok(()),
+                Some(function) if OF_FUNCTIONS.contains(&name) => {
+                    self.function(function).map(|_| ())
+                }
+                Some(function) => {
+                    Err(self.wrong(format!("{name} is !function {function}, and takes none")))
+                }
+            },
+            Value::Array(items) => {
+                let name = format!("an item of {name}");
+                items.iter().try_for_each(|item| self.check_functions(&name, item))
+            }
+            Value::Object(fields) => {
+                fields.iter().try_for_each(|(name, value)| self.check_functions(name, value))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Field of a document from a value of the file.
@@ -263,11 +299,7 @@ fn wrong(origin: &str, reason: String) -> EvaluationError {
 
 fn read_text(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let size = path.metadata().map_err(failed)?.len();
-    if size > LARGEST {
-        return Err(format!("{}: {size} bytes, a task file has at most {LARGEST}", path.display()));
-    }
-    std::fs::read_to_string(path).map_err(failed)
+    input::read_text(path, LARGEST).map_err(failed)
 }
 
 /// The fields of a file, over those of what it includes.
@@ -279,8 +311,7 @@ fn with_includes(
     if depth > DEEPEST {
         return Err(format!("files include each other more than {DEEPEST} deep"));
     }
-    let mut fields: Map<String, Value> = serde_saphyr::from_str(&without_tags(text))
-        .map_err(|error| format!("not a task file: {}", first_line(&error.to_string())))?;
+    let mut fields = yaml::fields(text).map_err(|reason| format!("not a task file: {reason}"))?;
     let base = match fields.shift_remove("include") {
         None => return Ok(fields),
         Some(Value::String(name)) => name,
@@ -289,26 +320,6 @@ fn with_includes(
     let mut all = with_includes(&include(&base)?, include, depth + 1)?;
     all.extend(fields);
     Ok(all)
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
-/// Puts tagged functions in quotes, since values are read as JSON, which has no tags.
-fn without_tags(text: &str) -> String {
-    let quoted = |line: &str| {
-        let Some((before, name)) = line.split_once(FUNCTION) else { return line.to_owned() };
-        let starts_value = before.trim_end().ends_with([':', '-']);
-        let name = name.trim();
-        let is_name = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-        match starts_value && is_name && !name.is_empty() {
-            true => format!("{before}\"{FUNCTION}{name}\""),
-            false => line.to_owned(),
-        }
-    };
-    let lines: Vec<String> = text.lines().map(quoted).collect();
-    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -364,9 +375,28 @@ mod tests {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");
         }
-        let file = parse("task: a\nprocess_docs: !function os.system\n").unwrap();
-        let name = file.description.process_docs.as_deref().unwrap();
-        let message = file.function_of("process_docs", name).unwrap_err().to_string();
+        let message =
+            parse("task: a\nprocess_docs: !function os.system\n").unwrap_err().to_string();
         assert!(message.contains("never executed") && message.contains("hellaswag"), "{message}");
+    }
+
+    #[test]
+    fn a_tag_is_a_known_function_or_a_fault() {
+        for (field, want) in [
+            ("doc_to_text: !function utils.f  # note", "!function utils.f is not known"),
+            ("doc_to_text: !function \"utils.f\"", "!function utils.f is not known"),
+            ("doc_to_text:\n  !function utils.f", "!function utils.f is not known"),
+            ("doc_to_text: !foo x", "the tag !foo is not known"),
+            ("description: !function mnli.doc_to_text", "description is !function"),
+            ("metric_list: [{metric: !function utils.m}]", "metric is !function utils.m"),
+            ("doc_to_choice: [!function utils.m]", "an item of doc_to_choice is !function"),
+        ] {
+            let message = parse(&format!("task: a\n{field}\n")).unwrap_err().to_string();
+            assert!(message.contains(want), "{message:?} lacks {want:?}");
+        }
+        let file = parse("task: a\ndoc_to_text: !function 'mnli.doc_to_text' # note\n").unwrap();
+        let text = file.description.doc_to_text.as_ref().unwrap();
+        let Field::Function(function) = file.field("", text).unwrap() else { panic!("{text}") };
+        assert_eq!(function.name, "mnli.doc_to_text");
     }
 }

@@ -28,6 +28,7 @@ mod prompt;
 mod random;
 mod standard;
 mod template;
+mod yaml;
 
 #[cfg(test)]
 mod tests;
