@@ -33,6 +33,8 @@ pub struct Table {
 pub enum TableFormat {
     /// One JSON object a line, or one JSON value: a list of objects, or an object that holds one.
     Json,
+    /// One JSON object a line, whatever is in it.
+    JsonLines,
     /// Values between commas, names in the first line.
     Csv,
     /// The same between tabs.
@@ -46,13 +48,23 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
+    /// The format of a file, where its name says more than this: one whose name says lines holds lines.
+    #[must_use]
+    pub fn narrowed(self, path: &Path) -> Self {
+        match (self, Self::of(path)) {
+            (Self::Json, Some(Self::JsonLines)) => Self::JsonLines,
+            _ => self,
+        }
+    }
+
     /// The format that a file name says: `.json`, `.jsonl` and `.ndjson`, `.csv`, `.tsv`,
     /// `.txt`, `.parquet`, and `.arrow`.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_string_lossy().to_lowercase();
         match extension.as_str() {
-            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            "json" => Some(Self::Json),
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
             "csv" => Some(Self::Csv),
             "tsv" => Some(Self::Tsv),
             "txt" | "text" => Some(Self::Text),
@@ -67,6 +79,7 @@ impl TableFormat {
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "JSON",
+            Self::JsonLines => "JSON lines",
             Self::Csv => "CSV",
             Self::Tsv => "TSV",
             Self::Text => "text",
@@ -108,8 +121,19 @@ impl Table {
         (format, field): (TableFormat, Option<&str>),
     ) -> Result<Self, DataError> {
         let text = || file::decode(path, bytes);
-        let rows = match format {
+        let rows = match format.narrowed(path) {
             TableFormat::Json => json(path, text()?, field)?,
+            TableFormat::JsonLines => match field {
+                None => json_lines(path, text()?)?,
+                Some(field) => {
+                    let path = path.to_owned();
+                    let reason = format!(
+                        "each line is a row of its own, so there is no list in a field {field}; \
+                         leave it out, or name the file .json"
+                    );
+                    return Err(DataError::BadRecord { path, line: 1, reason });
+                }
+            },
             TableFormat::Csv => separated(path, text()?, b',')?,
             TableFormat::Tsv => separated(path, text()?, b'\t')?,
             TableFormat::Text => lines(text()?),
@@ -150,14 +174,19 @@ fn lines(text: &str) -> Vec<Row> {
     text.lines().enumerate().map(row).collect()
 }
 
+/// An object a line.
+fn json_lines(path: &Path, text: &str) -> Result<Vec<Row>, DataError> {
+    file::records(path, text)
+        .map(|record| record.map(|record| Row { line: record.line, fields: record.fields() }))
+        .collect()
+}
+
 /// A list in one value if the text is one JSON value over lines, else an object a line.
 fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataError> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let is_lines = field.is_none() && serde_json::from_str::<Fields>(first).is_ok();
     if is_lines && first.trim().len() < text.trim().len() {
-        return file::records(path, text)
-            .map(|record| record.map(|record| Row { line: record.line, fields: record.fields() }))
-            .collect();
+        return json_lines(path, text);
     }
     let value: Value = serde_json::from_str(text).map_err(|error| DataError::BrokenJson {
         path: path.to_owned(),
@@ -216,6 +245,7 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
         let line = error.position().map_or(1, |position| position.line() as usize);
         DataError::BadRecord { path: path.to_owned(), line, reason: reason_of(&error) }
     };
+    check_quotes(path, text, delimiter)?;
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
     let names = reader.headers().map_err(wrong)?.clone();
     let mut records = Vec::new();
@@ -232,6 +262,51 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
         }
     };
     Ok(records.iter().map(row).collect())
+}
+
+/// Refuses a quote that does not end where a value does: all rows up to the next quote would be read
+/// as one value.
+fn check_quotes(path: &Path, text: &str, delimiter: u8) -> Result<(), DataError> {
+    #[derive(Clone, Copy)]
+    enum At {
+        Start,
+        Bare,
+        /// Since a line.
+        Quoted(usize),
+        Closed(usize),
+    }
+    let bad =
+        |line: usize, reason: String| DataError::BadRecord { path: path.to_owned(), line, reason };
+    let mut line = 1;
+    let mut at = At::Start;
+    for byte in text.bytes() {
+        let ends = byte == delimiter || byte == b'\n' || byte == b'\r';
+        at = match (at, byte) {
+            (At::Start, b'"') => At::Quoted(line),
+            (At::Quoted(since), b'"') => At::Closed(since),
+            (At::Quoted(since), _) => At::Quoted(since),
+            // Two quotes are one in the value.
+            (At::Closed(since), b'"') => At::Quoted(since),
+            (_, _) if ends => At::Start,
+            (At::Closed(since), _) => {
+                let reason = format!(
+                    "text follows the quote that ends a value; it was opened in line {since}. \
+                     Double the quotes inside a value"
+                );
+                return Err(bad(line, reason));
+            }
+            (At::Start | At::Bare, _) => At::Bare,
+        };
+        line += usize::from(byte == b'\n');
+    }
+    match at {
+        At::Quoted(since) => {
+            let reason = "a quote is opened here and never closed; close it, or double it and put \
+                          the value into quotes";
+            Err(bad(since, reason.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn reason_of(error: &csv::Error) -> String {
@@ -321,6 +396,52 @@ mod tests {
     }
 
     #[test]
+    fn an_unbalanced_quote_is_a_fault_of_its_line() {
+        let rows: Vec<String> = (0..100).map(|i| format!("{i},text {i}\n")).collect();
+        let with = |place: usize, row: &str| {
+            let mut rows = rows.clone();
+            rows[place] = row.into();
+            format!("n,t\n{}", rows.concat())
+        };
+        for (text, want) in [
+            (with(10, "10,\"text\n"), "t, line 12: a quote is opened here and never closed"),
+            (with(10, "10,\"a\n20,\"b\"\n"), "t, line 13: text follows the quote"),
+            (with(3, "3,\"a\" b\n"), "t, line 5: text follows the quote"),
+        ] {
+            let message = table(&text, TableFormat::Csv, None).unwrap_err().to_string();
+            assert!(message.contains(want), "{message:?} lacks {want:?}");
+        }
+        let good = with(10, "10,\"a \"\"b\"\"\nc\"\n11,5\" pipe\n");
+        let rows = table(&good, TableFormat::Csv, None).unwrap();
+        assert_eq!(rows.len(), 101);
+        assert_eq!(rows[10].fields["t"], json!("a \"b\"\nc"));
+        assert_eq!(rows[11].fields["t"], json!("5\" pipe"));
+        let text = "n\tt\n1\t\"a\n2\tb\n";
+        let message = table(text, TableFormat::Tsv, None).unwrap_err().to_string();
+        assert!(message.contains("t, line 2: a quote"), "{message}");
+    }
+
+    #[test]
+    fn a_file_of_lines_holds_lines_even_if_it_is_one_record_with_a_list() {
+        let read = |name: &str, text: &str, field| {
+            Table::from_bytes(Path::new(name), text.as_bytes(), (TableFormat::Json, field))
+                .map(|table| values(&table.rows))
+        };
+        let one = "{\"choices\": [{\"a\": 1}, {\"a\": 2}]}\n";
+        assert_eq!(read("t.jsonl", one, None).unwrap(), [json!({"choices": [{"a": 1}, {"a": 2}]})]);
+        assert_eq!(read("t.json", one, None).unwrap(), [json!({"a": 1}), json!({"a": 2})]);
+        for (text, field, want) in [
+            ("[{\"a\": 1}]", None, "t.ndjson, line 1: expected an object {...}, found"),
+            ("{\"a\": 1}\n\n[1]", None, "t.ndjson, line 3: expected an object"),
+            ("{\"a\":\n1}", None, "t.ndjson, line 1: not valid JSON"),
+            (one, Some("choices"), "no list in a field choices"),
+        ] {
+            let message = read("t.ndjson", text, field).unwrap_err().to_string();
+            assert!(message.contains(want), "{message:?} lacks {want:?}");
+        }
+    }
+
+    #[test]
     fn lines_are_texts() {
         let rows = table("one\n\ntwo", TableFormat::Text, None).unwrap();
         assert_eq!(
@@ -363,7 +484,7 @@ mod tests {
     #[test]
     fn names_say_the_format() {
         for (name, format) in [
-            ("a.JSONL", Some(TableFormat::Json)),
+            ("a.JSONL", Some(TableFormat::JsonLines)),
             ("a.json", Some(TableFormat::Json)),
             ("a.csv", Some(TableFormat::Csv)),
             ("a.tsv", Some(TableFormat::Tsv)),
