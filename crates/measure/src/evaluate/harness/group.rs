@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Groups inside each other at most.
 const DEEPEST: usize = 8;
+/// Names of tasks and groups that one group may come to, those of its groups included.
+const MOST_ENTRIES: usize = 20_000;
 /// Task files of a folder that are looked through for a name.
 const MOST_FILES: usize = 4096;
 
@@ -90,10 +92,17 @@ impl Selection {
 }
 
 /// Files found so far.
-#[derive(Default)]
 pub(super) struct Found {
     pub(super) files: Vec<TaskFile>,
     groups: Vec<TaskGroup>,
+    /// Entries of groups that may be looked at.
+    left: usize,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self { files: Vec::new(), groups: Vec::new(), left: MOST_ENTRIES }
+    }
 }
 
 impl Found {
@@ -153,6 +162,10 @@ impl Found {
         };
         let (mut tasks, mut children) = (Vec::new(), Vec::new());
         for entry in entries {
+            // Eight groups of ten, each the next ten times, are a hundred million.
+            self.left = self.left.checked_sub(1).ok_or_else(|| {
+                wrong(format!("groups inside it come to more than {MOST_ENTRIES} names"))
+            })?;
             let place = (origin, folder, depth + 1);
             let added = match entry {
                 Value::String(name) => {
@@ -399,6 +412,22 @@ mod tests {
             let message = group(text).1.unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");
         }
+    }
+
+    #[test]
+    fn groups_that_multiply_are_refused_before_long() {
+        let dir = tempfile::tempdir().unwrap();
+        for depth in 0..7 {
+            let inner = vec![format!("g{}", depth + 1); 10].join(", ");
+            let text = format!("group: g{depth}\ntask: [{inner}]\n");
+            fs::write(dir.path().join(format!("g{depth}.yaml")), text).unwrap();
+        }
+        fs::write(dir.path().join("g7.yaml"), "group: g7\ntask: [piqa]\n").unwrap();
+        let name = dir.path().join("g0.yaml").display().to_string();
+        let mut found = Found { left: 200, ..Found::default() };
+        let error = found.add(&name, (Path::new(""), 0)).unwrap_err().to_string();
+        assert!(error.contains("come to more than"), "{error}");
+        assert!(found.files.len() <= 1, "{}", found.files.len());
     }
 
     #[test]
