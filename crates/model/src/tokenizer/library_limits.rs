@@ -6,6 +6,7 @@ use super::TokenizerError;
 use super::assemble::check_added;
 use super::byte_level::check_merge;
 use super::files::{malformed, shown};
+use super::growth;
 use super::sentencepiece::{LONGEST_PIECE, charsmap};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -70,6 +71,7 @@ pub(super) fn check(path: &Path, bytes: &[u8]) -> Result<(), TokenizerError> {
         ("decoder", &parts.decoder),
     ] {
         check_component(path, place, component)?;
+        growth::check(path, place, component)?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod byte_level;
 pub mod chat;
 mod error;
 mod files;
+mod growth;
 mod library_limits;
 mod longest;
 mod sentencepiece;

@@ -4,6 +4,9 @@
 //! with NUL, to which the leaves point. The library walks it without looking; here every node that a
 //! text can reach is visited once, so that no text leads outside.
 
+/// Bytes of a replacement; those of NFKC have up to 33.
+const LONGEST: usize = 64;
+
 /// What is wrong with a table, if anything.
 pub(in crate::tokenizer) fn check(bytes: &[u8]) -> Result<(), String> {
     let (size, rest) = bytes.split_at_checked(4).ok_or("fewer than 4 bytes")?;
@@ -44,6 +47,10 @@ fn walk(units: &[u32], texts: &str) -> Result<(), String> {
                 let at = (value & !(1 << 31)) as usize;
                 if !texts.is_char_boundary(at) {
                     return Err(format!("a replacement at byte {at} of {}", texts.len()));
+                }
+                let length = texts.as_bytes()[at..].iter().take(LONGEST + 1);
+                if length.take_while(|byte| **byte != 0).count() > LONGEST {
+                    return Err(format!("a replacement of more than {LONGEST} bytes"));
                 }
             }
             waiting.push(next);

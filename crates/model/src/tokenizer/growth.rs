@@ -1,0 +1,309 @@
+//! How much longer the components of a `tokenizer.json` can make a text, and how long their patterns can
+//! search.
+//!
+//! A normalizer that writes two letters for one, forty times in a row, makes 10^12 bytes of one. What a
+//! step writes is longer than what it reads by a factor; steps whose patterns occur in what an earlier
+//! one writes multiply.
+
+use super::TokenizerError;
+use super::files::malformed;
+use serde_json::Value;
+use std::path::Path;
+
+/// Bytes that may come of one. Spaces written as U+2581 are three, compatibility forms are up to eleven.
+const MOST_GROWTH: usize = 64;
+/// Bytes that may be put before a text, or tokens around it.
+const MOST_AROUND: usize = 1024;
+/// Repetitions that count as without end.
+const MANY: u32 = 16;
+
+/// A step that makes texts longer.
+struct Step {
+    /// What is replaced; any text if absent.
+    reads: Option<String>,
+    writes: String,
+    factor: usize,
+}
+
+/// Checks a component and those inside it.
+pub(super) fn check(path: &Path, place: &str, component: &Value) -> Result<(), TokenizerError> {
+    let mut found = Found::default();
+    found.collect(component);
+    let wrong =
+        |found: String, expected: String| Err(malformed(path, place.to_owned(), found, expected));
+    let growth = growth(&found.steps);
+    if growth > MOST_GROWTH {
+        let found = match growth {
+            usize::MAX => "steps that multiply texts without end".to_owned(),
+            growth => format!("steps that make up to {growth} bytes of one"),
+        };
+        return wrong(found, format!("at most {MOST_GROWTH}"));
+    }
+    if found.around > MOST_AROUND {
+        let around = found.around;
+        return wrong(
+            format!("{around} bytes or tokens around every text"),
+            format!("at most {MOST_AROUND}"),
+        );
+    }
+    if let Some(pattern) = found.patterns.iter().find(|pattern| backtracks(pattern)) {
+        let pattern: String = pattern.chars().take(60).collect();
+        return wrong(
+            format!("the pattern {pattern:?}"),
+            "no repetition inside a repetition beside what looks around or back: the search for it can \
+             take time without end"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+/// The bytes that can come of one.
+fn growth(steps: &[Step]) -> usize {
+    let mut after: Vec<usize> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let before = steps.iter().zip(&after);
+        let fed = before.filter(|(earlier, _)| match &step.reads {
+            None => true,
+            Some(reads) => reads.chars().any(|letter| earlier.writes.contains(letter)),
+        });
+        let most = fed.map(|(_, growth)| *growth).max().unwrap_or(1);
+        after.push(step.factor.saturating_mul(most));
+    }
+    after.into_iter().max().unwrap_or(1)
+}
+
+/// What a component holds.
+#[derive(Default)]
+struct Found {
+    steps: Vec<Step>,
+    /// Bytes or tokens around a text.
+    around: usize,
+    patterns: Vec<String>,
+}
+
+impl Found {
+    fn collect(&mut self, component: &Value) {
+        match component {
+            Value::Array(parts) => parts.iter().for_each(|part| self.collect(part)),
+            Value::Object(fields) => {
+                self.step(component);
+                for (name, part) in fields {
+                    if name == "Regex"
+                        && let Some(pattern) = part.as_str()
+                    {
+                        self.patterns.push(pattern.to_owned());
+                    }
+                    self.collect(part);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Components are known by their fields, since the library takes some without a type.
+    fn step(&mut self, component: &Value) {
+        let text = |name: &str| component.get(name).and_then(Value::as_str);
+        let length = |name: &str| component.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+        if let (Some(pattern), Some(content)) = (component.get("pattern"), text("content")) {
+            self.steps.push(replacement(pattern, content));
+        }
+        if let Some(letter) = text("replacement") {
+            self.replaces(" ", letter);
+        }
+        // A table writes what it says; see there how long.
+        if component.get("precompiled_charsmap").is_some() {
+            self.steps.push(Step { reads: None, writes: String::new(), factor: 4 });
+        }
+        // A letter of two bytes for each byte that is no ASCII.
+        if text("type") == Some("ByteLevel") {
+            self.steps.push(Step { reads: None, writes: String::new(), factor: 2 });
+        }
+        for name in ["suffix", "word_delimiter_token"] {
+            if let Some(replaced) = text(name) {
+                self.replaces(replaced, " ");
+            }
+        }
+        self.around += text("prepend").map_or(0, str::len);
+        self.around += ["ids", "single", "pair"].map(length).iter().sum::<usize>();
+    }
+
+    fn replaces(&mut self, reads: &str, writes: &str) {
+        self.steps.push(replacement(&Value::from(reads), writes));
+    }
+}
+
+/// A replacement of a text or of what fits a pattern.
+fn replacement(pattern: &Value, content: &str) -> Step {
+    let writes = content.to_owned();
+    let reads = pattern.as_str().or_else(|| pattern.get("String").and_then(Value::as_str));
+    if let Some(reads) = reads.filter(|reads| !reads.is_empty()) {
+        let factor = content.len().div_ceil(reads.len()).max(1);
+        return Step { reads: Some(reads.to_owned()), writes, factor };
+    }
+    // A pattern fits one byte or, it may be, none between any two.
+    let regex = pattern.get("Regex").and_then(Value::as_str).unwrap_or_default();
+    let fits_nothing = regex.is_empty()
+        || ["*", "?", "|", "^", "$", "\\b", "{0", "{,"].iter().any(|part| regex.contains(part));
+    let factor = content.len().max(1) + usize::from(fits_nothing && !content.is_empty());
+    Step { reads: None, writes, factor }
+}
+
+/// Whether a search for a pattern can go back and forth without end: one that looks around or back, so that
+/// no automaton can do it, with a repetition inside a repetition.
+fn backtracks(pattern: &str) -> bool {
+    let looks = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "\\k", "\\K", "\\G", "(?("];
+    let refers = (1..10).any(|group| pattern.contains(&format!("\\{group}")));
+    (refers || looks.iter().any(|look| pattern.contains(look))) && repeats_repetition(pattern)
+}
+
+fn repeats_repetition(pattern: &str) -> bool {
+    let letters: Vec<char> = pattern.chars().collect();
+    // For each open group whether something in it is repeated.
+    let mut open = vec![false];
+    let mut at = 0;
+    while at < letters.len() {
+        let mut repeated_inside = false;
+        match letters[at] {
+            '\\' => at += 2,
+            '[' => at = end_of_class(&letters, at),
+            '(' => {
+                open.push(false);
+                at += 1;
+                continue;
+            }
+            ')' => {
+                repeated_inside = open.pop().unwrap_or(false);
+                if open.is_empty() {
+                    open.push(false);
+                }
+                at += 1;
+            }
+            _ => at += 1,
+        }
+        let is_repeated = is_repetition(&letters[at.min(letters.len())..]);
+        if is_repeated && repeated_inside {
+            return true;
+        }
+        if let Some(last) = open.last_mut() {
+            *last |= is_repeated || repeated_inside;
+        }
+    }
+    false
+}
+
+/// The place after a class of letters, which may hold others.
+fn end_of_class(letters: &[char], start: usize) -> usize {
+    let (mut at, mut depth) = (start, 0_usize);
+    while at < letters.len() {
+        match letters[at] {
+            '\\' => at += 1,
+            '[' => depth += 1,
+            // The first one in a class is a letter.
+            ']' if at > start + 1 && letters[at - 1] != '[' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// Whether what follows an atom repeats it without end, or many times.
+fn is_repetition(rest: &[char]) -> bool {
+    match rest.first() {
+        Some('*' | '+') => true,
+        Some('{') => {
+            let inner: String = rest[1..].iter().take_while(|c| **c != '}').collect();
+            let most = inner.rsplit(',').next().unwrap_or_default().trim();
+            match most.parse::<u32>() {
+                Ok(most) => most > MANY,
+                Err(_) => most.is_empty() && inner.contains(','),
+            }
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fault(component: &Value) -> Option<String> {
+        check(Path::new("t.json"), "normalizer", component).err().map(|error| error.to_string())
+    }
+
+    fn replace(pattern: &Value, content: &str) -> Value {
+        json!({"type": "Replace", "pattern": pattern, "content": content})
+    }
+
+    fn sequence(parts: &[Value]) -> Value {
+        json!({"type": "Sequence", "normalizers": parts})
+    }
+
+    #[test]
+    fn steps_that_multiply_are_refused() {
+        let doubles = replace(&json!({"String": "a"}), "aa");
+        let anything = replace(&json!({"Regex": "."}), "xy");
+        let between = replace(&json!({"String": ""}), "x");
+        let bytes = json!({"type": "ByteLevel"});
+        let suffix = json!({"type": "BPEDecoder", "suffix": ""});
+        for part in [doubles, anything, between, bytes, suffix] {
+            assert_eq!(fault(&sequence(&[part.clone()])), None, "{part}");
+            let message = fault(&sequence(&vec![part.clone(); 40])).unwrap();
+            assert!(message.contains("bytes of one"), "{message}");
+            let message = fault(&sequence(&vec![part; 400])).unwrap();
+            assert!(message.contains("without end"), "{message}");
+        }
+        let long = replace(&json!({"String": "a"}), &"b".repeat(100));
+        assert!(fault(&long).unwrap().contains("up to 100 bytes of one"));
+    }
+
+    #[test]
+    fn what_stands_around_every_text_is_bounded() {
+        let prepend = |text: &str| json!({"type": "Prepend", "prepend": text});
+        assert_eq!(fault(&prepend("\u{2581}")), None);
+        assert!(fault(&prepend(&"x".repeat(1 << 20))).unwrap().contains("1048576 bytes or tokens"));
+        let many = vec![prepend("xxxxxxxxxxxxxxxx"); 100];
+        assert!(fault(&sequence(&many)).unwrap().contains("1600 bytes or tokens"));
+        let tokens = vec![json!({"SpecialToken": {"id": "a", "type_id": 0}}); 2000];
+        assert!(fault(&json!({"single": tokens})).is_some());
+    }
+
+    #[test]
+    fn steps_that_do_not_feed_each_other_do_not_multiply() {
+        let letters = ["a", "b", "c", "d", "e", "f", "g"];
+        let parts: Vec<Value> =
+            letters.iter().map(|letter| replace(&json!({"String": letter}), "\u{2581}")).collect();
+        assert_eq!(fault(&sequence(&parts)), None);
+        let llama = [
+            json!({"type": "Prepend", "prepend": "\u{2581}"}),
+            replace(&json!({"String": " "}), "\u{2581}"),
+        ];
+        assert_eq!(fault(&sequence(&llama)), None);
+    }
+
+    #[test]
+    fn patterns_that_search_without_end_are_refused() {
+        let split = |pattern: &str| json!({"type": "Split", "pattern": {"Regex": pattern}});
+        for pattern in [
+            r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}]*[\p{Ll}\p{Lm}]+(?i:'s|'t)?|\s+(?!\S)",
+            r"(?=(\d{3})+(?!\d))",
+            r"(a+)+b",
+            r"[(+]+(?=x)",
+            r"\(+(?!\S)",
+        ] {
+            assert_eq!(fault(&split(pattern)), None, "{pattern}");
+        }
+        for pattern in [r"(a+)+(?!b)", r"(?:a*)*\1", r"(?<=x)(?:\w+\s?)*$", r"((x{2,})y){3,}(?=z)"]
+        {
+            let message = fault(&split(pattern)).unwrap();
+            assert!(message.contains("the pattern"), "{message}");
+        }
+    }
+}
