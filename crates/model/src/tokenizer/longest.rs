@@ -24,7 +24,7 @@ impl Tokenizer {
         let normalizer = serde_json::to_value(self.inner.get_normalizer()).ok()?;
         let cuts = serde_json::to_value(self.inner.get_pre_tokenizer()).ok()?;
         let shrinks = shrinkage(&normalizer)?;
-        let in_bytes = [&normalizer, &cuts].into_iter().any(|part| is_byte_level(part));
+        let in_bytes = [&normalizer, &cuts].into_iter().any(is_byte_level);
         if !keeps(&cuts) || !self.knows_every_byte(in_bytes) {
             return None;
         }
