@@ -335,6 +335,7 @@ impl From<OutputError> for Failure {
             OutputError::Exists { .. } => {
                 Self::usage(message).hint("choose another output or give --force")
             }
+            OutputError::NotOurs { .. } => Self::usage(message),
             OutputError::Full { .. } => Self::new(Kind::Resources, message),
             OutputError::NoParent { .. } | OutputError::NoName { .. } | OutputError::Io { .. } => {
                 Self::general(message)

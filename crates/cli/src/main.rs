@@ -6,6 +6,7 @@ mod console;
 mod failure;
 mod interrupt;
 mod memory;
+mod outputs;
 mod provenance;
 mod source;
 

@@ -562,7 +562,7 @@ fn outputs() -> Vec<Case> {
             |w| fs::create_dir(w.path("out")).unwrap(),
             COMPRESS,
             2,
-            &["out exists", "--force"],
+            &["out exists already", "--force"],
         ),
         case(
             "a run in a directory of the user",
@@ -594,7 +594,7 @@ fn outputs() -> Vec<Case> {
             |_| {},
             "compress model --keep 0.5 --dataset calibration.jsonl -o ..",
             2,
-            &["..", "exists"],
+            &["..", "holds the input"],
         ),
         case(
             "a result under a file",

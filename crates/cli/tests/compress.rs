@@ -222,7 +222,7 @@ fn force_replaces_an_output() {
     let plan = format!("compress model --rank 1 --layers 0 --targets up {DATA} -o out");
     w.ok(&plan);
     let first = w.weights("out");
-    w.fails(&plan, 2, &["out exists", "--force"]);
+    w.fails(&plan, 2, &["out exists already", "--force"]);
     let other = plan.replace("--rank 1", "--rank 2");
     w.ok(&format!("{other} --force"));
     assert!(w.weights("out") != first);

@@ -44,7 +44,7 @@ fn gguf_is_one_file_that_is_read_again() {
     let w = Workshop::new();
     let shown = w.ok("export model -o one --form gguf --dtype f32");
     assert!(shown.starts_with("form gguf: asked for"), "{shown}");
-    let expected = ["README.md", "SHA256SUMS", "model-F32.gguf", "reproduce.json"];
+    let expected = [".linwright", "README.md", "SHA256SUMS", "model-F32.gguf", "reproduce.json"];
     assert_eq!(names(&w.path("one")), expected);
     let (own, read) = (perplexity(&w, "model"), perplexity(&w, "one/model-F32.gguf"));
     assert!((own / read - 1.0).abs() < 1e-4, "{own} and {read}");
@@ -107,7 +107,7 @@ fn forms_that_cannot_be_are_refused() {
         ("export model -o out --dtype f8", 2, &["f8", "bf16"]),
         ("export model -o out --results bad.json", 1, &["bad.json", "linwright eval --json"]),
         ("export model -o out --results none.json", 1, &["none.json"]),
-        ("export model -o native", 2, &["native exists", "--force"]),
+        ("export model -o native", 2, &["native exists already", "--force"]),
         (
             "export native -o out --form blocks --dtype f16 --results model/config.json",
             1,

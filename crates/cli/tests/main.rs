@@ -18,6 +18,7 @@ mod hub;
 mod inspect;
 mod interruption;
 mod laser;
+mod outputs;
 mod rotor;
 mod select;
 mod serve;

@@ -8,7 +8,7 @@ const TASK: &str = "task: boats\ndataset_path: json\ndataset_kwargs: {data_files
                     doc_to_target: gold\ndoc_to_choice: choices\nmetadata: {version: 2.0}\n";
 
 /// A workshop with a task of six questions.
-fn workshop() -> Workshop {
+pub(crate) fn workshop() -> Workshop {
     let w = Workshop::new();
     let row = |i: usize| json!({"question": format!("Who saw boat {i}?"), "choices": ["Tom", "Mira did"], "gold": i % 2});
     let rows: Vec<String> = (0..6).map(|i| row(i).to_string()).collect();
@@ -64,9 +64,9 @@ fn the_standard_tasks_take_their_rows_from_files() {
 #[test]
 fn what_an_interrupted_evaluation_kept_is_used_and_another_is_refused() {
     let w = workshop();
-    let args = "eval model --tasks boats.yaml --output result.json";
+    let args = "eval model --tasks boats.yaml --output result.json --force";
     let whole = w.ok_json(args);
-    let partial = w.path("result.json.partial");
+    let partial = w.path(".result.json.linwright-state");
     assert!(!partial.exists(), "journals go once the result is written");
     std::fs::create_dir(w.path("folder")).unwrap();
     w.fails("eval model --tasks boats.yaml --output folder", 2, &["folder", "is a directory"]);
@@ -88,8 +88,10 @@ fn an_evaluation_that_was_killed_goes_on() {
         "eval model --tasks boats.yaml --output result.json --batch-size 1 --bootstrap-iters 9";
     let mut child = w.command(args).spawn().unwrap();
     let kept = || {
-        let files =
-            std::fs::read_dir(w.path("result.json.partial")).into_iter().flatten().flatten();
+        let files = std::fs::read_dir(w.path(".result.json.linwright-state"))
+            .into_iter()
+            .flatten()
+            .flatten();
         files
             .map(|file| std::fs::read_to_string(file.path()).unwrap_or_default().lines().count())
             .sum()
@@ -108,7 +110,7 @@ fn an_evaluation_that_was_killed_goes_on() {
     again.succeeded(args);
     let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
     assert_eq!(w.json("result.json")["results"], undisturbed["results"]);
-    assert!(!w.path("result.json.partial").exists());
+    assert!(!w.path(".result.json.linwright-state").exists());
 }
 
 #[test]
@@ -144,7 +146,8 @@ fn prompts_can_be_conversations() {
          {% if add_generation_prompt %}[assistant] {% endif %}",
     );
     let first = |args: &str| {
-        let all = "eval model --tasks boats.yaml --log-samples samples --apply-chat-template";
+        let all =
+            "eval model --tasks boats.yaml --log-samples samples --force --apply-chat-template";
         let result = w.ok_json(&format!("{all} {args}"));
         let samples = w.text("samples/samples_boats.jsonl");
         let sample: Value = serde_json::from_str(samples.lines().next().unwrap()).unwrap();

@@ -117,9 +117,9 @@ impl RunDirectory {
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
         let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
-        // Hidden: what a run that was killed at its first step leaves.
-        let visible = |e: std::fs::DirEntry| !e.file_name().as_encoded_bytes().starts_with(b".");
-        if !marker.exists() && there.any(visible) {
+        // What a run that was killed at its first step leaves is nothing of others.
+        let is_ours = |name: &[u8]| name.starts_with(b".fingerprint.partial-");
+        if !marker.exists() && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
             return Err(StudyError::RunDirectory {
                 path: path.to_owned(),
                 reason: "is not empty and holds no run; give a new directory".into(),

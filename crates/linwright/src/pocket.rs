@@ -100,14 +100,14 @@ pub enum PocketError {
     },
 }
 
-/// The directory of the built-in model: in the working directory, beside the program or above it,
-/// or in the checkout that the program was built from.
+/// The directory of the built-in model: beside the program or above it, or in the checkout that the
+/// program was built from. A directory of this name where the program is run does not replace it.
 ///
 /// # Errors
 /// [`PocketError::Missing`].
 pub fn directory() -> Result<PathBuf, PocketError> {
     let below = Path::new("assets").join("pocket");
-    let mut places = vec![below.clone()];
+    let mut places = Vec::new();
     if let Ok(program) = std::env::current_exe() {
         places.extend(program.ancestors().skip(1).take(4).map(|dir| dir.join(&below)));
     }

@@ -50,6 +50,7 @@ fn the_factored_form_has_a_type_of_its_own_and_comes_back_as_the_original() {
     let done = export(&model, &source, &asked(ExportForm::Factored), &out).unwrap();
     assert_eq!((done.saved.max_difference, done.warnings.len()), (0.0, 0));
     let expected = [
+        ".linwright",
         "README.md",
         "SHA256SUMS",
         "config.json",

@@ -58,7 +58,10 @@ fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
     ] {
         let options = ExportOptions { force: true, ..gguf(Some(dtype)) };
         let done = export(&model, &source, &options, &out).unwrap();
-        assert_eq!(names(&out), ["LICENSE", "README.md", "SHA256SUMS", file, "reproduce.json"]);
+        assert_eq!(
+            names(&out),
+            [".linwright", "LICENSE", "README.md", "SHA256SUMS", file, "reproduce.json"]
+        );
         let largest = logits(&model, &TOKENS).data().iter().fold(0.0f32, |m, x| m.max(x.abs()));
         let off = done.saved.max_difference / largest;
         assert!(if dtype == DType::F32 { off < STORED } else { off > 0.0 && off < 0.1 }, "{off}");

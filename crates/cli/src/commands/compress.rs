@@ -10,6 +10,7 @@ use super::{print, print_json};
 use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::source::{Place, data_file, open_model};
 use clap::builder::{EnumValueParser, PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
@@ -165,9 +166,8 @@ enum DTypeArg {
 
 pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    if args.output.symlink_metadata().is_ok() && !args.force {
-        return Err(Failure::usage(format!("{} exists", args.output.display()))
-            .hint("choose another directory or give --force"));
+    if !args.dry_run {
+        outputs::directory(&args.output, args.force, &inputs(args))?;
     }
     if args.form.is_dense() && matches!(args.method, Some(MethodArg::Rotor)) {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
@@ -211,6 +211,14 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     }
     print(&summary.render(&done, &args.output))?;
     done.judged.show()
+}
+
+/// What is read, which no output may replace.
+fn inputs(args: &CompressArgs) -> Vec<PathBuf> {
+    let mut inputs = outputs::of_model(&args.model);
+    inputs.extend(args.dataset.as_ref().map(PathBuf::from));
+    inputs.extend(args.asked.inputs());
+    inputs
 }
 
 /// A site that is not linear and stays has no dense form; better said before the work.

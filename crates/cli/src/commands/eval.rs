@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
-use crate::{interrupt, provenance};
+use crate::{interrupt, outputs, provenance};
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::measure::data::sha256_hex;
@@ -21,8 +21,9 @@ use linwright::measure::evaluate::{
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
-use linwright::tensor::atomic::{check_target, write_atomic};
+use linwright::tensor::atomic::write_atomic;
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -57,6 +58,9 @@ pub(crate) struct EvalArgs {
     /// Write the result JSON to this file too.
     #[arg(short, long)]
     output: Option<PathBuf>,
+    /// Replace results and samples that are there already.
+    #[arg(long)]
+    force: bool,
 }
 
 /// What one model came to.
@@ -75,16 +79,45 @@ fn perplexity(text: &str) -> Result<f64, String> {
     }
 }
 
+/// What is read, which no output may replace.
+fn inputs(args: &EvalArgs) -> Vec<PathBuf> {
+    let mut inputs = outputs::of_model(&args.model);
+    inputs.extend(args.baseline.as_deref().into_iter().flat_map(outputs::of_model));
+    inputs.extend(args.asked.inputs());
+    inputs.extend(args.overlap_with.iter().cloned());
+    inputs
+}
+
 /// Whether what is to be written can be, before anything is computed.
 fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
-    for path in [&args.output, &args.log_samples].into_iter().flatten() {
-        check_target(path, true)?;
-    }
     if let Some(path) = args.output.as_deref().filter(|path| path.is_dir()) {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
             .hint("name a file; --log-samples takes a directory"));
     }
-    Ok(())
+    if let Some(path) = &args.output {
+        outputs::json(path, args.force, &inputs(args))?;
+    }
+    match &args.log_samples {
+        Some(folder) if folder.exists() && !folder.is_dir() => {
+            Err(Failure::usage(format!("--log-samples {} is not a directory", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the samples of these tasks can be written.
+fn check_samples(args: &EvalArgs, tasks: &[Box<dyn Task>]) -> Result<(), Failure> {
+    let Some(folder) = args.log_samples.as_deref().filter(|folder| folder.exists()) else {
+        return Ok(());
+    };
+    let inputs = inputs(args);
+    let mut names = tasks.iter().map(|task| samples_of(folder, &task.id()));
+    names.try_for_each(|path| outputs::samples(&path, args.force, &inputs))
+}
+
+/// The samples of a task.
+fn samples_of(folder: &Path, task: &str) -> PathBuf {
+    folder.join(format!("samples_{task}.jsonl"))
 }
 
 pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
@@ -110,6 +143,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
             }
         };
         check_tasks(tasks.all.iter().map(AsRef::as_ref), (&loaded, &place))?;
+        check_samples(args, &tasks.all)?;
         if leak.is_none() {
             leak = Some(leak::look(args, &tasks.all, &mut console)?);
         }
@@ -163,12 +197,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     }
     if let Some(path) = &args.output {
         write_atomic(path, format!("{json:#}\n").as_bytes())?;
-        // The journals are of no more use.
-        let journals = journals(path);
-        if journals.is_dir() {
-            let shown = journals.display().to_string();
-            std::fs::remove_dir_all(&journals).map_err(|error| Failure::io(&shown, &error))?;
-        }
+        remove_journals(&journals(path))?;
     }
     gate(args, &results)
 }
@@ -184,9 +213,27 @@ fn tell_notes(results: &[TaskResult], console: &Console) {
 
 /// Where the replies of an evaluation are kept until its result is written.
 fn journals(output: &Path) -> PathBuf {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
+    let mut name = OsString::from(".");
+    name.push(output.file_name().unwrap_or_default());
+    name.push(".linwright-state");
     output.with_file_name(name)
+}
+
+/// Removes journals, which are of no more use once the result is written. Whatever else is among them
+/// stays.
+fn remove_journals(folder: &Path) -> Result<(), Failure> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    let shown = folder.display().to_string();
+    let io = |error: std::io::Error| Failure::io(&shown, &error);
+    let mut others = false;
+    for entry in entries {
+        let path = entry.map_err(io)?.path();
+        match FileJournal::is_one(&path) {
+            true => std::fs::remove_file(&path).map_err(io)?,
+            false => others = true,
+        }
+    }
+    if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
 }
 
 /// The journal of one task, if the result goes to a file.
@@ -232,9 +279,8 @@ fn journal(
                 "note: {}: {source}; if this evaluation is stopped, it begins anew",
                 path.display()
             ));
-            // Whatever of it is there, it is no journal.
-            let _ = std::fs::remove_file(&path);
-            let _ = std::fs::remove_dir(&folder);
+            // What cannot be written may not be removable either; it was told already.
+            drop(remove_journals(&folder));
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -306,7 +352,7 @@ fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
         let records = result.samples.iter().map(|sample| serde_json::to_string(&sample.record));
         let lines: Result<Vec<String>, _> = records.collect();
         let lines = lines.map_err(|error| Failure::general(format!("{}: {error}", result.task)))?;
-        let path = folder.join(format!("samples_{}.jsonl", result.task));
+        let path = samples_of(folder, &result.task);
         write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
     }
     Ok(())

@@ -5,13 +5,13 @@ use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::source::{Place, find_model, open_model};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
-use linwright::tensor::atomic::check_target;
 use linwright::tensor::dtype::DType;
 use linwright::tensor::input;
 use serde_json::{Map, Value, json};
@@ -77,7 +77,10 @@ impl DTypeArg {
 pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     check(args)?;
-    check_target(&args.output, args.force)?;
+    let mut inputs = outputs::of_model(&args.model);
+    inputs.extend(args.base.as_deref().into_iter().flat_map(outputs::of_model));
+    inputs.extend(args.results.clone());
+    outputs::directory(&args.output, args.force, &inputs)?;
     let card = Card {
         base_model: args.base_model.clone(),
         results: args.results.as_deref().map(read_results).transpose()?,

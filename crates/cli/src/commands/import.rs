@@ -3,6 +3,7 @@
 use super::{print, print_json};
 use crate::args::Shared;
 use crate::failure::Failure;
+use crate::outputs;
 use clap::Args;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::checkpoint::dump::import_tensors;
@@ -32,6 +33,9 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
+    let inputs: Vec<_> =
+        [Some(&args.model), args.tokenizer.as_ref()].into_iter().flatten().cloned().collect();
+    outputs::directory(&args.output, args.force, &inputs)?;
     let parameters = match &args.tokenizer {
         Some(tokenizer) => {
             import_llama2c(&args.model, tokenizer, &args.output, args.force)?.parameters

@@ -6,6 +6,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::outputs;
 use crate::source::{Place, cache_home, find_model};
 use clap::Args;
 use linwright::compress::Monitor;
@@ -14,7 +15,7 @@ use linwright::measure::inspect::{Inspection, NameFilter, Options, run as inspec
 use linwright::measure::report::render::{self, By};
 use linwright::measure::spectra::SpectrumCache;
 use linwright::model::checkpoint::StoredType;
-use linwright::tensor::atomic::{OutputError, write_atomic};
+use linwright::tensor::atomic::write_atomic;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -62,8 +63,8 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         return slots::run(&args.model, shared);
     }
     let mut console = Console::new(shared);
-    if let Some(page) = args.html.as_deref().filter(|page| !args.force && page.exists()) {
-        return Err(OutputError::Exists { path: page.to_path_buf() }.into());
+    if let Some(page) = &args.html {
+        outputs::page(page, args.force, &outputs::of_model(&args.model))?;
     }
     let options = Options {
         filter: args.filter.as_deref().map(NameFilter::parse).transpose()?,

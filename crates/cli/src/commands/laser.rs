@@ -7,6 +7,7 @@ use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::provenance;
 use crate::source::open_model;
 use clap::Args;
@@ -63,11 +64,11 @@ struct Done {
 pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let edits = edits(args)?;
-    if let Some(output) =
-        args.output.as_ref().filter(|path| path.symlink_metadata().is_ok() && !args.force)
-    {
-        return Err(Failure::usage(format!("{} exists", output.display()))
-            .hint("choose another directory or give --force"));
+    if let Some(output) = &args.output {
+        let mut inputs = outputs::of_model(&args.model);
+        inputs.extend(args.plan.clone());
+        inputs.extend(args.asked.inputs());
+        outputs::directory(output, args.force, &inputs)?;
     }
     // Mistakes in tasks are told before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;

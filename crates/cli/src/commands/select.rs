@@ -5,6 +5,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
 use crate::interrupt;
+use crate::outputs;
 use crate::source::{find_model, open_model};
 use clap::{ArgGroup, Args};
 use linwright::compress::Monitor;
@@ -16,7 +17,7 @@ use linwright::measure::vendi::{
     reconstruct, select, stored_matrix,
 };
 use linwright::ops::{OpError, Shape, Sites};
-use linwright::tensor::atomic::{check_target, write_atomic};
+use linwright::tensor::atomic::write_atomic;
 use linwright::tensor::parallel::{instruction_set, threads};
 use linwright::tensor::{Mat, little_endian_bytes};
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ struct Found {
 pub(crate) fn run(args: &SelectArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     if let Some(path) = &args.output {
-        check_target(path, args.force)?;
+        outputs::json(path, args.force, &outputs::of_model(&args.model))?;
     }
     let criterion = Criterion {
         diversity: args.order,
@@ -222,7 +223,7 @@ impl Found {
         });
         json!({
             "schema": 1,
-            "version": env!("CARGO_PKG_VERSION"),
+            "linwright": env!("CARGO_PKG_VERSION"),
             "model": matrix.model,
             "matrix": {
                 "name": matrix.name,

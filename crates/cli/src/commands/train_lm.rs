@@ -4,10 +4,10 @@ use super::{print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
+use crate::outputs;
 use clap::Args;
 use linwright::compress::Monitor;
 use linwright::pocket::{PocketRecipe, Prepared};
-use linwright::tensor::atomic;
 use linwright::train::{Control, Progress};
 use std::path::PathBuf;
 
@@ -40,7 +40,8 @@ pub(crate) struct TrainLmArgs {
 pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     if !args.dry_run {
-        atomic::check_target(&args.output, args.force)?;
+        let checkpoint: Vec<_> = args.checkpoint.iter().cloned().collect();
+        outputs::directory(&args.output, args.force, &checkpoint)?;
     }
     console.stage("making the world and its tokenizer");
     let mut recipe = PocketRecipe::default();

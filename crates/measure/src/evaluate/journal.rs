@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Keeps the replies of items.
@@ -80,6 +80,23 @@ impl FileJournal {
             writeln!(file, "{first}").map_err(failed)?;
         }
         Ok(Self { path: path.to_owned(), file, known })
+    }
+
+    /// Whether a file is a journal: its first line says of which evaluation.
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        #[derive(Deserialize)]
+        struct First {
+            #[serde(rename = "evaluation")]
+            _fingerprint: Value,
+        }
+        let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
+        let mut line = Vec::new();
+        is_file
+            && File::open(path)
+                .and_then(|file| BufReader::new(file.take(1 << 20)).read_until(b'\n', &mut line))
+                .is_ok()
+            && (line.is_empty() || serde_json::from_slice::<First>(&line).is_ok())
     }
 
     /// Items of which the replies are known.

@@ -93,6 +93,15 @@ fn task_argument(text: &str) -> Result<String, String> {
     Ok(task_name(text))
 }
 
+impl TaskArgs {
+    /// The files that are named, which no output may replace.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        let texts = [&self.text, &self.questions, &self.samples].into_iter().flatten();
+        let data = self.data.iter().map(|data| data.path.clone());
+        texts.chain(&self.tasks).map(PathBuf::from).chain(data).collect()
+    }
+}
+
 /// `TASK=FILE` or `TASK:SPLIT=FILE`.
 pub(crate) fn data_argument(text: &str) -> Result<DataFile, String> {
     let expected = "expected TASK=FILE or TASK:SPLIT=FILE";

@@ -128,7 +128,7 @@ pub fn export_lora(
     out: &Path,
 ) -> Result<Adapter, ExportError> {
     check(options)?;
-    linwright_tensor::atomic::check_target(out, options.force)?;
+    linwright_tensor::atomic::check_directory(out, options.force)?;
     let opened = Base::open(base, model)?;
     opened.check_rest(model)?;
     let resolution = resolution(source.dtype).max(resolution(opened.weights.main_dtype()));

@@ -4,6 +4,12 @@
 //! the disk and renamed into place, so that a reader never sees half a result. A run that is killed
 //! leaves its hidden sibling behind; it holds a lock on it while it lives, and the next write to the
 //! same target removes siblings whose lock is free.
+//!
+//! A directory is replaced only if it is empty or its record says that all in it was written here.
+
+mod record;
+
+pub use record::{check_directory, check_file};
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +28,14 @@ pub enum OutputError {
     Exists {
         /// The target.
         path: PathBuf,
+    },
+    /// What is there may not be replaced.
+    #[error("output {} {reason}, so --force does not replace it; choose another name, or remove it yourself", path.display())]
+    NotOurs {
+        /// The target.
+        path: PathBuf,
+        /// What it is.
+        reason: String,
     },
     /// The place of the target is no directory.
     #[error("output {}: its parent {} {reason}; create the directory first", path.display(), parent.display())]
@@ -73,26 +87,13 @@ impl OutputError {
     }
 }
 
-/// Checks, before work is done, that an output can stand at `path`: its parent is a directory, and
-/// nothing is there yet unless it may be replaced.
-///
-/// # Errors
-/// [`OutputError`].
-pub fn check_target(path: &Path, replace: bool) -> Result<(), OutputError> {
-    place(path)?;
-    if !replace && path.symlink_metadata().is_ok() {
-        return Err(OutputError::Exists { path: path.to_path_buf() });
-    }
-    Ok(())
-}
-
-/// Writes a file whole or not at all, replacing one that is there. A pipe or a device is written to
+/// Writes a file whole or not at all, replacing one that is there. A pipe or a terminal is written to
 /// as it is.
 ///
 /// # Errors
 /// [`OutputError`]; the old file, if any, is then untouched.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
-    if fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+    if is_stream(path) {
         let opened = OpenOptions::new().write(true).open(path);
         let mut file = opened.map_err(|e| OutputError::io("open", path, e))?;
         return file.write_all(bytes).map_err(|e| OutputError::io("write", path, e));
@@ -110,6 +111,21 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     Ok(())
 }
 
+/// Whether something is written through rather than replaced: a pipe, or a device of single characters
+/// such as a terminal. A disk is none.
+#[cfg(unix)]
+fn is_stream(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path)
+        .map(|data| data.file_type())
+        .is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_socket())
+}
+
+#[cfg(not(unix))]
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
 /// A directory in the making. Dropped without [`Self::commit`], it vanishes.
 #[derive(Debug)]
 pub struct AtomicDir {
@@ -122,17 +138,15 @@ pub struct AtomicDir {
 }
 
 impl AtomicDir {
-    /// Starts a directory that will stand at `target`. With `force`, it will replace what is there,
-    /// otherwise an existing target is refused now, before any work is done.
+    /// Starts a directory that will stand at `target`. What is there already is refused now, before any
+    /// work is done, as [`check_directory`] does.
     ///
     /// # Errors
     /// [`OutputError`].
     pub fn create(target: &Path, force: bool) -> Result<Self, OutputError> {
         let (parent, name) = place(target)?;
         recover_replaced(&parent, &name, target);
-        if !force && target.symlink_metadata().is_ok() {
-            return Err(OutputError::Exists { path: target.to_path_buf() });
-        }
+        check_directory(target, force)?;
         remove_stale(&parent, &name);
         let temp = parent.join(partial_name(&name));
         fs::create_dir(&temp).map_err(|e| OutputError::io("create", &temp, e))?;
@@ -189,11 +203,11 @@ impl AtomicDir {
         let Self { target, temp, force, guard, .. } = self;
         let (parent, name) = place(&target)?;
         fs::remove_file(temp.join(LOCK)).map_err(|e| OutputError::io("unlock", &temp, e))?;
+        record::write(&temp).map_err(|e| OutputError::io("write", &target, e))?;
         sync_directory(&temp);
+        // Once more: the work took long, and somebody may have put something there.
+        check_directory(&target, force)?;
         let there = target.symlink_metadata().is_ok();
-        if there && !force {
-            return Err(OutputError::Exists { path: target });
-        }
         let old = parent.join(replaced_name(&name));
         if there {
             fs::rename(&target, &old).map_err(|e| OutputError::io("replace", &target, e))?;
@@ -207,7 +221,7 @@ impl AtomicDir {
         guard.keep();
         sync_directory(&parent);
         if there {
-            remove(&old).map_err(|e| OutputError::io("remove", &old, e))?;
+            record::remove_ours(&old).map_err(|e| OutputError::io("remove", &old, e))?;
         }
         Ok(())
     }
@@ -314,11 +328,20 @@ fn remove_stale(parent: &Path, name: &OsString) {
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        let named = entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes());
-        if named && !is_locked(&path) {
+        let name = entry.file_name();
+        let number = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
+        if number.is_some_and(is_partial) && !is_locked(&path) {
             drop(remove(&path));
         }
     }
+}
+
+/// Whether the end of a name is that of an unfinished output: the numbers of a process and of a write.
+fn is_partial(end: &[u8]) -> bool {
+    let mut numbers = end.split(|&byte| byte == b'-');
+    let mut is_number =
+        || numbers.next().is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit));
+    is_number() && is_number() && numbers.next().is_none()
 }
 
 fn is_locked(path: &Path) -> bool {
@@ -336,8 +359,10 @@ fn recover_replaced(parent: &Path, name: &OsString, target: &Path) {
     if old.symlink_metadata().is_err() {
         return;
     }
-    let done =
-        if target.symlink_metadata().is_ok() { remove(&old) } else { fs::rename(&old, target) };
+    let done = match target.symlink_metadata() {
+        Ok(_) => record::remove_ours(&old),
+        Err(_) => fs::rename(&old, target),
+    };
     // A failure shows again, with its reason, when the target is committed.
     drop(done);
 }
@@ -404,24 +429,108 @@ mod tests {
         let mut made = AtomicDir::create(&target, false).unwrap();
         made.write("a", |w| w.write_all(b"abc")).unwrap();
         made.commit().unwrap();
-        assert_eq!(names(&target), ["a"]);
+        assert_eq!(names(&target), [".linwright", "a"]);
+        assert_eq!(names(dir.path()), ["model"]);
+    }
+
+    fn written(target: &Path, files: &[&str], force: bool) -> Result<(), OutputError> {
+        let mut made = AtomicDir::create(target, force)?;
+        for file in files {
+            made.write(file, |w| w.write_all(b"written"))?;
+        }
+        made.commit()
+    }
+
+    #[test]
+    fn what_was_written_here_is_replaced_if_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        fs::create_dir(&target).unwrap();
+        let error = written(&target, &["old"], false).unwrap_err();
+        assert!(matches!(error, OutputError::Exists { .. }), "{error}");
+        written(&target, &["old", "folder/old"], true).unwrap();
+        let mut made = AtomicDir::create(&target, true).unwrap();
+        made.write("new", |w| w.write_all(b"new")).unwrap();
+        assert_eq!(names(&target), [".linwright", "folder", "old"]);
+        made.commit().unwrap();
+        assert_eq!(names(&target), [".linwright", "new"]);
+        assert_eq!(names(dir.path()), ["model"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_else_is_replaced_even_if_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let ours = dir.path().join("ours");
+        written(&ours, &["config.json", "folder/part"], false).unwrap();
+        let holding = |name: &str, file: &str| {
+            let target = dir.path().join(name);
+            written(&target, &["config.json", "folder/part"], false).unwrap();
+            fs::create_dir_all(target.join(file).parent().unwrap()).unwrap();
+            fs::write(target.join(file), "thesis").unwrap();
+            target
+        };
+        let foreign = dir.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        fs::write(foreign.join("config.json"), "{}").unwrap();
+        let forged = dir.path().join("forged");
+        fs::create_dir(&forged).unwrap();
+        fs::write(record::path_in(&forged), "config.json\n").unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "thesis").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&ours, &link).unwrap();
+        let inner = dir.path().join("inner");
+        written(&inner, &["config.json"], false).unwrap();
+        fs::remove_file(inner.join("config.json")).unwrap();
+        std::os::unix::fs::symlink(&file, inner.join("config.json")).unwrap();
+        let emptied = holding("emptied", "own/note");
+        fs::remove_file(emptied.join("own/note")).unwrap();
+        for (target, reason) in [
+            (holding("beside", "notes.txt"), "notes.txt"),
+            (holding("below", "folder/notes.txt"), "folder/notes.txt"),
+            (emptied, "holds own,"),
+            (foreign, "was not written by linwright"),
+            (forged, "was not written by linwright"),
+            (file, "is not a directory"),
+            (link, "is a link"),
+            (inner, "holds config.json"),
+            (PathBuf::from("/dev/null"), "is not a directory"),
+        ] {
+            let error = check_directory(&target, true).unwrap_err();
+            assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
+            assert!(error.to_string().contains(reason), "{reason}: {error}");
+            assert!(AtomicDir::create(&target, true).is_err());
+        }
+        assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"thesis");
+    }
+
+    #[test]
+    fn what_came_there_during_the_work_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("model");
+        let made = AtomicDir::create(&target, true).unwrap();
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("notes.txt"), "thesis").unwrap();
+        let error = made.commit().unwrap_err();
+        assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
+        assert_eq!(names(&target), ["notes.txt"]);
         assert_eq!(names(dir.path()), ["model"]);
     }
 
     #[test]
-    fn an_existing_target_is_refused_unless_forced() {
+    fn a_file_is_replaced_only_if_forced_and_ours() {
         let dir = tempfile::tempdir().unwrap();
-        let target = dir.path().join("model");
-        fs::create_dir(&target).unwrap();
-        fs::write(target.join("old"), "old").unwrap();
-        let error = AtomicDir::create(&target, false).unwrap_err();
+        let path = dir.path().join("result.json");
+        check_file(&path, false, |_| false).unwrap();
+        fs::write(&path, "{}").unwrap();
+        let error = check_file(&path, false, |_| true).unwrap_err();
         assert!(matches!(error, OutputError::Exists { .. }), "{error}");
-        let mut made = AtomicDir::create(&target, true).unwrap();
-        made.write("new", |w| w.write_all(b"new")).unwrap();
-        assert_eq!(names(&target), ["old"]);
-        made.commit().unwrap();
-        assert_eq!(names(&target), ["new"]);
-        assert_eq!(names(dir.path()), ["model"]);
+        let error = check_file(&path, true, |_| false).unwrap_err();
+        assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
+        check_file(&path, true, |_| true).unwrap();
+        let error = check_file(dir.path(), true, |_| true).unwrap_err();
+        assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
     }
 
     #[test]
@@ -464,8 +573,13 @@ mod tests {
         fs::create_dir(&stale).unwrap();
         fs::write(stale.join(LOCK), "").unwrap();
         fs::write(dir.path().join(".model.partial-1-1"), "x").unwrap();
+        let foreign = [".model.partial-copy", ".model.partial-1-1-2", ".model.partial-1-"];
+        for name in foreign {
+            fs::write(dir.path().join(name), "thesis").unwrap();
+        }
         let living = AtomicDir::create(&target, false).unwrap();
         assert!(!stale.exists());
+        assert!(foreign.iter().all(|name| dir.path().join(name).exists()));
         let second = AtomicDir::create(&target, false).unwrap();
         assert!(living.path().exists() && second.path().exists());
     }

@@ -1,0 +1,192 @@
+//! Where commands may write: never over an input, and with --force only over what was written here.
+
+use crate::failure::Failure;
+use crate::source::{POCKET, variable};
+use linwright::pocket;
+use linwright::tensor::atomic::{check_directory, check_file};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Beginning of a page in which its generator is named.
+const PAGE_BYTES: u64 = 1 << 12;
+/// Longest first line of samples that is looked at.
+const LINE_BYTES: u64 = 1 << 24;
+
+/// What a page of this program says of itself.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"linwright";
+
+/// Checks a directory that a command will write.
+pub(crate) fn directory(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
+    check_place(path, inputs)?;
+    Ok(check_directory(path, force)?)
+}
+
+/// Checks a file of results that a command will write.
+pub(crate) fn json(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
+    check_place(path, inputs)?;
+    Ok(check_file(path, force, is_result)?)
+}
+
+/// Checks a page that a command will write.
+pub(crate) fn page(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
+    check_place(path, inputs)?;
+    Ok(check_file(path, force, is_page)?)
+}
+
+/// Checks a file of samples that a command will write.
+pub(crate) fn samples(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
+    check_place(path, inputs)?;
+    Ok(check_file(path, force, is_samples)?)
+}
+
+/// The files of a model, as far as its name tells.
+pub(crate) fn of_model(model: &str) -> Vec<PathBuf> {
+    if model == POCKET {
+        return pocket::directory().into_iter().collect();
+    }
+    vec![PathBuf::from(model)]
+}
+
+/// Refuses a place that is an input, holds one, or is the home or the working directory.
+pub(crate) fn check_place(path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let Some(output) = resolved(path) else { return Ok(()) };
+    let refused = |what: String| {
+        Err(Failure::usage(format!("output {} {what}", path.display()))
+            .hint("choose another place for the output"))
+    };
+    for input in inputs {
+        let Ok(found) = input.canonicalize() else { continue };
+        let shown = input.display();
+        if found == output || is_same_file(&found, &output) {
+            return refused(format!("is the input {shown}"));
+        }
+        if found.starts_with(&output) {
+            return refused(format!("holds the input {shown}"));
+        }
+    }
+    let home = variable("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&output)) {
+        return refused("is the home directory, or holds it".into());
+    }
+    let here = Path::new(".").canonicalize();
+    if here.is_ok_and(|here| here.starts_with(&output)) {
+        return refused("is the working directory, or holds it".into());
+    }
+    Ok(())
+}
+
+/// The path without links; of something that is not there yet, its place. None if there is no such place,
+/// which is told when the output is looked at.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    if let Ok(found) = path.canonicalize() {
+        return Some(found);
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(parent.join(path.file_name()?))
+}
+
+/// Whether two names are of one file, as hard links are.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
+    id(one).is_some_and(|found| id(other) == Some(found))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &Path, _: &Path) -> bool {
+    false
+}
+
+/// Whether a file is a result of this program, which has an object or a version under its name.
+fn is_result(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Result {
+        #[serde(rename = "linwright")]
+        _linwright: IgnoredAny,
+    }
+    File::open(path)
+        .is_ok_and(|file| serde_json::from_reader::<_, Result>(BufReader::new(file)).is_ok())
+}
+
+/// Whether a file is a page of this program.
+fn is_page(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(PAGE_BYTES).read_to_end(&mut start));
+    read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
+}
+
+/// Whether a file holds samples as this program writes them: its first line has their fields.
+fn is_samples(path: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Sample {
+        #[serde(rename = "doc_id")]
+        _document: u64,
+        #[serde(rename = "doc_hash")]
+        _hash: String,
+        #[serde(rename = "filtered_resps")]
+        _replies: IgnoredAny,
+    }
+    let mut line = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| BufReader::new(file.take(LINE_BYTES)).read_until(b'\n', &mut line));
+    read.is_ok() && serde_json::from_slice::<Sample>(&line).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn inputs_are_found_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = dir.path().join("models/m");
+        fs::create_dir_all(&model).unwrap();
+        fs::write(model.join("config.json"), "{}").unwrap();
+        let text = dir.path().join("t.txt");
+        fs::write(&text, "text").unwrap();
+        let hard = dir.path().join("hard.txt");
+        fs::hard_link(&text, &hard).unwrap();
+        let inputs = [model.clone(), text.clone()];
+        for (output, word) in [
+            (text, "is the input"),
+            (hard, "is the input"),
+            (model.join("../m"), "is the input"),
+            (dir.path().join("models"), "holds the input"),
+            (PathBuf::from("."), "working directory"),
+            (PathBuf::from("/"), "holds"),
+        ] {
+            let error = format!("{:?}", check_place(&output, &inputs).unwrap_err());
+            assert!(error.contains(word), "{}: {error}", output.display());
+        }
+        check_place(&dir.path().join("models/other"), &inputs).unwrap();
+        check_place(&model.join("result.json"), &inputs).unwrap();
+    }
+
+    #[test]
+    fn our_files_are_told_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let told = |content: &str, of: fn(&Path) -> bool| {
+            fs::write(&path, content).unwrap();
+            of(&path)
+        };
+        assert!(told("{\"results\": {}, \"linwright\": {\"schema\": 1}}", is_result));
+        for other in ["", "{}", "[\"linwright\"]", "linwright", "{\"model_source\": \"linwright\"}"]
+        {
+            assert!(!told(other, is_result), "{other}");
+        }
+        assert!(told("<html><meta name=\"generator\" content=\"linwright 0.1\">", is_page));
+        assert!(!told("<html><meta name=\"generator\" content=\"pandoc\">linwright", is_page));
+        let sample = "{\"doc_id\": 0, \"doc\": {}, \"doc_hash\": \"a\", \"filtered_resps\": []}\n";
+        assert!(told(&sample.repeat(2), is_samples));
+        for other in ["", "{}\n", "{\"doc_id\": 0}\n", "{\"text\": \"doc_id\"}\n"] {
+            assert!(!told(other, is_samples), "{other}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What commands write replaces no input, and with --force only what the program wrote itself.
+
+use crate::study::RECIPE;
+use crate::tasks;
+use crate::workshop::{Outcome, Workshop, names};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Commands that write a directory, each with all it needs but the directory.
+const DIRECTORIES: [&str; 5] = [
+    "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl --output",
+    "laser model --no-cache --lname mlp --rank 1 --output",
+    "export model --output",
+    "import model/model.safetensors --output",
+    "train-lm --epochs 1 --output",
+];
+
+/// Commands that go on in the directory of a run.
+const RUNS: [&str; 3] = [
+    "sweep model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
+    "compose model --no-cache --lname fc_in --rate 9 --questions questions.jsonl --output",
+    "run --recipe tiny.yaml --output",
+];
+
+/// Commands that write a file.
+const FILES: [&str; 3] = [
+    "eval model --text text.jsonl --output",
+    "select model --site layers.0.query --rank 2 --output",
+    "inspect model --html",
+];
+
+/// Options that name what is written, of commands that add files of their own names to a directory.
+const ADDING: [&str; 3] =
+    ["eval --log-samples", "bench operators --out", "rotor convergence --out"];
+
+/// Everything in a directory, with the content of files and the target of links.
+fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for name in names(dir) {
+        let path = dir.join(&name);
+        let data = path.symlink_metadata().unwrap();
+        if data.is_dir() {
+            found.insert(name.clone(), Vec::new());
+            found.extend(tree(&path).into_iter().map(|(below, b)| (format!("{name}/{below}"), b)));
+        } else if data.is_symlink() {
+            found.insert(name, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes());
+        } else {
+            found.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// A workshop with things that are not to be lost.
+fn furnished() -> Workshop {
+    let w = Workshop::new();
+    fs::create_dir_all(w.path("thesis/chapters")).unwrap();
+    w.write("thesis/chapters/one.tex", "chapter");
+    w.write("notes.txt", "notes");
+    w.write("others.json", "{\"results\": {}}");
+    w.write("others.html", "<html>linwright</html>");
+    std::os::unix::fs::symlink(w.path("thesis"), w.path("link")).unwrap();
+    std::os::unix::fs::symlink(w.path("notes.txt"), w.path("filelink")).unwrap();
+    fs::create_dir_all(w.path("house/.config")).unwrap();
+    w.ok("export model -o mixed --form native");
+    w.write("mixed/my-results.csv", "1,2");
+    w
+}
+
+/// Runs a command whose home is `house`; it must fail with a code of its own and leave all as it is.
+fn refused(w: &Workshop, args: &str, codes: &[i32]) -> String {
+    let before = tree(w.path("").as_path());
+    let mut command = w.command(args);
+    command.env("HOME", w.path("house")).env_remove("XDG_CACHE_HOME");
+    let outcome = Outcome::of(command);
+    assert!(codes.contains(&outcome.code.unwrap_or(-1)), "{args}: {outcome:?}");
+    let after = tree(w.path("").as_path());
+    let lost: Vec<_> =
+        before.iter().filter(|(name, data)| after.get(*name) != Some(data)).collect();
+    assert!(lost.is_empty() && before.len() == after.len(), "{args}: {lost:?}");
+    outcome.stderr
+}
+
+#[test]
+fn directories_replace_nothing_that_is_not_ours() {
+    let w = furnished();
+    for command in DIRECTORIES {
+        for target in [
+            "thesis",
+            "notes.txt",
+            "link",
+            "filelink",
+            "mixed",
+            "house",
+            "model",
+            ".",
+            "..",
+            "/dev/null",
+            "questions.jsonl",
+            "/",
+        ] {
+            // The model is no input of its training, and was written here.
+            if (command, target) != (DIRECTORIES[4], "model") {
+                refused(&w, &format!("{command} {target} --force"), &[1, 2]);
+            }
+        }
+        // Told apart: what was not asked for, and what can never be.
+        assert!(refused(&w, &format!("{command} mixed"), &[2]).contains("exists already"));
+        let stderr = refused(&w, &format!("{command} mixed --force"), &[2]);
+        assert!(stderr.contains("my-results.csv"), "{stderr}");
+    }
+    // The temporary files of the tests: what holds all inputs.
+    let above = w.path("").parent().unwrap().display().to_string();
+    refused(&w, &format!("export model --force -o {above}"), &[2]);
+}
+
+#[test]
+fn runs_begin_in_no_directory_that_holds_something() {
+    let w = furnished();
+    w.write("tiny.yaml", RECIPE);
+    for command in RUNS {
+        for target in ["thesis", "notes.txt", "link", "model", "mixed", "house", "/dev/null"] {
+            refused(&w, &format!("{command} {target}"), &[1, 2]);
+        }
+    }
+}
+
+#[test]
+fn files_replace_nothing_that_is_not_ours() {
+    let w = furnished();
+    for command in FILES {
+        for target in [
+            "thesis",
+            "notes.txt",
+            "filelink",
+            "mixed/my-results.csv",
+            "others.json",
+            "others.html",
+            "model/config.json",
+            "model/model.safetensors",
+            "text.jsonl",
+            "questions.jsonl",
+        ] {
+            let stderr = refused(&w, &format!("{command} {target}"), &[2]);
+            assert!(stderr.contains(target), "{stderr}");
+            refused(&w, &format!("{command} {target} --force"), &[2]);
+        }
+    }
+}
+
+#[test]
+fn an_output_is_never_an_input() {
+    let w = furnished();
+    w.write("rows.jsonl", "{\"question\": \"Who?\", \"choices\": [\"a\", \"b\"], \"answer\": 0}\n");
+    fs::hard_link(w.path("text.jsonl"), w.path("hard.jsonl")).unwrap();
+    w.ok("eval model --text text.jsonl -o result.json");
+    for args in [
+        "eval model --text text.jsonl -o text.jsonl --force",
+        "eval model --text text.jsonl -o ./model/../text.jsonl --force",
+        "eval model --text text.jsonl -o hard.jsonl --force",
+        "eval model --questions rows.jsonl -o rows.jsonl --force",
+        "eval model --text text.jsonl --overlap-with notes.txt -o notes.txt --force",
+        "export model --results result.json --form native -o result.json --force",
+        "export model -o model --force",
+        "export mixed --base model --form lora -o model --force",
+        "import model/model.safetensors -o model --force",
+        "laser model --no-cache --lname mlp --rank 1 -o model --force",
+        "compress model --method low-rank --keep 0.5 --dataset calibration.jsonl -o model --force",
+    ] {
+        let stderr = refused(&w, args, &[2]);
+        assert!(stderr.contains("the input"), "{args}: {stderr}");
+    }
+}
+
+#[test]
+fn results_samples_and_pages_are_replaced_if_forced() {
+    let w = tasks::workshop();
+    for (args, file) in [
+        ("eval model --text text.jsonl --output result.json", "result.json"),
+        ("eval model --tasks boats.yaml --log-samples samples", "samples/samples_boats.jsonl"),
+        ("select model --tensor lm_head.weight --rank 2 --output rows.json", "rows.json"),
+        ("inspect model --html page.html", "page.html"),
+    ] {
+        w.ok(args);
+        let first = w.read(file);
+        w.fails(args, 2, &[file, "--force"]);
+        assert_eq!(w.read(file), first);
+        w.ok(&format!("{args} --force"));
+        w.write(file, "mine");
+        w.fails(&format!("{args} --force"), 2, &[file, "was not written by linwright"]);
+        assert_eq!(w.text(file), "mine");
+    }
+}
+
+#[test]
+fn only_journals_go_with_the_state_of_an_evaluation() {
+    let w = Workshop::new();
+    let state = ".result.json.linwright-state";
+    fs::create_dir(w.path(state)).unwrap();
+    w.write(&format!("{state}/mine.txt"), "mine");
+    w.ok("eval model --text text.jsonl --output result.json");
+    assert_eq!(names(&w.path(state)), ["mine.txt"]);
+    w.ok("eval model --text text.jsonl --output other.json");
+    assert!(!w.path(".other.json.linwright-state").exists());
+}
+
+/// The options of a command that name what it writes.
+fn writing(help: &str) -> BTreeSet<String> {
+    let names = ["--output", "--out", "--html", "--log-samples"];
+    let options = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = options.flat_map(|line| line.split([' ', ',']).take(3));
+    words.filter(|word| names.contains(word)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_command_that_writes_is_forgotten() {
+    let w = Workshop::new();
+    let top = w.ok("--help");
+    let listed = top.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let commands = listed.lines().filter_map(|line| line.strip_prefix("  "));
+    let commands = commands.filter(|line| !line.starts_with(' '));
+    let tables = [&DIRECTORIES[..], &RUNS, &FILES, &ADDING].concat();
+    let mut seen = 0;
+    for command in commands.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help")
+    {
+        let subs: &[&str] = match command {
+            "bench" => &["bench operators", "bench model"],
+            "rotor" => &["rotor convergence"],
+            other => &[other],
+        };
+        for sub in subs {
+            for option in writing(&w.ok(&format!("{sub} --help"))) {
+                seen += 1;
+                let is_tried = |entry: &&str| entry.starts_with(sub) && entry.ends_with(&option);
+                assert!(tables.iter().any(|entry| is_tried(&entry)), "{sub} {option}");
+            }
+        }
+    }
+    assert_eq!(seen, tables.len());
+}
+
+#[test]
+fn a_directory_of_its_name_does_not_replace_the_built_in_model() {
+    let w = Workshop::new();
+    fs::create_dir_all(w.path("assets")).unwrap();
+    fs::rename(w.path("model"), w.path("assets/pocket")).unwrap();
+    let other = w.ok_json("inspect ./assets/pocket");
+    let built_in = w.ok_json("inspect pocket");
+    assert_ne!(other["totals"]["parameters"], built_in["totals"]["parameters"]);
+}
