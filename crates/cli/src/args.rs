@@ -48,13 +48,16 @@ pub(crate) enum Command {
     Select(select::SelectArgs),
 }
 
+/// Most threads, however they are asked for.
+const MOST_THREADS: usize = 1024;
+
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Shared {
     /// Threads to use, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not depend
     /// on it.
     #[arg(long, global = true, default_value_t = 0,
-          value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
+          value_parser = RangedU64ValueParser::<usize>::new().range(..=MOST_THREADS as u64))]
     pub(crate) threads: usize,
     /// Print the result as JSON on stdout, and nothing else there; an error is one line of JSON, the
     /// last of stderr.
@@ -145,15 +148,41 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 
 impl Shared {
     pub(crate) fn apply(&self) -> Result<(), Failure> {
-        linwright::tensor::parallel::set_threads(self.threads).map_err(|error| {
-            Failure::general(format!("cannot start {} threads: {}", self.threads, told(&error)))
+        let threads = match self.threads {
+            0 => threads_of_environment(std::env::var("RAYON_NUM_THREADS").ok().as_deref())?,
+            threads => threads,
+        };
+        linwright::tensor::parallel::set_threads(threads).map_err(|error| {
+            Failure::general(format!("cannot start {threads} threads: {}", told(&error)))
         })
+    }
+}
+
+/// Threads that RAYON_NUM_THREADS asks for; zero if it asks for none.
+fn threads_of_environment(value: Option<&str>) -> Result<usize, Failure> {
+    let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { return Ok(0) };
+    match value.parse() {
+        Ok(threads) if threads <= MOST_THREADS => Ok(threads),
+        _ => Err(Failure::usage(format!(
+            "RAYON_NUM_THREADS is {value:?}, expected a number from 0 to {MOST_THREADS}"
+        ))
+        .hint("set it to the number of cores, or leave it out")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_the_environment_have_the_same_bound() {
+        for (value, threads) in [(None, 0), (Some(""), 0), (Some(" 3 "), 3), (Some("1024"), 1024)] {
+            assert!(threads_of_environment(value).is_ok_and(|found| found == threads), "{value:?}");
+        }
+        for value in ["100000", "1025", "-1", "many"] {
+            assert!(threads_of_environment(Some(value)).is_err(), "{value}");
+        }
+    }
 
     #[test]
     fn sizes_have_decimal_and_binary_units() {

@@ -1,6 +1,7 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
 mod leak;
+mod room;
 
 use super::paired::difference_and_interval;
 use super::tasks::{TaskArgs, Tasks, check_tasks};
@@ -22,6 +23,7 @@ use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, r
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::tensor::atomic::write_atomic;
+use room::Texts;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -126,6 +128,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
     check_outputs(args)?;
+    room::check_files(&args.asked, args.max_memory)?;
     let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
     let plain = (!args.asked.apply_chat_template)
@@ -299,7 +302,7 @@ fn measure(
             .hint("text can only be scored with the model's tokenizer")
     })?;
     console.stage(&format!("evaluating {name}"));
-    let options = run_options(args, loaded)?;
+    let options = run_options(args, loaded, tasks)?;
     let mut results = Vec::new();
     for task in tasks {
         let mut journal = journal(args, loaded, task.as_ref(), console)?;
@@ -321,7 +324,11 @@ fn measure(
 }
 
 /// The size of batches, within the memory allowed.
-fn run_options(args: &EvalArgs, loaded: &LoadedModel) -> Result<RunOptions, Failure> {
+fn run_options(
+    args: &EvalArgs,
+    loaded: &LoadedModel,
+    tasks: &[Box<dyn Task>],
+) -> Result<RunOptions, Failure> {
     let max_batch_tokens = args.asked.batch_size;
     let Some(allowed) = args.max_memory else {
         return Ok(RunOptions { max_batch_tokens, longest: None });
@@ -330,10 +337,11 @@ fn run_options(args: &EvalArgs, loaded: &LoadedModel) -> Result<RunOptions, Fail
         Failure::usage("this system does not tell how much memory is taken")
             .hint("leave --max-memory out and choose --batch-size")
     })?;
-    let left = allowed.saturating_sub(taken + FIXED_BYTES);
+    let kept = Texts::of(tasks).check(allowed, taken + FIXED_BYTES)?;
+    let left = allowed.saturating_sub(taken + FIXED_BYTES + kept);
     let tokens = usize::try_from(left).unwrap_or(usize::MAX) / loaded.decoder.bytes_per_token();
     if tokens == 0 {
-        let least = (taken + FIXED_BYTES) / 1_000_000 + 1;
+        let least = (taken + FIXED_BYTES + kept) / 1_000_000 + 1;
         return Err(Failure::new(
             Kind::Resources,
             format!("--max-memory {allowed} is less than the model and its tables need"),
