@@ -239,6 +239,30 @@ fn memory_is_bounded() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused_without_waiting() {
+    let w = workshop();
+    let pipe = w.path("pipe.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", w.path("zero.txt")).unwrap();
+    w.write("zero.yaml", "include: zero.txt\n");
+    for (args, found) in [
+        ("eval model --text pipe.jsonl", "a pipe, expected a regular file"),
+        ("eval model --text zero.txt", "a device, expected a regular file"),
+        ("eval pipe.jsonl --text text.jsonl", "pipe.jsonl"),
+        ("eval model --tasks zero.yaml", "a device, expected a regular file"),
+        ("eval model --tasks boats.yaml --data boats=pipe.jsonl", "a pipe"),
+        ("generate model --prompt-file pipe.jsonl", "a pipe"),
+        ("run --recipe pipe.jsonl", "a pipe"),
+        ("report pipe.jsonl", "pipe.jsonl"),
+    ] {
+        let outcome = w.run(args);
+        assert!(outcome.code.is_some_and(|code| code != 0), "{args}: {outcome:?}");
+        assert!(outcome.stderr.contains(found), "{args}: {}", outcome.stderr);
+    }
+}
+
 /// The first letters of the hash of the model.
 fn hash(result: &Value) -> String {
     result["linwright"]["model_sha256"].as_str().unwrap()[..12].to_owned()
