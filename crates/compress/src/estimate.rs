@@ -62,7 +62,7 @@ pub fn estimate(
     let rows = SampleRows { train, validation: calibration.tokens() - train };
     let tokens = calibration.tokens() as f64;
     let edits = plan.sites(model)?;
-    let passes = layer_passes(&edits, model, calibration) as f64;
+    let passes = layer_passes(&edits, model, calibration);
     let mut seconds = passes * tokens * layer_seconds(model, calibration)?;
     let (mut sites, mut largest_capture) = (Vec::new(), 0u64);
     for LayerEdit { edit, sites: ids, .. } in edits {
@@ -101,17 +101,31 @@ pub fn estimate(
 }
 
 /// Layers that captures run all tokens through, as [`crate::capture::Lockstep`] does: each goes on from the
-/// layer of the one before where its hidden states are kept, and what is edited runs in both models.
-fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> usize {
+/// layer of the one before where its hidden states are kept, what is edited runs in both models, and the
+/// last layer ends with the sites.
+fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> f64 {
     let keeps = Bounds::default().keeps_hidden(calibration.tokens(), model.config().hidden);
-    let (mut passes, mut at) = (0, 0);
+    let (mut passes, mut at) = (0.0, 0);
     let mut first_edit = usize::MAX;
-    for LayerEdit { layer, .. } in edits {
+    for LayerEdit { layer, sites, .. } in edits {
         let from = if keeps && at <= *layer { at } else { 0 };
-        passes += (from..=*layer).map(|l| if l < first_edit { 1 } else { 2 }).sum::<usize>();
+        let models = |l: usize| if l < first_edit { 1.0 } else { 2.0 };
+        passes += (from..*layer).map(models).sum::<f64>();
+        passes += models(*layer) * share_up_to(sites, *layer, model);
         (at, first_edit) = (*layer, first_edit.min(*layer));
     }
     passes
+}
+
+/// The share of a layer's multiply-adds up to the last of some sites.
+fn share_up_to(sites: &[SiteId], layer: usize, model: &Transformer) -> f64 {
+    let slots = model.slots();
+    let here = || slots.iter().filter(|slot| slot.layer() == Some(layer));
+    let macs = |slot: &&&LinearSlot| slot.op().map().macs_per_row() as f64;
+    let last = here().enumerate().filter(|(_, slot)| sites.contains(slot.id())).last();
+    let upto = last.map_or(0, |(place, _)| place + 1);
+    let all: f64 = here().map(|slot| macs(&slot)).sum();
+    here().take(upto).map(|slot| macs(&slot)).sum::<f64>() / all.max(1.0)
 }
 
 /// Seconds that a token takes in one layer, those of the first layer.
