@@ -130,6 +130,13 @@ fn results_that_are_lost_are_an_error() {
         assert_eq!(outcome.code, Some(5), "{command}: {outcome:?}");
         assert!(outcome.stderr.contains("standard output: No space left"), "{outcome:?}");
     }
+    // Figures that took long still go where there is room.
+    let eval = "eval model --text text.jsonl --window 64 --limit 1 --quiet --output figures.json";
+    let outcome = on_a_full_disk(w.command(eval), |command| {
+        command.stdout(full());
+    });
+    assert_eq!(outcome.code, Some(5), "{outcome:?}");
+    assert!(w.json("figures.json")["results"]["text"].is_object());
 }
 
 #[test]

@@ -24,7 +24,7 @@ use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::tensor::atomic::write_atomic;
 use room::Texts;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -183,26 +183,38 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         seconds,
     };
     let json = result_json(&record);
-    // First what needs no disk: the figures took long.
-    if shared.json {
-        print_json(&json)?;
-    } else {
-        print(&render(&results, baseline.as_deref()))?;
-        if !groups.is_empty() {
-            print(&render_groups(&groups, &results))?;
-        }
-        if !comparisons.is_empty() {
-            print(&render_comparisons(&comparisons))?;
-        }
+    // The figures took long: where one place is full they still go to the other.
+    let shown = match shared.json {
+        true => print_json(&json),
+        false => show(&record),
+    };
+    keep(args, &json, &results)?;
+    shown?;
+    gate(args, &results)
+}
+
+/// Prints figures as tables.
+fn show(record: &EvaluationRecord<'_>) -> Result<(), Failure> {
+    print(&render(record.results, record.baseline))?;
+    if !record.groups.is_empty() {
+        print(&render_groups(record.groups, record.results))?;
     }
+    if !record.comparisons.is_empty() {
+        print(&render_comparisons(record.comparisons))?;
+    }
+    Ok(())
+}
+
+/// Writes the files that were asked for.
+fn keep(args: &EvalArgs, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
     if let Some(folder) = &args.log_samples {
-        write_samples(folder, &results)?;
+        write_samples(folder, results)?;
     }
     if let Some(path) = &args.output {
         write_atomic(path, format!("{json:#}\n").as_bytes())?;
         remove_journals(&journals(path))?;
     }
-    gate(args, &results)
+    Ok(())
 }
 
 /// What a reader must know of the data.
