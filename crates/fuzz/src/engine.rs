@@ -9,10 +9,8 @@ use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-/// Bytes that a run may hold at a time: a multiple of its input, and a constant. A configuration says in a few
-/// letters that there are as many layers as are allowed, whose description takes 5.6 MB.
+/// Bytes that a run may hold at a time, as a multiple of its input, beside what its target may.
 const MEMORY_FACTOR: usize = 64;
-const MEMORY_BASE: usize = 1 << 23;
 /// Runs until the thread is a new one.
 const RUNS_OF_THREAD: usize = 20_000;
 /// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
@@ -144,7 +142,7 @@ impl Outcome {
         let work = || panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
         let (result, bytes) = Metered::peak_bytes(work);
         let seconds = start.elapsed().as_secs_f64();
-        let allowed = MEMORY_FACTOR * input.len() + MEMORY_BASE;
+        let allowed = MEMORY_FACTOR * input.len() + target.memory;
         self.memory_share = self.memory_share.max(bytes as f64 / allowed as f64);
         self.longest_seconds = self.longest_seconds.max(seconds);
         let kind = match &result {

@@ -1,5 +1,6 @@
 //! The readers that are driven.
 
+mod descriptions;
 mod settings;
 mod tokenizers;
 mod weights;
@@ -17,19 +18,33 @@ pub struct Target {
     pub run: fn(&[u8]) -> String,
     /// Further seeds in `testdata`: files, and folders of them.
     pub seeds: &'static [&'static str],
+    /// Bytes that it may hold at a time whatever its input, where that says what is to be computed.
+    pub memory: usize,
 }
+
+/// Bytes that a reader may hold at a time, beyond a multiple of its input. A configuration says in a few
+/// letters that there are as many layers as are allowed, whose description takes 5.6 MB.
+const MEMORY: usize = 1 << 23;
+/// Bytes that a template may hold at a time.
+const OF_TEMPLATES: usize = 300 << 20;
 
 impl Target {
     /// A target with seeds in its own folder.
     #[must_use]
     pub const fn new(name: &'static str, run: fn(&[u8]) -> String) -> Self {
-        Self { name, run, seeds: &[] }
+        Self { name, run, seeds: &[], memory: MEMORY }
     }
 
     /// The same with further seeds in `testdata`.
     #[must_use]
     pub const fn seeds(self, seeds: &'static [&'static str]) -> Self {
         Self { seeds, ..self }
+    }
+
+    /// The same with another bound of memory.
+    #[must_use]
+    pub const fn memory(self, memory: usize) -> Self {
+        Self { memory, ..self }
     }
 }
 
@@ -58,7 +73,11 @@ pub const TARGETS: &[Target] = &[
         "tokenizers/mistral-json/tokenizer_config.json",
         "tokenizers/qwen2/tokenizer_config.json",
     ]),
-    Target::new("chat_template", tokenizers::chat_template),
+    Target::new("tokenizer_steps", tokenizers::steps),
+    Target::new("chat_template", tokenizers::chat_template).memory(OF_TEMPLATES),
+    Target::new("chat_request", tokenizers::chat_request).memory(OF_TEMPLATES),
+    Target::new("task_file", descriptions::task_file).memory(OF_TEMPLATES),
+    Target::new("recipe", descriptions::recipe),
     Target::new("sentencepiece", tokenizers::sentencepiece).seeds(&[
         "tokenizers/albert/spiece.model",
         "tokenizers/gemma/tokenizer.model",

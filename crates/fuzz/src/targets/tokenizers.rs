@@ -3,8 +3,9 @@
 use super::{few, outcome};
 use crate::repository_root;
 use linwright_model::checkpoint::llama2c as llama2c_files;
-use linwright_model::tokenizer::chat::Message;
+use linwright_model::tokenizer::chat::{ChatOptions, Message};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -77,16 +78,72 @@ pub(super) fn llama2c(bytes: &[u8]) -> String {
     }))
 }
 
-/// Renders a chat by a template.
-pub(super) fn chat_template(bytes: &[u8]) -> String {
+/// Puts steps around a small vocabulary, and uses them.
+pub(super) fn steps(bytes: &[u8]) -> String {
+    let Ok(Value::Object(steps)) = serde_json::from_slice(bytes) else { return "no object".into() };
+    let vocab = ["<unk>", "<s>", "a", "b", "_", " ", "ab"].into_iter().zip(0..);
+    let vocab: Map<String, Value> = vocab.map(|(token, id)| (token.into(), json!(id))).collect();
+    let mut file = json!({
+        "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+        "post_processor": null, "decoder": null,
+        "model": {"type": "BPE", "vocab": vocab, "merges": [["a", "b"]], "unk_token": "<unk>"},
+    });
+    for (name, step) in steps {
+        if name != "model" {
+            file[name] = step;
+        }
+    }
+    of_files(&[("tokenizer.json", file.to_string().as_bytes())], None)
+}
+
+/// A tokenizer with a chat template.
+fn with_template(template: &[u8]) -> Result<Option<Tokenizer>, TokenizerError> {
     static BESIDE: OnceLock<Vec<u8>> = OnceLock::new();
     let beside = BESIDE.get_or_init(|| known("gpt2/vocab.json"));
     let files: Files = vec![
         ("vocab.json".into(), beside.clone()),
         ("merges.txt".into(), b"#version: 0.2\n".to_vec()),
-        ("chat_template.jinja".into(), bytes.to_vec()),
+        ("chat_template.jinja".into(), template.to_vec()),
     ];
-    let tokenizer = Tokenizer::from_files(Path::new("folder"), &files, Some("gpt2"));
+    Tokenizer::from_files(Path::new("folder"), &files, Some("gpt2"))
+}
+
+/// Renders the chat of a request, as a client would send it, by templates with and without tools.
+pub(super) fn chat_request(bytes: &[u8]) -> String {
+    static TOKENIZERS: OnceLock<Vec<Tokenizer>> = OnceLock::new();
+    let tokenizers = TOKENIZERS.get_or_init(|| {
+        let template = |name| known(&format!("../fuzz/chat_template/{name}.jinja"));
+        let made = ["llama3", "qwen"].map(|name| with_template(&template(name)).ok().flatten());
+        made.into_iter().flatten().collect()
+    });
+    let Ok(mut request) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
+        return "no object".into();
+    };
+    let messages = request.remove("messages").unwrap_or_default();
+    let Ok(messages) = serde_json::from_value::<Vec<Message>>(messages) else {
+        return "no messages".into();
+    };
+    let variables = match request.remove("variables") {
+        Some(Value::Object(variables)) => variables,
+        _ => Map::new(),
+    };
+    let options = ChatOptions {
+        add_generation_prompt: request.get("add_generation_prompt") == Some(&Value::Bool(true)),
+        tools: request.remove("tools"),
+        documents: request.remove("documents"),
+        variables,
+        ..ChatOptions::default()
+    };
+    let chats = tokenizers.iter().map(|tokenizer| tokenizer.chat_with(&messages, &options));
+    let chats: Vec<String> = chats
+        .map(|chat| outcome(chat.map(|text| few(text.matches("user").count()).to_string())))
+        .collect();
+    chats.join(", ")
+}
+
+/// Renders a chat by a template.
+pub(super) fn chat_template(bytes: &[u8]) -> String {
+    let tokenizer = with_template(bytes);
     let chat = tokenizer.and_then(|tokenizer| {
         let messages = [
             Message::new("user", "How old is the <b>moon</b>?"),

@@ -39,7 +39,7 @@ pub use decoder::Subject;
 pub use error::EvaluationError;
 pub use gaps::Gaps;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
-pub use harness::{StandardTask, TaskGroup, Validated, validate};
+pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
 pub use journal::{FileJournal, Journal};
 pub use language_model::{
     Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence,

@@ -1,6 +1,6 @@
 //! Whether a task file can be used, before its data is read.
 
-use super::description::{Description, TaskFile};
+use super::description::{Description, Field, TaskFile};
 use super::filter::Filter;
 use super::functions::Function;
 use super::group::Found;
@@ -9,7 +9,7 @@ use super::prompt::{output_of, text_of};
 use super::template::Templates;
 use super::{HarnessOptions, HarnessTask};
 use crate::evaluate::{EvaluationError, Generation, Request, Task};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 
 /// What a file says beside its prompts.
@@ -74,6 +74,30 @@ pub fn validate(
         found.add(name, (Path::new(""), 0))?;
     }
     found.files.into_iter().map(|file| validated(file, options)).collect()
+}
+
+/// Checks the text of a task file that includes no other, and gives its prompt for a document where a
+/// template writes it.
+///
+/// # Errors
+/// [`EvaluationError`] saying what is wrong with the text, or with the document.
+pub fn prompt_of_text(
+    text: &str,
+    document: &Map<String, Value>,
+) -> Result<Option<String>, EvaluationError> {
+    let include = |name: &str| Err(format!("{name} is not included here"));
+    let file = TaskFile::parse(text, "text".into(), (Path::new(""), &include))?;
+    Rules::of(&file)?;
+    templates(&file)?;
+    let engine = Templates::new().map_err(|reason| file.wrong(reason))?;
+    let Some(field) = &file.description.doc_to_text else { return Ok(None) };
+    match file.field("doc_to_text", field)? {
+        Field::Text(template) => {
+            let text = engine.render(&template, document);
+            text.map(Some).map_err(|reason| file.wrong(format!("doc_to_text: {reason}")))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, EvaluationError> {

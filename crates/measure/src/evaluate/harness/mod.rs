@@ -34,7 +34,7 @@ mod yaml;
 mod tests;
 
 pub use chat::ChatPrompts;
-pub use check::{Validated, validate};
+pub use check::{Validated, prompt_of_text, validate};
 pub use dataset::DataFile;
 pub use group::{Selection, TaskGroup};
 pub use standard::{STANDARD_TASKS, StandardTask};

@@ -1,0 +1,47 @@
+//! Files in which people describe what is to be done. Their messages may show lines of the file.
+
+use super::few;
+use crate::signature::signature;
+use linwright_compress::{recipe, sweep_recipe};
+use linwright_measure::evaluate::prompt_of_text;
+use serde_json::{Map, Value, json};
+use std::fmt::Debug;
+use std::path::Path;
+
+/// What came of an input: `read ...`, or what kind of error.
+fn outcome<E: Debug>(result: Result<String, E>) -> String {
+    match result {
+        Ok(read) => format!("read {read}"),
+        Err(error) => signature(&format!("{error:?}")),
+    }
+}
+
+/// Reads a task file and writes its prompt for a document.
+pub(super) fn task_file(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    let document = json!({
+        "question": "How old is the moon?", "choices": {"text": ["old", "it's new"], "label": ["A", "B"]},
+        "answerKey": "A", "label": 1, "text": "one two  three", "nothing": null,
+    });
+    let document: Map<String, Value> = document.as_object().cloned().unwrap_or_default();
+    outcome(prompt_of_text(text, &document).map(|prompt| {
+        let lines = prompt.as_deref().map(|prompt| few(prompt.lines().count()));
+        format!("{lines:?} {}", prompt.is_some_and(|prompt| prompt.contains("moon")))
+    }))
+}
+
+/// Reads a recipe of tables, or one of sweeps.
+pub(super) fn recipe(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
+    let path = Path::new("recipe.yaml");
+    if sweep_recipe::is_sweep(text) {
+        return outcome(sweep_recipe::parse_sweeps(path, text).map(|sweeps| {
+            let arguments: usize = sweeps.runs.iter().map(|run| sweeps.arguments(run).len()).sum();
+            format!("{} sweeps of {}", few(sweeps.runs.len()), few(arguments / 4))
+        }));
+    }
+    outcome(recipe::parse(path, text).map(|recipe| {
+        let rows = recipe.tables.iter().map(|table| table.methods.len()).sum();
+        format!("{} tables, {} rows", few(recipe.tables.len()), few(rows))
+    }))
+}
