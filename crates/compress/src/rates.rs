@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Multiply-adds that a timed fit may take: some tenths of a second.
 const TIMED: f64 = 4e8;
 /// Steps of a training that is timed.
-const STEPS: usize = 3;
+const STEPS: usize = 5;
 /// A fit is timed again until all of them took so long, and the fastest counts.
 const ENOUGH: Duration = Duration::from_millis(200);
 /// The first run also touches memory for the first time: alone it counts only where it took so long.
@@ -159,7 +159,7 @@ fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, Sample
 /// Samples of a timed training: some batches.
 fn rows_of(method: &MethodSpec) -> SampleRows {
     let batch = method.batch();
-    SampleRows { train: STEPS * batch, validation: batch }
+    SampleRows { train: STEPS * batch, validation: batch.div_ceil(4) }
 }
 
 /// A random layer with what would be captured of it.
