@@ -266,6 +266,7 @@ impl From<CheckpointError> for Failure {
             | CheckpointError::Json { .. }
             | CheckpointError::MissingShard { .. }
             | CheckpointError::NotInShard { .. }
+            | CheckpointError::TwoFiles { .. }
             | CheckpointError::ShardPath { .. }
             | CheckpointError::MissingTensor { .. }
             | CheckpointError::TensorShape { .. }

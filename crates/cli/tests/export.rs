@@ -48,6 +48,7 @@ fn gguf_is_one_file_that_is_read_again() {
     assert_eq!(names(&w.path("one")), expected);
     let (own, read) = (perplexity(&w, "model"), perplexity(&w, "one/model-F32.gguf"));
     assert!((own / read - 1.0).abs() < 1e-4, "{own} and {read}");
+    assert_eq!(perplexity(&w, "one"), read, "the directory is the model, too");
     for (dtype, file) in [("f16", "model-F16.gguf"), ("bf16", "model-BF16.gguf")] {
         w.ok(&format!("export model -o one --form gguf --dtype {dtype} --force"));
         assert!(names(&w.path("one")).contains(&file.to_owned()));

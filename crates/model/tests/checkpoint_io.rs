@@ -4,6 +4,7 @@ use crate::checkpoint_common::{config_json, logits, names, save_small, small_mod
 use crate::reference::Set;
 use linwright_model::checkpoint::{
     CheckpointError, Form, SaveOptions, Source, StoredType, TensorFile, load, save, verify,
+    weight_files,
 };
 use linwright_ops::{
     Backward, Dense, LinearOp, LowRank, Map, Op, OpSpec, Param, ParamMut, Shape, SiteId, Sites,
@@ -13,7 +14,7 @@ use linwright_tensor::dtype::DType;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A family's model as it was saved and with one site replaced: both come back as they were, under
 /// the names of their family and with matrices stored as theirs are.
@@ -375,6 +376,32 @@ fn a_tied_head_is_stored_once_and_another_one_beside_it_counts() {
     let again = load(&again).unwrap();
     assert!(again.notes.is_empty() && !again.decoder.config().tied_embeddings);
     assert_eq!(logits(&again.decoder, &TOKENS).data(), expected.data());
+}
+
+/// One function decides which files of a directory are its weights.
+#[test]
+fn weights_are_the_same_files_to_whoever_reads_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("model");
+    let (decoder, source) = small_model();
+    let options = SaveOptions { shard_bytes: 1000, ..SaveOptions::new(Form::Dense) };
+    save(&decoder, &source, &options, &out).unwrap();
+    let paths = |files: Vec<TensorFile>| -> Vec<PathBuf> {
+        files.iter().map(|file| file.path().to_owned()).collect()
+    };
+    let shards = paths(weight_files(&out).unwrap());
+    assert!(shards.len() > 2, "{shards:?}");
+    // Without their list the files are those of the directory.
+    fs::remove_file(out.join("model.safetensors.index.json")).unwrap();
+    assert_eq!(paths(weight_files(&out).unwrap()), shards);
+    let loaded = load(&out).unwrap();
+    assert_eq!(logits(&loaded.decoder, &TOKENS).data(), logits(&decoder, &TOKENS).data());
+    // A tensor that lies in two of them can be looked at, and is no part of a model.
+    fs::copy(&shards[0], out.join("z.safetensors")).unwrap();
+    assert_eq!(weight_files(&out).unwrap().len(), shards.len() + 1);
+    let error = load(&out).unwrap_err();
+    assert!(matches!(error, CheckpointError::TwoFiles { .. }), "{error}");
+    assert!(error.to_string().contains("z.safetensors; a model has each tensor once"), "{error}");
 }
 
 #[test]

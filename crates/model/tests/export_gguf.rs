@@ -73,6 +73,11 @@ fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
         let record = fs::read_to_string(out.join("reproduce.json")).unwrap();
         assert!(record.contains("\"form\": \"gguf\""), "{record}");
         let back = load(&out.join(file)).unwrap();
+        // The directory is the model, too, while it holds one.
+        assert_eq!(load(&out).unwrap().hash, back.hash);
+        fs::copy(out.join(file), out.join("other.gguf")).unwrap();
+        let error = load(&out).unwrap_err().to_string();
+        assert!(error.contains(&format!("2 GGUF files, {file} and other.gguf")), "{error}");
         let gap = difference(&logits(&model, &TOKENS), &logits(&back.decoder, &TOKENS));
         assert!(gap <= 2.0 * done.saved.max_difference + STORED * largest, "{gap}");
     }

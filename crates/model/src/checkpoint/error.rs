@@ -72,6 +72,16 @@ pub enum CheckpointError {
         /// How many others it should hold.
         others: usize,
     },
+    /// A tensor in two files that no index binds together.
+    #[error("tensor {tensor} lies in {} and in {}; a model has each tensor once: keep the files of one model, or their index", first.display(), second.display())]
+    TwoFiles {
+        /// The tensor.
+        tensor: String,
+        /// The first file.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
     /// A tensor that the index places in a shard which does not have it.
     #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display())]
     NotInShard {

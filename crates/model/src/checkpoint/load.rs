@@ -9,7 +9,7 @@ use super::precision::Precision;
 use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
 use super::tied;
-use super::weights::Weights;
+use super::weights::{Weights, files_with};
 use crate::families::Family;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Most numbers that the dense form of a site may have: ten times the largest known one. What an
 /// operator without a dense weight may hold is bounded by what its file holds, see [`archive::load`].
@@ -54,8 +54,8 @@ pub struct LoadedModel {
     pub notes: Vec<String>,
 }
 
-/// Loads the model of a directory in dense or native form, or that of a GGUF file. Memory: the weights
-/// in `f32`, and little else.
+/// Loads the model of a directory in dense or native form, or that of a GGUF file or of a directory that
+/// holds one. Memory: the weights in `f32`, and little else.
 ///
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
@@ -70,14 +70,37 @@ fn is_gguf(path: &Path) -> bool {
     read.is_ok() && &magic == b"GGUF"
 }
 
+/// The GGUF file that a path is, or that a directory without a configuration holds as its only one, as
+/// an export leaves it.
+fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+    if is_gguf(path) {
+        return Ok(Some(path.into()));
+    }
+    if !path.is_dir() || path.join(CONFIG).exists() {
+        return Ok(None);
+    }
+    let mut files = files_with(path, "gguf")?;
+    match files.len() {
+        0 => Ok(None),
+        1 => Ok(files.pop()),
+        count => {
+            let first: Vec<_> = files.iter().take(2).filter_map(|file| file.file_name()).collect();
+            let first: Vec<_> = first.iter().map(|name| name.to_string_lossy()).collect();
+            let found =
+                format!("{count} GGUF files, {} among them; give one of them", first.join(" and "));
+            Err(CheckpointError::NoWeights { path: path.into(), found })
+        }
+    }
+}
+
 /// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and little
 /// else.
 ///
 /// # Errors
 /// As [`load`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
 pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, CheckpointError> {
-    if is_gguf(dir) {
-        return gguf::load(dir, precision);
+    if let Some(file) = gguf_of(dir)? {
+        return gguf::load(&file, precision);
     }
     let (mut source, config_bytes) = Source::read(dir)?;
     let config = source.decoder_config()?;

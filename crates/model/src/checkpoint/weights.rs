@@ -36,7 +36,8 @@ pub struct Weights {
 impl Weights {
     /// Opens one weight file, or those of a directory: `model.safetensors`, shards with
     /// `model.safetensors.index.json`, `pytorch_model.bin`, shards with
-    /// `pytorch_model.bin.index.json` or `consolidated.00.pth`, the first that exists.
+    /// `pytorch_model.bin.index.json` or `consolidated.00.pth`, the first that exists, or else all
+    /// safetensors files.
     ///
     /// # Errors
     /// [`CheckpointError`] if there are none, or one of them is not what it should be.
@@ -44,27 +45,30 @@ impl Weights {
         if path.metadata().map_err(CheckpointError::read(path))?.is_file() {
             return Self::open_single(path, path);
         }
-        for (single, index) in KNOWN {
-            let (single, index) = (path.join(single), path.join(index));
-            if single.exists() {
-                return Self::open_single(path, &single);
-            }
-            if index.exists() {
-                return Self::open_shards(path, &index);
-            }
+        match Found::in_directory(path)? {
+            Found::Index(index) => Self::open_shards(path, &index),
+            Found::Files(files) => Self::open_files(path, &files),
         }
-        let [first, second] = PARTS.map(|part| path.join(part));
-        let found = if second.exists() {
-            format!("{} and further parts (a model cut for several devices: merge it)", PARTS[0])
-        } else if first.exists() {
-            return Self::open_single(path, &first);
-        } else {
-            match UNREAD.iter().find(|(name, _)| path.join(name).exists()) {
-                Some((name, advice)) => format!("{name} ({advice})"),
-                None => "neither".to_owned(),
+    }
+
+    /// Files that no list binds together: each tensor lies in one of them.
+    fn open_files(dir: &Path, paths: &[PathBuf]) -> Result<Self, CheckpointError> {
+        let (mut files, mut place) = (Vec::new(), BTreeMap::new());
+        for path in paths {
+            let file = TensorFile::open(path)?;
+            for name in file.tensors().keys() {
+                if let Some(other) = place.insert(name.clone(), files.len()) {
+                    let first: &TensorFile = &files[other];
+                    return Err(CheckpointError::TwoFiles {
+                        tensor: shown(name.as_bytes()),
+                        first: first.path().into(),
+                        second: path.clone(),
+                    });
+                }
             }
-        };
-        Err(CheckpointError::NoWeights { path: path.into(), found })
+            files.push(file);
+        }
+        Ok(Self { dir: dir.into(), files, place })
     }
 
     fn open_single(dir: &Path, path: &Path) -> Result<Self, CheckpointError> {
@@ -216,8 +220,8 @@ impl Weights {
     }
 }
 
-/// The weight files of a path: a file, the files of a model, or else all safetensors files of a
-/// directory in the order of their names. No configuration is needed.
+/// The weight files of a path: a file, or those of a directory that [`Weights::open`] takes. No
+/// configuration is needed, and a tensor may lie in several files.
 ///
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
@@ -225,22 +229,74 @@ pub fn weight_files(path: &Path) -> Result<Vec<TensorFile>, CheckpointError> {
     if !path.metadata().map_err(CheckpointError::read(path))?.is_dir() {
         return Ok(vec![TensorFile::open(path)?]);
     }
-    let nothing = match Weights::open(path) {
-        Err(error @ CheckpointError::NoWeights { .. }) => error,
-        opened => return Ok(opened?.files),
-    };
+    match Found::in_directory(path)? {
+        Found::Index(index) => Ok(Weights::open_shards(path, &index)?.files),
+        Found::Files(files) => files.iter().map(|path| TensorFile::open(path)).collect(),
+    }
+}
+
+/// The weights of a directory.
+enum Found {
+    /// A list of shards.
+    Index(PathBuf),
+    /// Files with tensors.
+    Files(Vec<PathBuf>),
+}
+
+impl Found {
+    /// The one place that decides which files of a directory are its weights: the first of [`KNOWN`] and
+    /// [`PARTS`] that exists, else all safetensors files in the order of their names.
+    fn in_directory(dir: &Path) -> Result<Self, CheckpointError> {
+        for (single, index) in KNOWN {
+            let (single, index) = (dir.join(single), dir.join(index));
+            if single.exists() {
+                return Ok(Self::Files(vec![single]));
+            }
+            if index.exists() {
+                return Ok(Self::Index(index));
+            }
+        }
+        let nothing = |found| CheckpointError::NoWeights { path: dir.into(), found };
+        let [first, second] = PARTS.map(|part| dir.join(part));
+        if second.exists() {
+            let found = format!(
+                "{} and further parts (a model cut for several devices: merge it)",
+                PARTS[0]
+            );
+            return Err(nothing(found));
+        }
+        if first.exists() {
+            return Ok(Self::Files(vec![first]));
+        }
+        let others = files_with(dir, "safetensors")?;
+        if !others.is_empty() {
+            return Ok(Self::Files(others));
+        }
+        let unread = UNREAD.iter().find(|(name, _)| dir.join(name).exists());
+        let ggufs = files_with(dir, "gguf")?;
+        Err(nothing(match (unread, &ggufs[..]) {
+            (Some((name, advice)), _) => format!("{name} ({advice})"),
+            (None, [_, ..]) => {
+                let names = ggufs.iter().filter_map(|path| path.file_name());
+                let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+                format!("{} (GGUF files are whole models: give one itself)", names.join(", "))
+            }
+            (None, []) => "neither".to_owned(),
+        }))
+    }
+}
+
+/// The files of a directory whose names end so, in the order of names.
+pub(super) fn files_with(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, CheckpointError> {
     let mut paths = Vec::new();
-    for entry in path.read_dir().map_err(CheckpointError::read(path))? {
-        let file = entry.map_err(CheckpointError::read(path))?.path();
-        if file.extension().is_some_and(|end| end == "safetensors") {
+    for entry in dir.read_dir().map_err(CheckpointError::read(dir))? {
+        let file = entry.map_err(CheckpointError::read(dir))?.path();
+        if file.extension().is_some_and(|end| end == extension) {
             paths.push(file);
         }
     }
-    if paths.is_empty() {
-        return Err(nothing);
-    }
     paths.sort();
-    paths.iter().map(|path| TensorFile::open(path)).collect()
+    Ok(paths)
 }
 
 /// What holds the weights of a model whose files are told by `has`: the file, or the index of shards,
