@@ -130,3 +130,29 @@ fn ctrl_c_ends_it_with_its_code() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
     assert!(said.contains("interrupted"), "{said}");
 }
+
+/// A header of very many tensors without numbers: what is told of each must stay small, and JSON must
+/// not be held as one text. The pipe holds the command back once it begins to print.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_empty_tensors_take_memory_by_the_size_of_their_header() {
+    const TENSORS: usize = 40_000;
+    /// What the command takes with an empty file, and some more.
+    const FIXED: usize = 32 << 20;
+    let w = Workshop::new();
+    let entry = json!({"dtype": "F32", "shape": [0], "data_offsets": [0, 0]});
+    let header: Map<String, Value> =
+        (0..TENSORS).map(|i| (format!("t{i}"), entry.clone())).collect();
+    let header = Value::Object(header).to_string().into_bytes();
+    w.write("many.safetensors", [&(header.len() as u64).to_le_bytes()[..], &header].concat());
+    let mut child = w.command("inspect many.safetensors --json --threads 1 -q").spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    std::io::copy(&mut out, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10;
+    let most = FIXED + 20 * header.len();
+    assert!(peak < most, "{peak} bytes for a header of {}", header.len());
+}

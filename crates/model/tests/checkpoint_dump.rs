@@ -59,6 +59,41 @@ fn a_list_says_order_type_place_and_direction() {
 }
 
 #[test]
+fn a_list_cannot_make_more_of_its_files_than_they_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("w"), little(&DUMPED)).unwrap();
+    let entry = |name: &str, offset: u64, shape: usize| json!({"name": name, "file": "w", "shape": [shape], "dtype": "f32", "offset": offset});
+    let refused = |tensors: Vec<serde_json::Value>, said: &str| {
+        fs::write(dir.path().join("tensors.json"), json!({"tensors": tensors}).to_string())
+            .unwrap();
+        let error = import(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    };
+    let copies = (0..2000).map(|copy| entry(&format!("t{copy:04}"), 0, 6)).collect();
+    refused(copies, "tensors t0000 and t0001 the same bytes of w");
+    refused(vec![entry("b", 8, 3), entry("a", 0, 3)], "tensors a and b the same bytes of w");
+    // Parts side by side, and parts of nothing, are no copies.
+    let parts = [entry("b", 12, 3), entry("a", 0, 3), entry("none", 4, 0)];
+    fs::write(dir.path().join("tensors.json"), json!({"tensors": parts}).to_string()).unwrap();
+    let (imported, file) = import(dir.path()).unwrap();
+    assert_eq!((imported.tensors.len(), read(&file, "b", &[3])), (3, DUMPED[3..].to_vec()));
+}
+
+#[test]
+fn the_name_that_the_format_keeps_for_itself_is_no_tensor() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("w"), little(&DUMPED)).unwrap();
+    let tensor = json!({"name": "__metadata__", "file": "w", "shape": [6], "dtype": "f32"});
+    fs::write(dir.path().join("tensors.json"), json!({"tensors": [tensor]}).to_string()).unwrap();
+    let npy = npy("<f4", false, "(6,)", &little(&DUMPED));
+    fs::write(dir.path().join("__metadata__.npy"), npy).unwrap();
+    for path in [dir.path().to_owned(), dir.path().join("__metadata__.npy")] {
+        let error = import(&path).unwrap_err().to_string();
+        assert!(error.contains("a tensor __metadata__, which safetensors keeps"), "{error}");
+    }
+}
+
+#[test]
 fn known_folders_need_no_list() {
     let dir = tempfile::tempdir().unwrap();
     let pairs = dir.path().join("pairs");

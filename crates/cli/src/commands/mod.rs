@@ -70,9 +70,14 @@ impl Pieces {
 
 /// Prints a value as JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
-    print(&text)
+    // Piece by piece: a result may be much longer than what it was made of.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from);
+    match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
+        // The reader went away, as `head` does; that is its business.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::io("standard output", &error)),
+    }
 }
 
 /// A table with aligned columns: text to the left, numbers to the right.

@@ -48,7 +48,8 @@ fn group(name: &str, tensors: &[&TensorRecord]) -> Group {
         shape: alike(&|t| t.shape == first.shape).then(|| first.shape.clone()),
         totals: Totals::of(tensors.iter().copied()),
         values: values(tensors),
-        spectra: GroupFigures::of(tensors.iter().filter_map(|t| t.spectrum.as_ref()).collect()),
+        spectra: GroupFigures::of(tensors.iter().filter_map(|t| t.spectrum.as_deref()).collect())
+            .map(Box::new),
     }
 }
 

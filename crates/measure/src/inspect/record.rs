@@ -87,7 +87,7 @@ pub struct TensorRecord {
     /// Name of the first tensor with the same type, shape and bytes.
     pub same_as: Option<String>,
     /// What the singular values say, if that was asked for.
-    pub spectrum: Option<Figures>,
+    pub spectrum: Option<Box<Figures>>,
     /// Why there are none although they were asked for.
     pub no_spectrum: Option<String>,
 }
@@ -139,7 +139,7 @@ pub struct Group {
     /// Over the numbers of all tensors, if all are of a type that is read.
     pub values: Option<ValueFigures>,
     /// Means over the spectra of its matrices.
-    pub spectra: Option<GroupFigures>,
+    pub spectra: Option<Box<GroupFigures>>,
 }
 
 /// Means over the matrices of a group; of a figure that some do not have, over those that do.

@@ -62,44 +62,52 @@ pub fn run(
     hooks: &mut Hooks<'_>,
 ) -> Result<Inspection, InspectError> {
     let source = Source::open(path)?;
-    let all = source.tensors();
-    let tensors: Vec<Stored<'_>> = all.iter().copied().filter(|t| options.take(t)).collect();
-    if let (true, Some(first)) = (tensors.is_empty(), all.first()) {
+    let mut tensors = source.tensors();
+    let (all, name) = (tensors.len(), tensors.first().map(|tensor| tensor.name));
+    tensors.retain(|tensor| options.take(tensor));
+    if let (true, Some(first)) = (tensors.is_empty(), name) {
         return Err(InspectError::NothingMatches {
-            tensors: all.len(),
+            tensors: all,
             wanted: options.in_words(),
-            first: first.name.to_owned(),
+            first: first.to_owned(),
         });
     }
     let contents = read_all(&tensors, hooks)?;
     let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
     let first = first_alike(&tensors, &prints, hooks.cancelled).ok_or(InspectError::Interrupted)?;
     let mut notes = Vec::new();
-    let mut spectra: Vec<Result<Figures, Option<String>>> = vec![Err(None); tensors.len()];
+    // Empty where they were not asked for: a file may have very many tensors.
+    let mut spectra = Vec::new();
     if options.spectra {
         spectra = all_spectra(&tensors, (&contents, &first), options, hooks, &mut notes)?;
     }
-    let mut records: Vec<TensorRecord> = Vec::new();
+    let mut records: Vec<TensorRecord> = Vec::with_capacity(tensors.len());
     for (place, (tensor, contents)) in tensors.iter().zip(&contents).enumerate() {
         let mut record = record(tensor, contents);
         if first[place] != place {
             record.same_as = Some(tensors[first[place]].name.to_owned());
         }
-        match &spectra[place] {
-            Ok(figures) => record.spectrum = Some(figures.clone()),
-            Err(reason) => record.no_spectrum.clone_from(reason),
+        match spectra.get_mut(place) {
+            Some(Ok(figures)) => record.spectrum = Some(figures.clone()),
+            Some(Err(reason)) => record.no_spectrum = reason.take(),
+            None => {}
         }
         records.push(record);
     }
     let duplicates = duplicates(&tensors, &first);
-    records.sort_by(|a, b| natural_order(&a.name, &b.name));
+    drop((contents, prints, first, spectra));
+    // In place; only files that no index binds together may repeat a name.
+    let by_name = |a: &TensorRecord, b: &TensorRecord| {
+        natural_order(&a.name, &b.name).then(a.file.cmp(&b.file))
+    };
+    records.sort_unstable_by(by_name);
     let files = source.files().map(|(path, tensors, bytes)| WeightFile {
         path: path.display().to_string(),
         tensors,
         bytes,
     });
-    if tensors.len() < all.len() {
-        notes.push(format!("{} of {} tensors: {}", tensors.len(), all.len(), options.in_words()));
+    if tensors.len() < all {
+        notes.push(format!("{} of {all} tensors: {}", tensors.len(), options.in_words()));
     }
     Ok(Inspection {
         schema: SCHEMA,
@@ -154,10 +162,11 @@ fn record(tensor: &Stored<'_>, contents: &Contents) -> TensorRecord {
 
 fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
     let mut members: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for (tensor, first) in tensors.iter().zip(first) {
-        members.entry(*first).or_default().push(tensor.name.to_owned());
+    let repeats = first.iter().enumerate().filter(|(place, first)| place != *first);
+    for (place, &first) in repeats {
+        let names = members.entry(first).or_insert_with(|| vec![tensors[first].name.to_owned()]);
+        names.push(tensors[place].name.to_owned());
     }
-    members.retain(|_, names| names.len() > 1);
     let duplicates = |(first, names): (usize, Vec<String>)| Duplicates {
         bytes: tensors[first].bytes() as u64,
         names,
@@ -172,9 +181,9 @@ fn all_spectra(
     options: &Options,
     hooks: &mut Hooks<'_>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Result<Figures, Option<String>>>, InspectError> {
+) -> Result<Vec<Result<Box<Figures>, Option<String>>>, InspectError> {
     (hooks.stage)("singular values");
-    let mut spectra: Vec<Result<Figures, Option<String>>> =
+    let mut spectra: Vec<Result<Box<Figures>, Option<String>>> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
     let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
     let places: Vec<usize> =
@@ -194,7 +203,7 @@ fn all_spectra(
         });
         for (&place, found) in batch.iter().zip(found) {
             let (figures, note) = found?;
-            spectra[place] = figures.map_err(Some);
+            spectra[place] = figures.map(Box::new).map_err(Some);
             notes.extend(note);
             done += effort(tensors[place].shape());
         }

@@ -5,6 +5,7 @@
 
 use super::fault::{FileFault, shown, shown_shape};
 use super::header::{Header, StoredType, TensorInfo};
+use super::writer::METADATA;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -15,8 +16,6 @@ use std::ops::Range;
 pub(super) const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Bytes of the length field.
 const LENGTH_BYTES: usize = 8;
-/// Name under which a header holds text about the file.
-const METADATA: &str = "__metadata__";
 
 /// An entry as it stands in the JSON.
 #[derive(Debug, Deserialize)]

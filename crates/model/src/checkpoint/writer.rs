@@ -13,6 +13,9 @@ const BLOCK: usize = 1 << 18;
 /// Blocks between two writes: what bounds the memory for encoded bytes.
 const BLOCKS_OF_PIECE: usize = 16;
 
+/// Name under which a header holds text about the file, which no tensor can have.
+pub(super) const METADATA: &str = "__metadata__";
+
 /// Name, type and shape of a tensor to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
@@ -38,7 +41,7 @@ impl Planned {
 /// Length field and header of a file of these tensors, in this order.
 pub(super) fn header_bytes(tensors: &[Planned]) -> Vec<u8> {
     let mut header = Map::new();
-    header.insert("__metadata__".into(), json!({ "format": "pt" }));
+    header.insert(METADATA.into(), json!({ "format": "pt" }));
     let mut offset = 0;
     for tensor in tensors {
         let end = offset + tensor.bytes;

@@ -4,6 +4,7 @@ use super::number::{bytes, count, scientific, significant};
 use super::terminal::{printable, write_table};
 use crate::inspect::{Group, GroupFigures, Inspection, TensorRecord, Totals, ValueFigures};
 use crate::report::table::{Table, TableRow};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Columns of text.
@@ -213,21 +214,26 @@ fn contents_by_layer(found: &Inspection) -> Table {
 /// Names of lines and their figures, for those that have any.
 fn figures_of(found: &Inspection, by: By) -> Vec<(String, GroupFigures)> {
     let of = |tensors: &[&TensorRecord]| {
-        GroupFigures::of(tensors.iter().filter_map(|tensor| tensor.spectrum.as_ref()).collect())
+        GroupFigures::of(tensors.iter().filter_map(|tensor| tensor.spectrum.as_deref()).collect())
     };
-    let lines: Vec<(String, Option<GroupFigures>)> = match by {
-        By::Name => found.groups.iter().map(|g| (g.name.clone(), g.spectra.clone())).collect(),
-        By::Tensor => found.tensors.iter().map(|t| (t.name.clone(), of(&[t]))).collect(),
-        By::Layer => {
-            let layers = found.layers.iter().map(|layer| {
-                let all = found.tensors.iter();
-                let here: Vec<_> = all.filter(|tensor| tensor.layer == layer.layer).collect();
-                (layer_name(layer.layer), of(&here))
-            });
-            layers.collect()
+    let named = |(name, figures): (&str, Option<GroupFigures>)| Some((name.to_owned(), figures?));
+    match by {
+        By::Name => {
+            let groups = found.groups.iter();
+            groups.filter_map(|g| named((&g.name, g.spectra.as_deref().cloned()))).collect()
         }
-    };
-    lines.into_iter().filter_map(|(name, figures)| Some((name, figures?))).collect()
+        By::Tensor => found.tensors.iter().filter_map(|t| named((&t.name, of(&[t])))).collect(),
+        By::Layer => {
+            let mut layers: BTreeMap<Option<usize>, Vec<&TensorRecord>> = BTreeMap::new();
+            for tensor in found.tensors.iter().filter(|tensor| tensor.spectrum.is_some()) {
+                layers.entry(tensor.layer).or_default().push(tensor);
+            }
+            let line = |(layer, tensors): (Option<usize>, Vec<&TensorRecord>)| {
+                Some((layer_name(layer), of(&tensors)?))
+            };
+            layers.into_iter().filter_map(line).collect()
+        }
+    }
 }
 
 fn spectra(found: &Inspection, by: By) -> Option<Table> {
@@ -349,7 +355,7 @@ pub(super) mod tests {
             }),
             rows: Some(RowCounts { zero: 1, constant: 0 }),
             same_as: None,
-            spectrum: Some(Figures::of(&spectrum)),
+            spectrum: Some(Box::new(Figures::of(&spectrum))),
             no_spectrum: None,
         };
         let tensors = vec![tensor(0), tensor(1)];
@@ -367,7 +373,10 @@ pub(super) mod tests {
             shape: None,
             totals,
             values: tensors[0].values,
-            spectra: GroupFigures::of(tensors.iter().filter_map(|t| t.spectrum.as_ref()).collect()),
+            spectra: GroupFigures::of(
+                tensors.iter().filter_map(|t| t.spectrum.as_deref()).collect(),
+            )
+            .map(Box::new),
         };
         let layer = |layer| LayerTotals { layer: Some(layer), totals: Totals::of(&tensors[..1]) };
         Inspection {

@@ -86,7 +86,7 @@ impl<'a> Matrices<'a> {
     fn mean(&self, name: &str, layer: usize, f: fn(&TensorRecord, &Figures) -> f64) -> Option<f64> {
         let tensors = self.cells.get(&(name, Some(layer)))?;
         let values: Vec<f64> =
-            tensors.iter().filter_map(|t| Some(f(t, t.spectrum.as_ref()?))).collect();
+            tensors.iter().filter_map(|t| Some(f(t, t.spectrum.as_deref()?))).collect();
         Some(values.iter().sum::<f64>() / values.len() as f64)
     }
 }
@@ -215,7 +215,7 @@ fn plots(page: &mut String, matrices: &Matrices<'_>) -> Result<(), ReportError> 
 }
 
 fn line(tensor: &TensorRecord) -> Option<Series> {
-    let figures = tensor.spectrum.as_ref()?;
+    let figures = tensor.spectrum.as_deref()?;
     let full = full_rank(tensor);
     let points = figures.curve.iter().map(|(place, value)| {
         // Rounding stands at the bottom: it says only that there is nothing.

@@ -23,7 +23,7 @@ use super::fault::shown;
 use super::save::DirWriter;
 use super::tensor_file::TensorFile;
 use super::weights::SINGLE;
-use super::writer::{Planned, header_bytes, write_values};
+use super::writer::{METADATA, Planned, header_bytes, write_values};
 use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use raw::RawTensor;
@@ -74,6 +74,12 @@ pub fn import_tensors(
     force: bool,
 ) -> Result<ImportedTensors, CheckpointError> {
     let (plan, file) = plan(path)?;
+    if plan.tensors.iter().any(|(planned, _)| planned.name == METADATA) {
+        let reason = format!(
+            "names a tensor {METADATA}, which safetensors keeps for text about the file; rename it"
+        );
+        return Err(CheckpointError::Dump { path: path.into(), reason });
+    }
     if plan.tensors.is_empty() {
         let reason = "holds no tensors of floating-point numbers".into();
         return Err(CheckpointError::Dump { path: path.into(), reason });
@@ -93,6 +99,7 @@ pub fn import_tensors(
         }
         Ok(())
     })?;
+    TensorFile::open(&writer.target.path().join(SINGLE))?;
     writer.checksums()?;
     writer.commit()?;
     let tensors = plan.tensors.into_iter().map(|(p, _)| (p.name, p.shape)).collect();
@@ -121,12 +128,37 @@ fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
         let reason = format!("names tensor {} twice", shown(twice.name.as_bytes()));
         return Err(CheckpointError::Dump { path: path.into(), reason });
     }
+    check_shares(path, &tensors)?;
     let planned = |tensor: RawTensor| {
         let planned =
             Planned::values(tensor.name.clone(), stored(tensor.dtype), tensor.out_shape());
         (planned, Origin::Raw(tensor))
     };
     Ok((Plan { tensors: tensors.into_iter().map(planned).collect(), notes }, None))
+}
+
+/// Refuses tensors that read the same bytes: a short list could make any number of copies of one file.
+fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), CheckpointError> {
+    let mut places: Vec<(&Path, u64, u64, &str)> = tensors
+        .iter()
+        .filter_map(|tensor| tensor.place().map(|place| (tensor, place)))
+        .filter(|(_, (start, end))| start < end)
+        .map(|(tensor, (start, end))| (tensor.path.as_path(), start, end, tensor.name.as_str()))
+        .collect();
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        let [(file, _, end, first), (other, start, _, second)] = [pair[0], pair[1]];
+        if file == other && start < end {
+            let [first, second] = [first, second].map(|name| shown(name.as_bytes()));
+            let file = file.file_name().unwrap_or_default().display().to_string();
+            let reason = format!(
+                "gives tensors {first} and {second} the same bytes of {}; name each part of a file once",
+                shown(file.as_bytes())
+            );
+            return Err(CheckpointError::Dump { path: path.into(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// The type in which numbers are written.

@@ -38,7 +38,7 @@ impl RawTensor {
     }
 
     /// First byte and byte after the last.
-    fn place(&self) -> Option<(u64, u64)> {
+    pub(super) fn place(&self) -> Option<(u64, u64)> {
         let size = self.dtype.size() as u64;
         let bytes = self.shape.iter().try_fold(size, |n, &extent| n.checked_mul(extent as u64))?;
         Some((self.offset, self.offset.checked_add(bytes)?))
