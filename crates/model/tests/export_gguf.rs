@@ -78,6 +78,7 @@ fn the_file_holds_the_model_and_its_folder_says_where_it_is_from() {
         fs::copy(out.join(file), out.join("other.gguf")).unwrap();
         let error = load(&out).unwrap_err().to_string();
         assert!(error.contains(&format!("2 GGUF files, {file} and other.gguf")), "{error}");
+        fs::remove_file(out.join("other.gguf")).unwrap();
         let gap = difference(&logits(&model, &TOKENS), &logits(&back.decoder, &TOKENS));
         assert!(gap <= 2.0 * done.saved.max_difference + STORED * largest, "{gap}");
     }
