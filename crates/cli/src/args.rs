@@ -5,6 +5,7 @@ use crate::commands::{
     rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::failure::{Failure, told};
+use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use linwright::ops::Role;
@@ -149,7 +150,10 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 impl Shared {
     pub(crate) fn apply(&self) -> Result<(), Failure> {
         let threads = match self.threads {
-            0 => threads_of_environment(std::env::var("RAYON_NUM_THREADS").ok().as_deref())?,
+            0 => {
+                let asked = variable("RAYON_NUM_THREADS");
+                threads_of_environment(asked.as_deref().map(OsStr::to_string_lossy).as_deref())?
+            }
             threads => threads,
         };
         linwright::tensor::parallel::set_threads(threads).map_err(|error| {
