@@ -49,11 +49,13 @@ pub(crate) struct Failure {
     kind: Kind,
     message: String,
     hint: Option<String>,
+    /// Whether the same command fails in the same way again.
+    for_good: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None }
+        Self { kind, message: message.into(), hint: None, for_good: false }
     }
 
     pub(crate) fn general(message: impl Into<String>) -> Self {
@@ -67,6 +69,11 @@ impl Failure {
     /// Whether the same command can go on from what it left.
     pub(crate) fn is_resumable(&self) -> bool {
         self.kind == Kind::Resumable
+    }
+
+    /// Whether the same command fails in the same way again, so that going on is of no use.
+    pub(crate) fn is_for_good(&self) -> bool {
+        self.for_good
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -133,8 +140,8 @@ impl From<CompressError> for Failure {
         if error.is_interruption() {
             return Self::interrupted("interrupted".into());
         }
-        let message = told(&error);
-        match error {
+        let (message, for_good) = (told(&error), error.is_final());
+        let failure = match error {
             CompressError::Fit { source: FitError::Train(error), .. } => {
                 Self { message, ..Self::from(error) }
             }
@@ -172,7 +179,8 @@ impl From<CompressError> for Failure {
             | CompressError::Store { .. }
             | CompressError::Io { .. }
             | CompressError::Interrupted => Self::general(message),
-        }
+        };
+        Self { for_good, ..failure }
     }
 }
 
@@ -204,7 +212,7 @@ impl From<StudyError> for Failure {
             StudyError::Output(error) => error.into(),
             StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
             StudyError::Io { path, source } => Self::io(&path.display().to_string(), &source),
-            StudyError::RunDirectory { .. } => Self::general(message),
+            StudyError::RunDirectory { .. } | StudyError::Busy { .. } => Self::general(message),
         }
     }
 }

@@ -17,6 +17,7 @@ mod harness;
 mod hub;
 mod inspect;
 mod interruption;
+mod kept;
 mod laser;
 mod outputs;
 mod rotor;

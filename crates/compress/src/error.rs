@@ -219,6 +219,30 @@ pub enum CompressError {
 }
 
 impl CompressError {
+    /// Whether the same work fails in the same way again: no fault of files, and no wish of the user.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        let outside = |error: &TrainError| {
+            matches!(
+                error,
+                TrainError::Interrupted { .. }
+                    | TrainError::Io { .. }
+                    | TrainError::Output(_)
+                    | TrainError::Checkpoint { .. }
+                    | TrainError::Fingerprint { .. }
+            )
+        };
+        match self {
+            Self::Fit { source: FitError::Train(error), .. } => !outside(error),
+            Self::Interrupted
+            | Self::Io { .. }
+            | Self::Output(_)
+            | Self::Store { .. }
+            | Self::Evaluation(_) => false,
+            _ => true,
+        }
+    }
+
     /// Whether the user asked to stop.
     #[must_use]
     pub fn is_interruption(&self) -> bool {

@@ -12,7 +12,7 @@ use linwright_tensor::little_endian_bytes;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Identifies something by everything it depends on: sixteen bytes of a SHA-256, in hexadecimal.
@@ -61,6 +61,9 @@ pub struct FitStore {
 
 /// The tensor that holds what is added to a bias; no operator has a parameter of this name.
 const BIAS_SHIFT: &str = "slot.bias_shift";
+
+/// The checksum among the metadata of a file.
+const SUM: &str = "sha256";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,7 +132,9 @@ impl FitStore {
             })
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| unusable(error.to_string()))?;
-        let metadata = HashMap::from([("fit".to_owned(), stored)]);
+        let data = views.iter().map(|(name, view)| (*name, view.data()));
+        let sum = checksum(&stored, data);
+        let metadata = HashMap::from([("fit".to_owned(), stored), (SUM.to_owned(), sum)]);
         let bytes = safetensors::serialize(views, Some(metadata))
             .map_err(|error| unusable(error.to_string()))?;
         write_atomic(&path, &bytes)?;
@@ -169,14 +174,35 @@ impl FitStore {
     }
 }
 
+/// Over what a file says of its fit, and names and bytes of its tensors in the order of names.
+fn checksum<'a>(stored: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hasher = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update((bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(stored.as_bytes());
+    let tensors: BTreeMap<&str, &[u8]> = tensors.collect();
+    for (name, bytes) in tensors {
+        add(name.as_bytes());
+        add(bytes);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let stored =
-        metadata.metadata().as_ref().and_then(|m| m.get("fit")).ok_or("no fit in its metadata")?;
-    let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
+    let told = |key: &str| metadata.metadata().as_ref().and_then(|m| m.get(key));
+    let stored = told("fit").ok_or("no fit in its metadata")?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let views = file.tensors();
+    let data = views.iter().map(|(name, view)| (name.as_str(), view.data()));
+    if told(SUM) != Some(&checksum(stored, data)) {
+        return Err("its checksum differs, so that something in it was changed".to_owned());
+    }
+    let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
     let mut tensors = Tensors::new();
-    for (name, view) in file.tensors() {
+    for (name, view) in views {
         let words = view.data().chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
         let tensor = match view.dtype() {
             Dtype::F32 => {
@@ -247,7 +273,10 @@ mod tests {
         store.put(&fingerprint, &fit()).expect("writes");
         let path = store.path(&fingerprint);
         let bytes = std::fs::read(&path).expect("reads");
-        for damaged in [&bytes[..bytes.len() - 3], &bytes[..5], &[]] {
+        // One bit of the last number.
+        let mut changed = bytes.clone();
+        *changed.last_mut().expect("not empty") ^= 1;
+        for damaged in [&bytes[..bytes.len() - 3], &bytes[..5], &[], &changed] {
             std::fs::write(&path, damaged).expect("writes");
             let error = store.get(&fingerprint).expect_err("damaged");
             assert!(

@@ -12,6 +12,7 @@ mod estimate;
 pub mod fit;
 pub mod fit_store;
 pub mod intervention;
+mod kept;
 pub mod methods;
 mod monitor;
 pub mod pipeline;

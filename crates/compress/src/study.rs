@@ -8,6 +8,7 @@
 use crate::calibration::{Calibration, Split};
 use crate::capture::Bounds;
 use crate::fit_store::{Fingerprint, FitStore};
+use crate::kept;
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
@@ -26,6 +27,7 @@ use linwright_tensor::RngKey;
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Everything a study reads, opened.
@@ -72,6 +74,18 @@ pub enum StudyError {
         /// In the directory.
         found: String,
     },
+    /// Another process works in the run directory.
+    #[error(
+        "{} is in use by {}; wait for it to end, or choose another directory",
+        path.display(),
+        process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+    )]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+        /// The process, where its number can be read.
+        process: Option<u32>,
+    },
     /// Writing failed.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -106,25 +120,29 @@ struct Cell {
 pub struct RunDirectory {
     path: PathBuf,
     fits: FitStore,
+    is_new: bool,
+    /// Locked as long as it is open.
+    _lock: File,
 }
 
 impl RunDirectory {
     /// Opens a directory for the run with this fingerprint, creating it if need be.
     ///
     /// # Errors
-    /// [`StudyError::Fingerprint`] if another run lives there.
+    /// [`StudyError::Fingerprint`] if another run lives there, [`StudyError::Busy`] if a process works in it.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
         let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
         // What a run that was killed at its first step leaves is nothing of others.
-        let is_ours = |name: &[u8]| name.starts_with(b".fingerprint.partial-");
+        let is_ours = |name: &[u8]| name == b".lock" || name.starts_with(b".fingerprint.partial-");
         if !marker.exists() && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
             return Err(StudyError::RunDirectory {
                 path: path.to_owned(),
                 reason: "is not empty and holds no run; give a new directory".into(),
             });
         }
+        let (lock, is_new) = (kept::lock(path)?, !marker.exists());
         match input::read_text(&marker, input::MOST_SETTINGS_BYTES) {
             Ok(found) if found.trim() == fingerprint.0 => {}
             Ok(found) => {
@@ -137,7 +155,14 @@ impl RunDirectory {
             Err(error) => return Err(unusable(&marker, error)),
         }
         std::fs::create_dir_all(path.join("cells")).map_err(|error| unusable(path, error))?;
-        Ok(Self { path: path.to_owned(), fits: FitStore::open(&path.join("fits"))? })
+        let fits = FitStore::open(&path.join("fits"))?;
+        Ok(Self { path: path.to_owned(), fits, is_new, _lock: lock })
+    }
+
+    /// Whether this run began it, and goes on from no other.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// The directory.
@@ -154,16 +179,18 @@ impl RunDirectory {
         let path = self.path.join("cells").join(format!("{}.json", print.0));
         match input::read(&path, u64::MAX) {
             Ok(bytes) => {
-                return serde_json::from_slice(&bytes).map_err(|error| StudyError::RunDirectory {
+                return kept::checked(&bytes).map_err(|reason| StudyError::RunDirectory {
                     path: path.clone(),
-                    reason: format!("not a finished cell ({error}); remove the file and run again"),
+                    reason: format!(
+                        "not a finished cell ({reason}); remove the file and run again"
+                    ),
                 });
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(unusable(&path, error)),
         }
         let cell = make()?;
-        let bytes = serde_json::to_vec_pretty(&cell).map_err(|error| StudyError::RunDirectory {
+        let bytes = kept::with_checksum(&cell).map_err(|error| StudyError::RunDirectory {
             path: path.clone(),
             reason: error.to_string(),
         })?;
@@ -405,6 +432,7 @@ pub fn is_interruption(error: &StudyError) -> bool {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
         StudyError::Fingerprint { .. }
+        | StudyError::Busy { .. }
         | StudyError::Output(_)
         | StudyError::RunDirectory { .. }
         | StudyError::Io { .. } => false,

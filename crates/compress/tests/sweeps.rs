@@ -211,6 +211,9 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
         match sweep(&work, &grid, &directory, &mut Stops(patience.into())) {
             Ok(swept) => {
                 assert_eq!((figures(&swept), swept.best), (figures(&whole), whole.best));
+                // Items of the model as it is are kept, so that cells compare with them after a stop.
+                assert_eq!(swept.cells, whole.cells);
+                assert!(swept.cells.iter().all(|cell| !cell.score.comparisons.is_empty()));
                 break;
             }
             Err(StudyError::Compress(error)) => assert!(error.is_interruption(), "{error}"),
@@ -242,7 +245,7 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
         let composed = compose(&work, &grid, order.clone(), &directory, &mut Silent).unwrap();
         assert_eq!(composed.steps.len(), 6);
         let objective = &composed.objective;
-        let mut held = Score { metrics: composed.dense.metrics.clone(), groups: Vec::new() };
+        let mut held = Score { metrics: composed.dense.metrics.clone(), ..Score::default() };
         for step in &composed.steps {
             match step.accepted {
                 Some(index) => {
@@ -280,7 +283,7 @@ fn the_better_figure_wins_then_the_lower_loss() {
     };
     let score = |acc: f64, loss: f64| Score {
         metrics: vec![metric("acc", acc, true), metric("log_loss", loss, false)],
-        groups: Vec::new(),
+        ..Score::default()
     };
     let objective = Objective { metric: "acc".into(), higher_is_better: true };
     assert!(objective.is_better(&score(0.6, 9.0), &score(0.5, 1.0)));
@@ -288,6 +291,23 @@ fn the_better_figure_wins_then_the_lower_loss() {
     assert!(!objective.is_better(&score(0.5, 1.0), &score(0.5, 1.0)));
     let loss = Objective { metric: "log_loss".into(), higher_is_better: false };
     assert!(loss.is_better(&score(0.1, 1.0), &score(0.9, 2.0)));
+    // What wins is one thing, what is shown another: only an interval beyond zero shows it.
+    let comparison = |metric: &str, interval: [f64; 2]| linwright_measure::evaluate::Comparison {
+        task: "t".into(),
+        metric: metric.into(),
+        filter: "none".into(),
+        items: 10,
+        difference: (interval[0] + interval[1]) / 2.0,
+        interval,
+        only_one: None,
+        mcnemar_p: None,
+    };
+    let shown =
+        |own: &Objective, interval| own.is_shown_better(&[comparison(&own.metric, interval)]);
+    assert!(shown(&objective, [0.01, 0.2]) && shown(&loss, [-0.2, -0.01]));
+    assert!(!shown(&objective, [-0.01, 0.2]) && !shown(&objective, [0.0, 0.0]));
+    assert!(!shown(&objective, [-0.2, -0.01]) && !shown(&loss, [0.01, 0.2]));
+    assert!(!objective.is_shown_better(&[comparison("f1", [0.1, 0.2])]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `linwright compose`: cuts on top of each other, as long as the model does not get worse.
 
 use super::cuts::{CutArgs, SlotArgs, edits_table, tested_lines};
-use super::sweep::{Opened, grid};
+use super::sweep::{Opened, grid, left_nothing};
 use super::tasks::TaskArgs;
 use super::{print, print_json, table};
 use crate::args::Shared;
@@ -69,7 +69,8 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let own = || Path::new("runs").join(format!("compose-{}", &fingerprint.0[..8]));
     let output = args.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
-    let composed = compose(&work, &grid, order, &directory, &mut console)?;
+    let composed = compose(&work, &grid, order, &directory, &mut console);
+    let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
     let mut edited = opened.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console)?;
     console.finish();
@@ -111,7 +112,7 @@ fn steps(composed: &Composed) -> String {
         let found = score.metrics.iter().find(|found| found.name == *metric);
         found.map_or_else(String::new, |found| format!("{:.4}", found.value))
     };
-    let dense = Score { metrics: composed.dense.metrics.clone(), groups: Vec::new() };
+    let dense = Score { metrics: composed.dense.metrics.clone(), ..Score::default() };
     let mut rows = vec![vec!["as it is".to_owned(), String::new(), value(&dense)]];
     for step in &composed.steps {
         let layer =

@@ -1,5 +1,6 @@
 //! `linwright run`: every stage of a recipe, from capture to report.
 
+use super::sweep::left_nothing;
 use super::tasks::check_tasks;
 use super::{grouped, print, print_json, table};
 use crate::args::Shared;
@@ -164,7 +165,8 @@ pub(crate) fn study(
     let output = output.map_or_else(own, Path::to_owned);
     let directory = RunDirectory::open(&output, &fingerprint)?;
     write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
-    let findings = study::run(recipe, &inputs, &directory, &mut console)?;
+    let findings = study::run(recipe, &inputs, &directory, &mut console);
+    let findings = findings.map_err(|error| left_nothing(&directory, error.into()))?;
     console.finish();
     let report = report(name, recipe, (&inputs, notes), findings)?;
     let html = write_report(&report, &output)?;

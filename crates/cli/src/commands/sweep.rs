@@ -167,7 +167,8 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let own = || Path::new("runs").join(format!("sweep-{}", &fingerprint.0[..8]));
     let output = args.output.clone().unwrap_or_else(own);
     let directory = RunDirectory::open(&output, &fingerprint)?;
-    let swept = sweep(&work, &grid, &directory, console)?;
+    let swept = sweep(&work, &grid, &directory, console);
+    let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
     let notes = opened.notes(&swept.dense);
@@ -175,6 +176,15 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     findings.write(&output)?;
     let (terminal, json) = (findings.terminal(), findings.json);
     Ok(Done { json, terminal, output, swept })
+}
+
+/// Removes what a run began that can never be finished.
+pub(super) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
+    if failure.is_for_good() && directory.is_new() {
+        // The failure itself is what the user must hear of.
+        drop(std::fs::remove_dir_all(directory.path()));
+    }
+    failure
 }
 
 /// A sweep's options on a line of their own.
@@ -268,9 +278,13 @@ fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
     };
     let published =
         run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
+    let name = match swept.is_better {
+        true => cell_name(best),
+        false => format!("none shown, highest: {}", cell_name(best)),
+    };
     vec![
         run.title.clone(),
-        cell_name(best),
+        name,
         metric.clone(),
         format!("{dense:.4}"),
         format!("{edited:.4}"),

@@ -121,7 +121,8 @@ pub fn compose(
             let stacked: Vec<Variant> =
                 made.iter().map(|(_, _, variant)| on_top(variant)).collect();
             let at = (directory, &print);
-            let asked = (work.validation, |result| Score::of(&result));
+            let dense = &composed.dense;
+            let asked = (work.validation, |result| Score::beside(dense, &result));
             let found = work.judge(asked, (work.model, &stacked), at, monitor)?;
             let tried = made.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,

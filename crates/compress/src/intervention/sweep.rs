@@ -2,7 +2,8 @@
 //!
 //! Cells are judged on validation items, and the best one, with the model as it was, on test items that
 //! nothing was chosen by: the first fifth of a data set and the rest, as in the paper. Best is the highest
-//! figure, of equal ones that of the lower log loss, then the first of the grid.
+//! figure, of equal ones that of the lower log loss, then the first of the grid. It is called better than the
+//! model as it is only where the interval of the paired difference says so.
 //!
 //! Weights are decomposed once for all sizes; batches of text go through the model once, and each cell goes
 //! on from the stage that it changes ([`Variants`]).
@@ -18,7 +19,7 @@ use crate::{CompressError, FitError, Monitor};
 use linwright_measure::data::sha256_hex;
 use linwright_measure::evaluate::{
     Comparison, EvaluationError, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions,
-    Task, TaskResult, compare, evaluate_each,
+    Sample, Task, TaskResult, compare, evaluate_each,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
@@ -29,6 +30,8 @@ use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::cell::{self, RefCell};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 /// Numbers of operators held at once; a grid beyond that is judged in groups.
 const NUMBERS_AT_ONCE: usize = 1 << 28;
@@ -63,13 +66,16 @@ pub struct Place {
 }
 
 /// What a model scores.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The figures.
     pub metrics: Vec<Metric>,
     /// The figures of groups of items, such as bands of frequency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupResult>,
+    /// How it differs from the model as it is, item by item, where the task tells of its items.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
 }
 
 /// A cut of a place, judged.
@@ -98,7 +104,8 @@ pub struct Swept {
     pub cells: Vec<Cell>,
     /// Index of the best cell.
     pub best: usize,
-    /// Whether it is better than the model as it is, on the validation items.
+    /// Whether it is shown to be better than the model as it is: by the 95 % interval of the difference on
+    /// test items or, where there are none, on validation items.
     pub is_better: bool,
     /// The best cell and the model as it is, on test items, if there are any.
     pub test: Option<Tested>,
@@ -156,6 +163,20 @@ impl Objective {
         if self.higher_is_better { value } else { -value }
     }
 
+    /// Whether a model is shown to be better than another one: the interval of the paired difference says
+    /// so. It says nothing where a task does not tell of its items.
+    #[must_use]
+    pub fn is_shown_better(&self, comparisons: &[Comparison]) -> bool {
+        let wanted = if self.higher_is_better { Ordering::Greater } else { Ordering::Less };
+        self.of_metric(comparisons).is_some_and(|own| own.sign() == wanted)
+    }
+
+    /// The comparison by this figure.
+    #[must_use]
+    pub fn of_metric<'c>(&self, comparisons: &'c [Comparison]) -> Option<&'c Comparison> {
+        comparisons.iter().find(|own| own.metric == self.metric)
+    }
+
     /// Whether one score is better than another: by the figure, then by the log loss.
     #[must_use]
     pub fn is_better(&self, one: &Score, other: &Score) -> bool {
@@ -171,7 +192,14 @@ fn value(score: &Score, name: &str) -> Option<f64> {
 
 impl Score {
     pub(super) fn of(result: &TaskResult) -> Self {
-        Self { metrics: result.metrics.clone(), groups: result.groups.clone() }
+        let (metrics, groups) = (result.metrics.clone(), result.groups.clone());
+        Self { metrics, groups, comparisons: Vec::new() }
+    }
+
+    /// Beside the model as it is.
+    pub(super) fn beside(dense: &TaskResult, result: &TaskResult) -> Self {
+        let comparisons = compare(std::slice::from_ref(result), std::slice::from_ref(dense));
+        Self { comparisons, ..Self::of(result) }
     }
 }
 
@@ -428,8 +456,9 @@ pub fn sweep(
     let per_place = grid.sizes.len();
     for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
         let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
-        let found = directory
-            .cell(&print, || judge_group(work, grid, (group, &print), directory, monitor))?;
+        let found = directory.cell(&print, || {
+            judge_group(work, grid, (group, &print, &dense), directory, monitor)
+        })?;
         monitor.stage(&format!(
             "{} of {} cells",
             cells.len() + found.len(),
@@ -443,9 +472,10 @@ pub fn sweep(
             best = index;
         }
     }
-    let is_better = objective.is_better(&cells[best].score, &Score::of(&dense));
     let test = work.test.map(|test| tested(work, test, (grid, &cells[best]), directory, monitor));
     let test = test.transpose()?;
+    let shown = test.as_ref().map_or(&cells[best].score.comparisons, |test| &test.comparisons);
+    let is_better = objective.is_shown_better(shown);
     Ok(Swept { grid: grid.clone(), objective, dense, cells, best, is_better, test })
 }
 
@@ -457,13 +487,26 @@ pub(super) fn dense(
     monitor: &mut dyn Monitor,
 ) -> Result<TaskResult, StudyError> {
     let print = Fingerprint::of(&[("dense", &task.id())]);
-    directory.cell(&print, || {
+    let AsItIs { mut result, items } = directory.cell(&print, || {
         monitor.stage("the model as it is");
         let variants = [Variant { ops: Vec::new() }];
         let asked = (task, |result| result);
         let found = work.judge(asked, (work.model, &variants), (directory, &print), monitor)?;
-        Ok(found.into_iter().next().expect("one result for one model"))
-    })
+        let result: TaskResult = found.into_iter().next().expect("one result for one model");
+        let items = result.samples.iter().map(|s| (s.filter.clone(), s.numbers.clone())).collect();
+        Ok(AsItIs { result, items })
+    })?;
+    let sample = |(filter, numbers)| Sample { filter, numbers, ..Sample::default() };
+    result.samples = items.into_iter().map(sample).collect();
+    Ok(result)
+}
+
+/// The model as it is, with the figures of its items, by which cells compare.
+#[derive(Serialize, Deserialize)]
+struct AsItIs {
+    result: TaskResult,
+    /// Filter and figures of each.
+    items: Vec<(String, BTreeMap<String, f64>)>,
 }
 
 /// Places whose operators fit into memory together, in order.
@@ -491,7 +534,7 @@ fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
 fn judge_group(
     work: &Work<'_>,
     grid: &Grid,
-    (group, print): (&[Place], &Fingerprint),
+    (group, print, dense): (&[Place], &Fingerprint, &TaskResult),
     directory: &RunDirectory,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<Cell>, StudyError> {
@@ -509,7 +552,7 @@ fn judge_group(
         }
     }
     monitor.stage(&format!("judging {} cells", made.len()));
-    let asked = (work.validation, |result| Score::of(&result));
+    let asked = (work.validation, |result| Score::beside(dense, &result));
     let found = work.judge(asked, (work.model, &made), (directory, print), monitor)?;
     let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
         place,

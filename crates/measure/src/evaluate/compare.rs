@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Standard errors on each side of a 95 % interval.
-const NORMAL_95: f64 = 1.959_963_984_540_054;
+pub const NORMAL_95: f64 = 1.959_963_984_540_054;
 
 /// How one model compares with another in one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

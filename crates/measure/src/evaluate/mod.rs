@@ -33,7 +33,7 @@ mod throughput;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Comparison, compare};
+pub use compare::{Comparison, NORMAL_95, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
 pub use error::EvaluationError;

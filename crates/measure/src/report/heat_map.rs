@@ -21,15 +21,20 @@ pub struct HeatMap {
     pub baseline: f64,
     /// Whether more is better.
     pub higher_is_better: bool,
+    /// How far from the baseline chance alone takes a figure of so many items, where that is known: shades
+    /// are shares of at least this, so that one item of hundreds leaves a map white.
+    #[serde(default)]
+    pub chance: Option<f64>,
 }
 
 impl HeatMap {
     /// How far a figure is better (up to 1) or worse (down to -1) than the baseline, as a share of the
-    /// largest distance in the map.
+    /// largest distance in the map, or of what chance does if that is more.
     fn gain(&self, value: f64) -> f64 {
         let distance = |value: f64| (value - self.baseline).abs();
         let all = self.values.iter().flatten().flatten().map(|value| distance(*value));
-        let largest = all.filter(|distance| distance.is_finite()).fold(0.0, f64::max);
+        let chance = self.chance.filter(|chance| chance.is_finite()).unwrap_or(0.0);
+        let largest = all.filter(|distance| distance.is_finite()).fold(chance, f64::max);
         if largest == 0.0 {
             return 0.0;
         }
@@ -53,13 +58,20 @@ impl HeatMap {
         best.map(|(place, _)| place)
     }
 
+    /// What a reader must know of small differences.
+    fn of_chance(&self) -> String {
+        let told = |chance| format!(" Its 95 % interval reaches {} to both sides.", number(chance));
+        self.chance.map_or_else(String::new, told)
+    }
+
     /// As a Markdown table; the best figure is bold.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!(
-            "### {}\n\nWithout a cut: {}.\n\n| {} |",
+            "### {}\n\nWithout a cut: {}.{}\n\n| {} |",
             escape_markdown(&self.title),
             number(self.baseline),
+            self.of_chance(),
             escape_markdown(&self.axis)
         );
         self.columns.iter().for_each(|column| text += &format!(" {} |", escape_markdown(column)));
@@ -86,8 +98,9 @@ impl HeatMap {
         let _ = write!(
             text,
             "<section>\n<h2>{title}</h2>\n<p>Without a cut: {}. Shades of blue are better, of red \
-             worse.</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>{axis}</th>",
-            number(self.baseline)
+             worse.{}</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>{axis}</th>",
+            number(self.baseline),
+            self.of_chance()
         );
         for column in &self.columns {
             let _ = write!(text, "<th>{}</th>", escape_html(column));
@@ -154,7 +167,24 @@ mod tests {
             values: vec![vec![Some(0.5), Some(0.7)], vec![None, Some(0.4)]],
             baseline: 0.6,
             higher_is_better,
+            chance: None,
         }
+    }
+
+    #[test]
+    fn one_item_of_three_hundred_is_no_solid_red() {
+        let one = HeatMap {
+            values: vec![vec![Some(0.6 - 1.0 / 300.0), Some(0.6)]],
+            rows: vec!["0".into()],
+            chance: Some(0.0554),
+            ..map(true)
+        };
+        let html = one.html();
+        assert!(html.contains("rgba(214,39,40,0.04)\">0.5967"), "{html}");
+        assert!(html.contains("reaches 0.0554 to both sides"), "{html}");
+        // What is beyond chance has the full shade.
+        let far = HeatMap { values: vec![vec![Some(0.3), Some(0.6)]], ..one };
+        assert!(far.html().contains("rgba(214,39,40,0.70)\">0.3000"));
     }
 
     #[test]

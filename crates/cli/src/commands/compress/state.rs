@@ -36,13 +36,14 @@ pub(super) fn open(
     }
 }
 
-/// After a failure: removes a state directory without a finished fit, and tells of one with fits.
+/// After a failure: removes a state directory without a finished fit, or where the same command would fail
+/// again, and tells of another one with fits.
 pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
     if failure.is_resumable() {
         return failure;
     }
     let fits = std::fs::read_dir(state.join("fits"));
-    if fits.is_ok_and(|mut fits| fits.next().is_some()) {
+    if !failure.is_for_good() && fits.is_ok_and(|mut fits| fits.next().is_some()) {
         return failure.hint(format!(
             "the fits so far are kept in {}; the same command goes on from there",
             state.display()
@@ -56,4 +57,32 @@ pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
 pub(super) fn remove(state: &Path) -> Result<(), Failure> {
     std::fs::remove_dir_all(state)
         .map_err(|error| Failure::io(&state.display().to_string(), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linwright::compress::{CompressError, FitError};
+    use linwright::ops::SiteId;
+
+    /// What is left of a state with one fit, and the hint, after a failure.
+    fn after(failure: Failure) -> (bool, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join(".out.linwright-state");
+        std::fs::create_dir_all(state.join("fits")).unwrap();
+        std::fs::write(state.join("fits/a.safetensors"), "a fit").unwrap();
+        let told = format!("{:?}", tidy(&state, failure));
+        (state.exists(), told)
+    }
+
+    #[test]
+    fn fits_are_kept_where_the_same_command_can_go_on_and_nowhere_else() {
+        let source = FitError::NonFinite { what: "the target".into(), stage: "a fit".into() };
+        let error = CompressError::Fit { site: SiteId("up".into()), source };
+        let (kept, told) = after(error.into());
+        assert!(!kept && !told.contains("goes on"), "{told}");
+        let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let (kept, told) = after(CompressError::Io { path: "out".into(), source }.into());
+        assert!(kept && told.contains("the same command goes on from there"), "{told}");
+    }
 }

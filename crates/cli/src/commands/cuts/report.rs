@@ -5,6 +5,7 @@ use crate::commands::{grouped, table};
 use crate::failure::Failure;
 use linwright::compress::intervention::sweep::{Cell, Score, Swept, Tested};
 use linwright::compress::intervention::{Kept, Lname, SiteEdit};
+use linwright::measure::evaluate::{Metric, NORMAL_95};
 use linwright::measure::report::{HeatMap, heat_maps_html, heat_maps_markdown};
 use linwright::tensor::atomic::write_atomic;
 use serde_json::Value;
@@ -100,18 +101,15 @@ impl Findings<'_> {
         let mut maps = Vec::new();
         for metric in metrics {
             for &lname in &swept.grid.lnames {
-                maps.push(self.map(lname, (&metric.name, metric.value, metric.higher_is_better)));
+                maps.push(self.map(lname, metric));
             }
         }
         maps
     }
 
-    fn map(
-        &self,
-        lname: Lname,
-        (metric, baseline, higher_is_better): (&str, f64, bool),
-    ) -> HeatMap {
+    fn map(&self, lname: Lname, dense: &Metric) -> HeatMap {
         let swept = self.swept;
+        let (metric, baseline) = (dense.name.as_str(), dense.value);
         let own: Vec<&Cell> = swept.cells.iter().filter(|cell| cell.place.lname == lname).collect();
         let mut layers: Vec<Option<usize>> = own.iter().map(|cell| cell.place.layer).collect();
         layers.dedup();
@@ -128,23 +126,34 @@ impl Findings<'_> {
             columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),
             values: layers.iter().map(of).collect(),
             baseline,
-            higher_is_better,
+            higher_is_better: dense.higher_is_better,
+            chance: dense.stderr.map(|error| NORMAL_95 * error),
         }
     }
 
     /// What was chosen, and whether it is better than the model as it is.
     fn verdict(&self) -> String {
-        let found = match self.swept.is_better {
-            false => "no cell is better than the model as it is; the best of them: ",
+        let Swept { objective, cells, best, is_better, test, .. } = self.swept;
+        let best = &cells[*best];
+        let found = match is_better {
+            false => {
+                "no cell is shown to be better than the model as it is; the highest on validation items: "
+            }
             true => "best: ",
         };
-        format!("{found}{}", cell_name(&self.swept.cells[self.swept.best]))
+        let test = test.as_ref().map(|test| (&test.comparisons, "test"));
+        let parts = [Some((&best.score.comparisons, "validation")), test].into_iter().flatten();
+        let told = parts.filter_map(|(comparisons, part)| {
+            let own = objective.of_metric(comparisons)?;
+            Some(format!(", on {part} items {} {}", objective.metric, in_one_cell(own)))
+        });
+        format!("{found}{}{}", cell_name(best), told.collect::<String>())
     }
 
     /// What the terminal shows.
     pub(in crate::commands) fn terminal(&self) -> String {
         let (swept, objective) = (self.swept, &self.swept.objective);
-        let dense = Score { metrics: swept.dense.metrics.clone(), groups: Vec::new() };
+        let dense = Score { metrics: swept.dense.metrics.clone(), ..Score::default() };
         let show = |score: &Score| {
             let figure =
                 value(score, &objective.metric).map_or_else(String::new, |v| format!("{v:.4}"));

@@ -1,0 +1,84 @@
+//! What runs keep for the next one: nobody else writes there at the same time, changes are noticed, and
+//! what can never be finished leaves nothing.
+
+use crate::workshop::Workshop;
+use std::fs::{self, File};
+
+const SWEEP: &str =
+    "sweep model --no-cache --lname fc_in --lnum 0 --rate 9 --text text.jsonl --window 64";
+
+/// Holds a run directory as a command at work does.
+fn held(w: &Workshop, directory: &str) -> File {
+    fs::create_dir_all(w.path(directory)).unwrap();
+    let file = File::create(w.path(&format!("{directory}/.lock"))).unwrap();
+    file.try_lock().unwrap();
+    w.write(&format!("{directory}/.lock"), "4711");
+    file
+}
+
+#[test]
+fn a_second_command_in_the_same_directory_is_told_who_works_there() {
+    let w = Workshop::new();
+    let compress = "compress model --keep 0.5 --dataset calibration.jsonl -o out --force";
+    let compose = SWEEP.replace("sweep", "compose");
+    for (line, directory) in [
+        (format!("{SWEEP} -o run"), "run"),
+        (format!("{compose} -o run"), "run"),
+        (compress.to_owned(), ".out.linwright-state"),
+    ] {
+        let lock = held(&w, directory);
+        w.fails(&line, 1, &[directory, "in use by process 4711", "wait for it to end"]);
+        drop(lock);
+        w.ok(&line);
+        if w.path(directory).exists() {
+            fs::remove_dir_all(w.path(directory)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_changed_number_in_a_finished_part_is_noticed() {
+    let w = Workshop::new();
+    let line = format!("{SWEEP} -o run");
+    w.ok(&line);
+    w.ok(&line);
+    for entry in fs::read_dir(w.path("run/cells")).unwrap() {
+        let path = entry.unwrap().path();
+        let whole = fs::read_to_string(&path).unwrap();
+        // The last digit of the first figure.
+        let at = whole.find("\"value\": ").unwrap();
+        let end = at + whole[at..].find(",").unwrap() - 1;
+        let digit = if &whole[end..=end] == "1" { "2" } else { "1" };
+        let changed = format!("{}{digit}{}", &whole[..end], &whole[end + 1..]);
+        fs::write(&path, changed).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        w.fails(&line, 1, &[name, "checksum differs", "remove the file and run again"]);
+        fs::write(&path, whole).unwrap();
+    }
+    w.ok(&line);
+}
+
+#[test]
+fn a_run_that_can_never_be_finished_leaves_nothing() {
+    let w = Workshop::new();
+    let before = w.names();
+    w.fails(&format!("{SWEEP} --metric charm -o run"), 2, &["charm", "token_perplexity"]);
+    let compose = SWEEP.replace("sweep", "compose");
+    w.fails(&format!("{compose} --metric charm -o run"), 2, &["charm"]);
+    assert_eq!(w.names(), before);
+}
+
+#[test]
+fn a_cell_is_better_only_where_the_interval_says_so() {
+    let w = Workshop::new();
+    let said = w.ok(&format!("{SWEEP} -o run"));
+    let json = w.ok_json(&format!("{SWEEP} -o run"));
+    let sweep = &json["sweep"];
+    let own = &sweep["cells"][0]["score"]["comparisons"];
+    let of = |c: &&serde_json::Value| c["metric"] == "token_perplexity";
+    let own = own.as_array().unwrap().iter().find(of).unwrap();
+    let below = own["interval"][1].as_f64().unwrap() < 0.0;
+    assert_eq!(sweep["is_better"], below, "{own}");
+    assert_eq!(said.contains("no cell is shown to be better"), !below, "{said}");
+    assert!(said.contains("on validation items token_perplexity"), "{said}");
+}
