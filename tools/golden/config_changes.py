@@ -26,7 +26,7 @@ import transformers
 
 import tiny
 
-TOKENS = [7, 1, 33, 12, 0, 25, 39, 4, 18, 18, 2, 30, 9, 21, 5]
+TOKENS = [7, 8, 33, 12, 6, 25, 39, 4, 18, 18, 2, 30, 9, 21, 5]
 LINEAR = {"rope_type": "linear", "factor": 2.0}
 BOTH = {"full_attention": LINEAR, "sliding_attention": {"rope_type": "default"}}
 
@@ -63,6 +63,7 @@ CASES = [
      ["rope_parameters"], None),
     ("gemma3-two-ropes", {"rope_parameters": LINEAR | {"rope_theta": 300.0}}, [],
      "one for each kind of layer"),
+    ("gemma3-two-ropes", {"rope_scaling": {"type": "linear", "factor": 3.0}}, ["rope_parameters"], "older name"),
     ("olmo2-post-norms", {"rope_parameters": BOTH}, [], "one object for all layers"),
     ("llama-tied", {"rope_parameters": LINEAR | {"partial_rotary_factor": 0.5}}, [], "partial_rotary_factor"),
     ("llama-tied", {"rope_scaling": {"type": "su", "short_factor": [1.0] * 3, "long_factor": [2.0] * 3}}, [],
@@ -74,6 +75,10 @@ CASES = [
     ("qwen3-qk-norms", {"per_layer_config": {"1": {"rms_norm_eps": 0.3}}}, [], "per_layer_config"),
     ("bert-masked", {"is_decoder": True}, [], "is_decoder"),
     ("roberta-masked", {"is_decoder": True}, [], "is_decoder"),
+    ("roberta-masked", {"hidden_act": "relu"}, [], None),
+    ("bert-masked", {"hidden_act": "relu"}, [], None),
+    ("distilbert-masked", {"activation": "relu"}, [], None),
+    ("smollm3-window-biases", {"use_sliding_window": False}, [], None),
     ("llama-tied", {"embedding_multiplier": 12.0}, [], "embedding_multiplier"),
     ("bert-masked", {"position_embedding_type": "relative_key"}, [], "position_embedding_type"),
 ]

@@ -203,6 +203,14 @@ impl TransformerConfig {
         self
     }
 
+    /// The nonlinearity of the head of a masked language model.
+    pub(crate) fn head_activation(&self) -> Activation<f32> {
+        match self.family.names.head {
+            Head::Masked { gelu: true, .. } => Activation::Gelu,
+            Head::Masked { .. } | Head::Linear(_) => self.activation,
+        }
+    }
+
     /// Features of all query heads.
     #[must_use]
     pub fn query_width(&self) -> usize {

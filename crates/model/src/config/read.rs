@@ -276,9 +276,9 @@ fn read_sliding(
 ) -> Result<Vec<bool>, ConfigError> {
     let count = rotates.len();
     let optional = matches!(family.window, WindowRule::Upper | WindowRule::Unrotated);
-    if family.window == WindowRule::Never
-        || (optional && !fields.flag("use_sliding_window", false)?)
-    {
+    let used = !optional || fields.flag("use_sliding_window", false)?;
+    // Where layers are listed, the one rule needs the flag as well, and the other does not.
+    if family.window == WindowRule::Never || (!used && family.window == WindowRule::Upper) {
         return Ok(vec![false; count]);
     }
     if let Some(types) = fields.by_layer("layer_types", count)? {
@@ -303,6 +303,7 @@ fn read_sliding(
         return Ok(slides);
     }
     Ok(match family.window {
+        _ if !used => vec![false; count],
         WindowRule::Never => vec![false; count],
         WindowRule::Every => vec![true; count],
         WindowRule::AllButNth => {

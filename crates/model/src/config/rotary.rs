@@ -263,6 +263,13 @@ pub(super) fn read(
             reason: "both say how the positions of full layers are scaled; keep one".into(),
         });
     }
+    if scaling.is_some_and(|scaling| scaling.has("type") && !scaling.has("rope_type")) {
+        return Err(ConfigError::Unsupported {
+            field: "rope_scaling",
+            found: "a kind under its older name, type".into(),
+            supported: "rope_type, the only name that this family knows",
+        });
+    }
     let full = scaling.unwrap_or(full);
     Ok(vec![
         reader.one(&full, theta(&full, THETA, 1e6)?)?,

@@ -42,6 +42,7 @@ pub(super) const BERT: Family = Family {
             norm: "cls.predictions.transform.LayerNorm",
             output: "cls.predictions.decoder",
             bias: "cls.predictions.bias",
+            gelu: false,
         },
         pooler: Some("pooler.dense"),
         variants: &[("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")],

@@ -43,6 +43,7 @@ pub(super) const DISTILBERT: Family = Family {
             norm: "vocab_layer_norm",
             output: "vocab_projector",
             bias: "vocab_projector.bias",
+            gelu: false,
         },
         pooler: None,
         ..BERT.names

@@ -271,6 +271,8 @@ pub enum Head {
         output: &'static str,
         /// Name of the bias of the output where that is the embedding.
         bias: &'static str,
+        /// Whether its activation is the exact gelu, whatever that of the layers is.
+        gelu: bool,
     },
 }
 

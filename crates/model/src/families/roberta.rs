@@ -23,6 +23,7 @@ pub(super) const ROBERTA: Family = Family {
             norm: "lm_head.layer_norm",
             output: "lm_head.decoder",
             bias: "lm_head.bias",
+            gelu: true,
         },
         ..BERT.names
     },

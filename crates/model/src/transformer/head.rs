@@ -91,7 +91,7 @@ impl Transformer {
                 mat.resize(rows, config.hidden);
             }
             slot.forward(x, dense.view_mut(), keep.then_some(transform_tape), workspace);
-            activate(config.activation, dense.view(), acted.view_mut());
+            activate(config.head_activation(), dense.view(), acted.view_mut());
             let weights = weights.of(&config.norm, config.hidden);
             norm(acted.view(), &weights, transformed.view_mut());
             x = transformed.view();
@@ -205,7 +205,7 @@ impl Transformer {
             through_norm(config, (weights, &tape.acted), &d, &mut next, norm_grads);
             let mut dense = workspace.take(count, config.hidden);
             dense.view_mut().copy_from(tape.dense.view());
-            activate_backward(config.activation, dense.view_mut(), next.view());
+            activate_backward(config.head_activation(), dense.view_mut(), next.view());
             let target = (Some(d.view_mut()), slot_grads);
             slot_backward(slot, (normed, &dense), transform_tape, target, workspace);
             workspace.give(dense);
