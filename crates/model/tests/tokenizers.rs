@@ -129,6 +129,37 @@ fn a_checkpoint_with_a_raw_vocabulary_has_a_tokenizer_and_a_content_of_its_own()
     assert!(error.contains("\"g\" has id 11") && error.contains("below 11"), "{error}");
 }
 
+/// Which special tokens a `tokenizer.json` gets besides its own is what transformers makes of class and
+/// model type; see `tools/parity/special_tokens.py`.
+#[test]
+fn text_that_looks_like_special_tokens_gets_the_ids_of_transformers() {
+    let golden = read(&folder().join("special.json"));
+    let texts = golden["texts"].as_array().unwrap();
+    let json = read(&folder().join("llama-json/tokenizer.json"));
+    let cases = golden["cases"].as_array().unwrap();
+    assert!(cases.len() > 60);
+    let mut wrong = Vec::new();
+    for case in cases {
+        let mut json = json.clone();
+        if case["bare"] == true {
+            json["added_tokens"] = Value::Array(Vec::new());
+            json["post_processor"] = Value::Null;
+        }
+        let files = [("tokenizer.json", &json), ("tokenizer_config.json", &case["settings"])]
+            .map(|(name, content)| (name.to_owned(), content.to_string().into_bytes()));
+        let model_type = case["model_type"].as_str();
+        let made = Tokenizer::from_files(Path::new("x"), &files, model_type).unwrap().unwrap();
+        for (text, expected) in texts.iter().zip(case["ids"].as_array().unwrap()) {
+            let found = made.encode_with_special(text.as_str().unwrap()).unwrap();
+            if found != ids(expected) {
+                let (kind, settings) = (&case["model_type"], &case["settings"]);
+                wrong.push(format!("{kind} {settings} {text}:\n  {found:?}\n  {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
 #[test]
 fn openai_names_hold_the_same_vocabulary() {
     let dir = folder().join("gpt2");

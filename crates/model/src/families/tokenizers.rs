@@ -22,6 +22,8 @@ pub(crate) enum Class {
     Roberta,
     /// Merged bytes of a text in NFC, cut in words in another way, as Qwen2's.
     BytesOfWords,
+    /// Merged bytes of a text in NFC, as GPT-NeoX's.
+    NeoX,
     /// Longest pieces of words, as BERT's.
     Bert,
 }
@@ -42,7 +44,17 @@ impl Class {
         let Some(name) = name else {
             return Ok(by_type);
         };
-        let class = match name {
+        if matches!(name, "PreTrainedTokenizer" | "TokenizersBackend") {
+            return Ok(by_type);
+        }
+        let unknown =
+            || TokenizerError::Unsupported { path: vocabulary.into(), class: name.to_owned() };
+        Self::named(name).ok_or_else(unknown).map(Some)
+    }
+
+    /// The class of this name.
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
             "LlamaTokenizer" => Self::Prefixed,
             "GemmaTokenizer" => Self::Plain,
             "T5Tokenizer" | "MT5Tokenizer" => Self::T5,
@@ -51,22 +63,32 @@ impl Class {
             "GPT2Tokenizer" => Self::Bytes,
             "RobertaTokenizer" | "BartTokenizer" | "LongformerTokenizer" => Self::Roberta,
             "Qwen2Tokenizer" => Self::BytesOfWords,
+            "GPTNeoXTokenizer" => Self::NeoX,
             "BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer" => Self::Bert,
-            "PreTrainedTokenizer" | "TokenizersBackend" => return Ok(by_type),
-            other => {
-                return Err(TokenizerError::Unsupported {
-                    path: vocabulary.into(),
-                    class: other.to_owned(),
-                });
-            }
-        };
-        Ok(Some(class))
+            _ => return None,
+        })
     }
 
-    /// Whether the rules of the class stand above those that a `tokenizer.json` holds, as they do in
-    /// transformers for this class and the models that it is named after.
-    pub(crate) fn stands_above_json(self, model_type: Option<&str>) -> bool {
-        self == Self::Prefixed && matches!(model_type, None | Some("llama"))
+    /// The class whose special tokens hold beside a `tokenizer.json`, as transformers chooses it;
+    /// `None` if the files say all there is. `bytes` says whether its pieces are of bytes.
+    pub(crate) fn beside_json(
+        name: Option<&str>,
+        model_type: Option<&str>,
+        bytes: bool,
+    ) -> Option<Self> {
+        // Checkpoints of these models name a class that they are not of.
+        const MISNAMED: &str = "qwen2";
+        let by_type = model_type.and_then(Self::of_model);
+        match (name, model_type) {
+            (Some(_), Some(MISNAMED)) | (None, _) => by_type,
+            // Whoever names the general class has said everything in the files.
+            (Some("PreTrainedTokenizer" | "TokenizersBackend" | "PythonBackend"), _) => None,
+            // transformers has no class for these models, and believes none that a file names.
+            (Some(_), Some("mistral" | "phi3" | "stablelm" | "olmo2")) => None,
+            // Pieces of bytes under the name of a class that has none: Llama 3.
+            (Some("LlamaTokenizer"), _) if bytes => None,
+            (Some(name), _) => Self::named(name),
+        }
     }
 
     /// The class of a `model_type` of `config.json`.
@@ -81,6 +103,7 @@ impl Class {
             "roberta" | "roberta-prelayernorm" | "bart" | "longformer" | "data2vec-text" => {
                 Self::Roberta
             }
+            "gpt_neox" | "olmo" => Self::NeoX,
             "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe" | "qwen3_next" => Self::BytesOfWords,
             "bert" | "distilbert" | "electra" | "convbert" | "squeezebert" | "nomic_bert"
             | "megatron-bert" | "nezha" | "ernie" => Self::Bert,
@@ -110,6 +133,7 @@ impl Class {
                 ["[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"].map(Some)
             }
             Self::Bytes => [end, end, end, None, None, None, None],
+            Self::NeoX => [end, end, end, None, Some("<|padding|>"), None, None],
             Self::BytesOfWords => [None, end, end, None, end, None, None],
             Self::Bert => {
                 let [unk, sep, pad] = ["[UNK]", "[SEP]", "[PAD]"].map(Some);

@@ -3,6 +3,7 @@
 use super::TokenizerError;
 use super::files::malformed;
 use super::settings::Settings;
+use crate::families::tokenizers::Class;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -74,6 +75,30 @@ pub(super) fn assemble(
     let around = template(path, &inner, settings, &roles, parts.ends)?;
     inner.with_post_processor(component::<tokenizers::PostProcessorWrapper>(path, around)?);
     Ok(Assembled { inner, bos, eos, appended, roles })
+}
+
+/// Puts what a class puts around texts into a tokenizer whose file says nothing of it.
+pub(super) fn surround(
+    path: &Path,
+    inner: &mut Library,
+    settings: &Settings,
+    roles: &[Option<AddedToken>; 7],
+    class: Option<Class>,
+) -> Result<(), TokenizerError> {
+    let ends = match class {
+        Some(Class::Bert) => Ends::Bert,
+        Some(Class::Albert) => Ends::Albert,
+        Some(Class::Roberta) => Ends::Roberta,
+        Some(Class::XlmRoberta) => Ends::XlmRoberta,
+        Some(Class::T5) => Ends::T5,
+        Some(Class::Prefixed | Class::Plain | Class::Bytes | Class::BytesOfWords | Class::NeoX)
+        | None => return Ok(()),
+    };
+    if inner.get_post_processor().is_none() {
+        let around = template(path, inner, settings, roles, ends)?;
+        inner.with_post_processor(component::<tokenizers::PostProcessorWrapper>(path, around)?);
+    }
+    Ok(())
 }
 
 /// Makes tokens findable in a text: declared ones by id, then those of the roles, then the rest, as

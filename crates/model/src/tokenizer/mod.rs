@@ -38,7 +38,7 @@ use settings::Settings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokenizers::models::ModelWrapper;
-use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
+use tokenizers::{AddedToken, DecoderWrapper, PreTokenizerWrapper};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
 pub const MAX_BYTES: usize = 1 << 28;
@@ -116,15 +116,15 @@ impl Tokenizer {
         if let Some(bytes) = files.get(files::TOKENIZER) {
             let path = files.path(files::TOKENIZER);
             let mut made = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
-            // A class without rules here still has its tokenizer.json.
-            let class = Class::of(settings.class()?, model_type, &path).unwrap_or_default();
-            if class.is_some_and(|class| class.stands_above_json(model_type)) {
-                made.take_class_rules(&settings)?;
-            }
+            let class = Class::beside_json(settings.class()?, model_type, made.is_of_bytes()?);
             let defaults = class.map(Class::defaults).unwrap_or_default();
             let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
+            if let Some(class @ (Class::Prefixed | Class::Plain)) = class {
+                made.take_class_rules(class, &settings, roles[settings::UNKNOWN].as_ref())?;
+            }
             made.appended =
                 assemble::add_tokens(&path, &mut made.inner, &settings, &roles, Vec::new())?;
+            assemble::surround(&path, &mut made.inner, &settings, &roles, class)?;
             made.mask = made.role(&roles[settings::MASK]);
             made.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
             return Ok(Some(made));
@@ -382,31 +382,47 @@ impl Tokenizer {
         vocab.map(|(token, id)| (id, token)).filter(|(id, _)| counts(*id)).max().unwrap_or_default()
     }
 
-    /// Puts the rules of Llama in place of those of a `tokenizer.json` with pieces of sentencepiece,
-    /// as transformers 5 does where the settings name that class: they differ from the rules in older
-    /// files at the start of a text and after special tokens.
-    fn take_class_rules(&mut self, settings: &Settings) -> Result<(), TokenizerError> {
+    /// Puts the rules of Llama or Gemma in place of those of a `tokenizer.json` with pieces of
+    /// sentencepiece, as transformers 5 does where it takes that class: they differ from the rules in
+    /// older files at the start of a text and after special tokens.
+    fn take_class_rules(
+        &mut self,
+        class: Class,
+        settings: &Settings,
+        unknown: Option<&AddedToken>,
+    ) -> Result<(), TokenizerError> {
         let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
         let json = |e: serde_json::Error| invalid(e.to_string());
-        let cuts = serde_json::to_string(&self.inner.get_pre_tokenizer()).map_err(json)?;
         let ModelWrapper::BPE(model) = self.inner.get_model() else { return Ok(()) };
-        if cuts.contains("\"ByteLevel\"") {
-            return Ok(());
-        }
         let mut model = model.clone();
         (model.unk_token, model.fuse_unk, model.byte_fallback) = (None, true, true);
         model.ignore_merges = false;
-        let (pre_tokenizer, decoder) = sentencepiece::prefixed(settings)?;
+        let (normalizer, (pre_tokenizer, decoder)) = if class == Class::Prefixed {
+            (None, sentencepiece::prefixed(settings)?)
+        } else {
+            model.unk_token = unknown.map(|token| token.content.clone());
+            let (spaces, cuts) = sentencepiece::unprefixed().map_err(invalid)?;
+            (Some(spaces), cuts)
+        };
         let pre_tokenizer: PreTokenizerWrapper =
             serde_json::from_value(pre_tokenizer).map_err(json)?;
         let decoder: DecoderWrapper = serde_json::from_value(decoder).map_err(json)?;
         self.inner.with_model(model);
         self.inner.with_pre_tokenizer(Some(pre_tokenizer));
         self.inner.with_decoder(Some(decoder));
-        self.inner.with_normalizer(None::<NormalizerWrapper>).map_err(|e| {
-            TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() }
+        self.inner.with_normalizer(normalizer).map_err(|e| TokenizerError::Invalid {
+            path: self.path.clone(),
+            reason: e.to_string(),
         })?;
         Ok(())
+    }
+
+    /// Whether pieces are of bytes, as GPT-2's.
+    fn is_of_bytes(&self) -> Result<bool, TokenizerError> {
+        let cuts = serde_json::to_string(&self.inner.get_pre_tokenizer()).map_err(|e| {
+            TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() }
+        })?;
+        Ok(cuts.contains("\"ByteLevel\""))
     }
 
     /// Asks the post-processor by letting it work: it puts a token before any text, or it does not.

@@ -13,6 +13,9 @@ use tokenizers::AddedToken;
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
+/// The index among [`ROLES`] of the token for what is in no vocabulary.
+pub(super) const UNKNOWN: usize = 2;
+
 /// The index among [`ROLES`] of the token that hides others.
 pub(super) const MASK: usize = 6;
 

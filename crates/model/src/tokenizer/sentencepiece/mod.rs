@@ -143,14 +143,10 @@ fn bpe(
         let (pre_tokenizer, decoder) = prefixed(settings)?;
         (with_charsmap(proto, class, None).map_err(invalid)?, pre_tokenizer, decoder)
     } else {
-        let spaces = Replace::new(" ", SPACE).map_err(|e| invalid(e.to_string()))?;
-        let split = json!({
-            "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
-            "invert": false,
-        });
+        let (spaces, (split, decoder)) = unprefixed().map_err(invalid)?;
         let split = if class.is_some() { split } else { Value::Null };
-        let normalizer = with_charsmap(proto, class, Some(spaces.into())).map_err(invalid)?;
-        (normalizer, split, spaces_and_bytes(false))
+        let normalizer = with_charsmap(proto, class, Some(spaces)).map_err(invalid)?;
+        (normalizer, split, decoder)
     };
     Ok(Parts {
         model: model.into(),
@@ -183,6 +179,16 @@ fn sequence(mut steps: Vec<NormalizerWrapper>) -> Option<NormalizerWrapper> {
         0 | 1 => steps.pop(),
         _ => Some(NormalizerWrapper::Sequence(Sequence::new(steps))),
     }
+}
+
+/// How Gemma marks spaces, and how it cuts a text and joins tokens.
+pub(super) fn unprefixed() -> Result<(NormalizerWrapper, (Value, Value)), String> {
+    let spaces = Replace::new(" ", SPACE).map_err(|e| e.to_string())?;
+    let split = json!({
+        "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+        "invert": false,
+    });
+    Ok((spaces.into(), (split, spaces_and_bytes(false))))
 }
 
 /// How Llama cuts a text and joins tokens. With `legacy` a space is put before every part of a text
