@@ -129,6 +129,31 @@ fn a_checkpoint_with_a_raw_vocabulary_has_a_tokenizer_and_a_content_of_its_own()
     assert!(error.contains("\"g\" has id 11") && error.contains("below 11"), "{error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_an_error_and_no_absent_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join("model");
+    save_small(&model);
+    for name in ["tokenizer_config.json", "special_tokens_map.json", "generation_config.json"] {
+        let path = model.join(name);
+        let before = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        let error = load(&model).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+        if name != "generation_config.json" {
+            let error = Tokenizer::from_folder(&model).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        if let Some(before) = before {
+            fs::write(&path, before).unwrap();
+        }
+    }
+    assert!(load(&model).is_ok());
+}
+
 /// Which special tokens a `tokenizer.json` gets besides its own is what transformers makes of class and
 /// model type; see `tools/parity/special_tokens.py`.
 #[test]

@@ -65,7 +65,8 @@ impl Source {
         let mut companions = Vec::new();
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
-            if path.is_file() {
+            // A link that leads nowhere is an error of the reader, not an absent file.
+            if path.is_file() || path.is_symlink() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
         }

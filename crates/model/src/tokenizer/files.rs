@@ -92,7 +92,8 @@ pub(super) fn read_folder(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, Tokenize
     let mut files = Vec::new();
     for name in TOKENIZER_FILES.into_iter().chain(["config.json"]) {
         let path = dir.join(name);
-        if !path.is_file() {
+        // A link that leads nowhere is an error of the reader, not an absent file.
+        if !path.is_file() && !path.is_symlink() {
             continue;
         }
         let unreadable = |error: io::Error| TokenizerError::Unreadable {
