@@ -252,7 +252,7 @@ mod tests {
         let bytes = json!({"type": "ByteLevel"});
         let suffix = json!({"type": "BPEDecoder", "suffix": ""});
         for part in [doubles, anything, between, bytes, suffix] {
-            assert_eq!(fault(&sequence(&[part.clone()])), None, "{part}");
+            assert_eq!(fault(&sequence(std::slice::from_ref(&part))), None, "{part}");
             let message = fault(&sequence(&vec![part.clone(); 40])).unwrap();
             assert!(message.contains("bytes of one"), "{message}");
             let message = fault(&sequence(&vec![part; 400])).unwrap();
