@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::source::{POCKET, variable};
 use linwright::pocket;
 use linwright::tensor::atomic::{check_directory, check_file};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -102,15 +102,13 @@ fn is_same_file(_: &Path, _: &Path) -> bool {
     false
 }
 
-/// Whether a file is a result of this program, which has an object or a version under its name.
+/// The fields of an object. Results and samples of this program have its name as a key.
+type Fields = BTreeMap<String, IgnoredAny>;
+
+/// Whether a file is a result of this program.
 fn is_result(path: &Path) -> bool {
-    #[derive(Deserialize)]
-    struct Result {
-        #[serde(rename = "linwright")]
-        _linwright: IgnoredAny,
-    }
-    File::open(path)
-        .is_ok_and(|file| serde_json::from_reader::<_, Result>(BufReader::new(file)).is_ok())
+    let read = |file| serde_json::from_reader::<_, Fields>(BufReader::new(file)).ok();
+    File::open(path).ok().and_then(read).is_some_and(|fields| fields.contains_key("linwright"))
 }
 
 /// Whether a file is a page of this program.
@@ -120,21 +118,13 @@ fn is_page(path: &Path) -> bool {
     read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
 }
 
-/// Whether a file holds samples as this program writes them: its first line has their fields.
+/// Whether a file holds samples of this program, told by its first line.
 fn is_samples(path: &Path) -> bool {
-    #[derive(Deserialize)]
-    struct Sample {
-        #[serde(rename = "doc_id")]
-        _document: u64,
-        #[serde(rename = "doc_hash")]
-        _hash: String,
-        #[serde(rename = "filtered_resps")]
-        _replies: IgnoredAny,
-    }
     let mut line = Vec::new();
     let read = File::open(path)
         .and_then(|file| BufReader::new(file.take(LINE_BYTES)).read_until(b'\n', &mut line));
-    read.is_ok() && serde_json::from_slice::<Sample>(&line).is_ok()
+    let fields = read.ok().and_then(|_| serde_json::from_slice::<Fields>(&line).ok());
+    fields.is_some_and(|fields| fields.contains_key("linwright"))
 }
 
 #[cfg(test)]
@@ -183,7 +173,7 @@ mod tests {
         }
         assert!(told("<html><meta name=\"generator\" content=\"linwright 0.1\">", is_page));
         assert!(!told("<html><meta name=\"generator\" content=\"pandoc\">linwright", is_page));
-        let sample = "{\"doc_id\": 0, \"doc\": {}, \"doc_hash\": \"a\", \"filtered_resps\": []}\n";
+        let sample = "{\"doc_id\": 0, \"doc\": {}, \"linwright\": \"0.1.0\"}\n";
         assert!(told(&sample.repeat(2), is_samples));
         for other in ["", "{}\n", "{\"doc_id\": 0}\n", "{\"text\": \"doc_id\"}\n"] {
             assert!(!told(other, is_samples), "{other}");

@@ -24,7 +24,7 @@ fn samples(w: &Workshop, name: &str) -> Vec<Value> {
 fn files_are_read_in_order_and_split() {
     let w = workshop();
     let args = "eval model --tasks laser_fever --data laser_fever=dev.jsonl \
-                --data laser_fever=test.jsonl --log-samples samples";
+                --data laser_fever=test.jsonl --log-samples samples --force";
     let all = w.ok_json(args);
     // Two of the claims come again.
     assert_eq!(all["n-samples"]["laser_fever"], json!({"original": 10, "effective": 10}));

@@ -16,8 +16,8 @@ use clap::Args;
 use linwright::compress::Monitor;
 use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
-    Comparison, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Subject, Task,
-    TaskGroup, TaskResult, compare, evaluate,
+    Comparison, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Sample, Subject,
+    Task, TaskGroup, TaskResult, compare, evaluate,
 };
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::LoadedModel;
@@ -364,13 +364,18 @@ fn run_options(
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
 }
 
-/// What was asked and replied, one file for each task that tells.
+/// What was asked and replied, one file for each task that tells. Each line says whose it is, after the
+/// fields that the harness has.
 fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
     let shown = folder.display().to_string();
     std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
     for result in results.iter().filter(|result| !result.samples.is_empty()) {
-        let records = result.samples.iter().map(|sample| serde_json::to_string(&sample.record));
-        let lines: Result<Vec<String>, _> = records.collect();
+        let line = |sample: &Sample| {
+            let mut record = sample.record.clone();
+            record.insert("linwright".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+            serde_json::to_string(&record)
+        };
+        let lines: Result<Vec<String>, _> = result.samples.iter().map(line).collect();
         let lines = lines.map_err(|error| Failure::general(format!("{}: {error}", result.task)))?;
         let path = samples_of(folder, &result.task);
         write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;

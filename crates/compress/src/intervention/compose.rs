@@ -107,7 +107,7 @@ pub fn compose(
         edits: Edits::default(),
         test: None,
     };
-    let mut accepted = Variant { ops: Vec::new() };
+    let mut accepted = Variant::default();
     for place in order {
         let made = variants(&place, grid, work.model, work.store)?;
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
@@ -117,6 +117,7 @@ pub fn compose(
             monitor.stage(&format!("{layer}: {}", place.lname.name()));
             let on_top = |variant: &Variant| Variant {
                 ops: accepted.ops.iter().chain(&variant.ops).cloned().collect(),
+                ..Variant::default()
             };
             let stacked: Vec<Variant> =
                 made.iter().map(|(_, _, variant)| on_top(variant)).collect();

@@ -352,7 +352,7 @@ pub(super) fn variants(
     if is_nested {
         return nested(&place.sites[0], grid, model, store);
     }
-    let empty = |size: &Size| (*size, Vec::new(), Variant { ops: Vec::new() });
+    let empty = |size: &Size| (*size, Vec::new(), Variant::default());
     let mut made: Vec<_> = grid.sizes.iter().map(empty).collect();
     for site in &place.sites {
         let slot = model.slot(site).expect("a slot of the model");
@@ -434,7 +434,7 @@ fn nested(
             None => cut_slot(slot, &Cut { size: Size::Rate(10.0), ..grid.cut }, store)?.op,
         };
         let kept = vec![Kept::of_rank(rank, shape, Some(&values))];
-        made.push((*size, kept, Variant { ops: vec![(site.clone(), op)] }));
+        made.push((*size, kept, Variant { ops: vec![(site.clone(), op)], ..Variant::default() }));
     }
     Ok(made)
 }
@@ -489,7 +489,7 @@ pub(super) fn dense(
     let print = Fingerprint::of(&[("dense", &task.id())]);
     let AsItIs { mut result, items } = directory.cell(&print, || {
         monitor.stage("the model as it is");
-        let variants = [Variant { ops: Vec::new() }];
+        let variants = [Variant::default()];
         let asked = (task, |result| result);
         let found = work.judge(asked, (work.model, &variants), (directory, &print), monitor)?;
         let result: TaskResult = found.into_iter().next().expect("one result for one model");
@@ -589,7 +589,7 @@ pub(super) fn tested_variant(
     at: (&RunDirectory, &Fingerprint),
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
-    let both = [Variant { ops: Vec::new() }, edited];
+    let both = [Variant::default(), edited];
     let mut found = work.judge((test, |result| result), (model, &both), at, monitor)?;
     let (best, dense) = (found.pop(), found.pop());
     let (best, dense) =

@@ -13,11 +13,31 @@ use linwright_ops::{Op, SiteId, Sites};
 use linwright_tensor::Mat;
 use std::cell::RefCell;
 
-/// One edit: operators that replace those of some slots.
-#[derive(Clone, Debug)]
+/// One edit: operators and biases that replace those of some slots.
+#[derive(Clone, Debug, Default)]
 pub struct Variant {
     /// Slots and what stands in them; none is the model as it is.
     pub ops: Vec<(SiteId, Op<f32>)>,
+    /// Biases of these slots, where they change, too.
+    pub biases: Vec<(SiteId, Vec<f32>)>,
+}
+
+impl Variant {
+    /// What stands in some slots of an edited model.
+    ///
+    /// # Panics
+    /// If the model has no such slot.
+    #[must_use]
+    #[track_caller]
+    pub fn of<'s>(edited: &Transformer, sites: impl Iterator<Item = &'s SiteId>) -> Self {
+        let mut variant = Self::default();
+        for site in sites {
+            let slot = edited.slot(site).expect("the slot was edited");
+            variant.ops.push((site.clone(), slot.op().clone()));
+            variant.biases.extend(slot.bias().map(|bias| (site.clone(), bias.to_vec())));
+        }
+        variant
+    }
 }
 
 /// A model and edits of it, as models to ask. Batches go through the model once; each edit starts from what
@@ -116,10 +136,13 @@ impl<'a> Variants<'a> {
                 }
             }
         }
+        let mut biases = self.variants[index].biases.clone();
+        biases.iter_mut().for_each(|(site, bias)| swap_bias(&mut model, site, bias));
         let done = match made {
             Ok(()) => work(&model),
             Err(error) => Err(error.into()),
         };
+        biases.iter_mut().for_each(|(site, bias)| swap_bias(&mut model, site, bias));
         for (site, op) in before.into_iter().rev() {
             put(&mut model, site, op)?;
         }
@@ -157,6 +180,14 @@ impl<'a> Variants<'a> {
             found[index] = Some(result);
         }
         Ok(found.into_iter().flatten().collect())
+    }
+}
+
+/// Puts a bias into a slot that has one, and gives what stood there.
+fn swap_bias(model: &mut Transformer, site: &SiteId, bias: &mut [f32]) {
+    let slot = model.slot_mut(site).expect("the slot was found in the model");
+    if let Some(own) = slot.bias_mut() {
+        own.swap_with_slice(bias);
     }
 }
 

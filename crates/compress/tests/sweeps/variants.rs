@@ -26,7 +26,7 @@ fn model(architecture: &str, kind: &str) -> Transformer {
 
 /// The model as it is and cut in several places, as edits of it and as models of their own.
 fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
-    let mut variants = vec![Variant { ops: Vec::new() }];
+    let mut variants = vec![Variant::default()];
     let mut models = vec![model.clone()];
     for (lname, layer, size) in [
         (Lname::FcOut, Some(vec![2]), Size::Rate(10.0)),
@@ -40,10 +40,7 @@ fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
         let sites =
             apply_edits(&mut edited, &Edits { edits }, &ComponentStore::none(), &mut Silent)
                 .unwrap();
-        let op = |site| edited.slots().iter().find(|slot| slot.id() == site).unwrap().op().clone();
-        variants.push(Variant {
-            ops: sites.iter().map(|edit| (edit.site.clone(), op(&edit.site))).collect(),
-        });
+        variants.push(Variant::of(&edited, sites.iter().map(|edit| &edit.site)));
         models.push(edited);
     }
     (variants, models)

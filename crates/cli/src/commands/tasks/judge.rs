@@ -15,7 +15,7 @@ use linwright::measure::evaluate::{
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
-use linwright::ops::{SiteId, Sites};
+use linwright::ops::SiteId;
 
 /// What tasks say of a model as it is and edited.
 #[derive(Default)]
@@ -70,11 +70,7 @@ pub(crate) fn before_and_after<'s>(
     if tasks.is_empty() {
         return Ok(judged);
     }
-    let op = |site: &SiteId| {
-        let slot = edited.slot(site).expect("the slot was edited");
-        (site.clone(), slot.op().clone())
-    };
-    let variants = [Variant { ops: Vec::new() }, Variant { ops: sites.map(op).collect() }];
+    let variants = [Variant::default(), Variant::of(edited, sites)];
     let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
     for task in tasks {
         console.stage(&format!("{}: before and after", task.id()));
