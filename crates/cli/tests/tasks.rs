@@ -231,10 +231,10 @@ fn memory_is_bounded() {
     w.fails(&format!("{args} --max-memory 1MB"), 5, &["--max-memory", "allow"]);
     w.fails(&format!("{args} --max-memory 1XB"), 2, &["unknown unit"]);
     // A tokenizer takes more than a hundred times a text, so a long one is refused before it is read.
-    w.write("long.txt", &"the boat went home. ".repeat(100_000));
+    w.write("long.txt", "the boat went home. ".repeat(100_000));
     w.write(
         "long.jsonl",
-        &format!("{{\"text\": \"{}\"}}\n", "the boat went home. ".repeat(100_000)),
+        format!("{{\"text\": \"{}\"}}\n", "the boat went home. ".repeat(100_000)),
     );
     for text in ["long.txt", "long.jsonl"] {
         let args = format!("eval model --text {text} --max-memory 300MB");

@@ -389,8 +389,10 @@ mod tests {
         let without = |values: &[f64], i: usize| [&values[..i], &values[i + 1..]].concat();
         let rho = |a: &[f64], b: &[f64]| correlation(&ranks(a), &ranks(b)).unwrap();
         let pearson = |a: &[f64], b: &[f64]| correlation(a, b).unwrap();
-        let figures: [(&dyn Fn(&[f64], &[f64]) -> f64, _); 2] =
-            [(&rho, rank_influences as fn(&[f64], &[f64], f64) -> _), (&pearson, influences)];
+        type Figure<'a> = &'a dyn Fn(&[f64], &[f64]) -> f64;
+        type Influences = fn(&[f64], &[f64], f64) -> Vec<f64>;
+        let figures: [(Figure<'_>, Influences); 2] =
+            [(&rho, rank_influences), (&pearson, influences)];
         for (figure, influences) in figures {
             let whole = figure(&scores, &cosines);
             let found = influences(&scores, &cosines, whole);

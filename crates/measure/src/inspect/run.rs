@@ -174,16 +174,19 @@ fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
     members.into_iter().map(duplicates).collect()
 }
 
-/// Figures of each tensor, or why there are none: nothing to say of what is no matrix.
+/// Figures of a tensor, or why there are none: nothing to say of what is no matrix.
+type Told = Result<Box<Figures>, Option<String>>;
+
+/// Figures of each tensor.
 fn all_spectra(
     tensors: &[Stored<'_>],
     (contents, first): (&[Contents], &[usize]),
     options: &Options,
     hooks: &mut Hooks<'_>,
     notes: &mut Vec<String>,
-) -> Result<Vec<Result<Box<Figures>, Option<String>>>, InspectError> {
+) -> Result<Vec<Told>, InspectError> {
     (hooks.stage)("singular values");
-    let mut spectra: Vec<Result<Box<Figures>, Option<String>>> =
+    let mut spectra: Vec<Told> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
     let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
     let places: Vec<usize> =
