@@ -233,7 +233,7 @@ fn no_command_that_writes_is_forgotten() {
             for option in writing(&w.ok(&format!("{sub} --help"))) {
                 seen += 1;
                 let is_tried = |entry: &&str| entry.starts_with(sub) && entry.ends_with(&option);
-                assert!(tables.iter().any(|entry| is_tried(entry)), "{sub} {option}");
+                assert!(tables.iter().any(is_tried), "{sub} {option}");
             }
         }
     }
