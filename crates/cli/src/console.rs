@@ -4,6 +4,7 @@ use crate::args::Shared;
 use crate::interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::compress::Monitor;
+use linwright::tensor::plain_lines;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes a line to stderr. Whoever reads it may have gone, and a log may be on a full disk: then the
-/// line is lost and the work goes on, where `eprintln!` would panic.
+/// line is lost and the work goes on, where `eprintln!` would panic. Names from files have no say over
+/// the terminal.
 pub(crate) fn tell(line: &str) {
     // In one piece, so that lines of several threads stay whole.
-    let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
 }
 
 /// Where notes and progress go.

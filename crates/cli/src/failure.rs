@@ -16,6 +16,7 @@ use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::tensor::atomic::OutputError;
+use linwright::tensor::{is_plain, shown, shown_message};
 use linwright::train::TrainError;
 use serde_json::json;
 use std::error::Error;
@@ -93,13 +94,15 @@ impl Failure {
     /// Tells stderr, in one line of JSON where that was asked for, and gives the exit code.
     pub(crate) fn report(&self, as_json: bool) -> ExitCode {
         let code = self.kind as u8;
-        match (as_json, &self.hint) {
+        // Whatever a message quotes, and wherever it was put together: no terminal takes it for a command.
+        let message = shown_message(&arguments_shown(&self.message));
+        match (as_json, self.hint.as_deref().map(|hint| shown_message(&arguments_shown(hint)))) {
             (true, hint) => {
-                let error = json!({ "message": self.message, "hint": hint, "exit_code": code });
+                let error = json!({ "message": message, "hint": hint, "exit_code": code });
                 tell(&json!({ "error": error }).to_string());
             }
-            (false, None) => tell(&format!("error: {}", self.message)),
-            (false, Some(hint)) => tell(&format!("error: {}\nhint: {hint}", self.message)),
+            (false, None) => tell(&format!("error: {message}")),
+            (false, Some(hint)) => tell(&format!("error: {message}\nhint: {hint}")),
         }
         ExitCode::from(code)
     }
@@ -112,6 +115,20 @@ impl Failure {
     fn interrupted(message: String) -> Self {
         Self::new(Kind::Resumable, message).hint("run the same command again to go on")
     }
+}
+
+/// A message in which no argument of the command stands at full length or with lines of its own: a
+/// path is quoted in many places.
+fn arguments_shown(message: &str) -> String {
+    let mut told = message.to_owned();
+    for arg in std::env::args_os().skip(1) {
+        let arg = arg.to_string_lossy();
+        let value = arg.split_once('=').filter(|_| arg.starts_with("--")).map_or(&*arg, |(_, v)| v);
+        if !is_plain(value) && told.contains(value) {
+            told = told.replace(value, &shown(value));
+        }
+    }
+    told
 }
 
 /// An error with all its causes. Most messages hold those of their causes; where one does not, the

@@ -11,8 +11,9 @@ mod provenance;
 mod source;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use failure::{Failure, Kind};
+use linwright::tensor::{is_plain, shown, shown_message};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(said) => return not_run(&said),
+        Err(said) => return not_run(&readable(said)),
     };
     let json = cli.shared.json;
     let asks = !matches!(
@@ -57,6 +58,19 @@ fn not_run(said: &clap::Error) -> ExitCode {
     // Its own way, with colours for a terminal; where nobody can read it, the code tells.
     let _ = said.print();
     ExitCode::from(Kind::Usage as u8)
+}
+
+/// The same error about arguments as they can be shown: clap quotes them as they are.
+fn readable(said: clap::Error) -> clap::Error {
+    let given: Vec<String> =
+        std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if !said.use_stderr() || given.iter().all(|arg| is_plain(arg)) {
+        return said;
+    }
+    match Cli::try_parse_from(given.iter().map(|arg| shown(arg))) {
+        Err(shown) if shown.use_stderr() => shown,
+        _ => Cli::command().error(said.kind(), shown_message(&said.to_string())),
+    }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

@@ -19,6 +19,7 @@ mod inspect;
 mod interruption;
 mod kept;
 mod laser;
+mod long_values;
 mod outputs;
 mod rotor;
 mod select;

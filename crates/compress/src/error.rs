@@ -5,6 +5,7 @@ use linwright_model::ModelError;
 use linwright_model::tokenizer::TokenizerError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_tensor::atomic::OutputError;
+use linwright_tensor::shown;
 use linwright_train::TrainError;
 use std::path::PathBuf;
 
@@ -156,7 +157,7 @@ pub enum CompressError {
     },
     /// Roles of one edit that read different inputs.
     #[error(
-        "targets {first} and {second} read different inputs; put them into tables of their own"
+        "targets {first} and {second} read different inputs; put them into tables of their own", first = shown(first), second = shown(second)
     )]
     Inputs {
         /// One role.

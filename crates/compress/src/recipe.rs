@@ -10,6 +10,7 @@ use linwright_measure::evaluate::{Bos, Join};
 use linwright_measure::spelling::distance;
 use linwright_ops::{OpSpec, Role};
 use linwright_tensor::input;
+use linwright_tensor::{shown, shown_reason};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -194,7 +195,7 @@ pub enum RecipeError {
         suggestion: String,
     },
     /// A value that makes no sense.
-    #[error("{path}: {key} {reason}")]
+    #[error("{path}: {key} {reason}", key = shown(key))]
     Value {
         /// The file.
         path: PathBuf,
@@ -241,7 +242,7 @@ pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
 
 pub(crate) fn form(path: &Path, reason: &str) -> RecipeError {
     let suggestion = advice(reason).map_or_else(String::new, |advice| format!("\n{advice}"));
-    RecipeError::Form { path: path.to_owned(), reason: reason.to_owned(), suggestion }
+    RecipeError::Form { path: path.to_owned(), reason: shown_reason(reason), suggestion }
 }
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
@@ -296,7 +297,7 @@ fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
     }
     let titles: Vec<&str> = recipe.tables.iter().map(|table| table.title.as_str()).collect();
     if let Some(title) = repeated(&titles) {
-        return wrong("tables", format!("has two tables titled {title:?}"));
+        return wrong("tables", format!("has two tables titled \"{}\"", shown(title)));
     }
     Ok(())
 }
@@ -323,7 +324,10 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
     }
     let labels: Vec<String> = table.methods.iter().map(Row::label).collect();
     if let Some(label) = repeated(&labels) {
-        return wrong(key("methods"), format!("has two rows named {label}; give them labels"));
+        return wrong(
+            key("methods"),
+            format!("has two rows named {}; give them labels", shown(label)),
+        );
     }
     for (row, method) in table.methods.iter().enumerate() {
         if let Err(reason) = method.fit.check() {
@@ -342,7 +346,10 @@ fn check_names(recipe: &Recipe) -> Result<(), Wrong> {
     for (k, row) in rows.iter().enumerate() {
         let label = row.label();
         if rows[..k].iter().any(|other| other.label() == label && other.fit != row.fit) {
-            return wrong("tables", format!("call two methods {label}; give them labels"));
+            return wrong(
+                "tables",
+                format!("call two methods {}; give them labels", shown(&label)),
+            );
         }
     }
     Ok(())

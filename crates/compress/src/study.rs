@@ -13,6 +13,7 @@ use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
 use linwright_tensor::input;
+use linwright_tensor::shown;
 
 pub use crate::estimate::estimate;
 use linwright_measure::data::{CalibrationText, Corpus, Overlap};
@@ -65,7 +66,7 @@ pub enum StudyError {
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
     /// The run directory belongs to another recipe or model.
-    #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display())]
+    #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display(), found = shown(found))]
     Fingerprint {
         /// The directory.
         path: PathBuf,

@@ -101,7 +101,10 @@ pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError>
         if let Some((name, value)) = options.iter().find(|(_, value)| !is_value(value)) {
             return wrong(
                 "options",
-                format!("{name} is {value}, expected a word, a number, true or a list"),
+                format!(
+                    "{name} is {}, expected a word, a number, true or a list",
+                    linwright_tensor::shown(&value.to_string())
+                ),
             );
         }
     }

@@ -1,6 +1,7 @@
 //! What can be wrong with a configuration, and with numbers and tokens that go through a model.
 
 use linwright_ops::SiteId;
+use linwright_tensor::shown;
 use std::ops::Range;
 
 /// A `config.json` that describes no model we can build.
@@ -21,7 +22,7 @@ pub enum ConfigError {
         expected: &'static str,
     },
     /// A field holds a value of another type or outside its range.
-    #[error("config field {field} is {found}, expected {expected}")]
+    #[error("config field {field} is {found}, expected {expected}", found = shown(found))]
     Invalid {
         /// Name of the field.
         field: &'static str,
@@ -31,7 +32,7 @@ pub enum ConfigError {
         expected: String,
     },
     /// The model type names no known family.
-    #[error("config field model_type is {found:?}; known families are {known}")]
+    #[error("config field model_type is \"{found}\"; known families are {known}", found = shown(found))]
     UnknownFamily {
         /// The model type found.
         found: String,
@@ -39,7 +40,7 @@ pub enum ConfigError {
         known: String,
     },
     /// A feature of the family that this decoder does not have.
-    #[error("config field {field} is {found}, which is not supported; supported: {supported}")]
+    #[error("config field {field} is {found}, which is not supported; supported: {supported}", found = shown(found))]
     Unsupported {
         /// Name of the field.
         field: &'static str,
@@ -125,7 +126,7 @@ pub enum ModelError {
     /// Gradients of a weight that is held in 16 bits.
     #[error(
         "{name} is held in 16 bits, which has no gradients; to train or heal, load the model in f32 \
-         (--dtype f32)"
+         (--dtype f32)", name = shown(name)
     )]
     HeldInHalf {
         /// The first such weight, by its name in checkpoints.

@@ -8,7 +8,6 @@ pub mod batch;
 pub mod checkpoint;
 pub mod config;
 pub mod error;
-mod excerpt;
 pub mod families;
 pub mod generate;
 pub mod hub;

@@ -9,6 +9,7 @@
 pub mod atomic;
 mod counted;
 pub mod dtype;
+mod excerpt;
 mod halves;
 pub mod input;
 pub mod kernels;
@@ -24,6 +25,7 @@ mod scratch;
 
 pub use counted::Counted;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
+pub use excerpt::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use halves::{HalfType, Halves};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};

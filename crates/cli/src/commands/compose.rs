@@ -15,6 +15,7 @@ use linwright::compress::intervention::sweep::{Place, Score, Swept, places};
 use linwright::compress::study::RunDirectory;
 use linwright::tensor::atomic::write_atomic;
 use linwright::tensor::input;
+use linwright::tensor::shown_reason;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -98,8 +99,11 @@ fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     let io = |error: std::io::Error| Failure::io(&shown, &error);
     let text = input::read_text(path, SWEEP_BYTES).map_err(io)?;
     let wrong = |error: serde_json::Error| {
-        Failure::usage(format!("{shown} is no result of a sweep: {error}"))
-            .hint("give the result.json of `linwright sweep`")
+        Failure::usage(format!(
+            "{shown} is no result of a sweep: {}",
+            shown_reason(&error.to_string())
+        ))
+        .hint("give the result.json of `linwright sweep`")
     };
     let value: Value = serde_json::from_str(&text).map_err(wrong)?;
     let swept: Swept = serde_json::from_value(value["sweep"].clone()).map_err(wrong)?;

@@ -16,6 +16,7 @@ use linwright::measure::report::render::{self, By};
 use linwright::measure::spectra::SpectrumCache;
 use linwright::model::checkpoint::StoredType;
 use linwright::tensor::atomic::write_atomic;
+use linwright::tensor::shown;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
@@ -99,7 +100,8 @@ fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspect
 fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
     StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
         Failure::usage(format!(
-            "--dtype {name:?}: expected a storage type such as f32, f16, bf16 or i8"
+            "--dtype \"{}\": expected a storage type such as f32, f16, bf16 or i8",
+            shown(name)
         ))
     })
 }

@@ -16,6 +16,7 @@ use linwright::model::checkpoint::export::Exported;
 use linwright::model::checkpoint::{LoadedModel, SavedModel};
 use linwright::ops::Role;
 use linwright::tensor::input;
+use linwright::tensor::shown_reason;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -117,7 +118,8 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     let io = |error: std::io::Error| Failure::io(&shown, &error);
     let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
     let edits: Edits = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{shown} is no plan of edits: {error}")).hint(
+        let reason = shown_reason(&error.to_string());
+        Failure::usage(format!("{shown} is no plan of edits: {reason}")).hint(
             "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
                    \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
         )

@@ -73,8 +73,11 @@ fn generators(text: &str) -> Result<Vec<usize>, Failure> {
         let dim: Option<usize> = text.trim().parse().ok();
         let power = dim.filter(|dim| dim.is_power_of_two()).map(|dim| dim.ilog2() as usize);
         power.ok_or_else(|| {
-            Failure::usage(format!("--dims: `{text}` is no power of two"))
-                .hint("write a list such as 64,256 or a range such as 64..4096")
+            Failure::usage(format!(
+                "--dims: `{}` is no power of two",
+                linwright::tensor::shown(text)
+            ))
+            .hint("write a list such as 64,256 or a range such as 64..4096")
         })
     };
     match text.split_once("..") {

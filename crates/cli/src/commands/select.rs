@@ -19,6 +19,7 @@ use linwright::measure::vendi::{
 use linwright::ops::{OpError, Shape, Sites};
 use linwright::tensor::atomic::write_atomic;
 use linwright::tensor::parallel::{instruction_set, threads};
+use linwright::tensor::shown;
 use linwright::tensor::{Mat, little_endian_bytes};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -137,8 +138,11 @@ fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
         let names: Vec<String> = slots.iter().map(|slot| slot.id().to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let nearest = nearest_names(&name, &names);
-        let message =
-            format!("none of {} linear layers is called {name:?}; {nearest}", names.len());
+        let message = format!(
+            "none of {} linear layers is called \"{}\"; {nearest}",
+            names.len(),
+            shown(&name)
+        );
         return Err(Failure::usage(message).hint("see `linwright inspect MODEL --slots`"));
     };
     let values = slot.op().to_dense().map_err(|error: OpError| {
@@ -181,7 +185,8 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
     match text.parse() {
         Ok(gamma) if gamma > 0.0 && f64::is_finite(gamma) => Ok(Gamma::Value(gamma)),
         _ => Err(Failure::usage(format!(
-            "--gamma {text}: expected a finite number above zero, or `median`"
+            "--gamma {}: expected a finite number above zero, or `median`",
+            shown(text)
         ))),
     }
 }

@@ -19,6 +19,7 @@ use linwright::measure::evaluate::{RunOptions, TaskResult};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
 use linwright::tensor::atomic::write_atomic;
+use linwright::tensor::{shown, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -200,8 +201,9 @@ pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, 
     let parsed = recipe.runs.iter().map(|run| {
         let words = std::iter::once("sweep".to_owned()).chain(recipe.arguments(run));
         let line = Line::try_parse_from(words).map_err(|error| {
-            let (title, error) = (&run.title, error.render());
-            Failure::new(Kind::Recipe, format!("{name}, {title:?}: {error}"))
+            let (title, error) = (shown(&run.title), error.render().to_string());
+            let reason = shown_reason(&error);
+            Failure::new(Kind::Recipe, format!("{name}, \"{title}\": {reason}"))
         })?;
         Ok(line.args)
     });

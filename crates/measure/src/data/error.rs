@@ -1,5 +1,6 @@
 //! What can be wrong with a data file.
 
+use linwright_tensor::shown;
 use std::io;
 use std::path::PathBuf;
 
@@ -138,7 +139,7 @@ pub enum DataError {
     /// Two records with one id.
     #[error(
         "{}, line {line}: id {id} is that of line {first} as well; remove one of the two",
-        path.display()
+        path.display(), id = shown(id)
     )]
     DuplicateId {
         /// The file.

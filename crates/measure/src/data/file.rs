@@ -1,7 +1,7 @@
 //! Reading a whole file with a bound, decoding it and cutting it into JSON records.
 
 use super::DataError;
-use linwright_tensor::input;
+use linwright_tensor::{input, shown, shown_reason};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -122,8 +122,8 @@ impl<'a> Record<'a> {
     /// A field, or an error that lists the fields there are.
     pub(super) fn field(&self, name: &str) -> Result<&Value, DataError> {
         self.fields.get(name).ok_or_else(|| {
-            let present: Vec<&str> = self.fields.keys().map(String::as_str).take(12).collect();
-            self.bad(format!("field `{name}` is missing; the fields are {present:?}"))
+            let present: Vec<String> = self.fields.keys().map(|key| shown(key)).take(12).collect();
+            self.bad(format!("field `{}` is missing; the fields are {present:?}", shown(name)))
         })
     }
 
@@ -155,8 +155,6 @@ pub(super) fn kind(value: &Value) -> &'static str {
 
 fn error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    match text.find(" at line ") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    shown_reason(&text[..end])
 }

@@ -1,6 +1,7 @@
 //! Rows of named values, from every form in which data sets are kept.
 
 use super::{DataError, file, ids};
+use linwright_tensor::shown_reason;
 use serde_json::{Map, Number, Value};
 use std::path::{Path, PathBuf};
 
@@ -191,7 +192,7 @@ fn json(path: &Path, text: &str, field: Option<&str>) -> Result<Vec<Row>, DataEr
     let value: Value = serde_json::from_str(text).map_err(|error| DataError::BrokenJson {
         path: path.to_owned(),
         line: error.line(),
-        reason: error.to_string(),
+        reason: shown_reason(&error.to_string()),
     })?;
     let bad =
         |line: usize, reason: String| DataError::BadRecord { path: path.to_owned(), line, reason };
@@ -314,7 +315,7 @@ fn reason_of(error: &csv::Error) -> String {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("{len} values, expected {expected_len} as in the first line")
         }
-        _ => error.to_string(),
+        _ => shown_reason(&error.to_string()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::data::DataError;
 use crate::data::sets::SetError;
+use linwright_tensor::shown;
 use std::error::Error;
 
 /// An evaluation that could not be started or finished.
@@ -11,7 +12,7 @@ pub enum EvaluationError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// No task of this name.
-    #[error("no task is called {found:?}; {known}")]
+    #[error("no task is called \"{found}\"; {known}", found = shown(found))]
     UnknownTask {
         /// The name asked for.
         found: String,
@@ -27,7 +28,7 @@ pub enum EvaluationError {
         reason: String,
     },
     /// A document that does not fit its task.
-    #[error("{place}: {field} of task {task}: {reason}")]
+    #[error("{place}: {field} of task {task}: {reason}", task = shown(task), field = shown(field))]
     Document {
         /// File and line.
         place: String,
@@ -41,7 +42,7 @@ pub enum EvaluationError {
     /// A data set whose rows nobody gave.
     #[error(
         "{origin}: the data set {name} is not on this machine; give the rows of its split {split} \
-         with --data {task}:{split}=FILE"
+         with --data {task}:{split}=FILE", task = shown(task), name = shown(name), split = shown(split)
     )]
     NoRows {
         /// Path of the task file, or the name of a task that comes along.
@@ -55,7 +56,7 @@ pub enum EvaluationError {
     },
     /// A data set that is not on this machine and cannot be brought.
     #[error(
-        "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE"
+        "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE", task = shown(task), split = shown(split)
     )]
     Set {
         /// Its path, or the name of a task that comes along.
@@ -176,7 +177,7 @@ pub enum EvaluationError {
     },
     /// A task that asks how texts go on, and a model that does not know.
     #[error(
-        "task {task} asks how texts go on, and this is a masked language model, which fills gaps; the tasks that ask for gaps are {known}"
+        "task {task} asks how texts go on, and this is a masked language model, which fills gaps; the tasks that ask for gaps are {known}", task = shown(task)
     )]
     Masked {
         /// The task.
@@ -186,7 +187,7 @@ pub enum EvaluationError {
     },
     /// A task that asks for tokens, and a model that predicts none.
     #[error(
-        "task {task} asks for tokens, and this model has no head that predicts them; it can be asked how alike sentences are ({known})"
+        "task {task} asks for tokens, and this model has no head that predicts them; it can be asked how alike sentences are ({known})", task = shown(task)
     )]
     NoHead {
         /// The task.
@@ -203,7 +204,7 @@ pub enum EvaluationError {
         place: String,
     },
     /// Nothing was left to score.
-    #[error("task {task} has no {what} to score")]
+    #[error("task {task} has no {what} to score", task = shown(task))]
     Nothing {
         /// The task.
         task: String,

@@ -2,6 +2,7 @@
 
 use linwright_model::checkpoint::CheckpointError;
 use linwright_tensor::atomic::OutputError;
+use linwright_tensor::shown;
 
 /// An inspection that could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +14,7 @@ pub enum InspectError {
     #[error("the cache of spectra: {0}")]
     Cache(#[source] OutputError),
     /// A pattern that is none.
-    #[error("the pattern {pattern:?} is not valid: {reason}")]
+    #[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
     Pattern {
         /// As it was given.
         pattern: String,
@@ -21,7 +22,7 @@ pub enum InspectError {
         reason: String,
     },
     /// No tensor is left after all filters.
-    #[error("none of {tensors} tensors has {wanted}; the first is called {first}")]
+    #[error("none of {tensors} tensors has {wanted}; the first is called {first}", first = shown(first))]
     NothingMatches {
         /// Tensors there are.
         tensors: usize,

@@ -6,6 +6,7 @@ use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
 use linwright_tensor::atomic::OutputError;
+use linwright_tensor::shown;
 use std::io;
 use std::path::PathBuf;
 
@@ -61,7 +62,7 @@ pub enum CheckpointError {
         source: ConfigError,
     },
     /// A shard named by the index that is not there.
-    #[error("{}: shard {shard} is missing, it holds {tensor} and {others} other tensors; copy it here", index.display())]
+    #[error("{}: shard {shard} is missing, it holds {tensor} and {others} other tensors; copy it here", index.display(), shard = shown(shard), tensor = shown(tensor))]
     MissingShard {
         /// The index.
         index: PathBuf,
@@ -73,7 +74,7 @@ pub enum CheckpointError {
         others: usize,
     },
     /// A tensor in two files that no index binds together.
-    #[error("tensor {tensor} lies in {} and in {}; a model has each tensor once: keep the files of one model, or their index", first.display(), second.display())]
+    #[error("tensor {tensor} lies in {} and in {}; a model has each tensor once: keep the files of one model, or their index", first.display(), second.display(), tensor = shown(tensor))]
     TwoFiles {
         /// The tensor.
         tensor: String,
@@ -83,7 +84,7 @@ pub enum CheckpointError {
         second: PathBuf,
     },
     /// A tensor that the index places in a shard which does not have it.
-    #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display())]
+    #[error("{}: tensor {tensor} should lie in shard {shard}, but does not; index and shards belong to different models", index.display(), shard = shown(shard), tensor = shown(tensor))]
     NotInShard {
         /// The index.
         index: PathBuf,
@@ -93,7 +94,7 @@ pub enum CheckpointError {
         tensor: String,
     },
     /// A shard name that leads out of the directory.
-    #[error("{}: shard {shard:?} of tensor {tensor} is not a plain file name; shards lie beside the index", index.display())]
+    #[error("{}: shard \"{shard}\" of tensor {tensor} is not a plain file name; shards lie beside the index", index.display(), shard = shown(shard), tensor = shown(tensor))]
     ShardPath {
         /// The index.
         index: PathBuf,
@@ -103,7 +104,7 @@ pub enum CheckpointError {
         tensor: String,
     },
     /// A tensor that the configuration asks for.
-    #[error("{}: tensor {name} is missing; the configuration asks for shape {expected:?}", path.display())]
+    #[error("{}: tensor {name} is missing; the configuration asks for shape {expected:?}", path.display(), name = shown(name))]
     MissingTensor {
         /// The file, or the directory where there are shards.
         path: PathBuf,
@@ -113,7 +114,7 @@ pub enum CheckpointError {
         expected: Vec<usize>,
     },
     /// A tensor of another shape than the configuration asks for.
-    #[error("{}: tensor {name} has shape {found:?}, the configuration asks for {expected:?}", path.display())]
+    #[error("{}: tensor {name} has shape {found:?}, the configuration asks for {expected:?}", path.display(), name = shown(name))]
     TensorShape {
         /// The file.
         path: PathBuf,
@@ -125,7 +126,7 @@ pub enum CheckpointError {
         found: Vec<usize>,
     },
     /// A tensor whose numbers are of a type that is not read.
-    #[error("{}: tensor {name} holds {found}, expected {expected}; quantised checkpoints must be dequantised first", path.display())]
+    #[error("{}: tensor {name} holds {found}, expected {expected}; quantised checkpoints must be dequantised first", path.display(), name = shown(name))]
     TensorType {
         /// The file.
         path: PathBuf,
@@ -137,7 +138,7 @@ pub enum CheckpointError {
         expected: &'static str,
     },
     /// An infinity or NaN among the weights.
-    #[error("{}: tensor {name} holds {value} at index {index}; expected finite numbers, the checkpoint is damaged", path.display())]
+    #[error("{}: tensor {name} holds {value} at index {index}; expected finite numbers, the checkpoint is damaged", path.display(), name = shown(name))]
     NonFinite {
         /// The file.
         path: PathBuf,
@@ -151,7 +152,7 @@ pub enum CheckpointError {
     /// A number that the type in which it shall be held cannot hold.
     #[error(
         "{}: tensor {name} holds {value} at index {index}, which is too large for {dtype}; load in bf16 or f32",
-        path.display()
+        path.display(), name = shown(name)
     )]
     TooLarge {
         /// The file.
@@ -167,7 +168,7 @@ pub enum CheckpointError {
     },
     /// A number to be saved that is no number, or too large for the storage type.
     #[error(
-        "tensor {name} holds {value} at index {index}, which {dtype} cannot store; save in f32, or fit the site again"
+        "tensor {name} holds {value} at index {index}, which {dtype} cannot store; save in f32, or fit the site again", name = shown(name)
     )]
     Unstorable {
         /// Name of the tensor.
@@ -222,7 +223,7 @@ pub enum CheckpointError {
         field: &'static str,
     },
     /// The tokenizer of a saved model makes other tokens of a text than that of the model.
-    #[error("{}: loaded back, its tokenizer makes {found} of {text:?}, that of the model {expected}; nothing was kept", path.display())]
+    #[error("{}: loaded back, its tokenizer makes {found} of \"{text}\", that of the model {expected}; nothing was kept", path.display(), text = shown(text))]
     Tokens {
         /// The file or directory.
         path: PathBuf,

@@ -1,6 +1,7 @@
 //! What can be wrong with the bytes of a weight file.
 
 use super::pickle::PickleFault;
+use linwright_tensor::shown;
 
 /// What can be wrong with the bytes of a weight file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,14 +42,14 @@ pub enum FileFault {
         reason: String,
     },
     /// Two tensors of one name.
-    #[error("tensor {name} stands twice in the header; the file is damaged")]
+    #[error("tensor {name} stands twice in the header; the file is damaged", name = shown(name))]
     Duplicate {
         /// The name.
         name: String,
     },
     /// A storage type that the format does not have.
     #[error(
-        "tensor {name} has the unknown type {found:?}; the file is damaged or of a newer version"
+        "tensor {name} has the unknown type \"{found}\"; the file is damaged or of a newer version", name = shown(name), found = shown(found)
     )]
     UnknownType {
         /// The tensor.
@@ -58,7 +59,7 @@ pub enum FileFault {
     },
     /// Offsets that run backwards.
     #[error(
-        "tensor {name} lies from byte {start} to {end} of the data; the end is before the start"
+        "tensor {name} lies from byte {start} to {end} of the data; the end is before the start", name = shown(name)
     )]
     Backwards {
         /// The tensor.
@@ -69,7 +70,7 @@ pub enum FileFault {
         end: u64,
     },
     /// A product of sizes beyond all memory.
-    #[error("tensor {name} has the impossible shape {shape:?}")]
+    #[error("tensor {name} has the impossible shape {shape:?}", name = shown(name))]
     ShapeOverflow {
         /// The tensor.
         name: String,
@@ -78,7 +79,7 @@ pub enum FileFault {
     },
     /// A tensor with another number of bytes than its shape and type ask for.
     #[error(
-        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}"
+        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}", name = shown(name)
     )]
     WrongSize {
         /// The tensor.
@@ -93,7 +94,7 @@ pub enum FileFault {
         found: u64,
     },
     /// Two tensors that share bytes.
-    #[error("tensors {first} and {second} overlap at byte {at} of the data")]
+    #[error("tensors {first} and {second} overlap at byte {at} of the data", first = shown(first), second = shown(second))]
     Overlap {
         /// The tensor that starts first.
         first: String,
@@ -122,14 +123,6 @@ pub enum FileFault {
         /// Bytes in the file.
         found: u64,
     },
-}
-
-/// A name from a file for a message: on one line, and no longer than that.
-pub(crate) fn shown(name: &[u8]) -> String {
-    const SHOWN: usize = 80;
-    let text = String::from_utf8_lossy(&name[..name.len().min(SHOWN)]);
-    let text = text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'");
-    if name.len() > SHOWN { format!("{text}...") } else { text }
 }
 
 /// A shape from a file for a message.

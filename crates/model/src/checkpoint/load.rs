@@ -1,7 +1,6 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
-use super::fault::shown;
 use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
@@ -16,6 +15,7 @@ use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use linwright_tensor::input;
+use linwright_tensor::shown;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -291,7 +291,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
         if tied && name == "lm_head.weight" {
             notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
         } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
-            others.push(shown(name.as_bytes()));
+            others.push(shown(&name));
         }
     }
     if !others.is_empty() {

@@ -51,7 +51,6 @@ mod writer;
 mod zip;
 
 #[cfg(feature = "hub")]
-pub(crate) use fault::shown;
 #[cfg(feature = "hub")]
 pub(crate) use load::hex;
 pub(crate) use native::model_type;

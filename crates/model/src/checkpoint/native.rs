@@ -41,17 +41,29 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
     let object = match config.get(KEY) {
         None => return Ok(Headers::new()),
         Some(Value::Object(object)) => object,
-        Some(other) => return Err(wrong("", format!("is {other}, expected an object"))),
+        Some(other) => {
+            return Err(wrong(
+                "",
+                format!("is {}, expected an object", linwright_tensor::shown(&other.to_string())),
+            ));
+        }
     };
     let sites = match object.get("sites") {
         None => return Ok(Headers::new()),
         Some(Value::Object(sites)) => sites,
-        Some(other) => return Err(wrong("sites", format!("is {other}, expected an object"))),
+        Some(other) => {
+            return Err(wrong(
+                "sites",
+                format!("is {}, expected an object", linwright_tensor::shown(&other.to_string())),
+            ));
+        }
     };
     match object.get("schema") {
         Some(Value::Number(n)) if n.as_u64() == Some(SCHEMA) => {}
         found => {
-            let found = found.map_or("missing".into(), |value| format!("is {value}"));
+            let found = found.map_or("missing".into(), |value| {
+                format!("is {}", linwright_tensor::shown(&value.to_string()))
+            });
             let reason = format!("{found}, this version reads {SCHEMA}; use a newer one");
             return Err(wrong("schema", reason));
         }

@@ -3,9 +3,10 @@
 //! Layout: the length `n` of the header (u64, little-endian), `n` bytes of JSON that maps names to
 //! `{dtype, shape, data_offsets}`, then the data, which the tensors tile without gap or overlap.
 
-use super::fault::{FileFault, shown, shown_shape};
+use super::fault::{FileFault, shown_shape};
 use super::header::{Header, StoredType, TensorInfo};
 use super::writer::METADATA;
+use linwright_tensor::{shown, shown_reason};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;
@@ -82,13 +83,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
     // `header <= left`, which is the length of a slice.
     let (json, data) = rest.split_at(header as usize);
     let raw: RawHeader = serde_json::from_slice(json)
-        .map_err(|error| FileFault::Header { reason: shown(error.to_string().as_bytes()) })?;
+        .map_err(|error| FileFault::Header { reason: shown_reason(&error.to_string()) })?;
     let base = LENGTH_BYTES + json.len();
     let mut tensors = BTreeMap::new();
     for (name, tensor) in raw.tensors {
         let info = check(&name, &tensor, base, data.len())?;
         if tensors.insert(name.clone(), info).is_some() {
-            return Err(FileFault::Duplicate { name: shown(name.as_bytes()) });
+            return Err(FileFault::Duplicate { name: shown(&name) });
         }
     }
     check_tiling(&tensors, base, data.len())?;
@@ -97,11 +98,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
 
 /// Checks one entry by itself.
 fn check(name: &str, raw: &RawTensor, base: usize, data: usize) -> Result<TensorInfo, FileFault> {
-    let named = || shown(name.as_bytes());
-    let dtype = StoredType::parse(&raw.dtype).ok_or_else(|| FileFault::UnknownType {
-        name: named(),
-        found: shown(raw.dtype.as_bytes()),
-    })?;
+    let named = || shown(name);
+    let dtype = StoredType::parse(&raw.dtype)
+        .ok_or_else(|| FileFault::UnknownType { name: named(), found: shown(&raw.dtype) })?;
     let (start, end) = raw.data_offsets;
     let found =
         end.checked_sub(start).ok_or_else(|| FileFault::Backwards { name: named(), start, end })?;
@@ -141,14 +140,14 @@ fn check_tiling(
     for (name, bytes) in order {
         if bytes.start < covered {
             let at = (bytes.start - base) as u64;
-            let [first, second] = [last, name].map(|name| shown(name.as_bytes()));
+            let [first, second] = [last, name].map(|name| shown(name));
             return Err(FileFault::Overlap { first, second, at });
         }
         if bytes.start > covered {
             return Err(FileFault::Gap {
                 start: (covered - base) as u64,
                 end: (bytes.start - base) as u64,
-                before: shown(name.as_bytes()),
+                before: shown(name),
             });
         }
         (covered, last) = (bytes.end, name);

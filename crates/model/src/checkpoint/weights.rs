@@ -1,12 +1,12 @@
 //! The weight files of a checkpoint as one set of tensors.
 
 use super::error::CheckpointError;
-use super::fault::shown;
 use super::header::TensorInfo;
 use super::source::read_object;
 use super::tensor_file::{HalfTensor, Tensor, TensorFile};
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
+use linwright_tensor::shown;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -60,7 +60,7 @@ impl Weights {
                 if let Some(other) = place.insert(name.clone(), files.len()) {
                     let first: &TensorFile = &files[other];
                     return Err(CheckpointError::TwoFiles {
-                        tensor: shown(name.as_bytes()),
+                        tensor: shown(&name),
                         first: first.path().into(),
                         second: path.clone(),
                     });
@@ -86,7 +86,7 @@ impl Weights {
                 return Err(CheckpointError::MissingShard {
                     index: index.into(),
                     shard,
-                    tensor: shown(names[0].as_bytes()),
+                    tensor: shown(&names[0]),
                     others: names.len() - 1,
                 });
             }
@@ -95,7 +95,7 @@ impl Weights {
                 return Err(CheckpointError::NotInShard {
                     index: index.into(),
                     shard,
-                    tensor: shown(name.as_bytes()),
+                    tensor: shown(&name),
                 });
             }
             place.extend(names.into_iter().map(|name| (name, files.len())));
@@ -351,8 +351,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
     let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, shard) in map {
         let Value::String(shard) = shard else {
-            let (shard, name) = (shard.to_string(), shown(name.as_bytes()));
-            let shard = shown(shard.as_bytes());
+            let (shard, name) = (shard.to_string(), shown(&name));
+            let shard = shown(&shard);
             return Err(wrong(format!("weight_map gives {shard} for tensor {name}")));
         };
         let mut parts = Path::new(shard).components();
@@ -360,8 +360,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
         if !plain || parts.next().is_some() || shard.contains(['\\', '\0']) {
             return Err(CheckpointError::ShardPath {
                 index: index.into(),
-                shard: shown(shard.as_bytes()),
-                tensor: shown(name.as_bytes()),
+                shard: shown(&shard),
+                tensor: shown(&name),
             });
         }
         shards.entry(shard.clone()).or_default().push(name.clone());

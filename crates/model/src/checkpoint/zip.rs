@@ -6,7 +6,7 @@
 //! same content. Check sums are not computed: that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
 
-use super::fault::shown;
+use linwright_tensor::shown;
 use std::ops::Range;
 
 /// What a zip archive of stored entries begins with.
@@ -49,7 +49,7 @@ pub enum ZipFault {
     },
     /// An entry that is compressed or encrypted.
     #[error(
-        "zip entry {name:?} is {how}; expected stored entries, as torch.save and numpy.savez write them"
+        "zip entry \"{name}\" is {how}; expected stored entries, as torch.save and numpy.savez write them", name = shown(name)
     )]
     Packed {
         /// The entry.
@@ -58,20 +58,20 @@ pub enum ZipFault {
         how: &'static str,
     },
     /// A name that is not a plain relative path.
-    #[error("zip entry {name:?} has no plain relative name; such a file is hostile or damaged")]
+    #[error("zip entry \"{name}\" has no plain relative name; such a file is hostile or damaged", name = shown(name))]
     Name {
         /// The name.
         name: String,
     },
     /// Two entries of one name.
-    #[error("zip entry {name:?} is there twice; the file is damaged")]
+    #[error("zip entry \"{name}\" is there twice; the file is damaged", name = shown(name))]
     Twice {
         /// The name.
         name: String,
     },
     /// An entry that ends beyond the place of the directory, or of which the local header says
     /// something else.
-    #[error("zip entry {name:?} {what}; the file is truncated or damaged")]
+    #[error("zip entry \"{name}\" {what}; the file is truncated or damaged", name = shown(name))]
     Entry {
         /// The entry.
         name: String,
@@ -79,7 +79,7 @@ pub enum ZipFault {
         what: &'static str,
     },
     /// Two entries that share bytes.
-    #[error("zip entries {first:?} and {second:?} overlap")]
+    #[error("zip entries \"{first}\" and \"{second}\" overlap", first = shown(first), second = shown(second))]
     Overlap {
         /// The entry that starts first.
         first: String,
@@ -202,7 +202,7 @@ impl<'a> Record<'a> {
     /// The entry and all bytes that it takes with its local header. `bytes` end where the directory
     /// begins.
     fn entry(&self, bytes: &[u8]) -> Result<(Range<usize>, Entry<'a>), ZipFault> {
-        let shown = || shown(self.name);
+        let shown = || shown(&String::from_utf8_lossy(self.name));
         let name = str::from_utf8(self.name).ok().filter(|name| is_plain(name));
         let name = name.ok_or_else(|| ZipFault::Name { name: shown() })?;
         if self.method != 0 || self.packed != self.size {
@@ -259,12 +259,12 @@ fn is_plain(name: &str) -> bool {
 fn check_apart(places: &mut [(Range<usize>, Entry<'_>)]) -> Result<(), ZipFault> {
     places.sort_by(|(_, a), (_, b)| a.name.cmp(b.name));
     if let Some([(_, a), _]) = places.array_windows().find(|[(_, a), (_, b)]| a.name == b.name) {
-        return Err(ZipFault::Twice { name: shown(a.name.as_bytes()) });
+        return Err(ZipFault::Twice { name: shown(a.name) });
     }
     places.sort_by_key(|(range, _)| range.start);
     for [(range, a), (next, b)] in places.array_windows() {
         if next.start < range.end {
-            let [first, second] = [a, b].map(|entry| shown(entry.name.as_bytes()));
+            let [first, second] = [a, b].map(|entry| shown(entry.name));
             return Err(ZipFault::Overlap { first, second });
         }
     }

@@ -1,7 +1,6 @@
 //! Typed access to the fields of a JSON object, each failure naming its field.
 
 use crate::error::ConfigError;
-use crate::excerpt::one_line;
 use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
@@ -264,9 +263,7 @@ fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError 
 
 /// A value in a message.
 pub(crate) fn shown(value: &Value) -> String {
-    /// Characters of a value that a message shows.
-    const SHOWN: usize = 80;
-    one_line(&value.to_string(), SHOWN)
+    linwright_tensor::shown(&value.to_string())
 }
 
 fn kind(value: &Value) -> &'static str {

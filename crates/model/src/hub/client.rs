@@ -4,7 +4,7 @@ use super::Hooks;
 use super::error::HubError;
 use super::id::HubId;
 use super::settings::Settings;
-use crate::checkpoint::shown;
+use linwright_tensor::shown_reason;
 use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, Uri};
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
         }
         request.call().map_err(|error| Fault::Passing {
             host: Origin::of(at).host,
-            reason: shown(error.to_string().as_bytes()),
+            reason: shown_reason(&error.to_string()),
         })
     }
 

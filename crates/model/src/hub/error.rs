@@ -2,13 +2,14 @@
 
 use crate::checkpoint::CheckpointError;
 use linwright_tensor::atomic::OutputError;
+use linwright_tensor::shown;
 use std::path::PathBuf;
 
 /// A model that could not be found in the cache or brought from the hub.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     /// A revision that no repository can have.
-    #[error("{id}: {revision:?} is no revision; expected a branch, a tag or a commit after the @")]
+    #[error("{id}: {revision:?} is no revision; expected a branch, a tag or a commit after the @", id = shown(id))]
     Revision {
         /// `owner/name`.
         id: String,
@@ -32,7 +33,7 @@ pub enum HubError {
         reason: String,
     },
     /// The cache must do and does not have it.
-    #[error("{id} is no path here and {found} in the cache {}; HF_HUB_OFFLINE forbids to download it: unset it, or give a directory", cache.display())]
+    #[error("{id} is no path here and {found} in the cache {}; HF_HUB_OFFLINE forbids to download it: unset it, or give a directory", cache.display(), id = shown(id))]
     Offline {
         /// The model.
         id: String,
@@ -42,7 +43,7 @@ pub enum HubError {
         found: String,
     },
     /// The cache does not have it and this program was built without downloads.
-    #[error("{id} is no path here, looks like a model of the hub, and {found} in the cache {}; this program was built without downloads: build it with `--features hub`, or give a directory", cache.display())]
+    #[error("{id} is no path here, looks like a model of the hub, and {found} in the cache {}; this program was built without downloads: build it with `--features hub`, or give a directory", cache.display(), id = shown(id))]
     NotBuilt {
         /// The model.
         id: String,
@@ -55,7 +56,7 @@ pub enum HubError {
     #[error("the cache of the hub: {0}")]
     Cache(#[from] CheckpointError),
     /// The hub did not answer, or the connection broke too often.
-    #[error("{id}: {host} cannot be reached: {reason}; try again later, or give a directory")]
+    #[error("{id}: {host} cannot be reached: {reason}; try again later, or give a directory", id = shown(id))]
     Unreachable {
         /// The model.
         id: String,
@@ -65,7 +66,7 @@ pub enum HubError {
         reason: String,
     },
     /// The hub does not let us have it.
-    #[error("{id}: {host} refuses {what} (status {status}); {advice}")]
+    #[error("{id}: {host} refuses {what} (status {status}); {advice}", id = shown(id))]
     Refused {
         /// The model.
         id: String,
@@ -79,7 +80,7 @@ pub enum HubError {
         advice: String,
     },
     /// The hub does not have it.
-    #[error("{id}: {host} has no {what}; {advice}")]
+    #[error("{id}: {host} has no {what}; {advice}", id = shown(id))]
     NotFound {
         /// The model.
         id: String,
@@ -91,7 +92,7 @@ pub enum HubError {
         advice: &'static str,
     },
     /// The hub answers, but not as a hub does.
-    #[error("{id}: the answer of {host} about {what} {reason}")]
+    #[error("{id}: the answer of {host} about {what} {reason}", id = shown(id))]
     Answer {
         /// The model.
         id: String,
@@ -104,7 +105,7 @@ pub enum HubError {
     },
     /// A file name that leads out of the model's folder.
     #[error(
-        "{id}: the list of files holds {name:?}, which leads out of its folder; the repository or the endpoint is hostile, nothing was downloaded"
+        "{id}: the list of files holds \"{name}\", which leads out of its folder; the repository or the endpoint is hostile, nothing was downloaded", id = shown(id), name = shown(name)
     )]
     FileName {
         /// The model.
@@ -114,7 +115,7 @@ pub enum HubError {
     },
     /// A repository without weights that are read.
     #[error(
-        "{id}: no weights that are read: expected model.safetensors, its shards or pytorch_model.bin, found {found}"
+        "{id}: no weights that are read: expected model.safetensors, its shards or pytorch_model.bin, found {found}", id = shown(id)
     )]
     NoWeights {
         /// The model.
@@ -124,7 +125,7 @@ pub enum HubError {
     },
     /// A file of another size than announced.
     #[error(
-        "{id}: {file} should have {expected} bytes, the download has {found}; it was not kept, try again"
+        "{id}: {file} should have {expected} bytes, the download has {found}; it was not kept, try again", id = shown(id), file = shown(file)
     )]
     Size {
         /// The model.
@@ -138,7 +139,7 @@ pub enum HubError {
     },
     /// A file that is announced with a size that no file of its kind has.
     #[error(
-        "{id}: {file} is announced with {announced} bytes, at most {limit} are taken for such a file; nothing of it was downloaded"
+        "{id}: {file} is announced with {announced} bytes, at most {limit} are taken for such a file; nothing of it was downloaded", id = shown(id), file = shown(file)
     )]
     TooLarge {
         /// The model.
@@ -152,7 +153,7 @@ pub enum HubError {
     },
     /// A file whose content is not what its name in the cache says.
     #[error(
-        "{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged on its way and not kept, try again"
+        "{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged on its way and not kept, try again", id = shown(id), file = shown(file)
     )]
     Damaged {
         /// The model.
@@ -168,7 +169,7 @@ pub enum HubError {
     #[error(transparent)]
     Output(#[from] OutputError),
     /// The user asked to stop. What came stays, and the same command goes on from there.
-    #[error("interrupted while downloading {id}")]
+    #[error("interrupted while downloading {id}", id = shown(id))]
     Interrupted {
         /// The model.
         id: String,

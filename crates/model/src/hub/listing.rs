@@ -3,7 +3,8 @@
 use super::client::{Ask, Client, Fault, escaped};
 use super::error::HubError;
 use super::id::{Commit, Kind};
-use crate::checkpoint::{companion_names, shown, weights_among};
+use crate::checkpoint::{companion_names, weights_among};
+use linwright_tensor::shown;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -62,14 +63,12 @@ impl Listing {
             client.answer(&host, WHAT, &reason)
         })?;
         let commit = Commit::parse(&answer.sha).ok_or_else(|| {
-            let sha = shown(answer.sha.as_bytes());
+            let sha = shown(&answer.sha);
             client.answer(&host, WHAT, &format!("names {sha} as its commit; expected 40 digits"))
         })?;
         let names: BTreeSet<String> = answer.siblings.into_iter().map(|s| s.rfilename).collect();
         if let Some(name) = names.iter().find(|name| !stays_inside(name)) {
-            return Err(
-                HubError::FileName { id: id.to_string(), name: shown(name.as_bytes()) }.into()
-            );
+            return Err(HubError::FileName { id: id.to_string(), name: shown(&name) }.into());
         }
         Ok(Self { commit, names })
     }
@@ -98,7 +97,7 @@ impl Listing {
         const SHOWN: usize = 6;
         weights_among(|name| self.names.contains(name)).ok_or_else(|| {
             let some: Vec<String> =
-                self.names.iter().take(SHOWN).map(|name| shown(name.as_bytes())).collect();
+                self.names.iter().take(SHOWN).map(|name| shown(&name)).collect();
             let more = self.names.len().saturating_sub(SHOWN);
             let found = match (some.is_empty(), more) {
                 (true, _) => "no files".into(),

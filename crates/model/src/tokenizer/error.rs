@@ -1,7 +1,7 @@
 //! What can be wrong with a tokenizer.
 
 use super::MAX_BYTES;
-use crate::excerpt::one_line;
+use linwright_tensor::{shown, shown_reason};
 use std::path::PathBuf;
 
 /// A tokenizer that cannot be used.
@@ -16,7 +16,7 @@ pub enum TokenizerError {
         found: u64,
     },
     /// The file is not a tokenizer.
-    #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display(), reason = brief(reason))]
+    #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display(), reason = shown_reason(reason))]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum TokenizerError {
         reason: String,
     },
     /// A field of `tokenizer_config.json` that cannot be read.
-    #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display(), found = brief(found))]
+    #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display(), found = shown(found))]
     Config {
         /// The tokenizer that it belongs to.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum TokenizerError {
         expected: &'static str,
     },
     /// The model has fewer tokens than the tokenizer.
-    #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display(), token = brief(token))]
+    #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display(), token = shown(token))]
     Vocabulary {
         /// The tokenizer.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum TokenizerError {
         vocab: usize,
     },
     /// A text that the tokenizer cannot encode.
-    #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display(), reason = brief(reason))]
+    #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display(), reason = shown_reason(reason))]
     Encode {
         /// The tokenizer.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum TokenizerError {
         path: PathBuf,
     },
     /// A file of a vocabulary, of tokens or of settings that does not hold what it should.
-    #[error("{}: {place}: found {found}, expected {expected}", path.display(), place = brief(place), found = brief(found))]
+    #[error("{}: {place}: found {found}, expected {expected}", path.display(), place = shown(place), found = shown(found))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum TokenizerError {
         expected: String,
     },
     /// A kind of tokenizer whose rules are not known here.
-    #[error("{}: tokenizers of class {class} are not built from this file; save the tokenizer with transformers, which writes a tokenizer.json", path.display())]
+    #[error("{}: tokenizers of class {class} are not built from this file; save the tokenizer with transformers, which writes a tokenizer.json", path.display(), class = shown(class))]
     Unsupported {
         /// The file with the vocabulary.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum TokenizerError {
         class: String,
     },
     /// A file that cannot be read.
-    #[error("{}: cannot be read: {reason}", path.display(), reason = brief(reason))]
+    #[error("{}: cannot be read: {reason}", path.display(), reason = shown_reason(reason))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -100,7 +100,7 @@ pub enum TokenizerError {
         reason: String,
     },
     /// A chat was asked for, and the tokenizer has no such template.
-    #[error("{}: no chat template {name:?}; there are: {known}", path.display())]
+    #[error("{}: no chat template \"{name}\"; there are: {known}", path.display(), name = shown(name))]
     NoTemplate {
         /// The tokenizer.
         path: PathBuf,
@@ -110,7 +110,7 @@ pub enum TokenizerError {
         known: String,
     },
     /// A chat template that fails.
-    #[error("{}: chat template {name:?}, line {line}: {reason}", path.display(), reason = brief(reason))]
+    #[error("{}: chat template \"{name}\", line {line}: {reason}", path.display(), reason = shown_reason(reason), name = shown(name))]
     Template {
         /// The file of the template.
         path: PathBuf,
@@ -121,10 +121,4 @@ pub enum TokenizerError {
         /// What is wrong.
         reason: String,
     },
-}
-
-/// A text from a file for a message.
-fn brief(text: &str) -> String {
-    const SHOWN: usize = 300;
-    one_line(text, SHOWN)
 }

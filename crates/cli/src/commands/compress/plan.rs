@@ -11,6 +11,7 @@ use linwright::compress::pipeline::{Edit, INPUTS, Plan};
 use linwright::compress::recipe;
 use linwright::model::Transformer;
 use linwright::ops::{OpSpec, Role, Sites};
+use linwright::tensor::shown;
 
 /// Roles that `--targets` takes: those of a layer.
 pub(super) const ROLES: [Role; 11] = [
@@ -135,7 +136,10 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
 /// `3`, `3,5`, `0-7` and their mixtures.
 pub(crate) fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
-        Failure::usage(format!("--layers {text:?}: expected numbers and ranges such as 3,5 or 0-7"))
+        let text = shown(text);
+        Failure::usage(format!(
+            "--layers \"{text}\": expected numbers and ranges such as 3,5 or 0-7"
+        ))
     };
     let mut layers = Vec::new();
     for part in text.split(',') {
@@ -155,7 +159,7 @@ pub(crate) fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != layers.len() {
-        return Err(Failure::usage(format!("--layers {text:?} names a layer twice")));
+        return Err(Failure::usage(format!("--layers \"{}\" names a layer twice", shown(text))));
     }
     Ok(layers)
 }

@@ -9,6 +9,7 @@ use linwright::compress::intervention::{
     ComponentStore, Cut, Decomposition, Intervention, Lname, Size, SlotSet, Storage, VendiOptions,
 };
 use linwright::ops::Role;
+use linwright::tensor::shown;
 use std::path::PathBuf;
 
 /// Directions beyond the rank, and steps of power iteration, of a randomised decomposition.
@@ -169,8 +170,9 @@ impl SlotArgs {
 /// `26`, `27-17`, `0,3` and their mixtures, in the order given.
 fn layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
+        let text = shown(text);
         Failure::usage(format!(
-            "--lnum {text:?}: expected layers from zero such as 26, 27-17 or 0,3, or -1 for all at once"
+            "--lnum \"{text}\": expected layers from zero such as 26, 27-17 or 0,3, or -1 for all at once"
         ))
     };
     let mut layers = Vec::new();

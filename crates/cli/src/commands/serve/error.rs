@@ -3,6 +3,7 @@
 use crate::failure::told;
 use linwright::model::ModelError;
 use linwright::model::tokenizer::TokenizerError;
+use linwright::tensor::shown_message;
 use serde_json::{Value, json};
 
 /// Seconds after which a client that was turned away may ask again.
@@ -73,7 +74,8 @@ impl ApiError {
             _ => "invalid_request_error",
         };
         json!({ "error": {
-            "message": self.message, "type": kind, "param": self.param, "code": self.code,
+            "message": shown_message(&self.message), "type": kind,
+            "param": self.param.as_deref().map(linwright::tensor::shown), "code": self.code,
         }})
     }
 }

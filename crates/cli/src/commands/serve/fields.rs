@@ -1,6 +1,7 @@
 //! The fields of a request, each read once; what nobody read is refused at the end.
 
 use super::error::ApiError;
+use linwright::tensor::{shown, shown_reason};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,8 +15,12 @@ impl Fields {
     /// # Errors
     /// If it is not JSON, or not an object.
     pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
-        let value = serde_json::from_slice(body)
-            .map_err(|error| ApiError::new(400, format!("the body is not JSON: {error}")))?;
+        let value = serde_json::from_slice(body).map_err(|error| {
+            ApiError::new(
+                400,
+                format!("the body is not JSON: {}", shown_reason(&error.to_string())),
+            )
+        })?;
         match value {
             Value::Object(fields) => Ok(Self(fields)),
             other => Err(ApiError::field("the body", &other, "an object")),
@@ -95,7 +100,7 @@ impl Fields {
     pub(super) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => {
-                let short: String = name.chars().take(60).collect();
+                let short = shown(&name);
                 Err(ApiError::new(400, format!("{short} is no field that this server knows"))
                     .param(&short))
             }

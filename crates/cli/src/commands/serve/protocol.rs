@@ -449,6 +449,11 @@ fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
         }
     }
     let shown = value.clone();
-    serde_json::from_value(value)
-        .map_err(|error| ApiError::field(name, &shown, format!("a message: {error}")))
+    serde_json::from_value(value).map_err(|error| {
+        ApiError::field(
+            name,
+            &shown,
+            format!("a message: {}", linwright::tensor::shown_reason(&error.to_string())),
+        )
+    })
 }

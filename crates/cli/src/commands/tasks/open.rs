@@ -16,6 +16,7 @@ use linwright::measure::evaluate::{
 };
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::hub;
+use linwright::tensor::shown;
 use std::cell::RefCell;
 
 /// All that is to be measured.
@@ -40,12 +41,15 @@ impl Tasks {
         if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
             return Err(Failure::usage(format!(
                 "--data names {}, which is no task here",
-                data.task
+                shown(&data.task)
             )));
         }
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Failure::usage(format!("there are two tasks of the name {}", twice[0])));
+            return Err(Failure::usage(format!(
+                "there are two tasks of the name {}",
+                shown(&twice[0])
+            )));
         }
         if names.is_empty() {
             return Err(Failure::usage("nothing to measure")
@@ -128,7 +132,7 @@ impl Tasks {
         let mut of_files = Vec::new();
         for (index, name) in args.tasks.iter().enumerate() {
             if args.tasks[..index].contains(name) {
-                return Err(Failure::usage(format!("--tasks names {name} twice")));
+                return Err(Failure::usage(format!("--tasks names {} twice", shown(name))));
             }
             if let Some(named) = PROTOCOLS.iter().find(|named| named.name == name) {
                 self.all.push(Box::new(text_task(named, args)?));

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use linwright::tensor::input;
+use linwright::tensor::{shown, shown_reason};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,7 +21,7 @@ pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
     };
     let origin = if is_json { "--samples" } else { samples };
     let selection: Selection = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{origin}: {error}"))
+        Failure::usage(format!("{origin}: {}", shown_reason(&error.to_string())))
             .hint("expected indices from zero by task, such as {\"arc_easy\": [0, 7]}")
     })?;
     if selection.is_empty() {
@@ -34,10 +35,12 @@ pub(super) fn check(selection: &Selection, tasks: &[String]) -> Result<(), Failu
     match selection.keys().find(|task| !tasks.contains(task)) {
         None => Ok(()),
         Some(unknown) if tasks.is_empty() => {
+            let unknown = shown(unknown);
             Err(Failure::usage(format!("--samples names {unknown}; it goes with --tasks of files")))
         }
         Some(unknown) => Err(Failure::usage(format!(
-            "--samples names {unknown}, which is no task here; there are {}",
+            "--samples names {}, which is no task here; there are {}",
+            shown(unknown),
             tasks.join(", ")
         ))),
     }

@@ -21,7 +21,10 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
     let wrong = |what: &str| format!("the list `configs` of its README.md {what}");
     let mut fields: Map<String, Value> = serde_saphyr::from_str(&lines).map_err(|error| {
         let error = error.to_string();
-        wrong(&format!("is not YAML: {}", error.lines().next().unwrap_or_default()))
+        wrong(&format!(
+            "is not YAML: {}",
+            linwright_tensor::shown_reason(error.lines().next().unwrap_or_default())
+        ))
     })?;
     let list = match fields.remove("configs") {
         Some(Value::Array(list)) => list,

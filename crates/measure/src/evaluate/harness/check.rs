@@ -9,6 +9,7 @@ use super::prompt::{output_of, text_of};
 use super::template::Templates;
 use super::{HarnessOptions, HarnessTask};
 use crate::evaluate::{EvaluationError, Generation, Request, Task};
+use linwright_tensor::shown;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -170,8 +171,10 @@ fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
             ("top_p" | "top_k", Value::Number(_)) => {}
             _ => {
                 return Err(file.wrong(format!(
-                    "generation_kwargs has {name}: {value}; only greedy decoding is scored, with \
-                     until and max_gen_toks"
+                    "generation_kwargs has {}: {}; only greedy decoding is scored, with until \
+                     and max_gen_toks",
+                    shown(name),
+                    shown(&value.to_string())
                 )));
             }
         }

@@ -13,6 +13,7 @@ use super::prompt::Located;
 use crate::data::sets::{SetError, SetQuery, SetSource};
 use crate::data::{DataError, Table, TableFormat, sha256_hex};
 use crate::evaluate::{DataUsed, EvaluationError};
+use linwright_tensor::shown;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -180,7 +181,9 @@ impl Dataset<'_> {
                 None | Some(",") => TableFormat::Csv,
                 Some("\t") => TableFormat::Tsv,
                 Some(other) => {
-                    return Err(self.file.wrong(format!("sep is {other:?}, expected , or a tab")));
+                    return Err(self
+                        .file
+                        .wrong(format!("sep is \"{}\", expected , or a tab", shown(other))));
                 }
             },
             Some("text") => TableFormat::Text,
@@ -260,7 +263,9 @@ impl Dataset<'_> {
         };
         let one = |value: &Value| match value.as_str() {
             Some(path) => Ok(self.located(path)),
-            None => Err(self.file.wrong(format!("data_files holds {value}, expected a path"))),
+            None => Err(self
+                .file
+                .wrong(format!("data_files holds {}, expected a path", shown(&value.to_string())))),
         };
         match list {
             Value::Array(several) => several.iter().map(one).collect(),

@@ -6,7 +6,7 @@
 use super::functions::Function;
 use super::yaml::{self, FUNCTION};
 use crate::evaluate::EvaluationError;
-use linwright_tensor::input;
+use linwright_tensor::{input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -184,7 +184,7 @@ impl TaskFile {
         folder: &Path,
     ) -> Result<Self, EvaluationError> {
         let description: Description = serde_json::from_value(Value::Object(fields.clone()))
-            .map_err(|error| wrong(&origin, error.to_string()))?;
+            .map_err(|error| wrong(&origin, shown_reason(&error.to_string())))?;
         let file = Self { description, fields, origin, folder: folder.to_owned() };
         file.check()?;
         Ok(file)
@@ -214,7 +214,7 @@ impl TaskFile {
             self.check_functions(name, value)?;
         }
         if d.task.is_empty() || d.task.contains(['/', '\\', '\n']) {
-            return Err(self.wrong(format!("task {:?} is no name", d.task)));
+            return Err(self.wrong(format!("task \"{}\" is no name", shown(&d.task))));
         }
         Ok(())
     }
@@ -227,9 +227,11 @@ impl TaskFile {
                 Some(function) if OF_FUNCTIONS.contains(&name) => {
                     self.function(function).map(|_| ())
                 }
-                Some(function) => {
-                    Err(self.wrong(format!("{name} is !function {function}, and takes none")))
-                }
+                Some(function) => Err(self.wrong(format!(
+                    "{} is !function {}, and takes none",
+                    shown(name),
+                    shown(function)
+                ))),
             },
             Value::Array(items) => {
                 let name = format!("an item of {name}");
@@ -269,7 +271,9 @@ impl TaskFile {
     ) -> Result<&'static Function, EvaluationError> {
         match value.strip_prefix(FUNCTION) {
             Some(function) => self.function(function),
-            None => Err(self.wrong(format!("{name} is {value:?}, expected !function ..."))),
+            None => {
+                Err(self.wrong(format!("{name} is \"{}\", expected !function ...", shown(value))))
+            }
         }
     }
 
@@ -277,7 +281,8 @@ impl TaskFile {
         let name = name.trim();
         Function::find(name, &self.description.task).ok_or_else(|| {
             self.wrong(format!(
-                "!function {name} is not known, and Python is never executed; known are {}",
+                "!function {} is not known, and Python is never executed; known are {}",
+                shown(name),
                 Function::known()
             ))
         })
@@ -315,7 +320,12 @@ fn with_includes(
     let base = match fields.shift_remove("include") {
         None => return Ok(fields),
         Some(Value::String(name)) => name,
-        Some(other) => return Err(format!("include is {other}, expected the name of a file")),
+        Some(other) => {
+            return Err(format!(
+                "include is {}, expected the name of a file",
+                shown(&other.to_string())
+            ));
+        }
     };
     let mut all = with_includes(&include(&base)?, include, depth + 1)?;
     all.extend(fields);

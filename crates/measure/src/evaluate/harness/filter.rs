@@ -1,6 +1,7 @@
 //! From what a model wrote to the answer in it.
 
 use super::description::FilterEntry;
+use linwright_tensor::shown;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -60,15 +61,16 @@ fn step(entry: &Map<String, Value>) -> Result<Step, String> {
             let which = entry.get("group_select").and_then(Value::as_i64).unwrap_or(0);
             Step::Find {
                 pattern: Regex::new(pattern)
-                    .map_err(|error| format!("regex_pattern {pattern:?}: {error}"))?,
+                    .map_err(|error| format!("regex_pattern \"{}\": {error}", shown(pattern)))?,
                 which: which as isize,
                 otherwise: text("fallback").unwrap_or("[invalid]").to_owned(),
             }
         }
         other => {
             return Err(format!(
-                "filter function {other:?} is not known; there are take_first, regex, \
-                 remove_whitespace, lowercase, uppercase and map"
+                "filter function \"{}\" is not known; there are take_first, regex, \
+                 remove_whitespace, lowercase, uppercase and map",
+                shown(other)
             ));
         }
     })

@@ -3,6 +3,7 @@
 
 use super::metric::Value as Measured;
 use crate::data::Fields;
+use linwright_tensor::shown;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ impl Function {
 fn text<'a>(fields: &'a Fields, name: &str) -> Result<&'a str, String> {
     match fields.get(name) {
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("field {name} is {other}, expected text")),
+        Some(other) => Err(format!("field {name} is {}, expected text", shown(&other.to_string()))),
         None => Err(format!("there is no field {name}")),
     }
 }
@@ -184,7 +185,7 @@ fn winogrande_text(fields: &Fields) -> Result<Value, String> {
     match text(fields, "answer")? {
         "1" => Ok(0.into()),
         "2" => Ok(1.into()),
-        other => Err(format!("the answer is {other:?}, expected 1 or 2")),
+        other => Err(format!("the answer is \"{}\", expected 1 or 2", shown(other))),
     }
 }
 

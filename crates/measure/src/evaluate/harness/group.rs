@@ -7,6 +7,7 @@ use super::description::{TaskFile, fields_of};
 use super::standard::{STANDARD_TASKS, find, open};
 use super::{HarnessOptions, HarnessTask};
 use crate::evaluate::{EvaluationError, Metric, TaskResult};
+use linwright_tensor::{shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -151,7 +152,7 @@ impl Found {
             return Err(wrong(format!("groups hold each other more than {DEEPEST} deep")));
         }
         let file: GroupFile = serde_json::from_value(Value::Object(fields))
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| wrong(shown_reason(&error.to_string())))?;
         if let Some(bad) = file.aggregate_metric_list.iter().find(|metric| !metric.is_mean()) {
             return Err(wrong(format!("the aggregation of {} is not mean", bad.metric)));
         }
@@ -178,7 +179,12 @@ impl Found {
                     children.push(name.unwrap_or_default().to_owned());
                     self.add_fields(fields, place)?
                 }
-                other => return Err(wrong(format!("task lists {other}, expected names"))),
+                other => {
+                    return Err(wrong(format!(
+                        "task lists {}, expected names",
+                        shown(&other.to_string())
+                    )));
+                }
             };
             tasks.extend(added);
         }

@@ -49,6 +49,7 @@ use dataset::{Dataset, Split};
 use description::{OutputType, TaskFile};
 use filter::Filter;
 use functions::{Function, Kind};
+use linwright_tensor::shown;
 use metric::MetricRule;
 use prompt::{Examples, Located, Prompt, Prompter, output_of, text_of};
 use serde_json::{Map, Value};
@@ -299,7 +300,8 @@ fn examples(
         None | Some("default") => false,
         Some("first_n") => true,
         Some(other) => {
-            let reason = format!("sampler {other:?} is not known; there are default and first_n");
+            let reason =
+                format!("sampler \"{}\" is not known; there are default and first_n", shown(other));
             return Err(file.wrong(reason));
         }
     };

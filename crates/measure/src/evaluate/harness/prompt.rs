@@ -11,6 +11,7 @@ use super::random::PythonRandom;
 use super::template::Templates;
 use crate::data::Fields;
 use crate::evaluate::EvaluationError;
+use linwright_tensor::shown;
 use serde_json::Value;
 
 /// What was made of a document.
@@ -295,7 +296,11 @@ impl<'a> Prompter<'a> {
             _ => self.resolve(document, name, field)?,
         };
         let Value::Array(items) = value else {
-            return Err(self.bad(document, name, format!("is {value}, expected a list")));
+            return Err(self.bad(
+                document,
+                name,
+                format!("is {}, expected a list", shown(&value.to_string())),
+            ));
         };
         let choices: Vec<String> = items.into_iter().map(text_of).collect();
         match choices.iter().position(String::is_empty) {

@@ -4,6 +4,7 @@
 //! [`FUNCTION`]. Where the tag stands makes no difference: before a name, before a quoted one, or on a
 //! line of its own. Any other tag is an error: dropped in silence, it would leave its bare value.
 
+use linwright_tensor::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Tagged;
@@ -19,11 +20,11 @@ const OF_YAML: &str = "tag:yaml.org,2002:";
 /// The fields of a file, or in words what is wrong with it.
 pub(super) fn fields(text: &str) -> Result<Map<String, Value>, String> {
     let read: Result<Node, _> = serde_saphyr::from_str(text);
-    let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    let first_line = |text: String| shown_reason(text.lines().next().unwrap_or_default());
     match read.map_err(|error| first_line(error.to_string()))?.0 {
         Value::Object(fields) => Ok(fields),
         Value::Null => Ok(Map::new()),
-        other => Err(format!("found {other}, expected fields with values")),
+        other => Err(format!("found {}, expected fields with values", shown(&other.to_string()))),
     }
 }
 

@@ -77,7 +77,8 @@ impl Manifest {
     /// # Errors
     /// In words, what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+        serde_json::from_slice(bytes)
+            .map_err(|error| linwright_tensor::shown_reason(&error.to_string()))
     }
 
     /// Checks every tensor against its file.

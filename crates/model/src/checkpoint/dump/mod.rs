@@ -19,13 +19,13 @@ mod recognised;
 pub use manifest::{ByteOrder, Manifest, ManifestTensor};
 
 use super::error::CheckpointError;
-use super::fault::shown;
 use super::save::DirWriter;
 use super::tensor_file::TensorFile;
 use super::weights::SINGLE;
 use super::writer::{METADATA, Planned, header_bytes, write_values};
 use linwright_tensor::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
+use linwright_tensor::shown;
 use raw::RawTensor;
 use std::path::Path;
 
@@ -125,7 +125,7 @@ fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
     };
     let mut seen = std::collections::BTreeSet::new();
     if let Some(twice) = tensors.iter().find(|tensor| !seen.insert(tensor.name.clone())) {
-        let reason = format!("names tensor {} twice", shown(twice.name.as_bytes()));
+        let reason = format!("names tensor {} twice", shown(&twice.name));
         return Err(CheckpointError::Dump { path: path.into(), reason });
     }
     check_shares(path, &tensors)?;
@@ -149,11 +149,11 @@ fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), CheckpointErro
     for pair in places.windows(2) {
         let [(file, _, end, first), (other, start, _, second)] = [pair[0], pair[1]];
         if file == other && start < end {
-            let [first, second] = [first, second].map(|name| shown(name.as_bytes()));
+            let [first, second] = [first, second].map(|name| shown(&name));
             let file = file.file_name().unwrap_or_default().display().to_string();
             let reason = format!(
                 "gives tensors {first} and {second} the same bytes of {}; name each part of a file once",
-                shown(file.as_bytes())
+                shown(&file)
             );
             return Err(CheckpointError::Dump { path: path.into(), reason });
         }
@@ -181,7 +181,7 @@ fn of_file(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
                 tensors.push((planned, Origin::File));
             }
             None => {
-                let (name, dtype) = (shown(name.as_bytes()), info.dtype.name());
+                let (name, dtype) = (shown(&name), info.dtype.name());
                 notes.push(format!("{name} holds {dtype} and was left out"));
             }
         }

@@ -3,6 +3,7 @@
 use super::super::error::CheckpointError;
 use linwright_ops::SiteId;
 use linwright_tensor::atomic::OutputError;
+use linwright_tensor::shown;
 use std::path::PathBuf;
 
 /// A model that cannot be exported as asked.
@@ -44,7 +45,7 @@ pub enum ExportError {
         site: SiteId,
     },
     /// An option out of its range.
-    #[error("{option} is {found}, expected {expected}")]
+    #[error("{option} is {found}, expected {expected}", found = shown(found))]
     Option {
         /// The option.
         option: &'static str,

@@ -1,5 +1,7 @@
 //! What can be wrong with a GGUF file.
 
+use linwright_tensor::shown;
+
 /// What is wrong with a GGUF file: its bytes, or the model that they describe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GgufFault {
@@ -18,7 +20,7 @@ pub enum GgufFault {
         left: u64,
     },
     /// The first bytes are others.
-    #[error("the file starts with {found:?}, expected \"GGUF\"; {advice}")]
+    #[error("the file starts with \"{found}\", expected \"GGUF\"; {advice}", found = shown(found))]
     Magic {
         /// The first bytes.
         found: String,
@@ -43,7 +45,7 @@ pub enum GgufFault {
     },
     /// A type of metadata that the format does not have.
     #[error(
-        "key {key} at byte {at} has the unknown type {found}; the file is damaged or of a newer version"
+        "key {key} at byte {at} has the unknown type {found}; the file is damaged or of a newer version", key = shown(key)
     )]
     UnknownValueType {
         /// The key.
@@ -54,7 +56,7 @@ pub enum GgufFault {
         found: u32,
     },
     /// A truth value that is neither.
-    #[error("key {key} at byte {at} holds {found} as a truth value, expected 0 or 1")]
+    #[error("key {key} at byte {at} holds {found} as a truth value, expected 0 or 1", key = shown(key))]
     NotBool {
         /// The key.
         key: String,
@@ -65,7 +67,7 @@ pub enum GgufFault {
     },
     /// Arrays in arrays in arrays.
     #[error(
-        "key {key} at byte {at} nests arrays deeper than {limit}; no writer of the format does"
+        "key {key} at byte {at} nests arrays deeper than {limit}; no writer of the format does", key = shown(key)
     )]
     TooDeep {
         /// The key.
@@ -76,7 +78,7 @@ pub enum GgufFault {
         limit: usize,
     },
     /// Two keys or two tensors of one name.
-    #[error("{what} {name} stands twice, again at byte {at}; the file is damaged")]
+    #[error("{what} {name} stands twice, again at byte {at}; the file is damaged", name = shown(name))]
     Duplicate {
         /// Key or tensor.
         what: &'static str,
@@ -94,7 +96,7 @@ pub enum GgufFault {
         limit: u64,
     },
     /// A tensor of more dimensions than the format has.
-    #[error("tensor {name} at byte {at} has {found} dimensions, at most {limit} are allowed")]
+    #[error("tensor {name} at byte {at} has {found} dimensions, at most {limit} are allowed", name = shown(name))]
     Dimensions {
         /// The tensor.
         name: String,
@@ -107,7 +109,7 @@ pub enum GgufFault {
     },
     /// A storage type that the format does not have.
     #[error(
-        "tensor {name} at byte {at} has the unknown type {found}; the file is damaged, of a newer version, or uses a type that was taken out of the format"
+        "tensor {name} at byte {at} has the unknown type {found}; the file is damaged, of a newer version, or uses a type that was taken out of the format", name = shown(name)
     )]
     UnknownTensorType {
         /// The tensor.
@@ -118,7 +120,7 @@ pub enum GgufFault {
         found: u32,
     },
     /// A product of sizes beyond all memory.
-    #[error("tensor {name} has the impossible shape {shape:?}")]
+    #[error("tensor {name} has the impossible shape {shape:?}", name = shown(name))]
     ShapeOverflow {
         /// The tensor.
         name: String,
@@ -127,7 +129,7 @@ pub enum GgufFault {
     },
     /// A row that is no whole number of blocks.
     #[error(
-        "tensor {name} has rows of {columns} numbers, {dtype} stores blocks of {block}; the file is damaged"
+        "tensor {name} has rows of {columns} numbers, {dtype} stores blocks of {block}; the file is damaged", name = shown(name)
     )]
     PartBlock {
         /// The tensor.
@@ -141,7 +143,7 @@ pub enum GgufFault {
     },
     /// A tensor that does not start where one can.
     #[error(
-        "tensor {name} starts at byte {offset} of the data, expected a multiple of {alignment}; the file is damaged"
+        "tensor {name} starts at byte {offset} of the data, expected a multiple of {alignment}; the file is damaged", name = shown(name)
     )]
     Misaligned {
         /// The tensor.
@@ -153,7 +155,7 @@ pub enum GgufFault {
     },
     /// A tensor that ends beyond the file.
     #[error(
-        "tensor {name} takes {size} bytes from byte {offset} of the data, which has {data}; the file is truncated, fetch it again"
+        "tensor {name} takes {size} bytes from byte {offset} of the data, which has {data}; the file is truncated, fetch it again", name = shown(name)
     )]
     BeyondFile {
         /// The tensor.
@@ -166,7 +168,7 @@ pub enum GgufFault {
         data: u64,
     },
     /// Two tensors that share bytes.
-    #[error("tensors {first} and {second} overlap at byte {at} of the data")]
+    #[error("tensors {first} and {second} overlap at byte {at} of the data", first = shown(first), second = shown(second))]
     Overlap {
         /// The tensor that starts first.
         first: String,
@@ -176,7 +178,7 @@ pub enum GgufFault {
         at: u64,
     },
     /// A key that the model needs.
-    #[error("key {key} is missing, expected {expected}; the file holds no whole model")]
+    #[error("key {key} is missing, expected {expected}; the file holds no whole model", key = shown(key))]
     MissingKey {
         /// The key.
         key: String,
@@ -184,7 +186,7 @@ pub enum GgufFault {
         expected: &'static str,
     },
     /// A key of another type or out of bounds.
-    #[error("key {key} is {found}, expected {expected}")]
+    #[error("key {key} is {found}, expected {expected}", key = shown(key), found = shown(found))]
     Key {
         /// The key.
         key: String,
@@ -202,7 +204,7 @@ pub enum GgufFault {
         advice: &'static str,
     },
     /// An architecture that is not known here.
-    #[error("general.architecture is {found:?}, known are {known}")]
+    #[error("general.architecture is \"{found}\", known are {known}", found = shown(found))]
     Architecture {
         /// Its name.
         found: String,
@@ -210,7 +212,7 @@ pub enum GgufFault {
         known: String,
     },
     /// A tensor that the architecture has no place for.
-    #[error("tensor {name} has no place in a model of architecture {architecture}: {reason}")]
+    #[error("tensor {name} has no place in a model of architecture {architecture}: {reason}", name = shown(name))]
     UnknownTensor {
         /// The tensor.
         name: String,
@@ -220,7 +222,7 @@ pub enum GgufFault {
         reason: &'static str,
     },
     /// A tensor of another shape than its place asks for.
-    #[error("tensor {name} has shape {found:?}, expected {expected}")]
+    #[error("tensor {name} has shape {found:?}, expected {expected}", name = shown(name))]
     Shape {
         /// The tensor.
         name: String,
@@ -231,7 +233,7 @@ pub enum GgufFault {
     },
     /// A storage type that is known and not read.
     #[error(
-        "tensor {name} is stored as {dtype}, which is not read; read are {known}: convert the original model to one of these"
+        "tensor {name} is stored as {dtype}, which is not read; read are {known}: convert the original model to one of these", name = shown(name)
     )]
     UnreadType {
         /// The tensor.

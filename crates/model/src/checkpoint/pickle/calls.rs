@@ -4,8 +4,8 @@ use super::fault::PickleFault as Fault;
 use super::globals::Global;
 use super::machine::{Machine, Node, Rebuilt, Storage, Value};
 use super::opcode as op;
-use crate::checkpoint::fault::shown;
 use crate::checkpoint::header::StoredType;
+use linwright_tensor::shown;
 
 impl<'a> Machine<'a> {
     /// Looks a name up in the list; nothing is imported.
@@ -23,7 +23,11 @@ impl<'a> Machine<'a> {
         match found.and_then(|(module, name)| Global::find(module, name)) {
             Some(global) => self.push(Value::Global(global)),
             None => {
-                let name = format!("{}.{}", shown(module), shown(name));
+                let name = format!(
+                    "{}.{}",
+                    shown(&String::from_utf8_lossy(module)),
+                    shown(&String::from_utf8_lossy(name))
+                );
                 Err(Fault::Global { at: self.place(), name })
             }
         }

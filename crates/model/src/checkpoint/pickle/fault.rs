@@ -1,6 +1,7 @@
 //! What can be wrong with a pickle.
 
 use crate::checkpoint::zip::ZipFault;
+use linwright_tensor::shown;
 
 /// What can be wrong with a file of `torch.save`. Positions are bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +27,7 @@ pub enum PickleFault {
     },
     /// A name that no file of weights needs.
     #[error(
-        "byte {at} asks for {name}, so this file would run code when Python loads it; only plain tensors are read: load it where you trust it and save the state dict alone, best as safetensors"
+        "byte {at} asks for {name}, so this file would run code when Python loads it; only plain tensors are read: load it where you trust it and save the state dict alone, best as safetensors", name = shown(name)
     )]
     Global {
         /// Where.
@@ -83,7 +84,7 @@ pub enum PickleFault {
         what: String,
     },
     /// A tensor that does not fit its storage.
-    #[error("tensor {name} {what}")]
+    #[error("tensor {name} {what}", name = shown(name))]
     Tensor {
         /// The tensor.
         name: String,

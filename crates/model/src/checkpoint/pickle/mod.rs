@@ -18,9 +18,10 @@ mod state_dict;
 
 pub use fault::PickleFault;
 
-use super::fault::{FileFault, shown};
+use super::fault::FileFault;
 use super::header::Header;
 use super::zip::{self, Entry};
+use linwright_tensor::shown;
 use machine::{Node, Pickled, Value};
 use state_dict::Place;
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     if let Some(order) = parts.get("byteorder")
         && &bytes[order.bytes.clone()] != b"little"
     {
-        let found = shown(&bytes[order.bytes.clone()]);
+        let found = shown(&String::from_utf8_lossy(&bytes[order.bytes.clone()]));
         return Err(layout(format!(
             "the numbers are in byte order {found:?}, only little is read"
         )));
@@ -74,8 +75,7 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
         let key = pickled.text(storage.key);
         let wrong = |what: String| PickleFault::Storage { at: storage.at, what };
         let entry = parts.get(format!("data/{key}").as_str());
-        let missing =
-            || wrong(format!("leads to data/{}, which is missing", shown(key.as_bytes())));
+        let missing = || wrong(format!("leads to data/{}, which is missing", shown(key)));
         Place::new(storage, entry.ok_or_else(missing)?.bytes.clone())
     };
     let places = pickled.storages.iter().map(place).collect::<Result<Vec<_>, _>>()?;

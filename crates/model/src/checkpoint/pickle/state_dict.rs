@@ -2,8 +2,8 @@
 
 use super::PickleFault as Fault;
 use super::machine::{Node, Pickled, Rebuilt, Storage, Value};
-use crate::checkpoint::fault::shown;
 use crate::checkpoint::header::{Header, StoredType, TensorInfo};
+use linwright_tensor::shown;
 use std::ops::Range;
 
 /// Where a state dict stands in a larger object, if it is not the object itself.
@@ -49,7 +49,7 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
         else {
             left_out += 1;
             if others.len() < SHOWN {
-                others.push(pickled.as_text(*key).map_or("?".into(), |key| shown(key.as_bytes())));
+                others.push(pickled.as_text(*key).map_or("?".into(), |key| shown(key)));
             }
             continue;
         };
@@ -57,7 +57,7 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
             return Err(Fault::Limit { at: pickled.end(), what: "tensors for its size", limit });
         }
         let info = check(pickled, &pickled.tensors[*index as usize], places);
-        let shown = || shown(name.as_bytes());
+        let shown = || shown(name);
         let info = info.map_err(|what| Fault::Tensor { name: shown(), what })?;
         if header.tensors.insert(name.into(), info).is_some() {
             return Err(Fault::Tensor { name: shown(), what: "is there twice".into() });

@@ -1,0 +1,118 @@
+//! Texts from outside, in messages: a name of a file, a flag's value or a key can be a megabyte long
+//! and hold what a terminal takes for a command.
+
+use std::fmt::Write;
+
+/// Characters of one value that a message shows.
+const VALUE: usize = 200;
+/// Characters that a message may have in all.
+const MESSAGE: usize = 2000;
+
+/// A value in a message: on one line, without characters that steer a terminal or turn the direction
+/// of writing, and at most 200 characters of it with its length where it is longer.
+pub fn shown(value: &str) -> String {
+    cut(value, VALUE, |_| false)
+}
+
+/// What a parser said: each value that it quotes is cut as [`shown`] does, the lines and its own words
+/// stay.
+pub fn shown_reason(text: &str) -> String {
+    let parts = text.split_inclusive('`').enumerate();
+    parts
+        .map(|(index, part)| match index % 2 {
+            // Between two of them stands a value.
+            1 => shown(part),
+            _ => part
+                .split_inclusive(['"', '\n'])
+                .map(|part| cut(part, VALUE, |c| c == '\n'))
+                .collect(),
+        })
+        .collect()
+}
+
+/// A whole message: its lines stay, nothing else steers a terminal, and after 2,000 characters it
+/// ends with its length.
+pub fn shown_message(text: &str) -> String {
+    cut(text, MESSAGE, |c| c == '\n')
+}
+
+/// Whether `text` is shown as it is.
+pub fn is_plain(text: &str) -> bool {
+    text.chars().nth(VALUE).is_none() && !text.chars().any(steers)
+}
+
+/// Lines without characters that steer a terminal, at full length.
+pub fn plain_lines(text: &str) -> String {
+    cut(text, usize::MAX, |c| c == '\n')
+}
+
+/// The first characters of `text`, so many of them at most after escapes are written out; those that
+/// are `kept` stay as they are.
+fn cut(text: &str, most: usize, kept: impl Fn(char) -> bool) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    for c in text.chars() {
+        let escaped = steers(c) && !kept(c);
+        length += if escaped { c.escape_default().len() } else { 1 };
+        if length > most {
+            let _ = write!(shown, "… ({} characters)", text.chars().count());
+            break;
+        }
+        if escaped {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Whether a terminal takes the character for a command, or a reader does not see it and reads the
+/// rest in another order.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_one_line_no_commands_and_an_end() {
+        assert_eq!(shown("a\nb\u{7f}c\u{9b}d\u{202e}e"), "a\\nb\\u{7f}c\\u{9b}d\\u{202e}e");
+        assert_eq!(shown("ärger 'und' \"\\\" ए"), "ärger 'und' \"\\\" ए");
+        let full = "ä".repeat(200);
+        assert_eq!(shown(&full), full);
+        assert_eq!(shown(&format!("{full}b")), format!("{full}… (201 characters)"));
+        let escapes = shown(&"\u{1b}".repeat(100_000));
+        assert_eq!(escapes, format!("{}… (100000 characters)", "\\u{1b}".repeat(33)));
+    }
+
+    #[test]
+    fn a_reason_is_cut_where_it_quotes() {
+        let known = "`one`, `two` ".repeat(90);
+        let said = format!("unknown field `{}`, expected one of {known}", "x\n".repeat(500));
+        let start = format!("unknown field `{}… (1001 characters)", "x\\n".repeat(66) + "x");
+        assert!(shown_reason(&said).starts_with(&start), "{}", shown_reason(&said));
+        assert!(shown_reason(&said).ends_with(&format!(", expected one of {known}")));
+    }
+
+    #[test]
+    fn a_message_keeps_its_lines_and_an_ordinary_length() {
+        let text = "no such site\n  q\u{1b}[31m, v";
+        assert_eq!(shown_message(text), "no such site\n  q\\u{1b}[31m, v");
+        let long = "word ".repeat(400);
+        assert_eq!(shown_message(&long), long);
+        assert_eq!(shown_message(&format!("{long}!")), format!("{long}… (2001 characters)"));
+        assert_eq!(plain_lines(&format!("{long}!\u{7}\n")), format!("{long}!\\u{{7}}\n"));
+    }
+
+    #[test]
+    fn only_short_texts_without_commands_are_plain() {
+        assert!(is_plain("--text=ärger"));
+        assert!(!is_plain("a\nb") && !is_plain(&"a".repeat(201)));
+    }
+}
