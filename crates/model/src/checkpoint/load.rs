@@ -291,7 +291,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
         if tied && name == "lm_head.weight" {
             notes.push("lm_head.weight is not used: config.json ties it to the embedding".into());
         } else if !HARMLESS.iter().any(|end| name.ends_with(end)) {
-            others.push(shown(&name));
+            others.push(shown(name));
         }
     }
     if !others.is_empty() {

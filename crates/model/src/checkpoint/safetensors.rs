@@ -140,7 +140,7 @@ fn check_tiling(
     for (name, bytes) in order {
         if bytes.start < covered {
             let at = (bytes.start - base) as u64;
-            let [first, second] = [last, name].map(|name| shown(name));
+            let [first, second] = [last, name].map(shown);
             return Err(FileFault::Overlap { first, second, at });
         }
         if bytes.start > covered {

@@ -60,7 +60,7 @@ impl Weights {
                 if let Some(other) = place.insert(name.clone(), files.len()) {
                     let first: &TensorFile = &files[other];
                     return Err(CheckpointError::TwoFiles {
-                        tensor: shown(&name),
+                        tensor: shown(name),
                         first: first.path().into(),
                         second: path.clone(),
                     });
@@ -95,7 +95,7 @@ impl Weights {
                 return Err(CheckpointError::NotInShard {
                     index: index.into(),
                     shard,
-                    tensor: shown(&name),
+                    tensor: shown(name),
                 });
             }
             place.extend(names.into_iter().map(|name| (name, files.len())));
@@ -351,7 +351,7 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
     let mut shards: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, shard) in map {
         let Value::String(shard) = shard else {
-            let (shard, name) = (shard.to_string(), shown(&name));
+            let (shard, name) = (shard.to_string(), shown(name));
             let shard = shown(&shard);
             return Err(wrong(format!("weight_map gives {shard} for tensor {name}")));
         };
@@ -360,8 +360,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, Vec<String>>, CheckpointE
         if !plain || parts.next().is_some() || shard.contains(['\\', '\0']) {
             return Err(CheckpointError::ShardPath {
                 index: index.into(),
-                shard: shown(&shard),
-                tensor: shown(&name),
+                shard: shown(shard),
+                tensor: shown(name),
             });
         }
         shards.entry(shard.clone()).or_default().push(name.clone());

@@ -68,7 +68,7 @@ impl Listing {
         })?;
         let names: BTreeSet<String> = answer.siblings.into_iter().map(|s| s.rfilename).collect();
         if let Some(name) = names.iter().find(|name| !stays_inside(name)) {
-            return Err(HubError::FileName { id: id.to_string(), name: shown(&name) }.into());
+            return Err(HubError::FileName { id: id.to_string(), name: shown(name) }.into());
         }
         Ok(Self { commit, names })
     }
@@ -96,8 +96,7 @@ impl Listing {
     pub(super) fn weights(&self, client: &Client<'_>) -> Result<&'static str, HubError> {
         const SHOWN: usize = 6;
         weights_among(|name| self.names.contains(name)).ok_or_else(|| {
-            let some: Vec<String> =
-                self.names.iter().take(SHOWN).map(|name| shown(&name)).collect();
+            let some: Vec<String> = self.names.iter().take(SHOWN).map(|name| shown(name)).collect();
             let more = self.names.len().saturating_sub(SHOWN);
             let found = match (some.is_empty(), more) {
                 (true, _) => "no files".into(),

@@ -149,7 +149,7 @@ fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), CheckpointErro
     for pair in places.windows(2) {
         let [(file, _, end, first), (other, start, _, second)] = [pair[0], pair[1]];
         if file == other && start < end {
-            let [first, second] = [first, second].map(|name| shown(&name));
+            let [first, second] = [first, second].map(shown);
             let file = file.file_name().unwrap_or_default().display().to_string();
             let reason = format!(
                 "gives tensors {first} and {second} the same bytes of {}; name each part of a file once",
@@ -181,7 +181,7 @@ fn of_file(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
                 tensors.push((planned, Origin::File));
             }
             None => {
-                let (name, dtype) = (shown(&name), info.dtype.name());
+                let (name, dtype) = (shown(name), info.dtype.name());
                 notes.push(format!("{name} holds {dtype} and was left out"));
             }
         }

@@ -49,7 +49,7 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
         else {
             left_out += 1;
             if others.len() < SHOWN {
-                others.push(pickled.as_text(*key).map_or("?".into(), |key| shown(key)));
+                others.push(pickled.as_text(*key).map_or("?".into(), shown));
             }
             continue;
         };
