@@ -30,7 +30,17 @@ const REPEATS: usize = 3;
 /// Rates that were measured, by method and shape.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
-    known: HashMap<(String, Shape), f64>,
+    fits: HashMap<(String, Shape), Rate>,
+    sums: HashMap<(bool, Shape), f64>,
+}
+
+/// Seconds of a multiply-add.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    /// Of the first iteration and all that comes before it; of the whole fit where nothing is repeated.
+    first: f64,
+    /// Of what further iterations and starts repeat.
+    further: f64,
 }
 
 /// Lets a timed fit run to its end.
@@ -56,15 +66,17 @@ impl Rates {
         rows: SampleRows,
     ) -> Result<f64, FitError> {
         let key = (serde_json::to_string(method).unwrap_or_else(|_| method.label()), shape);
-        let rate = match self.known.get(&key) {
+        let rate = match self.fits.get(&key) {
             Some(rate) => *rate,
             None => {
                 let rate = measured(method, shape)?;
-                self.known.insert(key, rate);
+                self.fits.insert(key, rate);
                 rate
             }
         };
-        Ok(method.work(shape, rows)? * rate)
+        let all = method.work(shape, rows)?;
+        let first = method.brief().map_or(Ok(all), |brief| brief.work(shape, rows))?;
+        Ok(first * rate.first + (all - first) * rate.further)
     }
 
     /// Seconds that one row takes to be added to the sums of a site; the first site of a capture also
@@ -75,8 +87,7 @@ impl Rates {
             inp * (out + if first { inp } else { 0.0 })
         };
         let less = Shape { out: shape.out.min(1024), inp: shape.inp.min(1024) };
-        let key = (format!("sums, {first}"), less);
-        let rate = *self.known.entry(key).or_insert_with(|| {
+        let rate = *self.sums.entry((first, less)).or_insert_with(|| {
             let rows = 512;
             let (x, y) = (normals(rows, less.inp, 1), normals(rows, less.out, 2));
             let mut stats = SiteStats::new(less.out, less.inp);
@@ -110,20 +121,33 @@ pub(crate) fn fastest(
     Ok(best.as_secs_f64())
 }
 
-/// Seconds of a multiply-add of a method, on a layer made smaller until it is quickly fitted.
-fn measured(method: &MethodSpec, shape: Shape) -> Result<f64, FitError> {
+/// The rate of a method, on a layer made smaller until it is quickly fitted.
+fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
     let (smaller, small, rows) = timed(method, shape)?;
     let problem = Planted::new(&smaller, small, rows);
-    let seconds = fastest(|| {
-        problem
-            .fit(&smaller)
-            .map_err(|source| CompressError::Fit { site: problem.site.clone(), source })
-    });
-    match seconds {
-        Ok(seconds) => Ok(seconds / smaller.work(small, rows)?),
-        Err(CompressError::Fit { source, .. }) => Err(source),
-        Err(other) => unreachable!("a timed fit fails as fits do: {other}"),
-    }
+    let timed = |method: &MethodSpec| {
+        let seconds = fastest(|| {
+            let failed = |source| CompressError::Fit { site: problem.site.clone(), source };
+            problem.fit(method).map_err(failed)
+        });
+        match seconds {
+            Ok(seconds) => Ok((seconds, method.work(small, rows)?)),
+            Err(CompressError::Fit { source, .. }) => Err(source),
+            Err(other) => unreachable!("a timed fit fails as fits do: {other}"),
+        }
+    };
+    let (seconds, work) = timed(&smaller)?;
+    let Some(brief) = smaller.brief() else {
+        return Ok(Rate { first: seconds / work, further: seconds / work });
+    };
+    let (before, first) = timed(&brief)?;
+    // Where iterations take no time that can be told, or there are none, they are like all else.
+    let further = if seconds > before && work > first {
+        (seconds - before) / (work - first)
+    } else {
+        seconds / work
+    };
+    Ok(Rate { first: before / first, further })
 }
 
 /// The largest layer that takes no longer than it may, by halves; the smallest that there is, if all take
@@ -234,11 +258,13 @@ mod tests {
     use linwright_measure::data::Corpus;
     use linwright_model::checkpoint::load;
     use linwright_model::tokenizer::Bos;
-    use linwright_ops::{OpSpec, Sites};
+    use linwright_ops::{
+        BlockHadamardSpec, ButterflySpec, DiagonalLowRankSpec, LowRankSpec, OpSpec, ProductSpec,
+        Sites, SumSpec,
+    };
     use std::path::Path;
 
-    /// Every method in each of its ways, and kinds that `structured` fits to a square layer, with little to
-    /// do.
+    /// Every method in each of its ways, and every kind that `structured` fits, with little to do.
     fn methods() -> Vec<MethodSpec> {
         let training = Training { epochs: 1, batch: 64, ..Training::default() };
         let dense =
@@ -256,10 +282,31 @@ mod tests {
             MethodSpec::BlockHadamard(blocks),
             MethodSpec::Rotor(RotorMethod { training, ..RotorMethod::default() }),
         ];
-        for kind in ["monarch", "kronecker", "butterfly", "circulant_diagonal", "rotor"] {
-            let operator = OpSpec::default_of(kind).expect("has defaults");
+        let kind = |kind: &str| OpSpec::default_of(kind).expect("has defaults");
+        let diagonal = OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 4 });
+        let thin = OpSpec::LowRank(LowRankSpec { rank: 8 });
+        let angles = ButterflySpec { orthogonal: true, ..ButterflySpec::default() };
+        let blocks = BlockHadamardSpec { depth: 1, ..BlockHadamardSpec::default() };
+        let product =
+            ProductSpec { factors: vec![kind("monarch"), diagonal.clone()], widths: None };
+        let sum = SumSpec { terms: vec![kind("monarch"), thin.clone()] };
+        let mut operators =
+            ["dense", "monarch", "kronecker", "butterfly", "circulant_diagonal", "rotor"]
+                .map(kind)
+                .to_vec();
+        operators.extend([
+            thin,
+            diagonal,
+            OpSpec::Butterfly(angles),
+            OpSpec::BlockHadamard(blocks),
+            OpSpec::Product(product),
+            OpSpec::Sum(sum),
+        ]);
+        for operator in operators {
+            // A sweep of a sum is a fit of each of its terms.
+            let iterations = if let OpSpec::Sum(_) = operator { 2 } else { 4 };
             let method =
-                StructuredMethod { starts: 1, iterations: 3, ..StructuredMethod::new(operator) };
+                StructuredMethod { starts: 1, iterations, ..StructuredMethod::new(operator) };
             all.push(MethodSpec::Structured(method));
         }
         all
@@ -299,14 +346,11 @@ mod tests {
             // Other tests run beside this one: the nearest of some attempts counts.
             let mut nearest = f64::INFINITY;
             for _ in 0..3 {
-                rates.known.clear();
+                rates.fits.clear();
                 let told = rates.fit_seconds(&method, shape, rows).expect("is estimated");
-                let took = fastest(|| {
-                    planted
-                        .fit(&method)
-                        .map_err(|source| CompressError::Fit { site: site.clone(), source })
-                });
-                let ratio = told / took.expect("fits");
+                let began = Instant::now();
+                planted.fit(&method).expect("fits");
+                let ratio = told / began.elapsed().as_secs_f64();
                 if ratio.ln().abs() < nearest.ln().abs() {
                     nearest = ratio;
                 }

@@ -188,6 +188,12 @@ pub trait Method: Clone {
     #[must_use]
     fn shrunk(&self, by: usize) -> Self;
 
+    /// The same method with a single iteration, where what comes before iterations is other work than they
+    /// are: the rates of both are measured.
+    fn brief(&self) -> Option<Self> {
+        None
+    }
+
     /// Fits.
     ///
     /// # Errors
@@ -271,6 +277,12 @@ macro_rules! methods {
             #[must_use]
             pub fn shrunk(&self, by: usize) -> Self {
                 match self { $(Self::$variant(method) => Self::$variant(method.shrunk(by)),)* }
+            }
+
+            /// See [`Method::brief`].
+            #[must_use]
+            pub fn brief(&self) -> Option<Self> {
+                match self { $(Self::$variant(method) => method.brief().map(Self::$variant),)* }
             }
 
             /// See [`Method::parameters`].

@@ -100,12 +100,18 @@ impl Method for StructuredMethod {
     }
 
     fn shrunk(&self, by: usize) -> Self {
-        let mut shrunk = Self { operator: work::shrunk(&self.operator, by), ..self.clone() };
-        if let OpSpec::CirculantDiagonal(_) = self.operator {
-            // Its sweeps do not end by themselves: few of them tell what many take.
-            (shrunk.starts, shrunk.iterations) = (1, self.iterations.min(8));
-        }
-        shrunk
+        // What a start and an iteration take is timed, and multiplied: how soon a fit ends depends on what it
+        // is fitted to, and random numbers tell nothing about that. Starts of circulants run side by side.
+        let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
+        let starts = if circulant { self.starts } else { 1 };
+        let iterations = self.iterations.min(work::timed_iterations(&self.operator));
+        Self { operator: work::shrunk(&self.operator, by), starts, iterations, ..self.clone() }
+    }
+
+    fn brief(&self) -> Option<Self> {
+        // The first sweep of a sum is a whole fit of each term, as all others are.
+        let sum = matches!(self.operator, OpSpec::Sum(_));
+        (!sum).then(|| Self { iterations: 1, ..self.clone() })
     }
 
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {

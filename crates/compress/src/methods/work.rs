@@ -11,11 +11,20 @@ use linwright_ops::{OpSpec, Shape};
 const EIGEN: f64 = 9.0;
 /// Of a singular value decomposition (m, n), over `max(m, n) · min(m, n)²`.
 const SINGULAR: f64 = 10.0;
-/// Sweeps that an alternation is taken to need.
-const SWEEPS: f64 = 30.0;
+/// Iterations after which fits of real layers ended, where they are allowed more: alternations of Monarch
+/// maps, of Kronecker products, of sums; descents of rotors; both of low rank beside a diagonal.
+const MONARCH_SWEEPS: f64 = 150.0;
+const KRONECKER_SWEEPS: f64 = 40.0;
+const SWEEPS: f64 = 15.0;
+const ROTOR_ITERATIONS: f64 = 100.0;
+const DIAGONAL_ITERATIONS: f64 = 15.0;
+/// Steps that all factors of circulants are moved together.
+const STEPS: f64 = 30.0;
 /// Evaluations of the loss in an iteration of L-BFGS, and pairs that it remembers.
 const EVALUATIONS: f64 = 1.1;
 const MEMORY: f64 = 30.0;
+/// A number of a sum that is added up one by one, in multiply-adds of products of matrices.
+const SERIAL: f64 = 10.0;
 
 /// Numbers of derivatives up to which all factors of circulants are moved together, which is another work.
 const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
@@ -60,7 +69,10 @@ pub(super) fn cost(spec: &OpSpec, shape: Shape) -> Result<(f64, f64), FitError> 
 fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f64, FitError> {
     let ((out, inp), (macs, parameters)) = (sides(shape), cost(spec, shape)?);
     let evaluation = inp * (3.0 * macs + out);
-    Ok(iterations * (EVALUATIONS * evaluation + 4.0 * MEMORY * parameters))
+    // A pair comes with every iteration until the memory is full.
+    let filling = iterations.min(MEMORY);
+    let pairs = filling * filling / 2.0 + (iterations - filling) * MEMORY;
+    Ok(iterations * EVALUATIONS * evaluation + 4.0 * SERIAL * pairs * parameters)
 }
 
 /// A fit of [`crate::fit::fit_operator`] to moments.
@@ -101,18 +113,23 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
                     + eigen(terms * other)
             };
             let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error;
-            singular(o1 * i1, o2 * i2) + sweeps * sweep
+            singular(o1 * i1, o2 * i2) + KRONECKER_SWEEPS.min(iterations) * sweep
         }
         OpSpec::Monarch(_) => {
             let OpSpec::Monarch(options) = spec.cost(shape)?.spec else { return Ok(error) };
             let blocks = options.blocks.unwrap_or(1) as f64;
             let (high, wide) = (out / blocks, inp / blocks);
-            let sweep = 3.0 * out * inp * wide + error + high * eigen(blocks);
-            high * blocks * singular(blocks, wide) + sweeps * sweep
+            // Each block is solved alone, and numbers are moved between the orders of the factors: small work
+            // that takes long, and grows less than the products do.
+            let alone = blocks * eigen(wide) + high * eigen(blocks) + 30.0 * out * inp;
+            let sweep = 3.0 * out * inp * wide + error + SERIAL * alone;
+            high * blocks * singular(blocks, wide) + MONARCH_SWEEPS.min(iterations) * sweep
         }
         OpSpec::DiagonalLowRank(options) => {
             let sweep = 2.0 * out * inp * options.rank as f64 + error;
-            let start = singular(out, inp) + sweeps * sweep + down(spec)?;
+            let start = singular(out, inp)
+                + DIAGONAL_ITERATIONS.min(iterations) * sweep
+                + descent(spec, shape, DIAGONAL_ITERATIONS.min(iterations))?;
             starts.min(2.0) * start
         }
         OpSpec::Butterfly(options) if !options.orthogonal => error + down(spec)?,
@@ -121,7 +138,10 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
             let sweep = 8.0 * count * inp.powi(3);
             // Small ones are moved together after some sweeps.
             let start = match count > 1.0 && count * inp.powi(3) <= CIRCULANT_DERIVATIVES {
-                true => 40f64.min(iterations) * sweep + sweeps * count * count * inp.powi(4),
+                true => {
+                    40f64.min(iterations) * sweep
+                        + STEPS.min(iterations) * count * count * inp.powi(4)
+                }
                 false => iterations * sweep,
             };
             starts * start + down(spec)?
@@ -129,12 +149,15 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
         OpSpec::Sum(sum) => {
             let parts = sum.terms.iter().map(|term| of_kind(term, shape, (1.0, 10.0)));
             let sweep = parts.sum::<Result<f64, FitError>>()? + 2.0 * error;
-            starts.min(sum.terms.len() as f64) * (sweeps * sweep + down(spec)?)
+            starts.min(sum.terms.len() as f64) * ((1.0 + sweeps) * sweep + down(spec)?)
+        }
+        OpSpec::Rotor(_) => {
+            let iterations = ROTOR_ITERATIONS.min(iterations);
+            (starts + (starts / 2.0).ceil()) * descent(spec, shape, iterations)?
         }
         // Every other start goes down twice, the first of them with the weight.
         OpSpec::BlockHadamard(_)
         | OpSpec::Butterfly(_)
-        | OpSpec::Rotor(_)
         | OpSpec::Product(_)
         | OpSpec::RotorNetwork(_)
         | OpSpec::External { .. } => (starts + (starts / 2.0).ceil()) * down(spec)?,
@@ -148,6 +171,16 @@ pub(super) fn least_side(spec: &OpSpec) -> usize {
             let count = (2 * options.factors).saturating_sub(1).max(1) as f64;
             (CIRCULANT_DERIVATIVES / count).cbrt() as usize + 1
         }
+        _ => 16,
+    }
+}
+
+/// Iterations of a fit that is timed: fewer than those after which it ends by itself, and few of a sum,
+/// whose sweeps are whole fits, lest its layer become too small to tell anything.
+pub(super) fn timed_iterations(spec: &OpSpec) -> u32 {
+    match spec {
+        OpSpec::Sum(_) => 2,
+        OpSpec::CirculantDiagonal(_) => 8,
         _ => 16,
     }
 }
