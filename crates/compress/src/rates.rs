@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Multiply-adds that a timed fit may take: some tenths of a second.
 const TIMED: f64 = 4e8;
+/// Multiply-adds of a timed fit without iterations. Decompositions of small matrices are slow, and these are few.
+const TIMED_ONCE: f64 = 5e9;
 /// Steps of a training that is timed.
 const STEPS: usize = 5;
 /// A fit is timed again until all of them took so long, and the fastest counts.
@@ -165,8 +167,10 @@ fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, Sample
         let rows = rows_of(&smaller);
         match smaller.work(small, rows) {
             Ok(work) => {
+                let once = smaller.brief().and_then(|brief| brief.work(small, rows).ok());
+                let most = if once.is_some_and(|once| once >= work) { TIMED_ONCE } else { TIMED };
                 found = Some((smaller, small, rows));
-                if work <= TIMED {
+                if work <= most {
                     break;
                 }
             }
