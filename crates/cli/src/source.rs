@@ -116,6 +116,16 @@ pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> 
     Ok(PathBuf::from(name))
 }
 
+/// The path of a text as [`data_file`] finds it, and the field that holds the text of a record: what is
+/// built in calls it `text`, whatever the user's own files do.
+pub(crate) fn text_file<'a>(
+    name: &str,
+    built_in: &str,
+    field: Option<&'a str>,
+) -> Result<(PathBuf, Option<&'a str>), Failure> {
+    Ok((data_file(name, built_in)?, field.filter(|_| name != POCKET)))
+}
+
 /// Where programs keep what they can make again, by the XDG base directory specification; none if
 /// the environment names no absolute directory.
 pub(crate) fn cache_home() -> Option<PathBuf> {

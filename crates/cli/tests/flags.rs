@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The verbs that the help of a command lists, and those below them: `eval`, `bench model`.
-fn verbs(w: &Workshop, of: &str) -> Vec<String> {
+pub(crate) fn verbs(w: &Workshop, of: &str) -> Vec<String> {
     let help = w.ok(&format!("{of} --help"));
     let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).peekable();
     if lines.peek().is_none() {

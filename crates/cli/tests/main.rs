@@ -28,4 +28,5 @@ mod serve_errors;
 mod small_verbs;
 mod study;
 mod tasks;
+mod texts;
 mod workshop;

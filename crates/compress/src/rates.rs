@@ -321,7 +321,7 @@ mod tests {
         let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket");
         let loaded = load(&assets).expect("loads");
         let (model, tokenizer) = (&loaded.decoder, loaded.tokenizer.as_ref().expect("has one"));
-        let corpus = Corpus::open(&assets.join("calibration.jsonl")).expect("opens");
+        let corpus = Corpus::open(&assets.join("calibration.jsonl"), None).expect("opens");
         let texts = corpus.documents.iter().map(|d| (d.line, d.text.as_str()));
         let calibration =
             Calibration::encode(texts, (tokenizer, Bos::Auto), (128, 800), Split::Contiguous);

@@ -6,6 +6,7 @@
 use crate::calibration::Split;
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
+use linwright_measure::data::Format;
 use linwright_measure::evaluate::{Bos, Join};
 use linwright_measure::spelling::distance;
 use linwright_ops::{OpSpec, Role};
@@ -49,8 +50,11 @@ pub struct Recipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationSource {
-    /// A text or JSONL file, or `pocket`.
+    /// A text or JSONL file, columns, or `pocket`.
     pub dataset: String,
+    /// The field or column that holds the text, if it is not `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_field: Option<String>,
     /// Tokens used, at most.
     #[serde(default = "CalibrationSource::default_tokens")]
     pub num_tokens: usize,
@@ -69,8 +73,11 @@ pub struct CalibrationSource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
-    /// A text or JSONL file for perplexity, or `pocket`.
+    /// A text or JSONL file or columns for perplexity, or `pocket`.
     pub text: String,
+    /// The field or column that holds the text, if it is not `text`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_field: Option<String>,
     /// Tokens in a window.
     #[serde(default = "Evaluation::default_window")]
     pub window: usize,
@@ -247,6 +254,7 @@ pub(crate) fn form(path: &Path, reason: &str) -> RecipeError {
 
 fn check(path: &Path, recipe: &Recipe) -> Result<(), RecipeError> {
     let found = check_values(recipe)
+        .and_then(|()| check_text_fields(recipe))
         .and_then(|()| recipe.tables.iter().enumerate().try_for_each(|(k, t)| check_table(k, t)))
         .and_then(|()| check_names(recipe));
     found.map_err(|Wrong { key, reason }| RecipeError::Value { path: path.to_owned(), key, reason })
@@ -298,6 +306,22 @@ fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
     let titles: Vec<&str> = recipe.tables.iter().map(|table| table.title.as_str()).collect();
     if let Some(title) = repeated(&titles) {
         return wrong("tables", format!("has two tables titled \"{}\"", shown(title)));
+    }
+    Ok(())
+}
+
+/// A field of a text that has none would be passed over in silence.
+fn check_text_fields(recipe: &Recipe) -> Result<(), Wrong> {
+    let (calibration, eval) = (&recipe.calibration, &recipe.eval);
+    let texts = [
+        ("calibration.text_field", &calibration.text_field, &calibration.dataset),
+        ("eval.text_field", &eval.text_field, &eval.text),
+    ];
+    for (key, field, text) in texts {
+        let is_plain = text == POCKET || Format::of(Path::new(text)).ok() == Some(Format::Text);
+        if field.is_some() && is_plain {
+            return wrong(key, format!("is of no use, since {} has no such fields", shown(text)));
+        }
     }
     Ok(())
 }
@@ -474,6 +498,12 @@ tables:
             ("rank: 4}", "rank: 0}", "rank 0"),
             ("rank: 4}", "rank: 4, keep: 0.5}", "either rank or keep"),
             ("window: 128", "window: 128, stride: 129", "eval.stride is 129"),
+            ("window: 128", "text_field: content", "eval.text_field is of no use"),
+            (
+                "dataset: pocket",
+                "dataset: a.txt, text_field: b",
+                "calibration.text_field is of no use",
+            ),
             ("[[1], [1, 2]]", "[[1, 1]]", "tables[0].layers"),
             ("label: LR4-trained", "label: LR4-closed", "two rows named LR4-closed"),
         ] {

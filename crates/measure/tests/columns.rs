@@ -45,8 +45,10 @@ fn texts_and_questions_may_be_columns() {
     );
     let error = QuestionSet::open(&file).unwrap_err().to_string();
     assert!(error.contains("line 1: field `choices` is missing"), "{error}");
-    let error = Corpus::open(&path("rows.parquet")).unwrap_err().to_string();
+    let error = Corpus::open(&path("rows.parquet"), None).unwrap_err().to_string();
     assert!(error.contains("line 1: field `text` is missing"), "{error}");
+    let corpus = Corpus::open(&file, Some("question")).unwrap();
+    assert_eq!(corpus.documents[3].text, "Who saw boat 3?");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::outputs;
-use crate::source::{Place, data_file, open_model};
+use crate::source::{Place, open_model, text_file};
 use clap::builder::{EnumValueParser, PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::Monitor;
@@ -27,7 +27,7 @@ use linwright::model::checkpoint::LoadedModel;
 use linwright::model::checkpoint::export::Exported;
 use linwright::ops::{Op, Role, SiteId, Sites};
 use linwright::tensor::dtype::DType;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use summary::Summary;
 
@@ -65,8 +65,8 @@ pub(crate) struct CompressArgs {
     /// How the output projection heals when query, key or value are replaced and it is not.
     #[arg(long, value_enum, default_value_t = HealArg::Ridge)]
     heal: HealArg,
-    /// Calibration text: a file, JSONL with a `text` field, or `pocket`. It should not be the text
-    /// that the model is judged by.
+    /// Calibration text: a file, rows with a `text` field as --text takes them, or `pocket`. It should
+    /// not be the text that the model is judged by.
     #[arg(long)]
     dataset: Option<String>,
     /// Calibration tokens, at most.
@@ -173,6 +173,8 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("a rotor network is not linear and has no dense form")
             .hint("give --form native"));
     }
+    let dataset = args.dataset.as_deref().map(Path::new);
+    args.asked.check_text_field(dataset.as_slice())?;
     // Mistakes in tasks are told before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
@@ -280,7 +282,9 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
         Failure::usage("no calibration text")
             .hint("give --dataset FILE: a text or JSONL file like what the model is used on")
     })?;
-    let corpus = Corpus::open(&data_file(dataset, "calibration.jsonl")?)?;
+    let field = args.asked.text_field.as_deref();
+    let (path, field) = text_file(dataset, "calibration.jsonl", field)?;
+    let corpus = Corpus::open(&path, field)?;
     let tokenizer = loaded
         .tokenizer
         .as_ref()

@@ -128,6 +128,8 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         return Err(Failure::usage("--max-ppl needs --text"));
     }
     check_outputs(args)?;
+    let fitted_to: Vec<&Path> = args.overlap_with.iter().map(PathBuf::as_path).collect();
+    args.asked.check_text_field(&fitted_to)?;
     room::check_files(&args.asked, args.max_memory)?;
     let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.

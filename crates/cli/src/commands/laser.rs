@@ -71,6 +71,7 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
         inputs.extend(args.asked.inputs());
         outputs::directory(output, args.force, &inputs)?;
     }
+    args.asked.check_text_field(&[])?;
     // Mistakes in tasks are told before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;

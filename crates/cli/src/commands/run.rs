@@ -142,8 +142,9 @@ pub(crate) fn study(
     study::check(recipe, &loaded.decoder)?;
     let tasks = open_tasks(recipe)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
-    let path = data_file(&recipe.calibration.dataset, "calibration.jsonl")?;
-    let calibration = Corpus::open(&path)?;
+    let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
+    let path = data_file(dataset, "calibration.jsonl")?;
+    let calibration = Corpus::open(&path, field.as_deref())?;
     let tokenizer = loaded
         .tokenizer
         .as_ref()
@@ -185,6 +186,7 @@ fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
         bos: eval.bos,
         join: eval.join,
         limit: eval.limit,
+        text_field: eval.text_field.clone(),
     };
     let mut tasks =
         vec![open_task("text", &data_file(&eval.text, "stories-test.jsonl")?, &options)?];

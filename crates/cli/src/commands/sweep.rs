@@ -68,6 +68,7 @@ impl Opened {
         (asked, shuffle): (&TaskArgs, Option<u64>),
         console: &mut Console,
     ) -> Result<Self, Failure> {
+        asked.check_text_field(&[])?;
         // Mistakes in tasks are told before a model is loaded.
         let parts = Parts::open(asked, Division { shuffle }, console)?;
         let (loaded, place) = open_model(model, console)?;

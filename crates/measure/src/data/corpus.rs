@@ -4,20 +4,24 @@ use super::ids::Ids;
 use super::{DataError, Table, TableFormat, file};
 use std::path::{Path, PathBuf};
 
+/// The field of a record that holds its text, where no other is named.
+const TEXT_FIELD: &str = "text";
+
 /// How a file holds its documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The whole file is one document, taken as it is.
     Text,
-    /// One JSON object a line, its document in the field `text`.
+    /// One JSON object a line, its document in one field.
     Jsonl,
-    /// Columns, one of which is `text`.
+    /// Rows of named values, the document in one of them.
     Columns(TableFormat),
 }
 
 impl Format {
     /// The format that a file name says, in letters of any case: `.jsonl` and `.ndjson` are JSONL,
-    /// `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could be either.
+    /// `.csv`, `.tsv`, `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could be
+    /// either.
     ///
     /// # Errors
     /// [`DataError::Json`].
@@ -26,6 +30,8 @@ impl Format {
             path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("jsonl" | "ndjson") => Ok(Self::Jsonl),
+            Some("csv") => Ok(Self::Columns(TableFormat::Csv)),
+            Some("tsv") => Ok(Self::Columns(TableFormat::Tsv)),
             Some("parquet") => Ok(Self::Columns(TableFormat::Parquet)),
             Some("arrow") => Ok(Self::Columns(TableFormat::Arrow)),
             Some("json") => Err(DataError::Json { path: path.to_owned() }),
@@ -55,23 +61,29 @@ pub struct Corpus {
 }
 
 impl Corpus {
-    /// Reads a file in the format that its name says.
+    /// Reads a file in the format that its name says; `field` holds the text of a record, `text` if
+    /// none is named. A plain text has no fields.
     ///
     /// # Errors
     /// [`DataError`], naming file and line.
-    pub fn open(path: &Path) -> Result<Self, DataError> {
-        Self::from_bytes(path, &file::read(path)?, Format::of(path)?)
+    pub fn open(path: &Path, field: Option<&str>) -> Result<Self, DataError> {
+        Self::from_bytes(path, &file::read(path)?, (Format::of(path)?, field))
     }
 
     /// Reads documents from memory; `path` is the name used in messages.
     ///
     /// # Errors
-    /// [`DataError`], naming file and line.
-    pub fn from_bytes(path: &Path, bytes: &[u8], format: Format) -> Result<Self, DataError> {
+    /// As [`Self::open`].
+    pub fn from_bytes(
+        path: &Path,
+        bytes: &[u8],
+        (format, field): (Format, Option<&str>),
+    ) -> Result<Self, DataError> {
         let mut ids = Ids::default();
         let mut document = |record: file::Record<'_>| -> Result<Document, DataError> {
             ids.check(&record)?;
-            Ok(Document { text: record.string("text")?.to_owned(), line: record.line })
+            let text = record.text_of(field.unwrap_or(TEXT_FIELD))?.to_owned();
+            Ok(Document { text, line: record.line })
         };
         let documents = match format {
             Format::Text => {
@@ -101,12 +113,16 @@ mod tests {
     use super::*;
 
     fn jsonl(bytes: &[u8]) -> Result<Corpus, DataError> {
-        Corpus::from_bytes(Path::new("t.jsonl"), bytes, Format::Jsonl)
+        Corpus::from_bytes(Path::new("t.jsonl"), bytes, (Format::Jsonl, None))
+    }
+
+    fn plain(name: &str, bytes: &[u8]) -> Result<Corpus, DataError> {
+        Corpus::from_bytes(Path::new(name), bytes, (Format::Text, None))
     }
 
     #[test]
     fn a_text_file_is_one_document_and_jsonl_one_a_line() {
-        let text = Corpus::from_bytes(Path::new("a.txt"), b"one\n\ntwo\n", Format::Text).unwrap();
+        let text = plain("a.txt", b"one\n\ntwo\n").unwrap();
         assert_eq!(text.documents.len(), 1);
         assert_eq!(text.documents[0].text, "one\n\ntwo\n");
         let lines = jsonl("\u{feff}{\"text\":\"a\"}\r\n\n{\"text\":\"b\",\"id\":3}\n".as_bytes());
@@ -122,7 +138,10 @@ mod tests {
     fn every_fault_names_file_and_line() {
         let cases: [(&[u8], &str); 10] = [
             (b"{\"text\":\"a\"}\n{\"text\": ", "t.jsonl, line 2: not valid JSON"),
-            (b"{\"txt\":\"a\"}", "line 1: field `text` is missing; the fields are [\"txt\"]"),
+            (
+                b"{\"txt\":\"a\"}",
+                "line 1: field `text` is missing; the fields are [\"txt\"]; for `txt` give --text-field",
+            ),
             (b"{\"text\":7}", "line 1: field `text` is a number, expected a string"),
             (b"[1]", "line 1: expected an object {...}, found an array"),
             (b"{\"text\":\"a\"}\n{\"text\":\"\xff\"}", "line 2: byte 22 of the file is not UTF-8"),
@@ -139,15 +158,64 @@ mod tests {
             let message = jsonl(bytes).unwrap_err().to_string();
             assert!(message.contains(want), "{message:?} lacks {want:?}");
         }
-        let empty = Corpus::from_bytes(Path::new("e.txt"), b" \n", Format::Text).unwrap_err();
+        let empty = plain("e.txt", b" \n").unwrap_err();
         assert!(empty.to_string().contains("e.txt, line 1: the text is empty"));
     }
 
     #[test]
+    fn the_text_may_stand_in_any_field_of_any_form_of_rows() {
+        for (name, bytes) in [
+            ("t.jsonl", "{\"content\":\"one, two\",\"text\":\"not this\"}"),
+            ("t.csv", "id,content\n7,\"one, two\"\n"),
+            ("t.tsv", "id\tcontent\n7\tone, two\n"),
+            ("t.txt", "one, two"),
+        ] {
+            let path = Path::new(name);
+            let format = Format::of(path).unwrap();
+            let read = Corpus::from_bytes(path, bytes.as_bytes(), (format, Some("content")));
+            assert_eq!(read.unwrap().documents[0].text, "one, two", "{name}");
+        }
+        let csv = "id,content\n7,\"one, two\"\n";
+        let format = (Format::Columns(TableFormat::Csv), None);
+        let error = Corpus::from_bytes(Path::new("t.csv"), csv.as_bytes(), format).unwrap_err();
+        let want = "t.csv, line 2: field `text` is missing; the fields are [\"id\", \"content\"]; for \
+                    `content` give --text-field";
+        assert!(error.to_string().starts_with(want), "{error}");
+    }
+
+    #[test]
+    fn the_field_that_was_probably_meant_is_suggested() {
+        for (line, field, want) in [
+            // A name that is nearly right, before longer text.
+            ("{\"content\":\"a\",\"note\":\"much longer\"}", "contnet", Some("`content`")),
+            // Else the field with most text; numbers and lists are none.
+            ("{\"url\":\"a.b\",\"doc\":\"much longer\",\"n\":123456789012}", "text", Some("`doc`")),
+            ("{\"n\":1,\"list\":[\"a\"]}", "text", None),
+            ("{}", "text", None),
+        ] {
+            let format = (Format::Jsonl, Some(field));
+            let error = Corpus::from_bytes(Path::new("t.jsonl"), line.as_bytes(), format);
+            let error = error.unwrap_err();
+            let DataError::NoText { field: asked, likely, .. } = &error else { panic!("{error}") };
+            assert_eq!(asked, field);
+            assert_eq!(likely.as_deref().map(|name| format!("`{name}`")).as_deref(), want);
+            let said = error.to_string();
+            assert!(
+                want.map_or(said.contains("none of them"), |want| said.contains(want)),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn the_name_says_the_format_in_any_case_and_json_is_refused() {
-        for (name, format) in
-            [("a.JSONL", Format::Jsonl), ("a.ndjson", Format::Jsonl), ("a", Format::Text)]
-        {
+        for (name, format) in [
+            ("a.JSONL", Format::Jsonl),
+            ("a.ndjson", Format::Jsonl),
+            ("a.CSV", Format::Columns(TableFormat::Csv)),
+            ("a.tsv", Format::Columns(TableFormat::Tsv)),
+            ("a", Format::Text),
+        ] {
             assert_eq!(Format::of(Path::new(name)).unwrap(), format, "{name}");
         }
         let message = Format::of(Path::new("a.json")).unwrap_err().to_string();
@@ -157,9 +225,9 @@ mod tests {
     #[test]
     fn a_directory_or_a_missing_file_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let message = Corpus::open(folder.path()).unwrap_err().to_string();
+        let message = Corpus::open(folder.path(), None).unwrap_err().to_string();
         assert!(message.contains("is a directory"), "{message}");
-        let message = Corpus::open(&folder.path().join("no.txt")).unwrap_err().to_string();
+        let message = Corpus::open(&folder.path().join("no.txt"), None).unwrap_err().to_string();
         assert!(message.contains("cannot read") && message.contains("no.txt"), "{message}");
     }
 }

@@ -86,6 +86,23 @@ pub enum DataError {
         /// Field, what was found and what was expected.
         reason: String,
     },
+    /// A record without the field that should hold its text.
+    #[error(
+        "{}, line {line}: field `{}` is missing; the fields are {fields:?}; {}",
+        path.display(), shown(field), advice(likely.as_deref())
+    )]
+    NoText {
+        /// The file.
+        path: PathBuf,
+        /// Line, from one.
+        line: usize,
+        /// The field that was looked for.
+        field: String,
+        /// The fields there are, as they can be shown.
+        fields: Vec<String>,
+        /// The one that was probably meant.
+        likely: Option<String>,
+    },
     /// A document without any text.
     #[error("{}, line {line}: the text is empty; remove the document or give it text", path.display())]
     EmptyText {
@@ -151,4 +168,15 @@ pub enum DataError {
         /// The id, as JSON.
         id: String,
     },
+}
+
+/// What to do about a field that is missing.
+fn advice(likely: Option<&str>) -> String {
+    match likely {
+        Some(field) => format!(
+            "for `{}` give --text-field (in a recipe text_field) with this name",
+            shown(field)
+        ),
+        None => "none of them holds text".to_owned(),
+    }
 }

@@ -1,6 +1,7 @@
 //! Reading a whole file with a bound, decoding it and cutting it into JSON records.
 
 use super::DataError;
+use crate::spelling::distance;
 use linwright_tensor::{input, shown, shown_reason};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,9 @@ pub const MAX_FILE_BYTES: u64 = 4 << 30;
 
 /// Longest line of a JSONL file, in bytes.
 pub const MAX_LINE_BYTES: usize = 256 << 20;
+
+/// Fields of a record that a message lists, at most.
+const NAMES_TOLD: usize = 12;
 
 /// The sha256 of `bytes` in lower-case hexadecimal.
 #[must_use]
@@ -122,8 +126,31 @@ impl<'a> Record<'a> {
     /// A field, or an error that lists the fields there are.
     pub(super) fn field(&self, name: &str) -> Result<&Value, DataError> {
         self.fields.get(name).ok_or_else(|| {
-            let present: Vec<String> = self.fields.keys().map(|key| shown(key)).take(12).collect();
+            let present = self.names();
             self.bad(format!("field `{}` is missing; the fields are {present:?}", shown(name)))
+        })
+    }
+
+    /// The first fields, as they can be shown.
+    fn names(&self) -> Vec<String> {
+        self.fields.keys().map(|key| shown(key)).take(NAMES_TOLD).collect()
+    }
+
+    /// The text of a record, in the field of this name.
+    pub(super) fn text_of(&self, field: &str) -> Result<&str, DataError> {
+        if self.fields.contains_key(field) {
+            return self.string(field);
+        }
+        let texts = self.fields.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
+        let near = |(name, _): &(&String, &str)| distance(field, name) <= 1 + field.len() / 3;
+        let likely = texts.clone().filter(near).min_by_key(|(name, _)| distance(field, name));
+        let likely = likely.or_else(|| texts.max_by_key(|(_, text)| text.len()));
+        Err(DataError::NoText {
+            path: self.path.to_owned(),
+            line: self.line,
+            field: field.to_owned(),
+            fields: self.names(),
+            likely: likely.map(|(name, _)| name.clone()),
         })
     }
 

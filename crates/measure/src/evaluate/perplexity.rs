@@ -221,26 +221,23 @@ impl TextPerplexity {
         Self { name: ENTRY.name, protocol, sha256: corpus.sha256, documents, file }
     }
 
-    /// The task of a named protocol over a file.
+    /// The task of a named protocol over a file; windows are those of the protocol, whatever the
+    /// options say.
     ///
     /// # Errors
     /// [`EvaluationError::Data`].
     pub fn named(
         named: &NamedProtocol,
         path: &Path,
-        (bos, limit): (Bos, Option<usize>),
+        options: &TaskOptions,
     ) -> Result<Self, EvaluationError> {
-        let mut corpus = Corpus::open(path)?;
-        corpus.documents.truncate(limit.unwrap_or(usize::MAX));
-        let protocol = Protocol { bos, ..named.protocol };
-        Ok(Self { name: named.name, ..Self::new(corpus, protocol) })
+        let protocol = Protocol { bos: options.bos, ..named.protocol };
+        Ok(Self { name: named.name, ..Self::new(corpus(path, options)?, protocol) })
     }
 
     fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
         let protocol = Protocol::new(options.window, options.stride, options.bos, options.join)?;
-        let mut corpus = Corpus::open(path)?;
-        corpus.documents.truncate(options.limit.unwrap_or(usize::MAX));
-        Ok(Self::new(corpus, protocol))
+        Ok(Self::new(corpus(path, options)?, protocol))
     }
 
     /// The way of cutting and counting.
@@ -248,6 +245,13 @@ impl TextPerplexity {
     pub fn protocol(&self) -> &Protocol {
         &self.protocol
     }
+}
+
+/// The documents that the options leave.
+fn corpus(path: &Path, options: &TaskOptions) -> Result<Corpus, EvaluationError> {
+    let mut corpus = Corpus::open(path, options.text_field.as_deref())?;
+    corpus.documents.truncate(options.limit.unwrap_or(usize::MAX));
+    Ok(corpus)
 }
 
 impl Task for TextPerplexity {

@@ -32,7 +32,7 @@ pub trait Task {
 }
 
 /// Options from which a task is made; each task reads those that concern it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TaskOptions {
     /// Tokens in a window of running text.
     pub window: usize,
@@ -44,11 +44,20 @@ pub struct TaskOptions {
     pub join: Join,
     /// Only this many documents or questions, from the start.
     pub limit: Option<usize>,
+    /// The field of a record that holds its text, if it is not `text`.
+    pub text_field: Option<String>,
 }
 
 impl Default for TaskOptions {
     fn default() -> Self {
-        Self { window: 512, stride: 512, bos: Bos::Auto, join: Join::Separate, limit: None }
+        Self {
+            window: 512,
+            stride: 512,
+            bos: Bos::Auto,
+            join: Join::Separate,
+            limit: None,
+            text_field: None,
+        }
     }
 }
 

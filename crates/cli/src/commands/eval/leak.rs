@@ -18,8 +18,9 @@ pub(super) fn look(
         return Ok((Vec::new(), Vec::new()));
     }
     console.stage("looking for overlap");
+    let field = args.asked.text_field.as_deref();
     let corpora: Result<Vec<Corpus>, _> =
-        args.overlap_with.iter().map(|path| Corpus::open(path)).collect();
+        args.overlap_with.iter().map(|path| Corpus::open(path, field)).collect();
     let calibration = CalibrationText::new(&corpora?);
     let found: Vec<Overlap> =
         tasks.iter().map(|task| overlap(task.as_ref(), &calibration)).collect();

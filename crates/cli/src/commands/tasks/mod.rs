@@ -11,18 +11,26 @@ pub(crate) use open::Tasks;
 pub(crate) use parts::{Division, Parts};
 
 use crate::args::one_of;
+use crate::failure::Failure;
+use crate::source::POCKET;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use laser::LaserTaskArgs;
-use linwright::measure::evaluate::{Bos, DataFile, Join, LaserSet, RunOptions};
-use std::path::PathBuf;
+use linwright::measure::data::Format;
+use linwright::measure::evaluate::{Bos, DataFile, Join, LaserSet, PROTOCOLS, RunOptions};
+use linwright::tensor::shown;
+use std::path::{Path, PathBuf};
 
 /// Options of tasks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// Text for perplexity: a file taken as one document, JSONL with a `text` field, or `pocket`.
+    /// Text for perplexity: a file taken as one document, rows with a `text` field (JSONL, CSV, TSV,
+    /// Parquet, Arrow), or `pocket`.
     #[arg(long)]
     pub(crate) text: Option<String>,
+    /// The field or column that holds the text, in all texts that are read [default: text].
+    #[arg(long, alias = "text_field", value_name = "NAME")]
+    pub(crate) text_field: Option<String>,
     /// Questions with choices: JSONL, or `pocket`.
     #[arg(long)]
     pub(crate) questions: Option<String>,
@@ -99,6 +107,26 @@ impl TaskArgs {
         let texts = [&self.text, &self.questions, &self.samples].into_iter().flatten();
         let data = self.data.iter().map(|data| data.path.clone());
         texts.chain(&self.tasks).map(PathBuf::from).chain(data).collect()
+    }
+
+    /// Refuses a field for texts of which none has any; `more` are texts beside those of tasks.
+    pub(crate) fn check_text_field(&self, more: &[&Path]) -> Result<(), Failure> {
+        let Some(field) = &self.text_field else { return Ok(()) };
+        let is_text = |data: &&DataFile| PROTOCOLS.iter().any(|named| named.name == data.task);
+        let of_tasks = self.data.iter().filter(is_text).map(|data| data.path.as_path());
+        let own = self.text.iter().map(Path::new);
+        let mut texts = own.chain(of_tasks).chain(more.iter().copied());
+        // A format that is refused is told of where the file is read.
+        let has_fields =
+            |path: &Path| path != Path::new(POCKET) && Format::of(path).ok() != Some(Format::Text);
+        if texts.any(has_fields) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--text-field {}: no text that is read has fields",
+            shown(field)
+        ))
+        .hint("it names the text in files of rows: .jsonl, .csv, .tsv, .parquet or .arrow"))
     }
 }
 

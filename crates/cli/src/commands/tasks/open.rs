@@ -5,7 +5,7 @@ use super::{TaskArgs, selection};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::{Place, data_file, variable};
+use crate::source::{Place, data_file, text_file, variable};
 use linwright::compress::Monitor;
 use linwright::measure::data::QuestionSet;
 use linwright::measure::data::sets::Sets;
@@ -82,10 +82,13 @@ impl Tasks {
             bos: args.bos,
             join: args.join,
             limit: args.limit,
+            text_field: None,
         };
         if let Some(text) = &args.text {
-            let task = open_task("text", &data_file(text, "stories-test.jsonl")?, &options)?;
-            self.all.push(task);
+            let field = args.text_field.as_deref();
+            let (path, field) = text_file(text, "stories-test.jsonl", field)?;
+            let options = TaskOptions { text_field: field.map(str::to_owned), ..options };
+            self.all.push(open_task("text", &path, &options)?);
         }
         if let Some(questions) = &args.questions {
             let path = data_file(questions, "facts.jsonl")?;
@@ -168,7 +171,9 @@ fn chat_prompts<'a>(
 /// The task of a named protocol.
 fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, Failure> {
     let data = given(named.name, args, "text")?;
-    Ok(TextPerplexity::named(named, &data.path, (args.bos, args.limit))?)
+    let (bos, limit, text_field) = (args.bos, args.limit, args.text_field.clone());
+    let options = TaskOptions { bos, limit, text_field, ..TaskOptions::default() };
+    Ok(TextPerplexity::named(named, &data.path, &options)?)
 }
 
 /// The scored pairs of a task that compares sentences.
