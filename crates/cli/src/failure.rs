@@ -392,7 +392,8 @@ impl From<PocketError> for Failure {
             PocketError::Train(error) => error.into(),
             PocketError::Checkpoint(error) => error.into(),
             PocketError::Output(error) => error.into(),
-            PocketError::Tokenizer(_) | PocketError::Config(_) | PocketError::Missing { .. } => {
+            PocketError::Unpack { source, .. } => Self::new(Self::from(source).kind, message),
+            PocketError::Tokenizer(_) | PocketError::Config(_) | PocketError::NotCarried => {
                 Self::general(message)
             }
         }

@@ -32,7 +32,12 @@ fn main() -> ExitCode {
     );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
-    match installed.and_then(|()| run(cli)) {
+    let quiet = cli.shared.quiet;
+    let done = installed.and_then(|()| run(cli));
+    if let Some(note) = source::leave_built_in().filter(|_| !quiet) {
+        console::tell(&note);
+    }
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(json),
     }

@@ -1,8 +1,7 @@
 //! Where commands may write: never over an input, and with --force only over what was written here.
 
 use crate::failure::Failure;
-use crate::source::{POCKET, variable};
-use linwright::pocket;
+use crate::source::{POCKET, built_in_folder, variable};
 use linwright::tensor::atomic::{check_directory, check_file};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -45,7 +44,7 @@ pub(crate) fn samples(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<()
 /// The files of a model, as far as its name tells.
 pub(crate) fn of_model(model: &str) -> Vec<PathBuf> {
     if model == POCKET {
-        return pocket::directory().into_iter().collect();
+        return built_in_folder().into_iter().collect();
     }
     vec![PathBuf::from(model)]
 }

@@ -8,13 +8,39 @@ use clap::Args;
 use linwright::compress::Monitor;
 use linwright::model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
 use linwright::model::hub::{self, Hooks, HubId, Settings};
-use linwright::pocket;
+use linwright::pocket::{Unpacked, unpack};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The name of the built-in model and its data.
 pub(crate) const POCKET: &str = "pocket";
+
+/// The files of the built-in model, from their first use until the program ends: a folder for one run must then
+/// go away, as a signal must be seen, wherever the program is.
+static BUILT_IN: Mutex<Option<Unpacked>> = Mutex::new(None);
+
+/// The folder of the built-in model.
+pub(crate) fn built_in_folder() -> Result<PathBuf, Failure> {
+    let mut built_in = BUILT_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(unpacked) = &*built_in {
+        return Ok(unpacked.path().to_owned());
+    }
+    let unpacked = unpack(cache_home().as_deref())?;
+    Ok(built_in.insert(unpacked).path().to_owned())
+}
+
+/// Ends the use of the built-in model; says why it could not be kept for later runs, if so.
+pub(crate) fn leave_built_in() -> Option<String> {
+    let unpacked = BUILT_IN.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    unpacked.why_not_kept().map(|why| {
+        format!(
+            "note: the built-in model was unpacked for this run alone: {why}; set XDG_CACHE_HOME to a folder \
+             that can be written"
+        )
+    })
+}
 
 /// Where a model is, and what a result calls it.
 #[derive(Debug)]
@@ -31,7 +57,7 @@ pub(crate) struct Place {
 pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Failure> {
     let name = model.to_owned();
     if model == POCKET {
-        return Ok(Place { path: pocket::directory()?, name });
+        return Ok(Place { path: built_in_folder()?, name });
     }
     let path = PathBuf::from(model);
     if path.exists() {
@@ -111,7 +137,7 @@ pub(crate) fn sentence_of(loaded: &LoadedModel, place: &Place) -> Option<Sentenc
 /// The path of a text or question file, or of the built-in one of this name.
 pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> {
     if name == POCKET {
-        return Ok(pocket::directory().map_err(Failure::from)?.join(built_in));
+        return Ok(built_in_folder()?.join(built_in));
     }
     Ok(PathBuf::from(name))
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod bits;
+mod built_in;
 mod compress;
 mod cuts;
 mod data;

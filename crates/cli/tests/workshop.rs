@@ -76,6 +76,8 @@ impl Workshop {
             .env_remove("HF_HUB_CACHE")
             .env_remove("HF_DATASETS_CACHE")
             .env("HF_HOME", self.path("home"))
+            // The built-in model is unpacked once for all tests, and not for the user.
+            .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
             .env("HF_HUB_OFFLINE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,9 +1,15 @@
-//! The built-in model `pocket`: its world, tokenizer, training and assets.
+//! The built-in model `pocket`: its world, tokenizer, training and files.
+//!
+//! With the feature `pocket` the program carries the files, and [`unpack`] gives their folder.
 //!
 //! Everything follows from a [`PocketRecipe`]. [`Prepared`] holds the text and its tokens, which take
 //! seconds to make and are never stored; [`Prepared::train`] is the long part, goes on from its
 //! checkpoint, and [`Prepared::write`] leaves model, tokenizer, evaluation text and questions in one
 //! directory.
+
+mod carried;
+
+pub use carried::{Unpacked, unpack};
 
 use linwright_measure::world::{
     FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
@@ -24,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Tokens of the longest sequence that the model accepts.
 const CONTEXT: usize = 512;
@@ -92,30 +98,21 @@ pub enum PocketError {
     /// Writing text.
     #[error("pocket: {0}")]
     Output(#[from] atomic::OutputError),
-    /// The assets are not where they belong.
-    #[error("the built-in model is not in {}; run from a checkout, or make it with `linwright train-lm`", places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(" or "))]
-    Missing {
-        /// Where they were looked for.
-        places: Vec<PathBuf>,
+    /// The program was built without the model's files.
+    #[error(
+        "this program was built without the built-in model; build it with `--features pocket`, or make the model with `linwright train-lm --output DIR` and give DIR"
+    )]
+    NotCarried,
+    /// The model's files can be written nowhere.
+    #[error(
+        "the built-in model cannot be unpacked: {why}; and for this run alone: {source}; set XDG_CACHE_HOME or TMPDIR to a folder that can be written"
+    )]
+    Unpack {
+        /// Why they are not in the cache.
+        why: String,
+        /// Why they are not in a folder for temporary files.
+        source: atomic::OutputError,
     },
-}
-
-/// The directory of the built-in model: beside the program or above it, or in the checkout that the
-/// program was built from. A directory of this name where the program is run does not replace it.
-///
-/// # Errors
-/// [`PocketError::Missing`].
-pub fn directory() -> Result<PathBuf, PocketError> {
-    let below = Path::new("assets").join("pocket");
-    let mut places = Vec::new();
-    if let Ok(program) = std::env::current_exe() {
-        places.extend(program.ancestors().skip(1).take(4).map(|dir| dir.join(&below)));
-    }
-    places.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&below));
-    match places.iter().find(|place| place.join("model.safetensors").is_file()) {
-        Some(place) => Ok(place.clone()),
-        None => Err(PocketError::Missing { places }),
-    }
 }
 
 /// World, text and tokens, ready for training.
