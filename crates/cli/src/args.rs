@@ -5,6 +5,7 @@ use crate::commands::{
     rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::failure::{Failure, told};
+use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -18,7 +19,7 @@ use std::ffi::OsStr;
 /// Exit codes: 0 success, 1 failure, 2 usage, 3 invalid recipe or config, 4 quality gate missed,
 /// 5 out of memory or disk, 6 another run's files, 75 interrupted but resumable, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "linwright", version, verbatim_doc_comment)]
+#[command(name = "linwright", version = VERSION, verbatim_doc_comment)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -5,6 +5,11 @@ use linwright::measure::report::{DataSource, Provenance};
 use linwright::model::checkpoint::LoadedModel;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The version, and the commit that the program was built from where that is known.
+pub(crate) const VERSION: &str = env!("LINWRIGHT_VERSION");
+/// The commit; empty where it is not known.
+const COMMIT: &str = env!("LINWRIGHT_COMMIT");
+
 /// The parts that every result shares.
 pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
@@ -13,6 +18,7 @@ pub(crate) fn base(loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     data.dedup();
     Provenance {
         version: env!("CARGO_PKG_VERSION").into(),
+        commit: (!COMMIT.is_empty()).then(|| COMMIT.to_owned()),
         recipe: String::new(),
         recipe_sha256: String::new(),
         model_sha256: loaded.hash.clone(),

@@ -3,6 +3,9 @@
 mod bad_input;
 mod bench;
 mod bits;
+#[allow(dead_code, reason = "a program, of which parts are tried")]
+#[path = "../build.rs"]
+mod build_script;
 mod built_in;
 mod compress;
 mod cuts;
@@ -17,6 +20,7 @@ mod generate;
 mod harness;
 mod hub;
 mod inspect;
+mod installed;
 mod interruption;
 mod kept;
 mod laser;

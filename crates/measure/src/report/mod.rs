@@ -183,6 +183,9 @@ pub struct LayerError {
 pub struct Provenance {
     /// Version of this program.
     pub version: String,
+    /// The commit that it was built from, with `-dirty` where it was changed since; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// Name of the recipe, or the command.
     pub recipe: String,
     /// sha256 of the recipe as run.

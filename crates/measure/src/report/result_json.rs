@@ -84,7 +84,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
             "model_dtype": provenance.dtype, "random_seed": provenance.seeds.first().copied().unwrap_or(0),
         }),
     );
-    object.insert("git_hash".to_owned(), Value::Null);
+    object.insert("git_hash".to_owned(), json!(provenance.commit));
     object.insert("date".to_owned(), json!(provenance.date_unix_seconds));
     let Prompting { system_instruction, chat_template, multiturn } = record.prompting;
     let hash = |text: &Option<String>| text.as_ref().map(|text| sha256_hex(text.as_bytes()));

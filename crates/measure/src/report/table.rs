@@ -229,7 +229,13 @@ impl Report {
             ("Recipe sha256".to_owned(), p.recipe_sha256.clone()),
             ("Seeds".to_owned(), seeds(&p.seeds)),
             ("Protocols".to_owned(), p.protocols.join(", ")),
-            ("Linwright".to_owned(), p.version.clone()),
+            (
+                "Linwright".to_owned(),
+                match &p.commit {
+                    Some(commit) => format!("{} ({commit})", p.version),
+                    None => p.version.clone(),
+                },
+            ),
             ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
             ("Date".to_owned(), iso_date(p.date_unix_seconds)),
         ];

@@ -54,6 +54,7 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
 fn provenance() -> Provenance {
     Provenance {
         version: "0.1.0".to_owned(),
+        commit: Some("abc1234".to_owned()),
         recipe: "recipes/rotor-paper-pocket.yaml".to_owned(),
         recipe_sha256: "0f".repeat(32),
         model_sha256: "7d".repeat(32),
