@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    bench, chat, compose, compress, eval, export, generate, import, inspect, laser, ls, report,
-    rotor, run, select, serve, sweep, train_lm, validate,
+    bench, chat, completions, compose, compress, eval, export, generate, import, inspect, laser,
+    ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::failure::{Failure, told};
 use crate::provenance::VERSION;
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     Rotor(rotor::RotorArgs),
     Select(select::SelectArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Most threads, however they are asked for.

@@ -28,7 +28,14 @@ fn main() -> ExitCode {
     let json = cli.shared.json;
     let asks = !matches!(
         cli.command,
-        Some(Command::Report(_) | Command::Export(_) | Command::Import(_) | Command::Ls(_))
+        Some(
+            Command::Report(_)
+                | Command::Export(_)
+                | Command::Import(_)
+                | Command::Ls(_)
+                | Command::Completions(_)
+                | Command::Man(_)
+        )
     );
     let installed = interrupt::install(asks)
         .map_err(|error| Failure::general(format!("cannot listen to signals: {error}")));
@@ -101,5 +108,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Bench(args)) => commands::bench::run(&args, &cli.shared),
         Some(Command::Rotor(args)) => commands::rotor::run(&args, &cli.shared),
         Some(Command::Select(args)) => commands::select::run(&args, &cli.shared),
+        Some(Command::Completions(args)) => commands::completions::run(&args, &cli.shared),
+        Some(Command::Man(args)) => commands::man::run(&args, &cli.shared),
     }
 }

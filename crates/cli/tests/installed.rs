@@ -1,10 +1,12 @@
-//! What comes with an installed command: its version.
+//! What comes with an installed command: its version, manual pages, completions.
 
 use crate::build_script::{commit, watched};
-use crate::workshop::Workshop;
+use crate::flags::verbs;
+use crate::workshop::{Workshop, names};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The digits by which a commit is called, as a number of characters.
 const DIGITS: usize = 7;
@@ -98,5 +100,89 @@ fn a_build_is_made_again_when_its_checkout_moves() {
         git(&root, "commit -q --allow-empty -m two");
         assert_ne!(state(), before);
         assert_ne!(name_of(&root), name);
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let w = Workshop::new();
+    let told = w.ok_json("man --output man1");
+    let expected: BTreeSet<String> = verbs(&w, "")
+        .iter()
+        .flat_map(|verb| {
+            let words: Vec<&str> = verb.split(' ').collect();
+            (0..=words.len())
+                .map(|n| [&["linwright"], &words[..n]].concat().join("-"))
+                .collect::<Vec<_>>()
+        })
+        .map(|name| format!("{name}.1"))
+        .collect();
+    assert!(expected.len() > 20, "{expected:?}");
+    let written: BTreeSet<String> =
+        names(&w.path("man1")).into_iter().filter(|name| name != ".linwright").collect();
+    assert_eq!(written, expected);
+    assert_eq!(told["pages"].as_array().unwrap().len(), expected.len());
+    for name in &expected {
+        let page = w.text(&format!("man1/{name}"));
+        for section in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", "\\-\\-threads"] {
+            assert!(page.contains(section), "{section} in {name}: {page}");
+        }
+    }
+    let page = w.text("man1/linwright-compress.1");
+    for said in ["\\-\\-method", "\\-\\-keep", "Calibration text"] {
+        assert!(page.contains(said), "{said} in {page}");
+    }
+    let version = w.ok("--version").trim_start_matches("linwright ").trim().to_owned();
+    assert!(w.text("man1/linwright.1").replace("\\-", "-").contains(&version));
+    w.fails("man --output man1", 2, &["man1", "--force"]);
+    assert!(w.ok("man --output man1 --force").contains("man1"));
+}
+
+/// Whether a shell reads a script without complaint; none where there is no such shell.
+fn is_read_by(shell: &str, script: &Path) -> Option<bool> {
+    let mut command = Command::new(shell);
+    command.arg("-n").arg(script).stdin(Stdio::null());
+    Some(command.output().ok()?.status.success())
+}
+
+#[test]
+fn completions_know_commands_options_and_values() {
+    let w = Workshop::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = w.ok(&format!("completions {shell}"));
+        for word in ["compress", "train-lm", "baseline", "max-new-tokens"] {
+            assert!(script.contains(word), "{word} for {shell}");
+        }
+        // Clap knows no values for the others.
+        let values = ["bash", "zsh", "fish"].contains(&shell);
+        assert!(!values || script.contains("factored") && script.contains("presets"), "{shell}");
+        assert_eq!(w.ok_json(&format!("completions {shell}"))["script"], script);
+        w.write(shell, &script);
+        assert_ne!(is_read_by(shell, &w.path(shell)), Some(false), "{shell}");
+    }
+    assert_eq!(is_read_by("bash", &w.path("bash")), Some(true), "this test needs bash");
+    w.fails("completions tcsh", 2, &["tcsh", "bash"]);
+    // What bash would offer after these words.
+    for (line, offered) in [
+        ("linwright comp", "compress"),
+        ("linwright export pocket --form w", "width"),
+        ("linwright ls fam", "families"),
+        ("linwright compress --method low", "low_rank"),
+        ("linwright compress --operator mon", "monarch"),
+        ("linwright bench operators kron", "kronecker"),
+        ("linwright eval pocket --tasks arc", "arc_easy"),
+        ("linwright validate laser_f", "laser_fever"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ask = format!(
+            "source {}; COMP_WORDS=({line}); COMP_CWORD={}; _linwright linwright {} {}; echo \"${{COMPREPLY[*]}}\"",
+            w.path("bash").display(),
+            words.len() - 1,
+            words[words.len() - 1],
+            words[words.len() - 2],
+        );
+        let output = Command::new("bash").args(["-c", &ask]).output().unwrap();
+        let replies = String::from_utf8(output.stdout).unwrap();
+        assert!(replies.split_whitespace().any(|reply| reply == offered), "{line}: {replies}");
     }
 }

@@ -49,18 +49,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
             let all = MethodSpec::IDS.iter().zip(MethodSpec::SUMMARIES);
             all.map(|(name, about)| ((*name).to_owned(), (*about).to_owned())).collect()
         }
-        What::Tasks => {
-            let own = TASKS.iter().map(|task| (task.name, task.summary));
-            let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
-            let protocols = PROTOCOLS.iter().map(|named| (named.name, named.summary));
-            let laser = LASER_TASKS.iter().map(|set| (set.name, set.summary));
-            own.chain(protocols)
-                .chain(SENTENCE_TASKS.iter().copied())
-                .chain(standard)
-                .chain(laser)
-                .map(|(name, about)| (name.to_owned(), about.to_owned()))
-                .collect()
-        }
+        What::Tasks => tasks().map(|(name, about)| (name.to_owned(), about.to_owned())).collect(),
         What::Families => FAMILIES
             .iter()
             .map(|family| (family.model_type.to_owned(), family.architecture.to_owned()))
@@ -77,6 +66,15 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, about)| vec![name, about]).collect();
     print(&table(&["name", "about"], &rows))
+}
+
+/// Names of all tasks, and what they are.
+pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = TASKS.iter().map(|task| (task.name, task.summary));
+    let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
+    let protocols = PROTOCOLS.iter().map(|named| (named.name, named.summary));
+    let laser = LASER_TASKS.iter().map(|set| (set.name, set.summary));
+    own.chain(protocols).chain(SENTENCE_TASKS.iter().copied()).chain(standard).chain(laser)
 }
 
 fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {

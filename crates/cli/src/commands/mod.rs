@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod completions;
 pub(crate) mod compose;
 pub(crate) mod compress;
 mod cuts;
@@ -14,6 +15,7 @@ pub(crate) mod inspect;
 pub(crate) mod laser;
 pub(crate) mod ls;
 pub(crate) mod main_job;
+pub(crate) mod man;
 mod paired;
 pub(crate) mod report;
 pub(crate) mod rotor;

@@ -1,0 +1,48 @@
+//! `linwright completions`: what a shell needs to finish commands, options and their values.
+
+use super::{Pieces, ls, print_json};
+use crate::args::{Cli, Shared};
+use crate::failure::Failure;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use linwright::ops::OpSpec;
+use serde_json::json;
+
+/// Print completions for a shell: commands, options, and names of operators, methods, tasks and forms.
+///
+/// bash: put them into ~/.local/share/bash-completion/completions/linwright
+/// zsh:  put them into a file `_linwright` of a folder in $fpath
+/// fish: put them into ~/.config/fish/completions/linwright.fish
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut with_names(Cli::command()), "linwright", &mut text);
+    let text = String::from_utf8_lossy(&text);
+    if shared.json {
+        return print_json(&json!({ "shell": args.shell.to_string(), "script": text }));
+    }
+    let mut pieces = Pieces::default();
+    pieces.write(&text);
+    pieces.finish()
+}
+
+/// The command with the names that arguments take besides files and specifications.
+fn with_names(command: Command) -> Command {
+    let command = command.mut_args(|arg| match arg.get_id().as_str() {
+        "operator" | "operators" => {
+            let kinds = OpSpec::SUMMARIES.iter().map(|summary| summary.kind);
+            arg.value_parser(PossibleValuesParser::new(kinds))
+        }
+        "tasks" => arg.value_parser(PossibleValuesParser::new(ls::tasks().map(|(name, _)| name))),
+        _ => arg,
+    });
+    command.mut_subcommands(with_names)
+}
