@@ -96,6 +96,10 @@ pub struct Evaluation {
     /// Only this many documents and questions, from the start.
     #[serde(default)]
     pub limit: Option<usize>,
+    /// Whether documents and questions that have words in a row in common with the calibration text are
+    /// left out ([`linwright_measure::data::Overlap`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclude_overlap: bool,
 }
 
 /// Methods compared on the same sets of layers.
@@ -301,6 +305,12 @@ fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
         return wrong(
             "eval.stride",
             format!("is {stride}, at most the window of {window} is possible"),
+        );
+    }
+    if eval.exclude_overlap && eval.join != Join::Separate {
+        return wrong(
+            "eval.exclude_overlap",
+            "leaves out documents, which joined text has none of; set join: separate",
         );
     }
     let titles: Vec<&str> = recipe.tables.iter().map(|table| table.title.as_str()).collect();

@@ -18,7 +18,7 @@ use linwright_tensor::shown;
 pub use crate::estimate::estimate;
 use linwright_measure::data::{CalibrationText, Corpus, Overlap};
 use linwright_measure::evaluate::{
-    EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, evaluate, overlap,
+    self, EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, overlap,
 };
 use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
 use linwright_model::Transformer;
@@ -271,6 +271,35 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
         if let Some(one) = first.first() {
             notes.push(format!(
                 "{overlapping} of {documents} documents of task {task} have {words} words in a row, or all of \
+/// Takes from the tasks what overlaps with the calibration text, where the recipe says so; gives what a
+/// reader of the results should know of it.
+///
+/// # Errors
+/// If a task would have nothing left.
+pub fn leave_out_overlap(
+    recipe: &Recipe,
+    calibration: &Corpus,
+    tasks: &mut [Box<dyn Task>],
+) -> Result<Vec<String>, StudyError> {
+    let mut notes = Vec::new();
+    if !recipe.eval.exclude_overlap {
+        return Ok(notes);
+    }
+    let calibration = CalibrationText::new(std::slice::from_ref(calibration));
+    for task in tasks {
+        let Overlap { task, words, documents, overlapping, .. } =
+            evaluate::leave_out_overlap(task.as_mut(), &calibration)?;
+        if overlapping > 0 {
+            notes.push(format!(
+                "{} of {documents} documents of task {task} count; the other {overlapping} are left out, for they have \
+                 {words} words in a row, or all of theirs, in common with the calibration text",
+                documents - overlapping
+            ));
+        }
+    }
+    Ok(notes)
+}
+
                  theirs, in common with the calibration text, which flatters the figures; the first is {}, in {}",
                 one.document, one.calibration
             ));
@@ -382,7 +411,12 @@ pub fn measure(
             cancelled: &|| monitor.borrow().interrupted(),
             journal: None,
         };
-        results.push(evaluate(task.as_ref(), &model, &RunOptions::default(), &mut hooks)?);
+        results.push(evaluate::evaluate(
+            task.as_ref(),
+            &model,
+            &RunOptions::default(),
+            &mut hooks,
+        )?);
     }
     Ok(results)
 }

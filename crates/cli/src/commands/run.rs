@@ -45,6 +45,11 @@ pub(crate) const PRESETS: &[Preset] = &[
         text: include_str!("../../../../recipes/rotor-paper-pocket.yaml"),
     },
     Preset {
+        name: "equal-parameters-pocket",
+        summary: "rotor networks beside their rivals of the same size, on the same layers",
+        text: include_str!("../../../../recipes/equal-parameters-pocket.yaml"),
+    },
+    Preset {
         name: "rotor-paper-stories260k",
         summary: "the same on stories260K, whose files you bring",
         text: include_str!("../../../../recipes/rotor-paper-stories260k.yaml"),
@@ -140,11 +145,12 @@ pub(crate) fn study(
     // What is written down names the commit of a model of the hub.
     let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
-    let tasks = open_tasks(recipe)?;
+    let mut tasks = open_tasks(recipe)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
     let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
     let path = data_file(dataset, "calibration.jsonl")?;
     let calibration = Corpus::open(&path, field.as_deref())?;
+    let left_out = study::leave_out_overlap(recipe, &calibration, &mut tasks)?;
     let tokenizer = loaded
         .tokenizer
         .as_ref()
@@ -158,7 +164,7 @@ pub(crate) fn study(
     for &seed in &recipe.seeds {
         study::calibrate(recipe, &inputs, seed)?;
     }
-    let notes = study::notes(recipe, &inputs);
+    let notes = [left_out, study::notes(recipe, &inputs)].concat();
     notes.iter().for_each(|note| console.note(&format!("note: {note}")));
     let data = data_hashes(recipe)?;
     let fingerprint = study::fingerprint(recipe, &inputs, &data);
@@ -312,6 +318,8 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright::measure::data::CalibrationText;
+    use linwright::measure::evaluate::overlap;
 
     /// What is wrong with a recipe, down to the options of its sweeps.
     fn check(path: &Path, text: &str) -> Result<(), String> {
@@ -328,6 +336,28 @@ mod tests {
             let read = check(Path::new(preset.name), preset.text);
             assert!(read.is_ok(), "{}: {read:?}", preset.name);
             assert!(PRESETS[..index].iter().all(|other| other.name != preset.name));
+        }
+    }
+
+    #[test]
+    fn what_runs_first_asks_nothing_that_its_calibration_text_holds() {
+        for name in ["main-job", "equal-parameters-pocket"] {
+            let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
+            let recipe = recipe::parse(Path::new(name), preset.text).unwrap();
+            let path = data_file(&recipe.calibration.dataset, "calibration.jsonl").unwrap();
+            let calibration = Corpus::open(&path, recipe.calibration.text_field.as_deref()).unwrap();
+            let mut tasks = open_tasks(&recipe).unwrap();
+            let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
+                tasks.iter().map(|task| task.items().len()).collect()
+            };
+            assert_eq!(counts(&tasks), [400, 1064]);
+            let notes = study::leave_out_overlap(&recipe, &calibration, &mut tasks).unwrap();
+            assert_eq!(counts(&tasks), [279, 871]);
+            assert!(notes[0].starts_with("279 of 400 documents of task text count"), "{notes:?}");
+            let text = CalibrationText::new(&[calibration]);
+            for task in &tasks {
+                assert_eq!(overlap(task.as_ref(), &text).overlapping, 0, "{name}: {}", task.id());
+            }
         }
     }
 

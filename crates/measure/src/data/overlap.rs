@@ -88,6 +88,16 @@ impl CalibrationText {
     /// The overlap of documents, each with where it is and the texts that are of it.
     #[must_use]
     pub fn overlap(&self, task: &str, documents: &[(&str, Vec<Cow<'_, str>>)]) -> Overlap {
+        self.overlap_and_places(task, documents).0
+    }
+
+    /// As [`Self::overlap`], with the places of those that overlap in the list.
+    #[must_use]
+    pub fn overlap_and_places(
+        &self,
+        task: &str,
+        documents: &[(&str, Vec<Cow<'_, str>>)],
+    ) -> (Overlap, Vec<usize>) {
         let texts = documents.iter().flat_map(|(_, texts)| texts);
         let lengths: BTreeSet<usize> = texts.map(|text| looked_for(words(text).count())).collect();
         let indices: BTreeMap<usize, Index> =
@@ -99,11 +109,13 @@ impl CalibrationText {
             overlapping: 0,
             first: Vec::new(),
         };
-        for (place, texts) in documents {
+        let mut places = Vec::new();
+        for (index, (place, texts)) in documents.iter().enumerate() {
             let Some((text, at)) = texts.iter().find_map(|text| find(text, &indices)) else {
                 continue;
             };
             overlap.overlapping += 1;
+            places.push(index);
             if overlap.first.len() < TOLD {
                 overlap.first.push(OverlapExample {
                     document: (*place).to_owned(),
@@ -112,7 +124,7 @@ impl CalibrationText {
                 });
             }
         }
-        overlap
+        (overlap, places)
     }
 }
 

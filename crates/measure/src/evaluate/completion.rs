@@ -7,6 +7,7 @@
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
+use super::task::take_out;
 use super::{Bos, EvaluationError, Item, Reply, Request};
 use super::{Task, TaskEntry, TaskResult};
 use crate::data::QuestionSet;
@@ -59,6 +60,11 @@ impl Task for Completion {
                 })
                 .collect()
         })
+    }
+
+    fn leave_out(&mut self, places: &[usize]) -> bool {
+        take_out(&mut self.0.set.questions, places);
+        true
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

@@ -16,6 +16,7 @@
 //! counted, since they would be too good otherwise.
 
 use super::request::Cut;
+use super::task::take_out;
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample};
 use super::{Task, TaskEntry, TaskOptions, TaskResult};
 use crate::data::{Corpus, Document};
@@ -279,6 +280,14 @@ impl Task for TextPerplexity {
                 own: &[],
             })
             .collect()
+    }
+
+    fn leave_out(&mut self, places: &[usize]) -> bool {
+        let is_possible = self.protocol.join == Join::Separate;
+        if is_possible {
+            take_out(&mut self.documents, places);
+        }
+        is_possible
     }
 
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {

@@ -23,12 +23,27 @@ pub trait Task {
         None
     }
 
+    /// Takes out the items at these places of [`Self::items`], which ascend; false, and nothing is done, if
+    /// the task cannot.
+    fn leave_out(&mut self, _places: &[usize]) -> bool {
+        false
+    }
+
     /// Turns the replies, one list for each item, into figures. `bos_used` says what [`Task::bos`]
     /// came to with this model.
     ///
     /// # Errors
     /// [`EvaluationError::Nothing`] if no token or question was scored.
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError>;
+}
+
+/// Takes out what stands at these places, which ascend.
+pub(super) fn take_out<T>(list: &mut Vec<T>, places: &[usize]) {
+    let mut index = 0;
+    list.retain(|_| {
+        index += 1;
+        places.binary_search(&(index - 1)).is_err()
+    });
 }
 
 /// Options from which a task is made; each task reads those that concern it.
