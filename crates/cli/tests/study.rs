@@ -29,7 +29,9 @@ tables:
 pub(crate) fn rows(report: &Value) -> Vec<Value> {
     let mut rows = report["rows"].as_array().unwrap().clone();
     for row in &mut rows {
-        row.as_object_mut().unwrap().remove("seconds").unwrap();
+        for time in ["seconds", "speed"] {
+            row.as_object_mut().unwrap().remove(time).unwrap();
+        }
     }
     rows
 }
@@ -89,6 +91,73 @@ fn text_that_the_fit_saw_too_is_told() {
     for said in ["1 of ", "13 words in a row", "line 2", "calibration.jsonl, line 4"] {
         assert!(notes[0].contains(said), "{said}: {notes:?}");
     }
+
+    // A recipe can leave it out: of three documents two are scored, and no warning is left.
+    w.write("apart.yaml", RECIPE.replace("limit: 3}", "limit: 3, exclude_overlap: true}"));
+    let report = w.ok_json("run -r apart.yaml -o left-out --quiet");
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("2 of 3 documents of task text count; the other 1 are left out"),
+        "{notes}"
+    );
+    assert!(!notes.contains("flatters"), "{notes}");
+    for result in [&report["baseline"][0], &report["rows"][0]["results"][0]] {
+        assert_eq!((&result["task"], &result["counts"]["items"]), (&"text".into(), &2.into()));
+    }
+    let joined = "limit: 3, join: space, exclude_overlap: true}";
+    w.write("joined.yaml", RECIPE.replace("limit: 3}", joined));
+    w.fails("run -r joined.yaml", 3, &["eval.exclude_overlap", "join: separate"]);
+    // Nothing would be left of text that is the calibration text itself.
+    let same = RECIPE.replace("limit: 3}", "exclude_overlap: true}");
+    w.write("same.yaml", same.replace("text: text.jsonl", "text: calibration.jsonl"));
+    w.fails("run -r same.yaml", 1, &["text", "documents apart from the calibration text"]);
+}
+
+#[test]
+fn rows_tell_what_the_replaced_sites_compute_and_how_long_beside_the_dense_ones() {
+    let w = Workshop::new();
+    let one = RECIPE.replace("seeds: [0, 1]", "seeds: [0]");
+    w.write(
+        "tiny.yaml",
+        one.replace("label: BH1", "label: BH2").replace(
+            "training: {epochs: 2, rate",
+            "depth: 2, block: 4, training: {epochs: 2, rate",
+        ),
+    );
+    let report = w.ok_json("run -r tiny.yaml -o out --quiet");
+    let row = |method: &str, layers: usize| {
+        let mut rows = report["rows"].as_array().unwrap().iter();
+        let own = |row: &&Value| {
+            row["method"] == method && row["layers"].as_array().unwrap().len() == layers
+        };
+        rows.find(own).unwrap().clone()
+    };
+    for (method, layers) in [("rotor", 1), ("rotor", 2), ("LR2-closed", 2), ("BH2", 1)] {
+        let row = row(method, layers);
+        let number = |group: &str, name: &str| row[group][name].as_f64().unwrap();
+        assert_eq!(number("macs", "targeted_dense"), number("parameters", "targeted_dense"));
+        assert!(
+            number("speed", "milliseconds") > 0.0 && number("speed", "milliseconds_dense") > 0.0
+        );
+        // A product with a thin matrix takes each number once; a network of rotors takes many times.
+        let (macs, numbers) = (number("macs", "targeted"), number("parameters", "targeted"));
+        assert_eq!(macs > numbers, method != "LR2-closed", "{method}: {macs}, {numbers}");
+    }
+    let both = |name: &str| row(name, 2)["macs"]["targeted"].as_u64().unwrap();
+    assert_eq!(both("rotor"), 2 * row("rotor", 1)["macs"]["targeted"].as_u64().unwrap());
+    let shown = w.ok("report out");
+    for said in ["Multiply-adds (dense)", "ms for 256 rows (dense)"] {
+        assert!(shown.contains(said), "{said}: {shown}");
+        assert!(w.text("out/report.html").contains(said) && w.text("out/report.md").contains(said));
+    }
+    // Times alone are taken again where they are gone, from the fits that are there.
+    std::fs::remove_dir_all(w.path("out/speed")).unwrap();
+    let again = w.run("run -r tiny.yaml -o out --json");
+    assert!(!again.stderr.contains("fitting") && !again.stderr.contains("evaluating"));
+    again.succeeded("again");
+    let again = w.json("out/report.json");
+    assert_eq!(rows(&again), rows(&report));
+    assert!(again["rows"][0]["speed"]["milliseconds"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

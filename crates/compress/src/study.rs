@@ -12,24 +12,29 @@ use crate::kept;
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
 use crate::{CompressError, Monitor};
-use linwright_tensor::input;
-use linwright_tensor::shown;
+use linwright_tensor::{RngKey, input, parallel, shown};
 
 pub use crate::estimate::estimate;
+use linwright_measure::bench::time_beside;
 use linwright_measure::data::{CalibrationText, Corpus, Overlap};
 use linwright_measure::evaluate::{
     self, EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, overlap,
 };
-use linwright_measure::report::{Curve, LayerError, ParameterCounts, Row};
+use linwright_measure::report::{Curve, LayerError, MacCounts, ParameterCounts, Row, SiteSpeed};
 use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::Tokenizer;
-use linwright_tensor::RngKey;
+use linwright_ops::{LinearSlot, Op, Sites};
 use linwright_tensor::atomic::{OutputError, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+/// Rows that replaced sites are timed with: a window of text.
+const TIMED_ROWS: usize = 256;
+/// Rounds of such a timing, of which the median counts.
+const TIMED_ROUNDS: usize = 11;
 
 /// Everything a study reads, opened.
 pub struct Inputs<'a> {
@@ -155,7 +160,6 @@ impl RunDirectory {
             }
             Err(error) => return Err(unusable(&marker, error)),
         }
-        std::fs::create_dir_all(path.join("cells")).map_err(|error| unusable(path, error))?;
         let fits = FitStore::open(&path.join("fits"))?;
         Ok(Self { path: path.to_owned(), fits, is_new, _lock: lock })
     }
@@ -177,7 +181,19 @@ impl RunDirectory {
         print: &Fingerprint,
         make: impl FnOnce() -> Result<C, StudyError>,
     ) -> Result<C, StudyError> {
-        let path = self.path.join("cells").join(format!("{}.json", print.0));
+        self.kept("cells", print, make)
+    }
+
+    /// What a file of a folder holds, made and written first if it is not there.
+    fn kept<C: Serialize + for<'de> Deserialize<'de>>(
+        &self,
+        folder: &str,
+        print: &Fingerprint,
+        make: impl FnOnce() -> Result<C, StudyError>,
+    ) -> Result<C, StudyError> {
+        let folder = self.path.join(folder);
+        std::fs::create_dir_all(&folder).map_err(|error| unusable(&folder, error))?;
+        let path = folder.join(format!("{}.json", print.0));
         match input::read(&path, u64::MAX) {
             Ok(bytes) => {
                 return kept::checked(&bytes).map_err(|reason| StudyError::RunDirectory {
@@ -255,22 +271,6 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-/// What a reader of the results should know of the data.
-#[must_use]
-pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if recipe.calibration.split == Split::RotorPaper {
-        notes.push(
-            "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
-        );
-    }
-    let calibration = CalibrationText::new(std::slice::from_ref(inputs.calibration));
-    for task in inputs.tasks {
-        let Overlap { task, words, documents, overlapping, first } =
-            overlap(task.as_ref(), &calibration);
-        if let Some(one) = first.first() {
-            notes.push(format!(
-                "{overlapping} of {documents} documents of task {task} have {words} words in a row, or all of \
 /// Takes from the tasks what overlaps with the calibration text, where the recipe says so; gives what a
 /// reader of the results should know of it.
 ///
@@ -300,6 +300,22 @@ pub fn leave_out_overlap(
     Ok(notes)
 }
 
+/// What a reader of the results should know of the data.
+#[must_use]
+pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if recipe.calibration.split == Split::RotorPaper {
+        notes.push(
+            "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
+        );
+    }
+    let calibration = CalibrationText::new(std::slice::from_ref(inputs.calibration));
+    for task in inputs.tasks {
+        let Overlap { task, words, documents, overlapping, first } =
+            overlap(task.as_ref(), &calibration);
+        if let Some(one) = first.first() {
+            notes.push(format!(
+                "{overlapping} of {documents} documents of task {task} have {words} words in a row, or all of \
                  theirs, in common with the calibration text, which flatters the figures; the first is {}, in {}",
                 one.document, one.calibration
             ));
@@ -350,13 +366,14 @@ fn one_cell(
     let plan = table.plan(row, layers, seed);
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
-    directory.cell(&print, || {
-        let context = Context {
-            model_hash: &inputs.model.hash,
-            bounds: Bounds::default(),
-            store: Some(&directory.fits),
-        };
-        let edited = apply(&inputs.model.decoder, calibration, &plan, &context, monitor)?;
+    let original = &inputs.model.decoder;
+    let context = Context {
+        model_hash: &inputs.model.hash,
+        bounds: Bounds::default(),
+        store: Some(&directory.fits),
+    };
+    let mut cell = directory.cell(&print, || {
+        let edited = apply(original, calibration, &plan, &context, monitor)?;
         monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
         let targets: Vec<&SiteOutcome> = edited.sites.iter().filter(|site| !site.heals).collect();
@@ -367,14 +384,50 @@ fn one_cell(
                 method: row.label(),
                 layers: layers.to_vec(),
                 seed,
-                parameters: parameters(&inputs.model.decoder, &edited, &targets),
+                parameters: parameters(original, &edited, &targets),
                 results,
                 fit_error: Some(errors.sum::<f64>() / targets.len().max(1) as f64),
                 seconds: edited.sites.iter().map(|site| site.fit.seconds).sum(),
+                macs: None,
+                speed: None,
             },
             sites: edited.sites,
         })
-    })
+    })?;
+    let targets: Vec<&SiteOutcome> = cell.sites.iter().filter(|site| !site.heals).collect();
+    cell.row.macs = Some(macs(original, &targets));
+    // Kept apart, so that times alone can be taken anew on an idle machine, from the fits that are there.
+    let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
+    cell.row.speed = Some(directory.kept("speed", &print, || {
+        let edited = apply(original, calibration, &plan, &context, monitor)?;
+        Ok(speed(original, &edited.model, &targets))
+    })?);
+    Ok(cell)
+}
+
+/// Multiply-adds of a row in the sites, now and in the original model.
+fn macs(original: &Transformer, targets: &[&SiteOutcome]) -> MacCounts {
+    let dense = targets.iter().filter_map(|site| original.slot(&site.site));
+    MacCounts {
+        targeted: targets.iter().map(|site| site.macs_per_row).sum(),
+        targeted_dense: dense.map(|slot| slot.op().map().macs_per_row()).sum(),
+    }
+}
+
+/// Times the sites of an edited model beside those of the original one.
+fn speed(original: &Transformer, edited: &Transformer, targets: &[&SiteOutcome]) -> SiteSpeed {
+    let ops = |model| -> Vec<&Op<f32>> {
+        let slot = |site: &&SiteOutcome| Sites::slot(model, &site.site);
+        targets.iter().filter_map(slot).map(LinearSlot::op).collect()
+    };
+    let (now, dense) = (ops(edited), ops(original));
+    let [now, dense] = time_beside([&now, &dense], TIMED_ROWS, TIMED_ROUNDS);
+    SiteSpeed {
+        rows: TIMED_ROWS,
+        threads: parallel::threads(),
+        milliseconds: now.median,
+        milliseconds_dense: dense.median,
+    }
 }
 
 fn parameters(

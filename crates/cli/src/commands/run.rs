@@ -345,7 +345,8 @@ mod tests {
             let preset = PRESETS.iter().find(|preset| preset.name == name).unwrap();
             let recipe = recipe::parse(Path::new(name), preset.text).unwrap();
             let path = data_file(&recipe.calibration.dataset, "calibration.jsonl").unwrap();
-            let calibration = Corpus::open(&path, recipe.calibration.text_field.as_deref()).unwrap();
+            let calibration =
+                Corpus::open(&path, recipe.calibration.text_field.as_deref()).unwrap();
             let mut tasks = open_tasks(&recipe).unwrap();
             let counts = |tasks: &[Box<dyn Task>]| -> Vec<usize> {
                 tasks.iter().map(|task| task.items().len()).collect()

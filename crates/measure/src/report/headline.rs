@@ -51,7 +51,7 @@ impl Report {
         };
         let dense = metric_of(&self.baseline, task, "token_perplexity");
         let summaries = self.summaries();
-        let Some((all, has_equal)) = of_most_layers(&summaries, task) else {
+        let Some(Compared { all, smaller, has_equal }) = of_most_layers(&summaries, task) else {
             return match dense {
                 Some(dense) => format!(
                     "The dense model has perplexity {}; nothing was replaced.",
@@ -80,7 +80,7 @@ impl Report {
                     shown.join(", ")
                 )
             }
-            _ => at_equal_size(&all, task, &against),
+            _ => at_equal_size(&all, task, &against) + &smaller_ones(&smaller),
         }
     }
 }
@@ -125,13 +125,28 @@ fn at_equal_size(all: &[Entry<'_, '_>], task: &str, against: &str) -> String {
     )
 }
 
-/// The methods that replaced most layers in a comparison, the least perplexity first: of the first
-/// comparison that has several of equal size those alone, and whether there is such a one, else all of the
-/// first comparison.
-fn of_most_layers<'a, 'b>(
-    summaries: &'b [Summary<'a>],
-    task: &str,
-) -> Option<(Vec<Entry<'a, 'b>>, bool)> {
+/// What is to be said of smaller methods that come as close as the best of the larger ones.
+fn smaller_ones(smaller: &[Entry<'_, '_>]) -> String {
+    let shown: Vec<String> = smaller.iter().map(|one| one.shown(true)).collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => format!(" As close with fewer: {}.", shown.join(", ")),
+    }
+}
+
+/// What a headline compares, the least perplexity first.
+struct Compared<'a, 'b> {
+    /// Methods of one size, or all where no two have the same.
+    all: Vec<Entry<'a, 'b>>,
+    /// Smaller ones than these with no higher perplexity than the best of them.
+    smaller: Vec<Entry<'a, 'b>>,
+    /// Whether there are several of one size.
+    has_equal: bool,
+}
+
+/// The methods that replaced most layers: those of the first comparison that has several of equal size, else
+/// all of the first comparison.
+fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Compared<'a, 'b>> {
     let mut names: Vec<&str> = summaries.iter().map(|summary| summary.comparison).collect();
     names.dedup();
     let mut first = None;
@@ -145,14 +160,17 @@ fn of_most_layers<'a, 'b>(
             own().filter(|summary| summary.layer_count == most).filter_map(entry).collect();
         all.sort_by(|a, b| a.perplexity.mean.total_cmp(&b.perplexity.mean));
         if let Some(size) = commonest_size(&all) {
-            all.retain(|one| is_equal(one.size(), size));
-            return Some((all, true));
+            let (all, mut smaller): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|one| is_equal(one.size(), size));
+            let best = all[0].perplexity.mean;
+            smaller.retain(|one| one.size() < size && one.perplexity.mean <= best);
+            return Some(Compared { all, smaller, has_equal: true });
         }
         if first.is_none() && !all.is_empty() {
             first = Some(all);
         }
     }
-    first.map(|all| (all, false))
+    first.map(|all| Compared { all, smaller: Vec::new(), has_equal: false })
 }
 
 /// The size that most methods have, and at least two; of several the one of the best method.

@@ -116,6 +116,34 @@ pub struct Row {
     pub fit_error: Option<f64>,
     /// Time of the fits, in seconds; capture and evaluation are not counted.
     pub seconds: f64,
+    /// What the replaced sites compute for a row, before and after; absent in reports of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub macs: Option<MacCounts>,
+    /// How long they take, before and after, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<SiteSpeed>,
+}
+
+/// Multiply-adds of the replaced sites for one row, which is one token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MacCounts {
+    /// Now.
+    pub targeted: u64,
+    /// In the dense model.
+    pub targeted_dense: u64,
+}
+
+/// How long the replaced sites take for some rows, each by itself, both sides measured in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteSpeed {
+    /// The rows.
+    pub rows: usize,
+    /// Threads that computed.
+    pub threads: usize,
+    /// Milliseconds now, the median of rounds.
+    pub milliseconds: f64,
+    /// Milliseconds of the same sites of the dense model.
+    pub milliseconds_dense: f64,
 }
 
 /// Parameters before and after a replacement, biases not counted in the targeted ones.

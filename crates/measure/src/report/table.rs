@@ -34,6 +34,9 @@ struct Figure<'a> {
     title: String,
 }
 
+/// Words over a column, and what it says of the runs of a line.
+type CostColumn = (String, fn(&Summary<'_>) -> Option<String>);
+
 impl Report {
     /// For each comparison the means of all methods, the dense model first.
     pub(super) fn result_tables(&self) -> Vec<Table> {
@@ -48,6 +51,8 @@ impl Report {
         if perplexity.is_some() {
             columns.extend([("Perplexity".to_owned(), true), ("Log-perplexity".to_owned(), true)]);
         }
+        let costs = self.cost_columns();
+        columns.extend(costs.iter().map(|(title, _)| (title.clone(), true)));
         columns.push(("Kept".to_owned(), true));
         columns.extend(figures.iter().map(|figure| (figure.title.clone(), true)));
         for title in ["Fit error", "Whole model", "Time", "Runs"] {
@@ -56,10 +61,10 @@ impl Report {
         self.comparisons()
             .into_iter()
             .map(|comparison| {
-                let mut rows = vec![self.dense_row(perplexity, &figures)];
+                let mut rows = vec![self.dense_row(perplexity, (costs.len(), &figures))];
                 let mut layers = 0;
                 for summary in summaries.iter().filter(|s| s.comparison == comparison) {
-                    let mut row = summary_row(summary, perplexity, &figures);
+                    let mut row = summary_row(summary, perplexity, (&costs, &figures));
                     row.starts_block = summary.layer_count != layers;
                     layers = summary.layer_count;
                     rows.push(row);
@@ -88,17 +93,44 @@ impl Report {
         figures
     }
 
+    /// What the replaced sites cost, each with what they cost in the dense model behind it; only what some
+    /// row has.
+    fn cost_columns(&self) -> Vec<CostColumn> {
+        let mut columns: Vec<CostColumn> = Vec::new();
+        if self.rows.iter().any(|row| row.macs.is_some()) {
+            columns.push(("Multiply-adds (dense)".to_owned(), |summary| {
+                let now = summary.spread(|row| Some(row.macs?.targeted as f64))?;
+                let dense = summary.spread(|row| Some(row.macs?.targeted_dense as f64))?;
+                Some(format!("{} ({})", count(now.mean), count(dense.mean)))
+            }));
+        }
+        if let Some(speed) = self.rows.iter().find_map(|row| row.speed) {
+            let title = format!("ms for {} rows (dense)", count(speed.rows as f64));
+            columns.push((title, |summary| {
+                let now = summary.spread(|row| Some(row.speed?.milliseconds))?;
+                let dense = summary.spread(|row| Some(row.speed?.milliseconds_dense))?;
+                Some(format!("{} ({})", significant(now.mean, 2), significant(dense.mean, 2)))
+            }));
+        }
+        columns
+    }
+
     fn all_results(&self) -> impl Iterator<Item = &TaskResult> {
         self.baseline.iter().chain(self.rows.iter().flat_map(|row| &row.results))
     }
 
-    fn dense_row(&self, perplexity: Option<&str>, figures: &[Figure<'_>]) -> TableRow {
+    fn dense_row(
+        &self,
+        perplexity: Option<&str>,
+        (costs, figures): (usize, &[Figure<'_>]),
+    ) -> TableRow {
         let mut cells = vec!["dense".to_owned(), "0".to_owned(), dash()];
         if let Some(task) = perplexity {
             let value = |name| metric_of(&self.baseline, task, name);
             cells.push(value("token_perplexity").map_or_else(dash, |v| significant(v, 4)));
             cells.push(value("nll_nats_per_token").map_or_else(dash, |v| format!("{v:.3}")));
         }
+        cells.extend(std::iter::repeat_with(dash).take(costs));
         cells.push(percent(1.0));
         for figure in figures {
             let value = metric_of(&self.baseline, figure.task, figure.metric);
@@ -264,7 +296,7 @@ impl Report {
 fn summary_row(
     summary: &Summary<'_>,
     perplexity: Option<&str>,
-    figures: &[Figure<'_>],
+    (costs, figures): (&[CostColumn], &[Figure<'_>]),
 ) -> TableRow {
     let cell =
         |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
@@ -277,6 +309,7 @@ fn summary_row(
         cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
         cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
     }
+    cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
     cells.push(percent(summary.parameters(ParameterCounts::keep)));
     for figure in figures {
         cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));

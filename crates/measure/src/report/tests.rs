@@ -98,6 +98,13 @@ fn rows() -> Vec<Row> {
                         results: results(nll, 0.8 - nll / 10.0),
                         fit_error: Some(loss * (1.0 + jitter)),
                         seconds: 4.0 + size / 1000.0,
+                        macs: Some(MacCounts { targeted: 3 * targeted, targeted_dense: dense }),
+                        speed: Some(SiteSpeed {
+                            rows: 256,
+                            threads: 1,
+                            milliseconds: 0.25 * layers as f64 + jitter,
+                            milliseconds_dense: 0.5,
+                        }),
                     });
                 }
             }
@@ -232,6 +239,20 @@ fn the_headline_names_the_closest_method_of_those_of_equal_size() {
         "With 3 layers replaced, at equal size rotor comes closest: perplexity 4.356 ± 0.035 \
          against 3.547 of the dense model, with 7,680 parameters in place of 393,216 (2.0 %)."
     );
+    // What is smaller and as close is not passed over for being of another size.
+    let mut with_smaller = sample();
+    with_smaller.rows.retain(|row| row.comparison == "equal parameters");
+    let rotors: Vec<Row> =
+        with_smaller.rows.iter().filter(|row| row.method == "rotor").cloned().collect();
+    for mut row in rotors {
+        row.method = "diagonal".to_owned();
+        row.parameters.targeted /= 2;
+        with_smaller.rows.push(row);
+    }
+    let said = with_smaller.headline();
+    assert!(said.contains("at equal size rotor comes closest"), "{said}");
+    let smaller = " As close with fewer: diagonal 4.356 ± 0.035 with 3,840 parameters.";
+    assert!(said.ends_with(smaller), "{said}");
     // Twelve times the parameters are another thing.
     let mut papers = sample();
     papers.rows.retain(|row| row.comparison == "as in the paper");
@@ -274,8 +295,15 @@ fn terminal_and_markdown_hold_the_same_table() {
     let line = plain.lines().find(|line| line.starts_with("rotor")).unwrap();
     let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     assert_eq!(cells[..5], ["rotor", "1", "1,352", "3.747 ± 0.030", "1.321 ± 0.008"]);
+    assert_eq!(cells[5..7], ["4,056 (131,072)", "0.25 (0.50)"]);
+    assert!(plain.contains("Multiply-adds (dense)  ms for 256 rows (dense)"), "{plain}");
     let text = markdown(&report);
-    assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 1.0 % |"));
+    assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 4,056 (131,072) | 0.25 (0.50) | 1.0 % |"));
+    // A report that was saved before these were known has no such columns.
+    let mut older = report;
+    older.rows.iter_mut().for_each(|row| (row.macs, row.speed) = (None, None));
+    let older = Report::from_json(&older.to_json().unwrap()).unwrap();
+    assert!(markdown(&older).contains("3.747 ± 0.030 | 1.321 ± 0.008 | 1.0 % |"));
     assert!(text.contains("## as in the paper") && text.contains("## equal parameters"));
     assert!(text.contains("| Recipe sha256 | 0f0f"));
     let widths: Vec<usize> =
