@@ -2,7 +2,7 @@
 
 use crate::build_script::{commit, watched};
 use crate::flags::verbs;
-use crate::workshop::{Workshop, names};
+use crate::workshop::{Outcome, Workshop, names};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -185,4 +185,54 @@ fn completions_know_commands_options_and_values() {
         let replies = String::from_utf8(output.stdout).unwrap();
         assert!(replies.split_whitespace().any(|reply| reply == offered), "{line}: {replies}");
     }
+}
+
+/// The lines of a page's `sh` blocks.
+fn shell_lines(page: &str) -> Vec<&str> {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).collect()
+}
+
+#[test]
+fn what_the_page_about_installing_says_works_in_an_empty_home() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/install.md")).unwrap();
+    let (install, use_it): (Vec<&str>, Vec<&str>) =
+        shell_lines(&page).into_iter().partition(|line| line.starts_with("cargo "));
+    assert!(install.len() > 1 && use_it.len() > 3, "{page}");
+    // What takes minutes is not run; what it asks for exists.
+    let has_line = |file: &str, beginning: &str| {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        text.lines().any(|line| line.starts_with(beginning))
+    };
+    for line in install {
+        assert!(line.starts_with("cargo install --path crates/cli --locked"), "{line}");
+        let words: Vec<&str> = line.split(' ').collect();
+        for pair in words.windows(2) {
+            match pair[0] {
+                "--path" => assert!(has_line(&format!("{}/Cargo.toml", pair[1]), "[[bin]]")),
+                "--profile" => assert!(has_line("Cargo.toml", &format!("[profile.{}]", pair[1]))),
+                "--features" => pair[1].split(',').for_each(|name| {
+                    assert!(has_line("crates/cli/Cargo.toml", &format!("{name} = [")), "{line}");
+                }),
+                _ => {}
+            }
+        }
+    }
+    // The program alone, as it is installed, with a home that holds nothing.
+    let w = Workshop::new();
+    for folder in ["bin", "home"] {
+        fs::create_dir(w.path(folder)).unwrap();
+    }
+    fs::copy(env!("CARGO_BIN_EXE_linwright"), w.path("bin/linwright")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", w.path("bin").display());
+    let mut command = Command::new("sh");
+    command.args(["-ec", &use_it.join("\n")]).current_dir(w.path("home")).env_clear();
+    command.env("HOME", w.path("home")).env("PATH", path).stdin(Stdio::null());
+    let printed = Outcome::of(command).succeeded("the page's commands");
+    assert!(printed.starts_with("linwright ") && printed.lines().count() > 3, "{printed}");
+    let home = w.path("home/.local/share");
+    assert!(home.join("linwright/man1/linwright-compress.1").is_file());
+    let script = home.join("bash-completion/completions/linwright");
+    assert_eq!(is_read_by("bash", &script), Some(true));
 }

@@ -362,7 +362,8 @@ fn thin_reports_render_too() {
     report.baseline.clear();
     elements(&html(&report).unwrap());
     assert!(terminal(&report).contains("0 runs, without a perplexity"));
-    assert!(markdown(&report).contains("## Provenance"));
+    let text = markdown(&report);
+    assert!(text.contains("## Provenance") && text.contains("0.1.0 (abc1234)"), "{text}");
 }
 
 #[test]
@@ -444,6 +445,10 @@ fn an_evaluation_has_the_shape_of_the_harness() {
             "task_hashes",
             "linwright"
         ]
+    );
+    assert_eq!(
+        (&value["git_hash"], &value["linwright"]["version"]),
+        (&"abc1234".into(), &"0.1.0".into())
     );
     assert_eq!(value["model_name_sanitized"], "..__models__a__b__pocket");
     assert_eq!(
