@@ -16,10 +16,11 @@ use linwright_train::{Control, Progress};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Multiply-adds that a timed fit may take: some tenths of a second.
+/// Multiply-adds that a timed training may take: some tenths of a second.
 const TIMED: f64 = 4e8;
-/// Multiply-adds of a timed fit without iterations. Decompositions of small matrices are slow, and these are few.
-const TIMED_ONCE: f64 = 5e9;
+/// Multiply-adds of a timed fit to sums, which are products of matrices and decompositions: as long, on layers
+/// that are large enough, since those of small matrices are far slower.
+const TIMED_SUMS: f64 = 5e9;
 /// Steps of a training that is timed.
 const STEPS: usize = 5;
 /// A fit is timed again until all of them took so long, and the fastest counts.
@@ -167,8 +168,7 @@ fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, Sample
         let rows = rows_of(&smaller);
         match smaller.work(small, rows) {
             Ok(work) => {
-                let once = smaller.brief().and_then(|brief| brief.work(small, rows).ok());
-                let most = if once.is_some_and(|once| once >= work) { TIMED_ONCE } else { TIMED };
+                let most = if method.needs() == Needs::Stats { TIMED_SUMS } else { TIMED };
                 found = Some((smaller, small, rows));
                 if work <= most {
                     break;
@@ -254,6 +254,7 @@ mod tests {
     use crate::Silent;
     use crate::calibration::{Calibration, Split};
     use crate::capture::{Bounds, Lockstep};
+    use crate::fit::counted;
     use crate::intervention::{Cut, Intervention, Size};
     use crate::methods::{
         BlockHadamardMethod, DenseMethod, How, LaserMethod, LowRankMethod, RotorMethod,
@@ -314,6 +315,43 @@ mod tests {
             all.push(MethodSpec::Structured(method));
         }
         all
+    }
+
+    /// What all iterations of a fit but the first add: multiply-adds as told, over those counted.
+    fn told_over_counted(operator: OpSpec, side: usize, iterations: Option<u32>) -> f64 {
+        let mut method = StructuredMethod::new(operator);
+        method.iterations = iterations.unwrap_or(method.iterations);
+        let method = MethodSpec::Structured(method);
+        let brief = method.brief().expect("repeats something");
+        let (shape, rows) =
+            (Shape { out: side, inp: side }, SampleRows { train: 0, validation: 0 });
+        let problem = Planted::new(&method, shape, rows);
+        let [all, first] = [&method, &brief].map(|method| {
+            let (counted, fit) = counted::by(|| problem.fit(method));
+            fit.expect("fits");
+            (method.work(shape, rows).expect("is estimated"), counted)
+        });
+        (all.0 - first.0) / (all.1 - first.1)
+    }
+
+    #[test]
+    fn iterations_multiply_and_add_about_as_often_as_is_estimated() {
+        let kind = |kind: &str| OpSpec::default_of(kind).expect("has defaults");
+        let diagonal = || OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 8 });
+        // As many iterations as there are by default, and what one of them is on a larger layer.
+        let cases = [
+            (kind("kronecker"), 128, None),
+            (kind("rotor"), 128, None),
+            (diagonal(), 128, None),
+            (kind("kronecker"), 512, Some(4)),
+            (diagonal(), 512, Some(4)),
+        ];
+        let ratios = cases.map(|(operator, side, iterations)| {
+            let label = operator.kind().to_owned();
+            (label, side, told_over_counted(operator, side, iterations))
+        });
+        let near = |ratio: f64| (1.0 / 3.0..=3.0).contains(&ratio);
+        assert!(ratios.iter().all(|(.., ratio)| near(*ratio)), "told over counted: {ratios:.2?}");
     }
 
     #[test]

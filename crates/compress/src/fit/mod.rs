@@ -24,6 +24,8 @@ mod alternate;
 mod block_diagonal;
 mod butterfly;
 mod circulant_diagonal;
+#[cfg(test)]
+pub(crate) mod counted;
 mod dense;
 mod diagonal_low_rank;
 mod kronecker;

@@ -9,6 +9,8 @@
 //! there, and closed forms leave them out.
 
 use crate::FitError;
+#[cfg(test)]
+use crate::fit::counted;
 use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{NoConvergence, eigh};
@@ -23,6 +25,8 @@ pub(crate) fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
     let (Arg::Plain(right) | Arg::Transposed(right)) = b;
     let rows = if matches!(a, Arg::Plain(_)) { left.rows() } else { left.cols() };
     let cols = if matches!(b, Arg::Plain(_)) { right.cols() } else { right.rows() };
+    #[cfg(test)]
+    counted::add((rows * cols) as f64 * (left.rows() + left.cols() - rows) as f64);
     let mut c = Mat::zeros(rows, cols);
     product(1.0, a, b, c.view_mut(), Write::Set);
     c

@@ -135,6 +135,8 @@ impl<'a> Descent<'a> {
         self.set(values);
         self.tape.clear();
         let (x, map) = (self.rows.x.view(), self.op.map());
+        #[cfg(test)]
+        crate::fit::counted::add(3.0 * x.rows() as f64 * map.macs_per_row() as f64);
         map.forward(x, self.predicted.view_mut(), Some(&mut self.tape), &mut self.ws);
         subtract(&mut self.predicted, &self.rows.y);
         let loss = squares(&self.predicted);

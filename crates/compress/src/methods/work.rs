@@ -11,12 +11,12 @@ use linwright_ops::{OpSpec, Shape};
 const EIGEN: f64 = 9.0;
 /// Of a singular value decomposition (m, n), over `max(m, n) · min(m, n)²`.
 const SINGULAR: f64 = 10.0;
-/// Iterations after which fits of real layers ended, where they are allowed more: alternations of Monarch
-/// maps, of Kronecker products, of sums; descents of rotors; both of low rank beside a diagonal.
-const MONARCH_SWEEPS: f64 = 150.0;
-const KRONECKER_SWEEPS: f64 = 40.0;
+/// Iterations after which fits of real layers ended, where they are allowed more: alternations of Kronecker
+/// products, of sums, of low rank beside a diagonal; descents of rotors and of the latter.
+const KRONECKER_SWEEPS: f64 = 100.0;
 const SWEEPS: f64 = 15.0;
 const ROTOR_ITERATIONS: f64 = 100.0;
+const DIAGONAL_SWEEPS: f64 = 12.0;
 const DIAGONAL_ITERATIONS: f64 = 15.0;
 /// Steps that all factors of circulants are moved together.
 const STEPS: f64 = 30.0;
@@ -123,14 +123,19 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
             // that takes long, and grows less than the products do.
             let alone = blocks * eigen(wide) + high * eigen(blocks) + 30.0 * out * inp;
             let sweep = 3.0 * out * inp * wide + error + SERIAL * alone;
-            high * blocks * singular(blocks, wide) + MONARCH_SWEEPS.min(iterations) * sweep
+            high * blocks * singular(blocks, wide) + iterations * sweep
         }
+        // The root of the moments, and no iterations.
+        OpSpec::DiagonalLowRank(options) if options.rank == 0 => inp.powi(3),
         OpSpec::DiagonalLowRank(options) => {
-            let sweep = 2.0 * out * inp * options.rank as f64 + error;
+            // What takes the diagonal off walks through the matrices some times.
+            let thin = options.rank as f64 * (4.0 * inp * inp + 3.0 * out * inp);
+            let sweep = thin + 5.0 * SERIAL * out * inp;
             let start = singular(out, inp)
-                + DIAGONAL_ITERATIONS.min(iterations) * sweep
+                + 2.0 * error
+                + DIAGONAL_SWEEPS.min(iterations) * sweep
                 + descent(spec, shape, DIAGONAL_ITERATIONS.min(iterations))?;
-            starts.min(2.0) * start
+            2.0 * inp.powi(3) + starts.min(2.0) * start
         }
         OpSpec::Butterfly(options) if !options.orthogonal => error + down(spec)?,
         OpSpec::CirculantDiagonal(options) => {
@@ -180,8 +185,7 @@ pub(super) fn least_side(spec: &OpSpec) -> usize {
 pub(super) fn timed_iterations(spec: &OpSpec) -> u32 {
     match spec {
         OpSpec::Sum(_) => 2,
-        OpSpec::CirculantDiagonal(_) => 8,
-        _ => 16,
+        _ => 8,
     }
 }
 
