@@ -1,6 +1,6 @@
 //! Figures over two axes, such as layers and sizes, against one that all compare with.
 
-use super::render::{escape_html, escape_markdown, page};
+use super::render::{CLOSE_TABLE, escape_html, escape_markdown, open_table, page, wrapping};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -98,17 +98,19 @@ impl HeatMap {
         let _ = write!(
             text,
             "<section>\n<h2>{title}</h2>\n<p>Without a cut: {}. Shades of blue are better, of red \
-             worse.{}</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>{axis}</th>",
+             worse.{}</p>\n",
             number(self.baseline),
             self.of_chance()
         );
+        open_table(&mut text, &self.title, 1 + self.columns.len(), "");
+        let _ = write!(text, "<th scope=\"col\">{axis}</th>");
         for column in &self.columns {
-            let _ = write!(text, "<th>{}</th>", escape_html(column));
+            let _ = write!(text, "<th scope=\"col\">{}</th>", wrapping(column));
         }
         text.push_str("</tr></thead>\n<tbody>\n");
         let best = self.best();
         for (row, (name, values)) in self.rows.iter().zip(&self.values).enumerate() {
-            let _ = write!(text, "<tr><th>{}</th>", escape_html(name));
+            let _ = write!(text, "<tr><th scope=\"row\">{}</th>", wrapping(name));
             for (column, value) in values.iter().enumerate() {
                 let Some(value) = value else {
                     text.push_str("<td></td>");
@@ -127,7 +129,8 @@ impl HeatMap {
             }
             text.push_str("</tr>\n");
         }
-        text.push_str("</tbody>\n</table></div>\n</section>\n");
+        text.push_str(CLOSE_TABLE);
+        text.push_str("</section>\n");
         text
     }
 }
@@ -139,8 +142,8 @@ fn number(value: f64) -> String {
 /// Maps as one HTML file, after a paragraph for each of `notes`.
 #[must_use]
 pub fn heat_maps_html(title: &str, notes: &[String], maps: &[HeatMap]) -> String {
-    let mut content = format!("<h1>{}</h1>\n", escape_html(title));
-    notes.iter().for_each(|note| content += &format!("<p>{}</p>\n", escape_html(note)));
+    let mut content = format!("<h1>{}</h1>\n", wrapping(title));
+    notes.iter().for_each(|note| content += &format!("<p>{}</p>\n", wrapping(note)));
     maps.iter().for_each(|map| content += &map.html());
     page(title, &content)
 }

@@ -1,8 +1,9 @@
 //! Reports on made-up figures: what is said, and that it is well formed whatever the names are.
 
-use super::render::{html, markdown, terminal};
+use super::render::{escape_html, evaluation_html, html, markdown, terminal, wrapping};
 use super::*;
 use crate::evaluate::{Counts, GroupResult, Metric};
+use serde_json::json;
 
 const METHODS: [(&str, f64, f64); 4] = [
     ("rotor", 1_352.0, 0.055),
@@ -190,7 +191,7 @@ fn hostile() -> Report {
 /// Checks that every element is closed in order and attributes are quoted; returns the names of
 /// the elements. Knows just as much HTML as the reports use.
 fn elements(page: &str) -> Vec<String> {
-    const VOID: [&str; 2] = ["meta", "br"];
+    const VOID: [&str; 3] = ["meta", "br", "wbr"];
     let (mut open, mut seen) = (Vec::new(), Vec::new());
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
     while let Some(start) = rest.find('<') {
@@ -215,6 +216,79 @@ fn elements(page: &str) -> Vec<String> {
     }
     assert!(open.is_empty(), "left open: {open:?}");
     seen
+}
+
+/// Checks that a page is well formed, and that each of its tables scrolls by itself where it is too wide,
+/// with heads that may take several lines.
+pub(in crate::report) fn check_page(page: &str) {
+    let names = elements(page);
+    let tables = names.iter().filter(|name| *name == "table").count();
+    let regions = page.matches("tabindex=\"0\">\n<table").count();
+    assert!(tables > 0 && tables == regions, "{tables} tables in {regions} regions");
+    let (_, style) = page.split_once("<style>").unwrap();
+    let (style, _) = style.split_once("</style>").unwrap();
+    // The selectors and what they say, whatever stands between.
+    for (selector, rule) in [
+        (".scroll{", "overflow:auto"),
+        (".scroll{", "max-width:calc(100vw"),
+        ("thead th{", "white-space:normal"),
+        ("thead th{", "position:sticky"),
+        (".many{", "font-size"),
+    ] {
+        let mut rules = style.split('\n').filter(|line| line.starts_with(selector));
+        assert!(rules.any(|line| line.contains(rule)), "{selector}{rule} is not in {style}");
+    }
+}
+
+#[test]
+fn names_break_after_dots_and_are_copied_unharmed() {
+    for (name, want) in [
+        ("model.layers.0.mlp", "model.<wbr>layers.<wbr>0.<wbr>mlp"),
+        ("3.547 of 1.0", "3.547 of 1.0"),
+        ("an end. And.", "an end. And."),
+        ("a<b>.c&d..e", "a&lt;b&gt;.<wbr>c&amp;d..<wbr>e"),
+        (".hidden", ".<wbr>hidden"),
+        ("h.0.1.w", "h.<wbr>0.1.<wbr>w"),
+        ("é.ü\u{1b}.x", "é.<wbr>ü.<wbr>x"),
+        ("", ""),
+    ] {
+        let written = wrapping(name);
+        assert_eq!(written, want);
+        assert_eq!(written.replace("<wbr>", ""), escape_html(name), "{name}");
+    }
+}
+
+#[test]
+fn every_page_shows_all_columns_of_wide_tables() {
+    let long = "model.language_model.layers.13.self_attention.query_key_value.weight";
+    let broken = long.replace('.', ".<wbr>");
+    let mut report = sample();
+    report.rows.iter_mut().for_each(|row| row.method = long.to_owned());
+    let result = json!({
+        "results": {long: {"acc,none": 0.5}}, "versions": {long: 1.0}, "n-shot": {long: 0},
+        "config": {"model": long}, "linwright": {"health": [long]},
+    });
+    let evaluation = EvaluationView::from_json(&result.to_string()).unwrap();
+    let map = HeatMap {
+        title: "acc".into(),
+        axis: "matrix".into(),
+        rows: vec![long.to_owned()],
+        columns: (0..48).map(|layer| layer.to_string()).collect(),
+        values: vec![vec![Some(0.5); 48]],
+        baseline: 0.5,
+        higher_is_better: true,
+        chance: None,
+    };
+    for page in [
+        html(&report).unwrap(),
+        evaluation_html(&evaluation),
+        heat_maps_html("Cuts", &[], std::slice::from_ref(&map)),
+    ] {
+        check_page(&page);
+        assert!(page.contains(&broken), "{page}");
+    }
+    assert!(map.html().contains("<table class=\"many\">"));
+    assert!(!html(&report).unwrap().contains("class=\"many\""), "few columns keep their size");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Evaluations as text, as Markdown and as one HTML file.
 
-use super::html::{CLOSING, escape, opening, plain_table, section};
+use super::html::{CLOSING, opening, plain_table, section, wrapping};
 use super::markdown;
 use super::terminal::{printable, write_table};
 use crate::report::EvaluationView;
@@ -47,7 +47,7 @@ pub fn evaluation_html(view: &EvaluationView) -> String {
     let _ = write!(
         page,
         "<header>\n<p class=\"kicker\">Linwright evaluation</p>\n<h1>{}</h1>\n</header>\n",
-        escape(&view.model)
+        wrapping(&view.model)
     );
     for table in &view.tables {
         section(&mut page, &table.caption, |page| plain_table(page, table));
@@ -56,7 +56,7 @@ pub fn evaluation_html(view: &EvaluationView) -> String {
         section(&mut page, "Notes", |page| {
             page.push_str("<ul>\n");
             for note in &view.notes {
-                let _ = writeln!(page, "<li>{}</li>", escape(note));
+                let _ = writeln!(page, "<li>{}</li>", wrapping(note));
             }
             page.push_str("</ul>\n");
         });

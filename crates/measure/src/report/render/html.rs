@@ -52,7 +52,7 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
         section(&mut page, "Notes", |page| {
             page.push_str("<ul>\n");
             for note in &report.notes {
-                let _ = writeln!(page, "<li>{}</li>", escape(note));
+                let _ = writeln!(page, "<li>{}</li>", wrapping(note));
             }
             page.push_str("</ul>\n");
         });
@@ -91,7 +91,7 @@ fn header(page: &mut String, report: &Report) {
         escape(&report.headline())
     );
     let mut fact = |name: &str, value: &str| {
-        let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
+        let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), wrapping(value));
     };
     fact("Model", &report.model.name);
     fact("Parameters", &count(report.model.parameters as f64));
@@ -130,11 +130,7 @@ pub(super) fn plain_table(page: &mut String, table: &Table) {
 
 /// A table; `mark` stands before the first cell of a row.
 fn table_with(page: &mut String, table: &Table, mark: impl Fn(&TableRow) -> String) {
-    let _ = write!(
-        page,
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table>\n<thead>\n<tr>",
-        escape(&table.caption)
-    );
+    open_table(page, &table.caption, table.columns.len(), "");
     for (head, numeric) in &table.columns {
         let class = if *numeric { " class=\"n\"" } else { "" };
         let _ = write!(page, "<th scope=\"col\"{class}>{}</th>", escape(head));
@@ -148,7 +144,7 @@ fn table_with(page: &mut String, table: &Table, mark: impl Fn(&TableRow) -> Stri
         };
         let _ = write!(page, "<tr{class}>");
         for (index, (cell, (_, numeric))) in row.cells.iter().zip(&table.columns).enumerate() {
-            let cell = escape(cell);
+            let cell = if *numeric { escape(cell) } else { wrapping(cell) };
             let _ = if index == 0 {
                 write!(page, "<th scope=\"row\">{}{cell}</th>", mark(row))
             } else if *numeric {
@@ -159,7 +155,7 @@ fn table_with(page: &mut String, table: &Table, mark: impl Fn(&TableRow) -> Stri
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table>\n</div>\n");
+    page.push_str(CLOSE_TABLE);
 }
 
 fn swatch(method: Option<&str>, methods: &[&str]) -> String {
@@ -189,7 +185,7 @@ fn figure_html(page: &mut String, figure: &Figure, report: &Report) -> Result<()
     };
     for (_, method) in methods.iter().enumerate().filter(|(place, _)| shown(*place)) {
         let mark = swatch(Some(method), &methods);
-        let _ = writeln!(page, "<li>{mark}{}</li>", escape(method));
+        let _ = writeln!(page, "<li>{mark}{}</li>", wrapping(method));
     }
     if figure.panels.iter().any(|panel| panel.dense.is_some()) {
         let _ = writeln!(page, "<li>{}dense</li>", swatch(None, &methods));
@@ -213,7 +209,7 @@ fn panel_html(
     let heading = if panel.title.is_empty() { &figure.title } else { &panel.title };
     let _ = write!(page, "<figure>\n<figcaption>");
     if !panel.title.is_empty() {
-        let _ = write!(page, "<strong>{}</strong> ", escape(&sentence(&panel.title)));
+        let _ = write!(page, "<strong>{}</strong> ", wrapping(&sentence(&panel.title)));
     }
     let label = format!("{}: {} over {}", heading, figure.y_title, panel.x.title);
     let _ = write!(
@@ -237,7 +233,7 @@ fn provenance(page: &mut String, report: &Report) {
     section(page, &table.caption, |page| {
         page.push_str("<dl class=\"provenance\">\n");
         for row in &table.rows {
-            let cells: Vec<String> = row.cells.iter().map(|cell| escape(cell)).collect();
+            let cells: Vec<String> = row.cells.iter().map(|cell| wrapping(cell)).collect();
             let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", cells[0], cells[1]);
         }
         page.push_str("</dl>\n");
@@ -251,6 +247,48 @@ fn sentence(text: &str) -> String {
         .next()
         .map(|first| first.to_uppercase().chain(characters).collect())
         .unwrap_or_default()
+}
+
+/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400 pixels.
+const MANY_COLUMNS: usize = 12;
+
+/// Opens a table and its first row of heads. It stands in a region that scrolls where it is wider than the
+/// page, or longer than it, so that the bar that scrolls sideways is always in sight.
+pub(in crate::report) fn open_table(page: &mut String, label: &str, columns: usize, class: &str) {
+    let many = if columns >= MANY_COLUMNS { "many" } else { "" };
+    let classes = [class, many].into_iter().filter(|class| !class.is_empty());
+    let class = classes.collect::<Vec<_>>().join(" ");
+    let class = if class.is_empty() { class } else { format!(" class=\"{class}\"") };
+    let _ = write!(
+        page,
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table{class}>\n\
+         <thead>\n<tr>",
+        escape(label)
+    );
+}
+
+/// What closes it.
+pub(in crate::report) const CLOSE_TABLE: &str = "</tbody>\n</table>\n</div>\n";
+
+/// Text for element content in which a line may break after the dots of long names. A break is no letter: who
+/// copies a name gets the name.
+pub(in crate::report) fn wrapping(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dot) = rest.find('.') {
+        let (part, after) = rest.split_at(dot + 1);
+        written.push_str(&escape(part));
+        let before = part[..dot].chars().next_back();
+        let next = after.chars().next();
+        let in_number = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        let is_name = |c: char| !c.is_whitespace() && c != '.';
+        if next.is_some_and(is_name) && !(in_number(before) && in_number(next)) {
+            written.push_str("<wbr>");
+        }
+        rest = after;
+    }
+    written.push_str(&escape(rest));
+    written
 }
 
 /// Text for element content and quoted attributes.

@@ -1,7 +1,7 @@
 //! An inspection as one HTML file that loads nothing from elsewhere: totals, heat maps of ranks over
 //! layers and names, spectra, and a table of all tensors.
 
-use super::html::{CLOSING, THIRD, escape, opening, section};
+use super::html::{CLOSE_TABLE, CLOSING, THIRD, escape, open_table, opening, section, wrapping};
 use super::number::{bytes, count, percent, scientific, significant};
 use super::plot::{Axis, Look, Plot, Series, svg};
 use super::scale::Scale;
@@ -32,7 +32,7 @@ pub fn inspection_page(found: &Inspection) -> Result<String, ReportError> {
         section(&mut page, "Notes", |page| {
             page.push_str("<ul>\n");
             for note in &notes {
-                let _ = writeln!(page, "<li>{}</li>", escape(note));
+                let _ = writeln!(page, "<li>{}</li>", wrapping(note));
             }
             page.push_str("</ul>\n");
         });
@@ -46,7 +46,7 @@ fn header(page: &mut String, found: &Inspection) {
     let _ = write!(
         page,
         "<header>\n<p class=\"kicker\">Linwright inspection</p>\n<h1>{}</h1>\n<dl class=\"facts\">\n",
-        escape(&found.model)
+        wrapping(&found.model)
     );
     let mut fact = |name: &str, value: String| {
         let _ = writeln!(page, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
@@ -147,18 +147,15 @@ fn heat_map(page: &mut String, matrices: &Matrices<'_>, map: &HeatMap) {
         return;
     }
     section(page, map.title, |page| {
-        let _ = write!(
-            page,
-            "<p class=\"note\">{}</p>\n<div class=\"scroll\" role=\"region\" aria-label=\"{}\" \
-             tabindex=\"0\">\n<table class=\"heat\">\n<thead>\n<tr><th scope=\"col\">Layer</th>",
-            map.note, map.title
-        );
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", map.note);
+        open_table(page, map.title, 1 + matrices.layers.len(), "heat");
+        page.push_str("<th scope=\"col\">Layer</th>");
         for layer in &matrices.layers {
             let _ = write!(page, "<th scope=\"col\" class=\"n\">{layer}</th>");
         }
         page.push_str("</tr>\n</thead>\n<tbody>\n");
         for name in &rows {
-            let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escape(name));
+            let _ = write!(page, "<tr><th scope=\"row\">{}</th>", wrapping(name));
             for layer in &matrices.layers {
                 let _ = match value(name, *layer) {
                     None => write!(page, "<td></td>"),
@@ -171,7 +168,7 @@ fn heat_map(page: &mut String, matrices: &Matrices<'_>, map: &HeatMap) {
             }
             page.push_str("</tr>\n");
         }
-        page.push_str("</tbody>\n</table>\n</div>\n");
+        page.push_str(CLOSE_TABLE);
     });
 }
 
@@ -197,9 +194,10 @@ fn plots(page: &mut String, matrices: &Matrices<'_>) -> Result<(), ReportError> 
         };
         let _ = write!(
             panels,
-            "<figure>\n<figcaption><strong>{0}</strong><span>singular value over the largest</span>\
-             </figcaption>\n<div class=\"plot\" role=\"img\" aria-label=\"spectra of {0}\">\n{1}</div>\n\
+            "<figure>\n<figcaption><strong>{}</strong><span>singular value over the largest</span>\
+             </figcaption>\n<div class=\"plot\" role=\"img\" aria-label=\"spectra of {}\">\n{}</div>\n\
              </figure>\n",
+            wrapping(name),
             escape(name),
             svg(&plot, THIRD)?
         );
@@ -248,22 +246,20 @@ const COLUMNS: [&str; 19] = [
 ];
 
 fn tensor_table(page: &mut String, found: &Inspection) {
-    page.push_str(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"All tensors\" tabindex=\"0\">\n<table>\n\
-         <thead>\n<tr><th scope=\"col\">Name</th>",
-    );
+    open_table(page, "All tensors", 1 + COLUMNS.len(), "");
+    page.push_str("<th scope=\"col\">Name</th>");
     for column in COLUMNS {
         let _ = write!(page, "<th scope=\"col\" class=\"n\">{column}</th>");
     }
     page.push_str("</tr>\n</thead>\n<tbody>\n");
     for tensor in &found.tensors {
-        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escape(&tensor.name));
+        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", wrapping(&tensor.name));
         for cell in cells(tensor) {
             let _ = write!(page, "<td class=\"n\">{}</td>", escape(&cell));
         }
         page.push_str("</tr>\n");
     }
-    page.push_str("</tbody>\n</table>\n</div>\n");
+    page.push_str(CLOSE_TABLE);
 }
 
 fn cells(tensor: &TensorRecord) -> Vec<String> {
@@ -309,7 +305,11 @@ mod tests {
         for said in ["Stable rank", "Effective rank", "<svg", "--v:", "1.31", "BF16", "a word"] {
             assert!(page.contains(said), "{said:?} in {page}");
         }
-        assert!(!page.contains("<b>") && page.contains("model&lt;b&gt;"));
+        crate::report::tests::check_page(&page);
+        assert!(!page.contains("<b>") && page.contains("model&lt;b&gt;.<wbr>language_model.<wbr>"));
+        // Twenty columns fit 1,400 pixels in smaller letters only.
+        let table = page.split_once("aria-label=\"All tensors\"").unwrap().1;
+        assert!(table.starts_with(" tabindex=\"0\">\n<table class=\"many\">"), "{table}");
         let namespace = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!namespace.contains("://") && !page.contains("<script"));
         let rows = page.matches("<tr>").count();

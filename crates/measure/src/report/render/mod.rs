@@ -24,7 +24,7 @@ pub use inspection_page::inspection_page;
 pub use markdown::markdown;
 pub use terminal::terminal;
 
-pub(super) use html::escape as escape_html;
+pub(super) use html::{CLOSE_TABLE, escape as escape_html, open_table, wrapping};
 pub(super) use markdown::escape as escape_markdown;
 
 /// A page around some content, in HTML that needs no escapes.
