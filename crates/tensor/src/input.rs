@@ -6,9 +6,20 @@
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Most bytes of a file that is configuration or a description, where nothing says more.
 pub const MOST_SETTINGS_BYTES: u64 = 1 << 26;
+
+/// Who hears of files that are opened. Set once for the whole process, as the threads of kernels are: what is
+/// read is read in many places, none of which does anything else for being watched.
+static OBSERVER: OnceLock<fn(&Path, u64)> = OnceLock::new();
+
+/// Tells `observer` of every file that is opened from now on, with its bytes. Only the first call counts.
+pub fn observe(observer: fn(&Path, u64)) {
+    // A later call is for nothing, as its documentation says.
+    let _ = OBSERVER.set(observer);
+}
 
 /// Opens a regular file to read it.
 ///
@@ -18,7 +29,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     check(fs::metadata(path)?.file_type())?;
     let file = File::open(path)?;
     // The name may have come to mean something else meanwhile.
-    check(file.metadata()?.file_type())?;
+    let metadata = file.metadata()?;
+    check(metadata.file_type())?;
+    if let Some(observer) = OBSERVER.get() {
+        observer(path, metadata.len());
+    }
     Ok(file)
 }
 
@@ -91,6 +106,7 @@ fn what(kind: FileType) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn regular_files_are_read_up_to_a_size() {
@@ -105,6 +121,24 @@ mod tests {
         assert_eq!(read_text(&path, 12).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(open(dir.path()).unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(open(&dir.path().join("b")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn files_that_are_opened_are_told_with_their_bytes() {
+        static SEEN: AtomicU64 = AtomicU64::new(0);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("watched");
+        fs::write(&path, "twelve bytes").unwrap();
+        // Other tests open files meanwhile.
+        observe(|path, bytes| {
+            if path.ends_with("watched") {
+                SEEN.fetch_add(bytes, Ordering::Relaxed);
+            }
+        });
+        observe(|_, _| panic!("only the first call counts"));
+        open(&path).unwrap();
+        read(&path, 12).unwrap();
+        assert_eq!(SEEN.load(Ordering::Relaxed), 24);
     }
 
     #[cfg(unix)]

@@ -105,6 +105,13 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
+/// The vector instructions of this machine, as the processor calls them, of those that kernels of ours or of
+/// libraries may use.
+#[must_use]
+pub fn instructions_found() -> Vec<&'static str> {
+    crate::kernels::instructions::found()
+}
+
 /// The instructions that kernels use on this machine. Bits may differ between sets.
 #[must_use]
 pub fn instruction_set() -> &'static str {

@@ -23,6 +23,7 @@ pub(crate) mod growth;
 mod maps;
 mod memory;
 mod model;
+mod product;
 mod record;
 mod run;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use growth::{Crossover, crossovers, to_csv};
 pub use maps::time_beside;
 pub use memory::forward_peak_bytes;
 pub use model::{ModelBench, ModelPlan, time_model};
+pub use product::{ProductCheck, check_product};
 pub use record::{Entry, Machine, OperatorBench, PassTime, Skipped, Spread};
 pub use run::{Hooks, Pass, Plan, run};
 pub use subject::{Subject, standard};

@@ -54,6 +54,45 @@ impl Instructions {
     }
 }
 
+/// Names of the vector instructions that this machine has, of those that are worth telling.
+#[allow(unused_mut, reason = "only some machines are asked")]
+pub(crate) fn found() -> Vec<&'static str> {
+    let mut names = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    macro_rules! look {
+        ($($name:tt),*) => {
+            $(if is_x86_feature_detected!($name) {
+                names.push($name);
+            })*
+        };
+    }
+    #[cfg(target_arch = "aarch64")]
+    macro_rules! look {
+        ($($name:tt),*) => {
+            $(if std::arch::is_aarch64_feature_detected!($name) {
+                names.push($name);
+            })*
+        };
+    }
+    #[cfg(target_arch = "x86_64")]
+    look!(
+        "sse4.2",
+        "avx",
+        "f16c",
+        "fma",
+        "avx2",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16"
+    );
+    #[cfg(target_arch = "aarch64")]
+    look!("neon", "fp16", "dotprod", "bf16", "sve");
+    names
+}
+
 /// Compiles a function for every kind of machine. Its one constant says whether a multiply-add is
 /// one instruction.
 macro_rules! vectorised {
@@ -96,3 +135,23 @@ macro_rules! vectorised {
 }
 
 pub(crate) use vectorised;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kernels_use_is_among_what_was_found() {
+        let found = found();
+        let has = |names: &[&str]| names.iter().all(|name| found.contains(name));
+        match Instructions::here() {
+            Instructions::Common => assert!(!has(&["avx2", "fma"]), "{found:?}"),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => assert!(has(&["avx2", "fma"]), "{found:?}"),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => {
+                assert!(has(&["avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl"]), "{found:?}");
+            }
+        }
+    }
+}

@@ -22,6 +22,7 @@ pub use html::html;
 pub use inspection::{By, inspection};
 pub use inspection_page::inspection_page;
 pub use markdown::markdown;
+pub use number::bytes;
 pub use terminal::terminal;
 
 pub(super) use html::{CLOSE_TABLE, escape as escape_html, open_table, wrapping};

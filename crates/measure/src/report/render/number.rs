@@ -83,7 +83,8 @@ pub(crate) fn compact(value: f64) -> String {
 }
 
 /// `512 B`, `4.9 MB`, `140.2 GB`, in powers of ten.
-pub(crate) fn bytes(count: u64) -> String {
+#[must_use]
+pub fn bytes(count: u64) -> String {
     let (unit, name) = match count {
         0..1_000 => return format!("{count} B"),
         1_000..1_000_000 => (1e3, "kB"),
