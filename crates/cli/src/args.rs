@@ -1,14 +1,16 @@
 //! The command line.
 
+use crate::commands::main_job::NEXT;
 use crate::commands::{
-    bench, chat, completions, compose, compress, eval, export, generate, import, inspect, laser,
-    ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
+    bench, chat, completions, compose, compress, doctor, eval, export, generate, import, inspect,
+    laser, ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
 };
+use crate::console;
 use crate::failure::{Failure, told};
 use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use linwright::ops::Role;
 use std::ffi::OsStr;
 
@@ -19,7 +21,7 @@ use std::ffi::OsStr;
 /// Exit codes: 0 success, 1 failure, 2 usage, 3 invalid recipe or config, 4 quality gate missed,
 /// 5 out of memory or disk, 6 another run's files, 75 interrupted but resumable, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "linwright", version = VERSION, verbatim_doc_comment)]
+#[command(name = "linwright", version = VERSION, verbatim_doc_comment, after_help = NEXT)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -50,6 +52,7 @@ pub(crate) enum Command {
     Select(select::SelectArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 /// Most threads, however they are asked for.
@@ -70,6 +73,10 @@ pub(crate) struct Shared {
     /// No progress and no notes on stderr.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Say more on stderr: how long each stage took, files that were read, peak memory, what was chosen and
+    /// why; given twice, also each file that is opened and each layer's fit.
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    pub(crate) verbose: u8,
     /// Plain lines instead of a progress bar.
     #[arg(long, global = true, alias = "no_progress")]
     pub(crate) no_progress: bool,
@@ -151,7 +158,19 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 }
 
 impl Shared {
-    pub(crate) fn apply(&self) -> Result<(), Failure> {
+    /// Refuses what goes against itself, and begins to count files where that is told.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        // One of them may stand before the command and the other behind it.
+        if self.quiet && self.verbose > 0 {
+            return Err(Failure::usage("--verbose cannot be used with --quiet")
+                .hint("leave one of them out"));
+        }
+        console::watch_files(self.verbose);
+        Ok(())
+    }
+
+    /// Starts the threads that all kernels share.
+    pub(crate) fn set_threads(&self) -> Result<(), Failure> {
         let threads = match self.threads {
             0 => {
                 let asked = variable("RAYON_NUM_THREADS");

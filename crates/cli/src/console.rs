@@ -2,10 +2,14 @@
 
 use crate::args::Shared;
 use crate::interrupt;
+use crate::memory::peak_resident_bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use linwright::compress::Monitor;
-use linwright::tensor::plain_lines;
+use linwright::measure::report::render::bytes;
+use linwright::tensor::{input, plain_lines};
 use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often a plain line may tell of progress.
@@ -19,29 +23,61 @@ pub(crate) fn tell(line: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
 }
 
+/// Files that were opened, and their bytes.
+static OPENED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Counts files that are opened from now on if that is told, and tells each where that was asked for.
+pub(crate) fn watch_files(verbose: u8) {
+    match verbose {
+        0 => {}
+        1 => input::observe(count_file),
+        _ => input::observe(|path, length| {
+            count_file(path, length);
+            tell(&format!("  opened {}, {}", path.display(), bytes(length)));
+        }),
+    }
+}
+
+fn count_file(_: &Path, length: u64) {
+    OPENED[0].fetch_add(1, Ordering::Relaxed);
+    OPENED[1].fetch_add(length, Ordering::Relaxed);
+}
+
+/// Files that were opened so far, and their bytes.
+fn opened() -> [u64; 2] {
+    [0, 1].map(|index| OPENED[index].load(Ordering::Relaxed))
+}
+
 /// Where notes and progress go.
 #[derive(Debug)]
 pub(crate) struct Console {
     quiet: bool,
+    verbose: u8,
     bar: Option<ProgressBar>,
     stage: String,
     start: Instant,
     began: Instant,
     last_line: Instant,
     times: Vec<(String, f64)>,
+    /// What [`opened`] was when the stage began.
+    opened: [u64; 2],
 }
 
 impl Console {
     pub(crate) fn new(shared: &Shared) -> Self {
-        let bar = !shared.quiet && !shared.no_progress && std::io::stderr().is_terminal();
+        // Lines of any file that is opened would tear a bar to pieces.
+        let plain = shared.quiet || shared.no_progress || shared.verbose > 0;
+        let bar = !plain && std::io::stderr().is_terminal();
         Self {
             quiet: shared.quiet,
+            verbose: shared.verbose,
             bar: bar.then(new_bar),
             stage: String::new(),
             start: Instant::now(),
             began: Instant::now(),
             last_line: Instant::now(),
             times: Vec::new(),
+            opened: opened(),
         }
     }
 
@@ -54,11 +90,29 @@ impl Console {
         }
     }
 
+    /// A line for who asked for more: what was chosen, and why.
+    pub(crate) fn detail(&self, text: impl FnOnce() -> String) {
+        if self.verbose > 0 {
+            self.note(&format!("  {}", text()));
+        }
+    }
+
+    /// A line for who asked for all there is.
+    pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
+        if self.verbose > 1 {
+            self.detail(text);
+        }
+    }
+
     /// Ends the last stage; gives all stages with their seconds, in order.
     pub(crate) fn finish(&mut self) -> Vec<(String, f64)> {
         self.close();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+        if !self.times.is_empty() {
+            let (stages, seconds) = (self.times.len(), self.start.elapsed().as_secs_f64());
+            self.detail(|| format!("{stages} stages: {}", spent(seconds, [0; 2])));
         }
         std::mem::take(&mut self.times)
     }
@@ -66,9 +120,26 @@ impl Console {
     fn close(&mut self) {
         if !self.stage.is_empty() {
             let stage = std::mem::take(&mut self.stage);
-            self.times.push((stage, self.began.elapsed().as_secs_f64()));
+            let seconds = self.began.elapsed().as_secs_f64();
+            self.detail(|| format!("{stage}: {}", spent(seconds, self.opened)));
+            self.times.push((stage, seconds));
         }
+        self.opened = opened();
     }
+}
+
+/// What a stage took.
+fn spent(seconds: f64, before: [u64; 2]) -> String {
+    let [files, length] = opened();
+    let (files, length) = (files.saturating_sub(before[0]), length.saturating_sub(before[1]));
+    let read = match files {
+        0 => String::new(),
+        1 => format!(", 1 file of {} opened", bytes(length)),
+        _ => format!(", {files} files of {} opened", bytes(length)),
+    };
+    let peak = peak_resident_bytes()
+        .map_or_else(String::new, |peak| format!(", peak memory {}", bytes(peak)));
+    format!("{seconds:.2} s{read}{peak}")
 }
 
 fn new_bar() -> ProgressBar {
@@ -133,7 +204,8 @@ mod tests {
 
     #[test]
     fn stages_are_timed_in_order() {
-        let shared = Shared { threads: 0, json: false, quiet: true, no_progress: false };
+        let shared =
+            Shared { threads: 0, json: false, quiet: true, verbose: 0, no_progress: false };
         let mut console = Console::new(&shared);
         console.stage("one");
         console.stage("two");

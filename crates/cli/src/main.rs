@@ -35,6 +35,7 @@ fn main() -> ExitCode {
                 | Command::Ls(_)
                 | Command::Completions(_)
                 | Command::Man(_)
+                | Command::Doctor(_)
         )
     );
     let installed = interrupt::install(asks)
@@ -86,7 +87,11 @@ fn readable(said: clap::Error) -> clap::Error {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    cli.shared.apply()?;
+    cli.shared.check()?;
+    // Threads that cannot be had are what a doctor is asked about.
+    if !matches!(cli.command, Some(Command::Doctor(_))) {
+        cli.shared.set_threads()?;
+    }
     match cli.command {
         None => commands::main_job::run(&cli.shared),
         Some(Command::Inspect(args)) => commands::inspect::run(&args, &cli.shared),
@@ -110,5 +115,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Select(args)) => commands::select::run(&args, &cli.shared),
         Some(Command::Completions(args)) => commands::completions::run(&args, &cli.shared),
         Some(Command::Man(args)) => commands::man::run(&args, &cli.shared),
+        Some(Command::Doctor(args)) => commands::doctor::run(&args, &cli.shared),
     }
 }

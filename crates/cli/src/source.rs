@@ -57,10 +57,12 @@ pub(crate) struct Place {
 pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Failure> {
     let name = model.to_owned();
     if model == POCKET {
+        console.detail(|| "pocket is the built-in model".into());
         return Ok(Place { path: built_in_folder()?, name });
     }
     let path = PathBuf::from(model);
     if path.exists() {
+        console.detail(|| format!("{model} is a path here"));
         return Ok(Place { path, name });
     }
     match HubId::parse(model)? {
@@ -86,6 +88,8 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
         console.note(&format!("note: {note}"));
     }
     let name = found.id.to_string();
+    let (offline, dir) = (settings.offline, found.dir.display());
+    console.detail(|| format!("{name} is in {dir}, offline: {offline}"));
     if *id != found.id {
         console.note(&format!("note: {id} is {name}"));
     }
@@ -121,10 +125,27 @@ pub(crate) fn open_model_as(
         console.note("note: pocket is the built-in model; for the directory here give ./pocket");
     }
     let loaded = load_as(&place.path, precision)?;
+    console.detail(|| held(&loaded));
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
     }
     Ok((loaded, place))
+}
+
+/// What a model is and came with.
+fn held(loaded: &LoadedModel) -> String {
+    let config = loaded.decoder.config();
+    let weights = match loaded.decoder.held_in_half() {
+        None => "f32",
+        Some((_, half)) => half.name(),
+    };
+    let tokenizer = match &loaded.tokenizer {
+        None => "no tokenizer",
+        Some(tokenizer) if tokenizer.has_chat() => "a tokenizer with a chat template",
+        Some(_) => "a tokenizer without a chat template",
+    };
+    let (family, parameters) = (config.family.model_type, config.parameters());
+    format!("{family}, {parameters} parameters held in {weights}, {tokenizer}")
 }
 
 /// How a model makes one vector of a text: as its modules say or, where it has none, by the mean over all
@@ -155,6 +176,11 @@ pub(crate) fn text_file<'a>(
 /// Where programs keep what they can make again, by the XDG base directory specification; none if
 /// the environment names no absolute directory.
 pub(crate) fn cache_home() -> Option<PathBuf> {
+    cache_home_of(&variable)
+}
+
+/// The same in another environment.
+pub(crate) fn cache_home_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))
 }

@@ -10,6 +10,7 @@ mod built_in;
 mod compress;
 mod cuts;
 mod data;
+mod doctor;
 mod encoders;
 mod eval;
 mod export;

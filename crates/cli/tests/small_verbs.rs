@@ -33,6 +33,60 @@ fn notes_go_to_stderr_unless_quiet() {
 }
 
 #[test]
+fn stages_files_and_fits_are_told_to_who_asks_for_more() {
+    let w = Workshop::new();
+    let args = "compress model --rank 1 --targets output --layers 0 --dataset calibration.jsonl \
+                --num-tokens 300 --seq-len 16 -o out --json";
+    let run = |more: &str| {
+        let outcome = w.run(&format!("{args} {more}"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        std::fs::remove_dir_all(w.path("out")).unwrap();
+        // Whatever is said, stdout holds the result alone.
+        let result: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(result["sites"].as_array().unwrap().len(), 1);
+        outcome.stderr
+    };
+    let usual = run("");
+    let more = run("-v");
+    let all = run("-vv");
+    let of_more =
+        ["  loading model: 0.", " opened, peak memory ", "  form factored: 1 of 15 ", "llama, "];
+    for said in of_more {
+        assert!(more.contains(said) && all.contains(said), "{said:?} in {more}");
+        assert!(!usual.contains(said), "{usual}");
+    }
+    for said in ["  opened model/model.safetensors, ", " parameters, relative error "] {
+        assert!(all.contains(said), "{said:?} in {all}");
+        assert!(!more.contains(said) && !usual.contains(said), "{more}");
+    }
+    for wrong in [
+        "-v -q inspect model",
+        "-q inspect model -v",
+        "inspect model -vq",
+        "inspect model --verbose --quiet",
+    ] {
+        w.fails(wrong, 2, &["--quiet", "--verbose"]);
+    }
+}
+
+#[test]
+fn what_the_help_says_to_do_next_works() {
+    let w = Workshop::new();
+    let help = w.ok("--help");
+    let next = help.lines().filter_map(|line| line.strip_prefix("  linwright "));
+    let commands: Vec<String> = next
+        .map(|line| {
+            line.replace("OTHER-TEXT", "text.jsonl")
+                .replace("TEXT", "calibration.jsonl --seq-len 64 --num-tokens 2000")
+                .replace("MODEL", "model")
+        })
+        .collect();
+    assert_eq!(commands.len(), 3, "{help}");
+    commands.iter().for_each(|command| drop(w.ok(command)));
+    assert!(w.names().contains(&"smaller".to_owned()));
+}
+
+#[test]
 fn ls_lists_all_there_is() {
     let w = Workshop::new();
     for (what, expected) in [

@@ -18,7 +18,7 @@ use linwright::compress::Monitor;
 use linwright::compress::calibration::{Calibration, Split};
 use linwright::compress::capture::Bounds;
 use linwright::compress::fit_store::FitStore;
-use linwright::compress::pipeline::{Context, Edited, Plan, apply};
+use linwright::compress::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use linwright::compress::study::{self, RunDirectory};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, tokens_per_second};
@@ -256,6 +256,9 @@ fn fit_and_save(
     let context =
         Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
     let edited = apply(&loaded.decoder, calibration, plan, &context, console)?;
+    for site in &edited.sites {
+        console.trace(|| fit_told(site));
+    }
     let replaced = (&edited.model, edited.sites.iter().map(|site| &site.site));
     let judged = before_and_after(judges, (loaded, place), replaced, console)?;
     console.stage("timing both models");
@@ -271,6 +274,12 @@ fn fit_and_save(
     let saving = Saving { form: args.form, dtype, force: args.force, output: &args.output };
     let saved = saving.write(&edited.model, (loaded, place), console)?;
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
+}
+
+/// How the fit of a site went.
+fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
+    let (error, seconds) = (fit.relative_error, fit.seconds);
+    format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
 }
 
 fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration, Failure> {

@@ -90,6 +90,8 @@ impl Saving<'_> {
             ..ExportOptions::default()
         };
         let done = export(edited, &loaded.source, &options, self.output)?;
+        let choice = &done.choice;
+        console.detail(|| format!("form {}: {}", choice.form.name(), choice.reason));
         for warning in &done.warnings {
             console.note(&format!("note: {warning}"));
         }

@@ -119,7 +119,10 @@ fn cache(args: &InspectArgs, console: &Console) -> Result<Option<SpectrumCache>,
         return Ok(None);
     };
     match SpectrumCache::open(&dir) {
-        Ok(cache) => Ok(Some(cache)),
+        Ok(cache) => {
+            console.detail(|| format!("spectra are kept in {}", dir.display()));
+            Ok(Some(cache))
+        }
         Err(error) => {
             console.note(&format!("note: no spectra are kept: {error}"));
             Ok(None)

@@ -1,13 +1,49 @@
-//! `linwright` without a command: the main job on the built-in model.
+//! `linwright` without a command: the main job on the built-in model, and what to do next.
 
+use super::print;
 use super::run::{PRESETS, study};
 use crate::args::Shared;
 use crate::failure::Failure;
 use linwright::compress::recipe;
 use std::path::Path;
 
+/// What to do with a model of one's own: the last lines of the main job, and of `--help`.
+pub(crate) const NEXT: &str = "\
+With a model of your own (a directory, a .gguf file, or owner/name of the hub):
+  linwright inspect MODEL
+  linwright compress MODEL --keep 0.8 --dataset TEXT -o smaller
+  linwright eval smaller --text OTHER-TEXT --baseline MODEL";
+
 pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
     let preset = &PRESETS[0];
     let recipe = recipe::parse(Path::new(preset.name), preset.text)?;
-    study(preset.name, &recipe, None, false, shared)
+    study(preset.name, &recipe, None, false, shared)?;
+    // Advice, which who wants the result alone does not want.
+    if shared.json || shared.quiet {
+        return Ok(());
+    }
+    print(&format!("\n{NEXT}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NEXT;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn what_to_do_next_is_three_commands_with_flags_that_exist() {
+        let commands: Vec<Command> = NEXT
+            .lines()
+            .skip(1)
+            .map(|line| {
+                assert!(line.len() <= 80, "{line}");
+                let parsed = Cli::try_parse_from(line.split_whitespace());
+                parsed.unwrap_or_else(|error| panic!("{line}: {error}")).command.unwrap()
+            })
+            .collect();
+        let expected =
+            matches!(&commands[..], [Command::Inspect(_), Command::Compress(_), Command::Eval(_)]);
+        assert!(expected, "{commands:?}");
+    }
 }

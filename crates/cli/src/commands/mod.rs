@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod compose;
 pub(crate) mod compress;
 mod cuts;
+pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod export;
 mod form;

@@ -15,7 +15,9 @@ use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
 use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
-use linwright::measure::report::{DataSource, ModelSummary, Provenance, Report, render};
+use linwright::measure::report::{
+    DataSource, LayerError, ModelSummary, Provenance, Report, render,
+};
 use linwright::measure::spelling::distance;
 use linwright::tensor::atomic::write_atomic;
 use linwright::tensor::input;
@@ -174,6 +176,9 @@ pub(crate) fn study(
     write_atomic(&output.join("recipe.json"), &recipe_json(recipe)?)?;
     let findings = study::run(recipe, &inputs, &directory, &mut console);
     let findings = findings.map_err(|error| left_nothing(&directory, error.into()))?;
+    for LayerError { site, method, seed, relative_error: error, .. } in &findings.layer_errors {
+        console.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));
+    }
     console.finish();
     let report = report(name, recipe, (&inputs, notes), findings)?;
     let html = write_report(&report, &output)?;

@@ -121,6 +121,7 @@ impl CutArgs {
             console.note("note: neither XDG_CACHE_HOME nor HOME is set, so no components are kept");
             return Ok(ComponentStore::none());
         };
+        console.detail(|| format!("components are kept in {}", directory.display()));
         ComponentStore::open(&directory).or_else(|error| {
             console.note(&format!("note: no components are kept: {error}"));
             Ok(ComponentStore::none())
