@@ -49,6 +49,17 @@ fn gguf_is_one_file_that_is_read_again() {
     let (own, read) = (perplexity(&w, "model"), perplexity(&w, "one/model-F32.gguf"));
     assert!((own / read - 1.0).abs() < 1e-4, "{own} and {read}");
     assert_eq!(perplexity(&w, "one"), read, "the directory is the model, too");
+    // Its tensors are another matter, which is said by name.
+    for args in ["inspect one/model-F32.gguf", "inspect one", "select one --tensor x --rank 1"] {
+        w.fails(
+            args,
+            1,
+            &["one/model-F32.gguf: this is a GGUF file", "--slots", "export FILE -o DIR"],
+        );
+    }
+    w.ok("inspect one --slots");
+    w.ok("export one/model-F32.gguf -o again");
+    w.ok("inspect again");
     for (dtype, file) in [("f16", "model-F16.gguf"), ("bf16", "model-BF16.gguf")] {
         w.ok(&format!("export model -o one --form gguf --dtype {dtype} --force"));
         assert!(names(&w.path("one")).contains(&file.to_owned()));

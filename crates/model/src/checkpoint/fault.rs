@@ -9,6 +9,11 @@ pub enum FileFault {
     /// A file of `torch.save`.
     #[error(transparent)]
     Pickle(#[from] PickleFault),
+    /// A GGUF file where tensors are wanted one by one.
+    #[error(
+        "this is a GGUF file, a whole model whose tensors are not read one by one; `linwright inspect FILE --slots` shows its linear layers, and `linwright export FILE -o DIR` makes a directory of it whose tensors are"
+    )]
+    Gguf,
     /// Fewer bytes than the length field needs.
     #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
     TooShort {

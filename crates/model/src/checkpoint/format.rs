@@ -8,6 +8,9 @@ use super::header::Header;
 use super::{pickle, safetensors, zip};
 use std::path::Path;
 
+/// What a GGUF file begins with.
+pub(super) const GGUF_MAGIC: [u8; 4] = *b"GGUF";
+
 /// How a weight file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -17,6 +20,8 @@ pub enum Format {
     TorchZip,
     /// What `torch.save` wrote before version 1.6: pickles, then storages.
     TorchLegacy,
+    /// A whole model in one file, which is no file of tensors for this purpose.
+    Gguf,
 }
 
 impl Format {
@@ -25,7 +30,9 @@ impl Format {
     #[must_use]
     pub fn of(path: &Path, bytes: &[u8]) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if extension == Some("safetensors") || safetensors::looks_like(bytes) {
+        if bytes.starts_with(&GGUF_MAGIC) {
+            Self::Gguf
+        } else if extension == Some("safetensors") || safetensors::looks_like(bytes) {
             Self::Safetensors
         } else if bytes.starts_with(&zip::MAGIC) {
             Self::TorchZip
@@ -48,6 +55,7 @@ impl Format {
             Self::Safetensors => safetensors::parse(bytes),
             Self::TorchZip => pickle::parse_zip(bytes),
             Self::TorchLegacy => pickle::parse_legacy(bytes),
+            Self::Gguf => Err(FileFault::Gguf),
         }
     }
 }
@@ -69,6 +77,8 @@ mod tests {
             ("a", &pickle::LEGACY_START, Format::TorchLegacy),
             ("a.pth", b"anything else", Format::TorchLegacy),
             ("a", b"anything else", Format::Safetensors),
+            ("a", b"GGUF\x03", Format::Gguf),
+            ("a.safetensors", b"GGUF", Format::Gguf),
         ] {
             assert_eq!(Format::of(Path::new(name), bytes), format, "{name} {bytes:?}");
         }

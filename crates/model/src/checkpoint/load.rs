@@ -1,6 +1,7 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
+use super::format::GGUF_MAGIC;
 use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
@@ -67,7 +68,7 @@ pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
 fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = input::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && &magic == b"GGUF"
+    read.is_ok() && magic == GGUF_MAGIC
 }
 
 /// The GGUF file that a path is, or that a directory without a configuration holds as its only one, as

@@ -273,7 +273,11 @@ impl Found {
             return Ok(Self::Files(others));
         }
         let unread = UNREAD.iter().find(|(name, _)| dir.join(name).exists());
-        let ggufs = files_with(dir, "gguf")?;
+        let mut ggufs = files_with(dir, "gguf")?;
+        // An export leaves one such file; whoever opens it says what can be done with it.
+        if let (None, [_]) = (unread, &ggufs[..]) {
+            return Ok(Self::Files(std::mem::take(&mut ggufs)));
+        }
         Err(nothing(match (unread, &ggufs[..]) {
             (Some((name, advice)), _) => format!("{name} ({advice})"),
             (None, [_, ..]) => {

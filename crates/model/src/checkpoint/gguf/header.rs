@@ -10,11 +10,10 @@ use super::cursor::{Cursor, Place};
 use super::fault::GgufFault;
 use super::metadata::{self, MetaValue, Metadata};
 use super::stored::GgufType;
+pub(super) use crate::checkpoint::format::GGUF_MAGIC as MAGIC;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// First bytes of every file.
-pub(super) const MAGIC: [u8; 4] = *b"GGUF";
 /// Alignment of files that do not say it.
 pub(super) const ALIGNMENT: u64 = 32;
 /// Key of the alignment.
