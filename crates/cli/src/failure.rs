@@ -276,6 +276,7 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Masked { .. }
             | EvaluationError::NoHead { .. }
             | EvaluationError::NoVectors { .. }
+            | EvaluationError::InUse { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

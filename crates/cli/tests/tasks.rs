@@ -74,6 +74,11 @@ fn what_an_interrupted_evaluation_kept_is_used_and_another_is_refused() {
     let journal = partial.join(format!("boats-{}.jsonl", hash(&whole)));
     std::fs::write(&journal, "{\"evaluation\":{\"version\":\"0\"}}\n").unwrap();
     w.fails(args, 6, &["another evaluation", "version"]);
+    // Two at once would write each other's lines.
+    let held = std::fs::File::create(&journal).unwrap();
+    held.lock().unwrap();
+    w.fails(args, 1, &["is in use by another process", "another output"]);
+    drop(held);
     std::fs::remove_dir_all(&partial).unwrap();
     assert_eq!(w.ok_json(args)["results"], whole["results"]);
 }

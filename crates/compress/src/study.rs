@@ -16,7 +16,7 @@ use linwright_tensor::{RngKey, input, parallel, shown};
 
 pub use crate::estimate::estimate;
 use linwright_measure::bench::time_beside;
-use linwright_measure::data::{CalibrationText, Corpus, Overlap};
+use linwright_measure::data::{CalibrationText, Checked, Corpus, Overlap};
 use linwright_measure::evaluate::{
     self, EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, overlap,
 };
@@ -196,7 +196,7 @@ impl RunDirectory {
         let path = folder.join(format!("{}.json", print.0));
         match input::read(&path, u64::MAX) {
             Ok(bytes) => {
-                return kept::checked(&bytes).map_err(|reason| StudyError::RunDirectory {
+                return Checked::read(&bytes).map_err(|reason| StudyError::RunDirectory {
                     path: path.clone(),
                     reason: format!(
                         "not a finished cell ({reason}); remove the file and run again"
@@ -207,7 +207,8 @@ impl RunDirectory {
             Err(error) => return Err(unusable(&path, error)),
         }
         let cell = make()?;
-        let bytes = kept::with_checksum(&cell).map_err(|error| StudyError::RunDirectory {
+        let stored = Checked::of(&cell).and_then(|cell| serde_json::to_vec_pretty(&cell));
+        let bytes = stored.map_err(|error| StudyError::RunDirectory {
             path: path.clone(),
             reason: error.to_string(),
         })?;

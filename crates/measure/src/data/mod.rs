@@ -6,6 +6,7 @@
 //! the line, counted from one. Every source records the sha256 of its bytes, so that a report can
 //! say what exactly was read.
 
+mod checked;
 #[cfg(feature = "parquet")]
 mod columns;
 mod corpus;
@@ -17,6 +18,7 @@ mod questions;
 pub mod sets;
 mod table;
 
+pub use checked::Checked;
 pub use corpus::{Corpus, Document, Format};
 pub use error::DataError;
 pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES, sha256_hex};

@@ -76,6 +76,15 @@ pub enum EvaluationError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// Another process keeps the same evaluation.
+    #[error(
+        "{} is in use by another process; wait until that one has ended, or name another output",
+        path.display()
+    )]
+    InUse {
+        /// The file.
+        path: std::path::PathBuf,
+    },
     /// What was kept is of another evaluation.
     #[error("{} is of another evaluation: {difference}; remove it, or name another", path.display())]
     OtherRun {

@@ -1,11 +1,12 @@
 //! What an evaluation has come to so far, so that it goes on where it was stopped.
 
 use super::{EvaluationError, Reply};
+use crate::data::Checked;
 use linwright_tensor::input;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,8 @@ struct Entry {
     replies: Vec<Reply>,
 }
 
-/// A journal in a file: a line that says what is evaluated, then a line for each item. A line that was
-/// not written to its end is left out.
+/// A journal in a file: a line that says what is evaluated, then a line for each item, with its checksum. A
+/// line that was not written to its end is left out. One process at a time holds it.
 #[derive(Debug)]
 pub struct FileJournal {
     path: PathBuf,
@@ -41,15 +42,27 @@ impl FileJournal {
     /// Opens or begins a journal of what `fingerprint` tells: model, task, data, options.
     ///
     /// # Errors
-    /// [`EvaluationError::OtherRun`] if the file is about something else; [`EvaluationError::Journal`]
-    /// if it cannot be read or written.
+    /// [`EvaluationError::OtherRun`] if the file is about something else; [`EvaluationError::InUse`] if
+    /// another process holds it; [`EvaluationError::Journal`] if it cannot be read or written, or holds what
+    /// was changed since.
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
         let failed = |source| EvaluationError::Journal { path: path.to_owned(), source };
-        let text = match input::read_text(path, u64::MAX) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(failed(error)),
-        };
+        match input::open(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            // A regular file, or none yet.
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
+        // Before anything is read or cut; the system ends the lock with the process, however that ends.
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => EvaluationError::InUse { path: path.to_owned() },
+            TryLockError::Error(source) => failed(source),
+        })?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
         // What stands behind the last end of a line was cut.
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut lines = whole.lines();
@@ -67,14 +80,12 @@ impl FileJournal {
             }
         };
         for (index, line) in lines.enumerate() {
-            let entry: Entry = serde_json::from_str(line).map_err(|error| {
-                let reason = format!("line {}: {error}; remove the file", index + 2);
+            let entry: Entry = Checked::read(line.as_bytes()).map_err(|reason| {
+                let reason = format!("line {}: {reason}; remove the file", index + 2);
                 failed(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
             })?;
             known.insert(entry.item, entry.replies);
         }
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).append(true).open(path).map_err(failed)?;
         file.set_len(whole.len() as u64).map_err(failed)?;
         if is_new {
             writeln!(file, "{first}").map_err(failed)?;
@@ -133,7 +144,8 @@ impl Journal for FileJournal {
     fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError> {
         let failed = |source| EvaluationError::Journal { path: self.path.clone(), source };
         let entry = Entry { item, replies: replies.to_vec() };
-        let mut line = serde_json::to_string(&entry).map_err(|error| failed(error.into()))?;
+        let checked = Checked::of(&entry).map_err(|error| failed(error.into()))?;
+        let mut line = serde_json::to_string(&checked).map_err(|error| failed(error.into()))?;
         line.push('\n');
         // One call, so that another reader sees whole lines.
         self.file.write_all(line.as_bytes()).map_err(failed)
@@ -170,7 +182,41 @@ mod tests {
         assert_eq!((journal.len(), journal.find(4)), (1, None));
         assert_eq!(journal.find(3), Some(&reply(value)[..]));
         journal.keep(4, &reply(0.0)).unwrap();
+        drop(journal);
         assert_eq!(FileJournal::open(&path, &fingerprint).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_changed_number_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let fingerprint = json!({"model": "m"});
+        let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
+        journal.keep(0, &reply(-1.5)).unwrap();
+        journal.keep(1, &reply(-2.5)).unwrap();
+        drop(journal);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let changed = text.replace("-2.5", "-0.5");
+        assert_ne!(changed, text);
+        std::fs::write(&path, changed).unwrap();
+        let error = FileJournal::open(&path, &fingerprint).unwrap_err().to_string();
+        assert!(error.contains("line 3: its checksum differs"), "{error}");
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(FileJournal::open(&path, &fingerprint).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn one_evaluation_at_a_time_holds_a_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let mut first = FileJournal::open(&path, &json!({"model": "m"})).unwrap();
+        let second = FileJournal::open(&path, &json!({"model": "m"})).unwrap_err();
+        assert!(matches!(second, EvaluationError::InUse { .. }), "{second}");
+        assert!(second.to_string().contains("a.jsonl is in use"), "{second}");
+        // Nothing was cut or written by the second one.
+        first.keep(0, &reply(0.0)).unwrap();
+        drop(first);
+        assert_eq!(FileJournal::open(&path, &json!({"model": "m"})).unwrap().len(), 1);
     }
 
     #[test]
