@@ -113,7 +113,6 @@ fn shown(found: &Convergence) -> String {
             let spread = row.iterations;
             vec![
                 row.features.to_string(),
-                row.stop.name().to_owned(),
                 row.step.to_string(),
                 format!("{:.2}", row.mean_iterations),
                 format!("{}..{}", spread.min, spread.max),
@@ -138,7 +137,7 @@ fn shown(found: &Convergence) -> String {
             vec![angles.name(), features, iterations, format!("{:.1e}", rotor.median), derivative]
         })
         .collect();
-    let header = ["features", "below 1e-3", "step", "iterations", "min..max", "not converged"];
+    let header = ["features", "step", "iterations", "min..max", "not converged"];
     let errors = ["bivectors", "features", "iterations", "rotor error", "derivative error"];
     format!(
         "{}\n\n{}\n{} bivectors of each size, seed {}; medians",

@@ -4,12 +4,14 @@
 //! learns another random one, 10 Adam steps of rate 0.05 with a cosine, 64 new rows each; before each
 //! step the first plane of its left bivector is iterated until `|v + v_before| < 1e-3`, at most 100
 //! times, from a random vector at step 1 and from the vector of the step before afterwards. What is
-//! told is the number of iterations, and that until the square is below the same number: the paper's
-//! own 4.3 to 7 iterations at step 1 are those of the square. *Errors*: the rotor that a fixed number of iterations gives,
+//! told is the number of iterations. *Errors*: the rotor that a fixed number of iterations gives,
 //! against the exponential series, for random bivectors of every n and for bivectors of 2^8
 //! features whose angles are equal or nearly so, where its derivative is compared as well.
 //!
-//! Deviations: the paper counts while it differentiates through the iterations; here the gradient is
+//! Deviations: at step 1 we count from a random vector. The experiment that the authors published counts first
+//! after a step of Adam, from the vector that the rotor was decomposed with when it was made: its step 1, 4.3
+//! to 7 iterations, is our step 2. It trains a single rotor on the same rows in every step.
+//! The paper counts while it differentiates through the iterations; here the gradient is
 //! that of the exact rotor, so that the steps are the same and the counts are of the iteration alone.
 //! Which of the two bivectors the paper counts is not said there.
 
@@ -17,7 +19,7 @@ mod accuracy;
 mod training;
 
 pub use accuracy::{AccuracyRow, Angles, ExactRow, ITERATIONS};
-pub use training::{MOST, STEPS, Stop, TrainingRow};
+pub use training::{MOST, STEPS, TrainingRow};
 
 use crate::bench::{Hooks, Machine, Spread};
 use linwright_ops::OpError;
@@ -142,12 +144,8 @@ impl Convergence {
         for row in &self.training {
             let (d, step, Spread { median, min, max }) = (row.features, row.step, row.iterations);
             let mean = row.mean_iterations;
-            let of = match row.stop {
-                Stop::Distance => "training",
-                Stop::Squared => "training-squared",
-            };
-            lines.push(format!("{of},normal,{d},{step},,iterations,{median},{min},{max}"));
-            lines.push(format!("{of},normal,{d},{step},,mean iterations,{mean},,"));
+            lines.push(format!("training,normal,{d},{step},,iterations,{median},{min},{max}"));
+            lines.push(format!("training,normal,{d},{step},,mean iterations,{mean},,"));
         }
         let mut line = |angles: Angles, d: usize, iterations: &str, what: &str, spread: Spread| {
             let Spread { median, min, max } = spread;
@@ -193,37 +191,46 @@ mod tests {
     #[test]
     fn a_warm_start_saves_iterations() {
         let found = quietly(&plan(), false).unwrap();
-        assert_eq!(found.training.len(), 2 * 2 * STEPS as usize);
-        let mean = |features: usize, stop: Stop, step: u64| {
-            let is =
-                |row: &&TrainingRow| (row.features, row.stop, row.step) == (features, stop, step);
+        assert_eq!(found.training.len(), 2 * STEPS as usize);
+        let mean = |features: usize, step: u64| {
+            let is = |row: &&TrainingRow| row.features == features && row.step == step;
             found.training.iter().find(is).unwrap().mean_iterations
         };
         for features in [16, 64] {
-            let [first, last] = [1, STEPS].map(|step| mean(features, Stop::Distance, step));
-            assert!(first > 3.0 && last < first / 1.5, "{first}, {last}");
+            assert!(mean(features, 1) > 3.0, "{}", mean(features, 1));
+            assert!(mean(features, STEPS) < mean(features, 1) / 1.5, "{}", mean(features, STEPS));
         }
     }
 
     #[test]
-    fn the_papers_numbers_are_those_of_the_squared_distance() {
-        // Step 1 at the ends of the paper's figure: 4.3 at 64 features, 7 at 4096. Iterations alone, so that
-        // there can be many repeats.
-        let mean = |n: usize, tolerance: f64| {
-            let count = |repeat: u64| {
+    fn the_papers_first_count_is_a_warm_one_after_a_step() {
+        // Means over random bivectors, from a random vector, and after a step of Adam, which first moves each
+        // coefficient by its rate, from the vector that the paper's 20 iterations found before.
+        let means = |n: usize| {
+            let counts = |repeat: u64| {
                 let key = RngKey::new(repeat).fold_index(n as u64);
-                let b: Vec<f64> = key.fold("b").stream().normals(n * (n - 1) / 2, 1.0);
-                let start: Vec<f64> = key.fold("start").stream().normals(n, 1.0);
-                let settings = PowerSettings { most: MOST, tolerance };
-                let found = power_plane(skew_matrix(&b, n).view(), &start, settings);
-                found.unwrap().iterations as f64
+                let normals = |name: &str, count| key.fold(name).stream().normals(count, 1.0);
+                let b: Vec<f64> = normals("b", n * (n - 1) / 2);
+                let signs: Vec<f64> = normals("signs", b.len());
+                let stepped: Vec<f64> =
+                    b.iter().zip(&signs).map(|(b, sign)| b + 0.05 * sign.signum()).collect();
+                let count = |b: &[f64], start: &[f64], most, tolerance| {
+                    let settings = PowerSettings { most, tolerance };
+                    power_plane(skew_matrix(b, n).view(), start, settings).unwrap()
+                };
+                let start: Vec<f64> = normals("start", n);
+                let before = count(&b, &start, 20, 1e-5).plane.u;
+                let warm = count(&stepped, &before, MOST, 1e-3).iterations as f64;
+                (count(&b, &start, MOST, 1e-3).iterations as f64, warm)
             };
-            (0..1000).map(count).sum::<f64>() / 1000.0
+            let all: Vec<(f64, f64)> = (0..1000).map(counts).collect();
+            let mean = |of: fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>() / 1000.0;
+            (mean(|count| count.0), mean(|count| count.1))
         };
         for (n, papers) in [(6, 4.3), (12, 7.0)] {
-            let (squared, distance) = (mean(n, 1e-3_f64.sqrt()), mean(n, 1e-3));
-            assert!((squared - papers).abs() < 0.5, "{n}: {squared}");
-            assert!(distance > 1.6 * papers, "{n}: {distance}");
+            let (cold, warm) = means(n);
+            assert!((warm - papers).abs() < 0.15 * papers, "{n}: {warm}");
+            assert!(cold > 1.6 * papers, "{n}: {cold}");
         }
     }
 

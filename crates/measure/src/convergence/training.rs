@@ -14,52 +14,18 @@ use serde::Serialize;
 pub const STEPS: u64 = 10;
 /// Iterations, at most.
 pub const MOST: usize = 100;
-/// Enough when `|v + v_before|`, or its square, is below this.
+/// Enough when `|v + v_before|` is below this.
 const TOLERANCE: f64 = 1e-3;
 /// Adam's step size at the start of the cosine.
 const RATE: f64 = 0.05;
 /// Rows of a step.
 const BATCH: usize = 64;
 
-/// What must fall below the tolerance for an iteration to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stop {
-    /// `|v + v_before|`, as the paper says.
-    Distance,
-    /// `|v + v_before|²`, which gives the numbers that the paper tells.
-    Squared,
-}
-
-impl Stop {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Distance, Self::Squared];
-
-    /// What falls below the tolerance, in words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Distance => "distance",
-            Self::Squared => "squared",
-        }
-    }
-
-    fn settings(self) -> PowerSettings {
-        let tolerance = match self {
-            Self::Distance => TOLERANCE,
-            Self::Squared => TOLERANCE.sqrt(),
-        };
-        PowerSettings { most: MOST, tolerance }
-    }
-}
-
 /// Iterations before one step, over all repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TrainingRow {
     /// Features, 2^n.
     pub features: usize,
-    /// What the tolerance is for.
-    pub stop: Stop,
     /// The step, from one.
     pub step: u64,
     /// Mean over the repeats.
@@ -76,18 +42,14 @@ pub(super) fn rows(
 ) -> Result<Vec<TrainingRow>, ConvergenceError> {
     let mut rows = Vec::new();
     for (place, &n) in plan.generators.iter().enumerate() {
-        let mut counts = Stop::ALL.map(|_| vec![Vec::new(); STEPS as usize]);
+        let mut counts = vec![Vec::new(); STEPS as usize];
         for repeat in 0..plan.repeats {
             go_on(hooks, place * plan.repeats + repeat, plan.generators.len() * plan.repeats)?;
             let key = RngKey::new(plan.seed).fold("training").fold_index(n as u64);
             let learned = learn(n, key.fold_index(repeat as u64))?;
-            for (step, found) in learned.into_iter().enumerate() {
-                counts.iter_mut().zip(found).for_each(|(counts, count)| counts[step].push(count));
-            }
+            counts.iter_mut().zip(learned).for_each(|(counts, count)| counts.push(count));
         }
-        for (stop, counts) in Stop::ALL.into_iter().zip(&counts) {
-            rows.extend((1..).zip(counts).map(|(step, counts)| row((1 << n, stop), step, counts)));
-        }
+        rows.extend((1..).zip(&counts).map(|(step, counts)| row(1 << n, step, counts)));
     }
     Ok(rows)
 }
@@ -95,11 +57,10 @@ pub(super) fn rows(
 /// Iterations, and whether they met the tolerance.
 type Count = (usize, bool);
 
-fn row((features, stop): (usize, Stop), step: u64, counts: &[Count]) -> TrainingRow {
+fn row(features: usize, step: u64, counts: &[Count]) -> TrainingRow {
     let iterations: Vec<f64> = counts.iter().map(|(count, _)| *count as f64).collect();
     TrainingRow {
         features,
-        stop,
         step,
         mean_iterations: iterations.iter().sum::<f64>() / iterations.len() as f64,
         iterations: Spread::of(&iterations),
@@ -107,31 +68,29 @@ fn row((features, stop): (usize, Stop), step: u64, counts: &[Count]) -> Training
     }
 }
 
-/// One rotor learning another: the count before each step, of each way to stop.
-fn learn(n: usize, key: RngKey) -> Result<Vec<[Count; 2]>, ConvergenceError> {
+/// One rotor learning another: the count before each step.
+fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
     let shape = Shape { out: 1 << n, inp: 1 << n };
     let spec = OpSpec::Rotor(RotorSpec::default());
     let mut learner = Learner::new(spec.random(shape, key.fold("learner"))?);
     let target: Op<f32> = spec.random(shape, key.fold("target"))?;
     let schedule = Schedule { peak: RATE, warmup: 0, floor: 0.0 };
-    let start: Vec<f64> = key.fold("start").stream().normals(n, 1.0);
-    let mut vectors = Stop::ALL.map(|_| start.clone());
+    let settings = PowerSettings { most: MOST, tolerance: TOLERANCE };
+    let mut vector: Vec<f64> = key.fold("start").stream().normals(n, 1.0);
     let (mut counts, mut ws) = (Vec::new(), Workspace::default());
     let mut y = Mat::zeros(BATCH, shape.out);
     let mut wanted = Mat::zeros(BATCH, shape.out);
     for step in 0..STEPS {
         let skew = skew_matrix(learner.op.map().params()[0].values, n);
-        counts.push([0, 1].map(|way: usize| {
-            // A vector that the matrix takes to zero has no plane: nothing is counted as converged.
-            let settings = Stop::ALL[way].settings();
-            match power_plane(skew.view(), &vectors[way], settings) {
-                Some(found) => {
-                    vectors[way] = found.plane.u;
-                    (found.iterations, found.converged)
-                }
-                None => (MOST, false),
+        // A vector that the matrix takes to zero has no plane: nothing is counted as converged.
+        let count = match power_plane(skew.view(), &vector, settings) {
+            Some(found) => {
+                vector = found.plane.u;
+                (found.iterations, found.converged)
             }
-        }));
+            None => (MOST, false),
+        };
+        counts.push(count);
         let normals = key.fold("rows").fold_index(step).stream().normals(BATCH * shape.inp, 1.0);
         let x = Mat::from_vec(BATCH, shape.inp, normals);
         target.map().forward(x.view(), wanted.view_mut(), None, &mut ws);

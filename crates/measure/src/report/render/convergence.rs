@@ -3,7 +3,7 @@
 use super::plot::{Axis, Look, Plot, Series};
 use super::scale::Scale;
 use super::sheet::{Panel, Sheet};
-use crate::convergence::{Angles, Convergence, ITERATIONS, STEPS, Stop, TrainingRow};
+use crate::convergence::{Angles, Convergence, ITERATIONS, STEPS};
 use crate::report::ReportError;
 
 /// One SVG file with three panels: iterations while a rotor learns, errors of the rotor for random
@@ -82,8 +82,7 @@ fn sizes(features: impl Iterator<Item = usize>) -> Vec<usize> {
 
 fn training(found: &Convergence) -> Result<Panel, ReportError> {
     let of = |size: usize| {
-        let is = move |row: &&TrainingRow| row.features == size && row.stop == Stop::Distance;
-        let rows = found.training.iter().filter(is);
+        let rows = found.training.iter().filter(move |row| row.features == size);
         rows.map(|row| (row.step as f64, row.mean_iterations)).collect()
     };
     let sizes = sizes(found.training.iter().map(|row| row.features));
