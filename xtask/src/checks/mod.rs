@@ -13,6 +13,7 @@ mod links;
 mod names;
 mod readme;
 mod reasons;
+mod records;
 mod tracked;
 mod unsafe_code;
 
@@ -47,6 +48,11 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check { name: "tracked", about: "no large or binary file in git", run: tracked::run },
     Check { name: "links", about: "links between documents lead somewhere", run: links::run },
+    Check {
+        name: "records",
+        about: "tables and numbers of documents are those of their records",
+        run: records::run,
+    },
     Check { name: "deny", about: "dependencies as deny.toml allows", run: deny::run },
     Check {
         name: "reasons",
