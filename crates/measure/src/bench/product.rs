@@ -30,10 +30,8 @@ pub struct ProductCheck {
 /// Compares products with plain loops, then repeats one for about as long as `time`.
 #[must_use]
 pub fn check_product(time: Duration) -> ProductCheck {
-    let errors = COMPARED.map(|shape| largest_error(shape, |x, w, y| product(x, w, y)));
-    // A number that is none is the largest error of all.
-    let largest_error =
-        errors.into_iter().fold(0.0, |a: f64, b| if b > a || b.is_nan() { b } else { a });
+    let errors = COMPARED.map(|shape| largest_error(shape, product));
+    let largest_error = errors.into_iter().fold(0.0, f64::max);
     let seconds = fastest(time);
     let work = 2.0 * (TIMED as f64).powi(3);
     ProductCheck {
@@ -64,6 +62,7 @@ fn largest_error(
         for (given, w) in given.iter().zip(w.data().chunks(inp)) {
             let right: f64 = x.iter().zip(w).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
             let off = (f64::from(*given) - right).abs();
+            // A number that is none is the largest error of all.
             error = if off.is_nan() { f64::INFINITY } else { error.max(off) };
             largest = largest.max(right.abs());
         }

@@ -71,7 +71,8 @@ impl Limits {
         let bytes = |name: &str| u64::try_from(number(name)?).ok();
         match controller {
             "memory" => {
-                self.bound_memory(bytes("memory.limit_in_bytes"), || bytes("memory.usage_in_bytes"))
+                let limit = bytes("memory.limit_in_bytes");
+                self.bound_memory(limit, || bytes("memory.usage_in_bytes"));
             }
             "cpu" => {
                 let quota = number("cpu.cfs_quota_us");
