@@ -50,6 +50,8 @@ pub(crate) struct Place {
     /// What the user gave; of a model of the hub `owner/name@commit`, which cannot come to mean
     /// another one.
     pub(crate) name: String,
+    /// `owner/name` of a model of the hub, by which cards call it.
+    pub(crate) on_hub: Option<String>,
 }
 
 /// Finds a model. `pocket` is always the built-in one, and `./pocket` a directory; a path that exists
@@ -58,16 +60,16 @@ pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Fa
     let name = model.to_owned();
     if model == POCKET {
         console.detail(|| "pocket is the built-in model".into());
-        return Ok(Place { path: built_in_folder()?, name });
+        return Ok(Place { path: built_in_folder()?, name, on_hub: None });
     }
     let path = PathBuf::from(model);
     if path.exists() {
         console.detail(|| format!("{model} is a path here"));
-        return Ok(Place { path, name });
+        return Ok(Place { path, name, on_hub: None });
     }
     match HubId::parse(model)? {
         Some(id) => from_hub(&id, console),
-        None => Ok(Place { path, name }),
+        None => Ok(Place { path, name, on_hub: None }),
     }
 }
 
@@ -93,7 +95,7 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
     if *id != found.id {
         console.note(&format!("note: {id} is {name}"));
     }
-    Ok(Place { path: found.dir, name })
+    Ok(Place { path: found.dir, name, on_hub: Some(found.id.repository()) })
 }
 
 /// In which type weights are held in memory.

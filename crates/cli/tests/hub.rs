@@ -55,6 +55,9 @@ fn weights_behind_links_are_counted() {
     let bytes = fs::metadata(&weights).unwrap().len();
     assert_eq!(json["summary"]["weight_bytes_before"], bytes);
     assert_eq!(json["model"], format!("owner/small@{COMMIT}"));
+    let card = w.text("out/README.md");
+    assert!(card.contains("base_model: \"owner/small\"\n"), "{card}");
+    assert!(card.contains("# owner/small, edited by Linwright"), "{card}");
 }
 
 #[test]

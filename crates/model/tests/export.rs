@@ -353,7 +353,7 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
     let dir = tempfile::tempdir().unwrap();
     let from = dir.path().join("from");
     let (model, mut source) = low_rank_model();
-    source.config.insert("_name_or_path".into(), json!("somebody/small"));
+    source.config.insert("_name_or_path".into(), json!("somebody/before"));
     source.config.insert("auto_map".into(), json!({"AutoModel": "elsewhere.Model"}));
     let mut options = SaveOptions::new(Form::Native);
     options.metadata.insert("seed".into(), json!(7));
@@ -363,6 +363,7 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
     let loaded = load(&from).unwrap();
     let mut options = ExportOptions { shard_bytes: 1000, ..ExportOptions::default() };
     options.reproduce.insert("command".into(), json!(["linwright", "export"]));
+    options.card.base_model = Some("somebody/small".into());
     options.card.results = Some(json!({
         "results": {"text": {"token_perplexity,none": 6.25, "alias": "text"}},
         "linwright": {"protocols": {"text": "a_protocol"}},
@@ -382,6 +383,11 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
     ] {
         assert!(card.contains(said), "{said}: {card}");
     }
+    let again = dir.path().join("again");
+    let made = load(&outs[0]).unwrap();
+    export(&made.decoder, &made.source, &asked(ExportForm::Dense), &again).unwrap();
+    let card = fs::read_to_string(again.join("README.md")).unwrap();
+    assert!(card.contains("base_model: \"somebody/small\"\n"), "what is made of it: {card}");
     let config = json_of(&outs[0].join("config.json"));
     assert!(config["auto_map"]["AutoModel"].as_str().unwrap().starts_with("modeling_linwright."));
     assert_eq!(config["linwright"]["seed"], json!(7));

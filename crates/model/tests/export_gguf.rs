@@ -167,19 +167,26 @@ fn what_the_format_cannot_hold_leaves_nothing() {
 fn the_name_inside_is_that_of_the_model_and_not_of_the_place() {
     let dir = tempfile::tempdir().unwrap();
     let (model, mut source) = without_tokenizer();
-    let bytes = |source: &Source, place: &str| {
+    let bytes = |source: &Source, (place, name): (&str, Option<&str>)| {
         let out = dir.path().join(place);
-        export(&model, source, &gguf(Some(DType::F16)), &out).unwrap();
+        let mut options = gguf(Some(DType::F16));
+        options.card.base_model = name.map(str::to_owned);
+        export(&model, source, &options, &out).unwrap();
         fs::read(out.join("model-F16.gguf")).unwrap()
     };
     let name = |path: &Path| {
         let gguf = Gguf::open(path).unwrap();
         format!("{:?}", gguf.contents().header.metadata)
     };
-    assert_eq!(bytes(&source, "a"), bytes(&source, "b"));
-    source.config.insert("_name_or_path".into(), serde_json::json!("somebody/small"));
-    let unnamed = fs::read(dir.path().join("a/model-F16.gguf")).unwrap();
-    assert_ne!(bytes(&source, "c"), unnamed);
+    let unnamed = bytes(&source, ("a", None));
+    assert_eq!(bytes(&source, ("b", None)), unnamed);
+    source.config.insert("_name_or_path".into(), serde_json::json!("somebody/before"));
+    assert_eq!(
+        bytes(&source, ("b2", None)),
+        unnamed,
+        "that is what the model itself was made from"
+    );
+    assert_ne!(bytes(&source, ("c", Some("somebody/small"))), unnamed);
     assert!(name(&dir.path().join("c/model-F16.gguf")).contains("somebody/small"));
 }
 

@@ -81,12 +81,13 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     inputs.extend(args.base.as_deref().into_iter().flat_map(outputs::of_model));
     inputs.extend(args.results.clone());
     outputs::directory(&args.output, args.force, &inputs)?;
-    let card = Card {
-        base_model: args.base_model.clone(),
-        results: args.results.as_deref().map(read_results).transpose()?,
-    };
+    let results = args.results.as_deref().map(read_results).transpose()?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
     let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
+    // What an adapter belongs to is its base, and not the model that it was taken from.
+    let origin = base.as_ref().unwrap_or(&place);
+    let base_model = args.base_model.clone().or_else(|| origin.on_hub.clone());
+    let card = Card { base_model, results };
     let reproduce = record((&loaded, &place), base.as_ref());
     console.stage("writing and reading back");
     match args.form {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::source::Place;
 use linwright::compress::Monitor;
 use linwright::model::Transformer;
-use linwright::model::checkpoint::export::{ExportForm, ExportOptions, Exported, export};
+use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
 use linwright::tensor::dtype::DType;
 use serde_json::{Value, json};
@@ -86,6 +86,7 @@ impl Saving<'_> {
             dtype: self.dtype,
             force: self.force,
             shard_bytes: SHARD_BYTES,
+            card: Card { base_model: place.on_hub.clone(), results: None },
             reproduce: record((loaded, place), None),
             ..ExportOptions::default()
         };

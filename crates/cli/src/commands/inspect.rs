@@ -74,7 +74,7 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
         spectra: args.spectra,
         cache: if args.spectra { cache(args, &console)? } else { None },
     };
-    let Place { path, name } = find_model(&args.model, &mut console)?;
+    let Place { path, name, .. } = find_model(&args.model, &mut console)?;
     let mut found = look(&path, &options, &mut console)?;
     console.finish();
     found.model = name;

@@ -22,8 +22,8 @@ const OF_THE_FILE: [&str; 3] = ["schema", "sites", "base"];
 /// What a card says beside what the model itself tells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Card {
-    /// The model that it was made from, as the hub knows it; that of the source's configuration
-    /// unless given.
+    /// The model that it was made from, as the hub knows it. The configuration does not tell: its
+    /// `_name_or_path` is what *that* model was made from, or a path of somebody else's machine.
     pub base_model: Option<String>,
     /// Results in the shape of the evaluation harness: `results.<task>["<metric>,<filter>"]`, with
     /// protocols under `linwright.protocols`.
@@ -85,35 +85,39 @@ pub(super) fn reproduce(
         record.insert(key.into(), metadata.get(key).cloned().unwrap_or(Value::Null));
     }
     record.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
-    // How the source itself was made, if it says so.
-    let before = read_bounded(&source.dir.join("reproduce.json"), RECORD_BYTES).ok();
-    let before = before.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-    record.insert("source".into(), before.unwrap_or(Value::Null));
+    record.insert("source".into(), record_of(source));
     pretty(&Value::Object(record)).into_bytes()
 }
 
-/// The licence that the card of the source names.
-fn licence(source: &Source) -> Option<String> {
+/// What the card of the source says of itself under a key of its front matter.
+fn said_by_source(source: &Source, key: &str) -> Option<String> {
     let bytes = read_bounded(&source.dir.join("README.md"), CARD_BYTES).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let mut lines = text.lines();
     (lines.next()?.trim_end() == "---").then_some(())?;
     let matter = lines.take_while(|line| line.trim_end() != "---");
-    let value = matter.filter_map(|line| line.strip_prefix("license:")).next()?;
-    plain_word(value.trim().trim_matches(['"', '\''])).map(str::to_owned)
+    let value = matter.filter_map(|line| line.strip_prefix(key)?.strip_prefix(':')).next()?;
+    Some(value.trim().trim_matches(['"', '\'']).to_owned())
 }
 
-/// The name of a model on the hub, `owner/name` or `name`, and nothing else.
-fn hub_name(source: &Source) -> Option<&str> {
-    let name = source.config.get("_name_or_path")?.as_str()?;
-    let parts: Vec<&str> = name.split('/').collect();
-    let plain = |part: &&str| plain_word(part).is_some() && !part.starts_with('.');
-    (parts.len() == 2 && parts.iter().all(plain)).then_some(name)
+/// The licence that the card of the source names.
+fn licence(source: &Source) -> Option<String> {
+    said_by_source(source, "license").filter(|licence| plain_word(licence).is_some())
 }
 
-/// The model that it was made from, if that is known.
-pub(super) fn name_of<'a>(source: &'a Source, card: &'a Card) -> Option<&'a str> {
-    card.base_model.as_deref().or_else(|| hub_name(source))
+/// The model that it was made from: what was given, else what the source was made from if Linwright made it.
+pub(super) fn base_model(source: &Source, card: &Card) -> Option<String> {
+    card.base_model.clone().or_else(|| {
+        record_of(source).get("linwright")?;
+        let base = said_by_source(source, "base_model")?;
+        base.split('/').all(|part| plain_word(part).is_some()).then_some(base)
+    })
+}
+
+/// The record of how the source itself was made; null if it has none.
+fn record_of(source: &Source) -> Value {
+    let bytes = read_bounded(&source.dir.join("reproduce.json"), RECORD_BYTES).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
 }
 
 /// A word that needs no quotes in YAML.
@@ -125,7 +129,7 @@ fn plain_word(word: &str) -> Option<&str> {
 /// The lines between dashes that the hub reads.
 pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[&str]) -> String {
     let mut text = String::from("---\n");
-    if let Some(base) = name_of(source, card) {
+    if let Some(base) = base_model(source, card) {
         let _ = writeln!(text, "base_model: {}", json!(base));
     }
     let _ = writeln!(text, "library_name: {library}");
@@ -156,7 +160,7 @@ pub(super) fn of_model(
     let mut tags = vec!["linwright"];
     tags.extend(remote.then_some("custom_code"));
     let mut text = front_matter(source, card, library, &tags);
-    let name = name_of(source, card).unwrap_or("A model");
+    let name = base_model(source, card).unwrap_or_else(|| "A model".into());
     let version = env!("CARGO_PKG_VERSION");
     let _ = writeln!(text, "# {name}, edited by Linwright\n");
     let _ = writeln!(

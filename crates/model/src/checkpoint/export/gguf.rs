@@ -27,8 +27,8 @@ pub(super) fn write(
         target = target.limit(bytes);
     }
     let mut writer = DirWriter::new(target);
-    let name = card::name_of(source, &options.card).unwrap_or(UNNAMED);
-    let max_difference = write_gguf(&mut writer, (model, source), dtype, name)?;
+    let name = card::base_model(source, &options.card).unwrap_or_else(|| UNNAMED.into());
+    let max_difference = write_gguf(&mut writer, (model, source), dtype, &name)?;
     let file = file_name(dtype);
     let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
     // The bytes are those of the whole file, vocabulary included.
