@@ -3,6 +3,8 @@
 mod args;
 mod commands;
 mod console;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod interrupt;
 mod memory;
