@@ -4,6 +4,7 @@ mod caps;
 mod causes;
 mod clippy;
 mod deny;
+mod dist;
 mod docs;
 mod families;
 mod forbidden;
@@ -59,6 +60,7 @@ pub(crate) const CHECKS: &[Check] = &[
         about: "each dependency has its reason in deny.toml",
         run: reasons::run,
     },
+    Check { name: "dist", about: "the profile dist is stripped", run: dist::run },
     Check { name: "clippy", about: "no warning from compiler or clippy", run: clippy::run },
     Check { name: "docs", about: "documentation builds, no broken link", run: docs::run },
     Check { name: "readme", about: "the README's session prints what it says", run: readme::run },
