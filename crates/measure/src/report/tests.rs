@@ -288,7 +288,8 @@ fn every_page_shows_all_columns_of_wide_tables() {
         assert!(page.contains(&broken), "{page}");
     }
     assert!(map.html().contains("<table class=\"many\">"));
-    assert!(!html(&report).unwrap().contains("class=\"many\""), "few columns keep their size");
+    let few = HeatMap { columns: vec!["1".into()], values: vec![vec![Some(0.5)]], ..map };
+    assert!(few.html().contains("<table>"), "few columns keep their size");
 }
 
 #[test]
