@@ -12,8 +12,10 @@ const TOKENS: usize = 512;
 const WARM_UP: usize = 16;
 /// Rounds, of which the median counts.
 const ROUNDS: usize = 3;
-/// A model is timed for this long in a round, or for one pass.
+/// A model is timed for this long in a round, or for one pass if that takes longer.
 const LEAST: Duration = Duration::from_millis(100);
+/// Passes after which a round of a model that takes a moment ends sooner.
+const PASSES: usize = 10;
 /// No further round is begun when this time is over.
 const ENOUGH: Duration = Duration::from_secs(10);
 
@@ -80,12 +82,12 @@ fn pass(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<(), Evaluatio
 fn round(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<f64, EvaluationError> {
     let tokens: usize = sequences.iter().map(|sequence| sequence.tokens.len()).sum();
     let began = Instant::now();
-    let mut seen = 0;
-    while seen == 0 || began.elapsed() < LEAST {
+    let mut passes = 0;
+    while passes == 0 || (passes < PASSES && began.elapsed() < LEAST) {
         pass(model, sequences)?;
-        seen += tokens;
+        passes += 1;
     }
-    Ok(seen as f64 / began.elapsed().as_secs_f64())
+    Ok((passes * tokens) as f64 / began.elapsed().as_secs_f64())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
