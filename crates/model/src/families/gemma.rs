@@ -12,6 +12,15 @@ const BIASES: BiasRule = BiasRule {
     ..BiasRule::NONE
 };
 
+/// What the code of Gemma 2 and 3 reads beside [`ROTARY`] and [`HEADS`].
+const WINDOWED: &[&str] = &[
+    "attention_bias",
+    "query_pre_attn_scalar",
+    "sliding_window",
+    "layer_types",
+    "final_logit_softcapping",
+];
+
 /// Gemma team 2024 (arXiv:2403.08295): scaled embeddings, norms whose weight starts at one.
 pub(super) const GEMMA: Family = Family {
     model_type: "gemma",
@@ -38,18 +47,7 @@ pub(super) const GEMMA: Family = Family {
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
     architecture: "Gemma2ForCausalLM",
-    reads: &[
-        ROTARY,
-        HEADS,
-        &[
-            "attention_bias",
-            "query_pre_attn_scalar",
-            "sliding_window",
-            "layer_types",
-            "attn_logit_softcapping",
-            "final_logit_softcapping",
-        ],
-    ],
+    reads: &[ROTARY, HEADS, WINDOWED, &["attn_logit_softcapping"]],
     activations: &[],
     fields: &[("hidden_act", "hidden_activation")],
     defaults: &[
@@ -80,19 +78,7 @@ pub(super) const GEMMA2: Family = Family {
 pub(super) const GEMMA3: Family = Family {
     model_type: "gemma3_text",
     architecture: "Gemma3ForCausalLM",
-    reads: &[
-        ROTARY,
-        HEADS,
-        &[
-            "attention_bias",
-            "query_pre_attn_scalar",
-            "sliding_window",
-            "sliding_window_pattern",
-            "layer_types",
-            "final_logit_softcapping",
-            "rope_local_base_freq",
-        ],
-    ],
+    reads: &[ROTARY, HEADS, WINDOWED, &["sliding_window_pattern", "rope_local_base_freq"]],
     // Read, and not applied, by its code in transformers.
     fields: &[("hidden_act", "hidden_activation"), ("attn_logit_softcapping", "")],
     defaults: &[
