@@ -194,11 +194,23 @@ impl OpSpec {
         )
     }
 
-    /// What an operator of this shape costs; it is made to be counted.
+    /// What an operator of this shape costs; it is made to be counted, unless it is a whole matrix, whose
+    /// numbers take long to draw.
     ///
     /// # Errors
     /// As [`Self::random`].
     pub fn cost(&self, shape: Shape) -> Result<Cost, OpError> {
+        if let Self::Dense(_) = self {
+            self.check_size(shape)?;
+            let parameters = shape.dense_parameters();
+            let keep = parameters as f64 / parameters.max(1) as f64;
+            return Ok(Cost {
+                spec: self.clone(),
+                parameters,
+                keep,
+                macs_per_row: parameters as u64,
+            });
+        }
         let op = self.random::<f32>(shape, RngKey::new(0))?;
         let map = op.map();
         let parameters = parameter_count(&map.params());
