@@ -5,8 +5,7 @@
 use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
 use crate::FitError;
 use crate::budget::{check_keep, operator_for};
-use linwright_ops::{BlockHadamardSpec, OpSpec, Shape, parameter_count};
-use linwright_tensor::RngKey;
+use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
@@ -65,33 +64,10 @@ impl Method for BlockHadamardMethod {
         self.training.check()
     }
 
-    fn needs(&self) -> Needs {
-        Needs::Samples
-    }
-
-    fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
-        let op = self.spec(shape)?.random::<f32>(shape, RngKey::new(0))?;
-        Ok(parameter_count(&op.map().params()))
-    }
-
-    fn keep(&self) -> Option<f64> {
-        self.keep
-    }
-
-    fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
-        self.training.work(&self.spec(shape)?, shape, rows)
-    }
-
-    fn batch(&self) -> usize {
-        self.training.batch
-    }
-
     fn shrunk(&self, by: usize) -> Self {
         let blocks = self.blocks.map(|blocks| (blocks / by).max(1));
         Self { blocks, training: self.training.shrunk(), ..*self }
     }
 
-    fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError> {
-        self.training.run(&self.spec(problem.shape)?, problem, control)
-    }
+    trains_its_spec!();
 }

@@ -201,6 +201,39 @@ pub trait Method: Clone {
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError>;
 }
 
+/// What methods share that train one operator: their own are `spec`, `keep` and `training`.
+macro_rules! trains_its_spec {
+    () => {
+        fn needs(&self) -> Needs {
+            Needs::Samples
+        }
+
+        fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
+            Ok(self.spec(shape)?.cost(shape)?.parameters)
+        }
+
+        fn keep(&self) -> Option<f64> {
+            self.keep
+        }
+
+        fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError> {
+            self.training.work(&self.spec(shape)?, shape, rows)
+        }
+
+        fn batch(&self) -> usize {
+            self.training.batch
+        }
+
+        fn fit(
+            &self,
+            problem: &FitProblem<'_>,
+            control: &mut dyn Control,
+        ) -> Result<Fit, FitError> {
+            self.training.run(&self.spec(problem.shape)?, problem, control)
+        }
+    };
+}
+
 macro_rules! methods {
     ($($module:ident => $name:ident, $variant:ident $(, $alias:literal)?;)*) => {
         $(mod $module; pub use $module::*;)*
