@@ -338,9 +338,8 @@ mod tests {
     fn iterations_multiply_and_add_about_as_often_as_is_estimated() {
         let kind = |kind: &str| OpSpec::default_of(kind).expect("has defaults");
         let diagonal = || OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 8 });
-        // As many iterations as there are by default, and what one of them is on a larger layer.
+        // As many iterations as there are by default, and what they are on a larger layer.
         let cases = [
-            (kind("kronecker"), 128, None),
             (kind("rotor"), 128, None),
             (diagonal(), 128, None),
             (kind("kronecker"), 512, Some(4)),

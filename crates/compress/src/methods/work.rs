@@ -25,6 +25,9 @@ const EVALUATIONS: f64 = 1.1;
 const MEMORY: f64 = 30.0;
 /// A number of a sum that is added up one by one, in multiply-adds of products of matrices.
 const SERIAL: f64 = 10.0;
+/// One of a decomposition of a small block, of numbers moved between the orders of factors, or of a loop over
+/// what is predicted.
+const SMALL: f64 = 30.0;
 
 /// Numbers of derivatives up to which all factors of circulants are moved together, which is another work.
 const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
@@ -68,7 +71,8 @@ pub(super) fn cost(spec: &OpSpec, shape: Shape) -> Result<(f64, f64), FitError> 
 /// A descent of so many iterations on as many rows as there are inputs.
 fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f64, FitError> {
     let ((out, inp), (macs, parameters)) = (sides(shape), cost(spec, shape)?);
-    let evaluation = inp * (3.0 * macs + out);
+    // Predictions are compared with targets, squared and scaled one by one.
+    let evaluation = inp * (3.0 * macs + SMALL * out);
     // A pair comes with every iteration until the memory is full.
     let filling = iterations.min(MEMORY);
     let pairs = filling * filling / 2.0 + (iterations - filling) * MEMORY;
@@ -112,7 +116,9 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
                     + terms * out * inp
                     + eigen(terms * other)
             };
-            let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error;
+            // The products of factors are put in order, number by number.
+            let ordered = 10.0 * SMALL * out * inp;
+            let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error + ordered;
             singular(o1 * i1, o2 * i2) + KRONECKER_SWEEPS.min(iterations) * sweep
         }
         OpSpec::Monarch(_) => {
@@ -122,8 +128,8 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
             // Each block is solved alone, and numbers are moved between the orders of the factors: small work
             // that takes long, and grows less than the products do.
             let alone = blocks * eigen(wide) + high * eigen(blocks) + 30.0 * out * inp;
-            let sweep = 3.0 * out * inp * wide + error + SERIAL * alone;
-            high * blocks * singular(blocks, wide) + iterations * sweep
+            let sweep = 3.0 * out * inp * wide + error + SMALL * alone;
+            SMALL * high * blocks * singular(blocks, wide) + iterations * sweep
         }
         // The root of the moments, and no iterations.
         OpSpec::DiagonalLowRank(options) if options.rank == 0 => inp.powi(3),
