@@ -3,4 +3,6 @@
 mod data;
 mod hub;
 #[allow(dead_code, reason = "shared with the program that tests the rest")]
+mod transcript;
+#[allow(dead_code, reason = "shared with the program that tests the rest")]
 mod workshop;

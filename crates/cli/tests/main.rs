@@ -35,4 +35,5 @@ mod small_verbs;
 mod study;
 mod tasks;
 mod texts;
+mod transcript;
 mod workshop;

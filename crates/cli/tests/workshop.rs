@@ -1,5 +1,6 @@
 //! A directory with a tiny random model, texts and questions, and the command run in it.
 
+use crate::transcript;
 use linwright::model::checkpoint::{Form, SaveOptions, Source, save};
 use linwright::model::tokenizer::train::train_bpe;
 use linwright::model::{Transformer, TransformerConfig};
@@ -126,11 +127,13 @@ impl Outcome {
     /// As [`Self::of`], but a panic is left to the caller to notice.
     pub(crate) fn with_panics(mut command: Command) -> Self {
         let output = command.output().unwrap();
-        Self {
+        let outcome = Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        };
+        transcript::record(&command, &outcome);
+        outcome
     }
 
     pub(crate) fn panicked(&self) -> bool {
