@@ -1,6 +1,7 @@
-//! Tells the command from which commit it is built: `LINWRIGHT_VERSION` is `0.1.0 (abc1234 2026-11-23)`, and
-//! `LINWRIGHT_COMMIT` is `abc1234`, both with `-dirty` after the commit where what goes into the program was changed
-//! since. Built from anything but a checkout, the version stands alone and the commit is empty.
+//! Tells the command from which commit it is built: `LINWRIGHT_VERSION` is `0.1.0 (abc1234
+//! 2026-11-23)`, and `LINWRIGHT_COMMIT` is `abc1234`, both with `-dirty` after the commit where
+//! what goes into the program was changed since. Built from anything but a checkout, the version
+//! stands alone and the commit is empty.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,21 +47,22 @@ fn main() {
     }
 }
 
-/// What git prints for a question about the repository at `root`; none if it has no answer. Names in the
-/// environment, as hooks have them, would make it look elsewhere.
+/// What git prints for a question about the repository at `root`; none if it has no answer. Names
+/// in the environment, as hooks have them, would make it look elsewhere.
 fn git(root: &Path, args: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(variable);
     }
-    // Looking changes nothing: otherwise the index would be written, and cargo would see a change in it.
+    // Looking changes nothing: otherwise the index would be written, and cargo would see a change
+    // in it.
     let output = command.env("GIT_OPTIONAL_LOCKS", "0").arg("-C").arg(root).args(args).output();
     let output = output.ok().filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim_end().to_owned())
 }
 
-/// The commit that is checked out at `root`; none where that is not the top of a repository, as when an archive
-/// was unpacked inside another one's checkout.
+/// The commit that is checked out at `root`; none where that is not the top of a repository, as
+/// when an archive was unpacked inside another one's checkout.
 pub(crate) fn commit(root: &Path) -> Option<Commit> {
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     if top.canonicalize().ok()? != root.canonicalize().ok()? {
@@ -76,8 +78,9 @@ pub(crate) fn commit(root: &Path) -> Option<Commit> {
     Some(Commit { name: format!("{}{dirty}", hash.get(..DIGITS)?), date: date.to_owned() })
 }
 
-/// What changes when the checkout does: where git notes each step of HEAD, also in a work tree of its own, HEAD
-/// itself and the branch it is on, and the parts of the program. What is not there would count as changed each time.
+/// What changes when the checkout does: where git notes each step of HEAD, also in a work tree of
+/// its own, HEAD itself and the branch it is on, and the parts of the program. What is not there
+/// would count as changed each time.
 pub(crate) fn watched(root: &Path) -> Vec<PathBuf> {
     let branch = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
     let names = ["HEAD", "logs/HEAD", "packed-refs"].into_iter().chain(branch.as_deref());

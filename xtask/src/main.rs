@@ -58,8 +58,8 @@ fn run(args: &[String]) -> Result<bool> {
     run_checks(&repository, &chosen(args)?)
 }
 
-/// Drives a reader of outside files with damaged input. The program is one of its own, since it needs
-/// the readers and this one imports nothing of ours.
+/// Drives a reader of outside files with damaged input. The program is one of its own, since it
+/// needs the readers and this one imports nothing of ours.
 fn fuzz(repository: &Repository, args: &[String]) -> Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);

@@ -8,6 +8,8 @@ use std::ops::RangeInclusive;
 pub(crate) struct Source {
     /// Path relative to the root of the repository.
     pub(crate) path: String,
+    /// The text as it is.
+    pub(crate) text: String,
     /// The text, with comments or literals blanked.
     pub(crate) masked: Masked,
     test_lines: Vec<RangeInclusive<usize>>,
@@ -33,7 +35,7 @@ impl Source {
         } else {
             test_modules(&masked.code)
         };
-        Self { path: path.to_owned(), masked, test_lines }
+        Self { path: path.to_owned(), text: text.to_owned(), masked, test_lines }
     }
 
     /// Whether the line, from one, belongs to tests.

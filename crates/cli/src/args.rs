@@ -66,15 +66,15 @@ pub(crate) struct Shared {
     #[arg(long, global = true, default_value_t = 0,
           value_parser = RangedU64ValueParser::<usize>::new().range(..=MOST_THREADS as u64))]
     pub(crate) threads: usize,
-    /// Print the result as JSON on stdout, and nothing else there; an error is one line of JSON, the
-    /// last of stderr.
+    /// Print the result as JSON on stdout, and nothing else there; an error is one line of JSON,
+    /// the last of stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// No progress and no notes on stderr.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Say more on stderr: how long each stage took, files that were read, peak memory, what was chosen and
-    /// why; given twice, also each file that is opened and each layer's fit.
+    /// Say more on stderr: how long each stage took, files that were read, peak memory, what was
+    /// chosen and why; given twice, also each file that is opened and each layer's fit.
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Plain lines instead of a progress bar.
@@ -131,7 +131,8 @@ pub(crate) fn role_of(roles: &'static [Role]) -> impl TypedValueParser<Value = R
     one_of_words(roles, Role::name, |role| role.other_names().to_vec())
 }
 
-/// Takes hyphens for underscores and underscores for hyphens, where a word is none of the values as it is.
+/// Takes hyphens for underscores and underscores for hyphens, where a word is none of the values as
+/// it is.
 #[derive(Clone, Debug)]
 pub(crate) struct AnyDash<P>(pub(crate) P);
 

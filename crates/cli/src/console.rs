@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// How often a plain line may tell of progress.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Writes a line to stderr. Whoever reads it may have gone, and a log may be on a full disk: then the
-/// line is lost and the work goes on, where `eprintln!` would panic. Names from files have no say over
-/// the terminal.
+/// Writes a line to stderr. Whoever reads it may have gone, and a log may be on a full disk: then
+/// the line is lost and the work goes on, where `eprintln!` would panic. Names from files have no
+/// say over the terminal.
 pub(crate) fn tell(line: &str) {
     // In one piece, so that lines of several threads stay whole.
     let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
@@ -26,7 +26,8 @@ pub(crate) fn tell(line: &str) {
 /// Files that were opened, and their bytes.
 static OPENED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Counts files that are opened from now on if that is told, and tells each where that was asked for.
+/// Counts files that are opened from now on if that is told, and tells each where that was asked
+/// for.
 pub(crate) fn watch_files(verbose: u8) {
     match verbose {
         0 => {}

@@ -36,7 +36,8 @@ fn shell_lines(page: &str) -> Vec<String> {
     lines
 }
 
-/// The words of a line as a shell splits it: quotes hold spaces, the rest is left to other programs.
+/// The words of a line as a shell splits it: quotes hold spaces, the rest is left to other
+/// programs.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;

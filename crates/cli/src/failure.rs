@@ -104,7 +104,8 @@ impl Failure {
     /// Tells stderr, in one line of JSON where that was asked for, and gives the exit code.
     pub(crate) fn report(&self, as_json: bool) -> ExitCode {
         let code = self.kind as u8;
-        // Whatever a message quotes, and wherever it was put together: no terminal takes it for a command.
+        // Whatever a message quotes, and wherever it was put together: no terminal takes it for a
+        // command.
         let message = shown_message(&arguments_shown(&self.message));
         match (as_json, self.hint.as_deref().map(|hint| shown_message(&arguments_shown(hint)))) {
             (true, hint) => {

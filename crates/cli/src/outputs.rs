@@ -77,8 +77,8 @@ pub(crate) fn check_place(path: &Path, inputs: &[PathBuf]) -> Result<(), Failure
     Ok(())
 }
 
-/// The path without links; of something that is not there yet, its place. None if there is no such place,
-/// which is told when the output is looked at.
+/// The path without links; of something that is not there yet, its place. None if there is no such
+/// place, which is told when the output is looked at.
 fn resolved(path: &Path) -> Option<PathBuf> {
     if let Ok(found) = path.canonicalize() {
         return Some(found);

@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 /// The name of the built-in model and its data.
 pub(crate) const POCKET: &str = "pocket";
 
-/// The files of the built-in model, from their first use until the program ends: a folder for one run must then
-/// go away, as a signal must be seen, wherever the program is.
+/// The files of the built-in model, from their first use until the program ends: a folder for one
+/// run must then go away, as a signal must be seen, wherever the program is.
 static BUILT_IN: Mutex<Option<Unpacked>> = Mutex::new(None);
 
 /// The folder of the built-in model.
@@ -54,8 +54,8 @@ pub(crate) struct Place {
     pub(crate) on_hub: Option<String>,
 }
 
-/// Finds a model. `pocket` is always the built-in one, and `./pocket` a directory; a path that exists
-/// is a path; then `owner/name` is a model of the hub.
+/// Finds a model. `pocket` is always the built-in one, and `./pocket` a directory; a path that
+/// exists is a path; then `owner/name` is a model of the hub.
 pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Failure> {
     let name = model.to_owned();
     if model == POCKET {
@@ -101,8 +101,8 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
 /// In which type weights are held in memory.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct PrecisionArgs {
-    /// How weights are held in memory; `auto` as they are stored. Fewer bits than stored are rounded
-    /// to; computation is in f32 whatever it is.
+    /// How weights are held in memory; `auto` as they are stored. Fewer bits than stored are
+    /// rounded to; computation is in f32 whatever it is.
     #[arg(long, default_value = "auto", value_parser = one_of(&Precision::ALL, Precision::name))]
     pub(crate) dtype: Precision,
 }
@@ -150,8 +150,9 @@ fn held(loaded: &LoadedModel) -> String {
     format!("{family}, {parameters} parameters held in {weights}, {tokenizer}")
 }
 
-/// How a model makes one vector of a text: as its modules say or, where it has none, by the mean over all
-/// tokens, as sentence-transformers does. None where it has modules that are not supported.
+/// How a model makes one vector of a text: as its modules say or, where it has none, by the mean
+/// over all tokens, as sentence-transformers does. None where it has modules that are not
+/// supported.
 pub(crate) fn sentence_of(loaded: &LoadedModel, place: &Place) -> Option<Sentence> {
     let has_modules = || place.path.join("modules.json").is_file();
     loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
@@ -165,8 +166,8 @@ pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> 
     Ok(PathBuf::from(name))
 }
 
-/// The path of a text as [`data_file`] finds it, and the field that holds the text of a record: what is
-/// built in calls it `text`, whatever the user's own files do.
+/// The path of a text as [`data_file`] finds it, and the field that holds the text of a record:
+/// what is built in calls it `text`, whatever the user's own files do.
 pub(crate) fn text_file<'a>(
     name: &str,
     built_in: &str,

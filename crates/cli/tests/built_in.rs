@@ -14,7 +14,8 @@ fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/pocket")
 }
 
-/// Runs a command in the folder `empty`, with this home, no cache named, and `scratch` for temporary files.
+/// Runs a command in the folder `empty`, with this home, no cache named, and `scratch` for
+/// temporary files.
 fn run_with_home(w: &Workshop, home: &str, args: &str) -> Outcome {
     for folder in ["empty", "scratch"] {
         fs::create_dir_all(w.path(folder)).unwrap();

@@ -1,5 +1,5 @@
-//! Encoders are compressed, cut, swept and composed as decoders are, and judged by how their vectors rank
-//! pairs of sentences.
+//! Encoders are compressed, cut, swept and composed as decoders are, and judged by how their
+//! vectors rank pairs of sentences.
 
 use crate::families::{Tiny, pairs};
 use crate::workshop::Workshop;

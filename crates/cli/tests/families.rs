@@ -1,6 +1,6 @@
-//! Every command that takes a model, on a tiny checkpoint of every family: it works, or it says before
-//! any work why it cannot, and leaves nothing behind. The commands are those that the help lists, the
-//! families those that `ls families` lists, so that no pair can be forgotten.
+//! Every command that takes a model, on a tiny checkpoint of every family: it works, or it says
+//! before any work why it cannot, and leaves nothing behind. The commands are those that the help
+//! lists, the families those that `ls families` lists, so that no pair can be forgotten.
 
 use crate::workshop::{Outcome, VOCAB, Workshop};
 use linwright::model::TransformerConfig;
@@ -33,8 +33,8 @@ enum Ends {
 
 use Ends::{Either, Refuses, Works};
 
-/// A command and what must come of it for decoders, masked language models and encoders without a head.
-/// `MODEL` is the checkpoint, `LAYER` its layer with most linear ones, `SITE` one of those.
+/// A command and what must come of it for decoders, masked language models and encoders without a
+/// head. `MODEL` is the checkpoint, `LAYER` its layer with most linear ones, `SITE` one of those.
 struct Case {
     command: &'static str,
     options: &'static str,
@@ -172,7 +172,8 @@ impl Tiny {
     }
 }
 
-/// A safetensors file in which what has a row for each token has as many as the workshop's tokenizer knows.
+/// A safetensors file in which what has a row for each token has as many as the workshop's
+/// tokenizer knows.
 fn enlarged(file: &[u8], vocab: u64) -> Vec<u8> {
     let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
     let mut header: Map<String, Value> = serde_json::from_slice(&file[8..8 + length]).unwrap();

@@ -1,5 +1,5 @@
-//! Tasks of every form on the built-in model, against what lm-evaluation-harness replied and scored:
-//! `tools/golden/harness_samples.py` makes `testdata/harness`.
+//! Tasks of every form on the built-in model, against what lm-evaluation-harness replied and
+//! scored: `tools/golden/harness_samples.py` makes `testdata/harness`.
 
 use crate::workshop::Workshop;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What runs keep for the next one: nobody else writes there at the same time, changes are noticed, and
-//! what can never be finished leaves nothing.
+//! What runs keep for the next one: nobody else writes there at the same time, changes are noticed,
+//! and what can never be finished leaves nothing.
 
 use crate::workshop::Workshop;
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Values of 100 KB with what a terminal takes for commands, in files and flags: a message names the
-//! place, shows the start, and stays readable.
+//! Values of 100 KB with what a terminal takes for commands, in files and flags: a message names
+//! the place, shows the start, and stays readable.
 
 use crate::serve::Server;
 use crate::study::RECIPE;

@@ -69,7 +69,8 @@ fn furnished() -> Workshop {
     w
 }
 
-/// Runs a command whose home is `house`; it must fail with a code of its own and leave all as it is.
+/// Runs a command whose home is `house`; it must fail with a code of its own and leave all as it
+/// is.
 fn refused(w: &Workshop, args: &str, codes: &[i32]) -> String {
     let before = tree(w.path("").as_path());
     let mut command = w.command(args);

@@ -139,7 +139,8 @@ fn rows_tell_what_the_replaced_sites_compute_and_how_long_beside_the_dense_ones(
         assert!(
             number("speed", "milliseconds") > 0.0 && number("speed", "milliseconds_dense") > 0.0
         );
-        // A product with a thin matrix takes each number once; a network of rotors takes many times.
+        // A product with a thin matrix takes each number once; a network of rotors takes many
+        // times.
         let (macs, numbers) = (number("macs", "targeted"), number("parameters", "targeted"));
         assert_eq!(macs > numbers, method != "LR2-closed", "{method}: {macs}, {numbers}");
     }

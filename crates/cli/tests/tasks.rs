@@ -235,7 +235,8 @@ fn memory_is_bounded() {
     assert_eq!(bounded["results"], free["results"]);
     w.fails(&format!("{args} --max-memory 1MB"), 5, &["--max-memory", "allow"]);
     w.fails(&format!("{args} --max-memory 1XB"), 2, &["unknown unit"]);
-    // A tokenizer takes more than a hundred times a text, so a long one is refused before it is read.
+    // A tokenizer takes more than a hundred times a text, so a long one is refused before it is
+    // read.
     w.write("long.txt", "the boat went home. ".repeat(100_000));
     w.write(
         "long.jsonl",

@@ -1,4 +1,5 @@
-//! `--text-field`: texts whose column is not called `text`, in every command and option that takes texts.
+//! `--text-field`: texts whose column is not called `text`, in every command and option that takes
+//! texts.
 
 use crate::flags::verbs;
 use crate::workshop::{Workshop, names};

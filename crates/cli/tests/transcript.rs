@@ -1,7 +1,9 @@
-//! What every command of these tests wrote, for `tools/freeze.py`, which compares it with an earlier state.
+//! What every command of these tests wrote, for `tools/freeze.py`, which compares it with an
+//! earlier state.
 //!
-//! With `LINWRIGHT_TRANSCRIPT=DIR`, each command adds a line of JSON to a file of its test there: arguments, exit
-//! code, both streams, and the files that changed in its directory. Without it, nothing is written.
+//! With `LINWRIGHT_TRANSCRIPT=DIR`, each command adds a line of JSON to a file of its test there:
+//! arguments, exit code, both streams, and the files that changed in its directory. Without it,
+//! nothing is written.
 
 use crate::workshop::{Outcome, names};
 use linwright::measure::data::sha256_hex;

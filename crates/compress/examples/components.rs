@@ -1,11 +1,12 @@
-//! Times the decomposition of one random matrix and its cuts at nine rates, for `tools/bench/laser.py`:
+//! Times the decomposition of one random matrix and its cuts at nine rates, for
+//! `tools/bench/laser.py`:
 //!
 //! ```text
 //! components ROWS COLS REPEATS
 //! ```
 //!
-//! Prints a line of JSON: seconds of each repeat, to decompose and to cut; how far the singular vectors are
-//! from orthogonal, and all components together from the matrix.
+//! Prints a line of JSON: seconds of each repeat, to decompose and to cut; how far the singular
+//! vectors are from orthogonal, and all components together from the matrix.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use linwright_compress::intervention::{Cut, Intervention, Size, cut};

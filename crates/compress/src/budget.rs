@@ -73,13 +73,13 @@ pub(crate) fn check_keep(keep: Option<f64>) -> Result<(), String> {
     }
 }
 
-/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; the smaller
-/// of two. Each kind has its own sizes, which may all be far from the share: what was reached is
-/// told by [`OpSpec::cost`].
+/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; the
+/// smaller of two. Each kind has its own sizes, which may all be far from the share: what was
+/// reached is told by [`OpSpec::cost`].
 ///
 /// # Errors
-/// [`FitError::Budget`] if the share is not between 0 and 1; why there is no operator of this kind and
-/// shape, if no size has one.
+/// [`FitError::Budget`] if the share is not between 0 and 1; why there is no operator of this kind
+/// and shape, if no size has one.
 pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, FitError> {
     check_keep(Some(keep))
         .map_err(|reason| FitError::Budget { shape, reason: format!("it {reason}") })?;
@@ -101,8 +101,8 @@ pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, Fi
     ))
 }
 
-/// Parameters of an operator of a shape. They are told by the specification but where an operator also holds
-/// orders and signs, which are none; those are small enough to be made.
+/// Parameters of an operator of a shape. They are told by the specification but where an operator
+/// also holds orders and signs, which are none; those are small enough to be made.
 fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
     let numbers = spec.numbers(shape);
     match spec {
@@ -182,7 +182,8 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
     }
 }
 
-/// Sizes of an operator made of operators: those of its last part that has several, the others as they are.
+/// Sizes of an operator made of operators: those of its last part that has several, the others as
+/// they are.
 fn of_parts(
     whole: &OpSpec,
     (parts, shapes): (&[OpSpec], &[Shape]),

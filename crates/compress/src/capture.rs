@@ -226,8 +226,8 @@ impl Probe for Seen<'_> {
     }
 }
 
-/// Gathers what methods will see of the sites of one capture. All of them read one input: query, key
-/// and value share theirs, gate and up too.
+/// Gathers what methods will see of the sites of one capture. All of them read one input: query,
+/// key and value share theirs, gate and up too.
 struct Collector<'a> {
     slots: Vec<&'a LinearSlot>,
     sink: Sink,
@@ -404,8 +404,8 @@ mod tests {
         rows.1
     }
 
-    /// Captures at rising and falling layers while the model is edited, within bounds; every capture
-    /// is compared with two whole passes.
+    /// Captures at rising and falling layers while the model is edited, within bounds; every
+    /// capture is compared with two whole passes.
     fn walk(bounds: &Bounds) {
         let (original, calibration) = (model(), calibration());
         let mut edited = original.clone();

@@ -220,7 +220,8 @@ pub enum CompressError {
 }
 
 impl CompressError {
-    /// Whether the same work fails in the same way again: no fault of files, and no wish of the user.
+    /// Whether the same work fails in the same way again: no fault of files, and no wish of the
+    /// user.
     #[must_use]
     pub fn is_final(&self) -> bool {
         let outside = |error: &TrainError| {

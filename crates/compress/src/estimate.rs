@@ -47,8 +47,8 @@ pub struct Estimate {
     pub seconds: f64,
 }
 
-/// Estimates a plan. Times are those of this machine, measured in a moment on smaller layers and kept in
-/// `rates`.
+/// Estimates a plan. Times are those of this machine, measured in a moment on smaller layers and
+/// kept in `rates`.
 ///
 /// # Errors
 /// As [`Plan::sites`], and those of the model and of fits that are timed.
@@ -100,9 +100,9 @@ pub fn estimate(
     })
 }
 
-/// Layers that captures run all tokens through, as [`crate::capture::Lockstep`] does: each goes on from the
-/// layer of the one before where its hidden states are kept, what is edited runs in both models, and the
-/// last layer ends with the sites.
+/// Layers that captures run all tokens through, as [`crate::capture::Lockstep`] does: each goes on
+/// from the layer of the one before where its hidden states are kept, what is edited runs in both
+/// models, and the last layer ends with the sites.
 fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> f64 {
     let keeps = Bounds::default().keeps_hidden(calibration.tokens(), model.config().hidden);
     let (mut passes, mut at) = (0.0, 0);

@@ -5,7 +5,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
-/// Keeps other processes out of a directory. The system ends the lock with the process, however that ends.
+/// Keeps other processes out of a directory. The system ends the lock with the process, however
+/// that ends.
 pub(crate) fn lock(path: &Path) -> Result<File, StudyError> {
     let name = path.join(".lock");
     let io = |source| StudyError::Io { path: name.clone(), source };

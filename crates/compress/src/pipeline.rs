@@ -153,7 +153,8 @@ fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, Co
 /// Applies a plan to a copy of `original`.
 ///
 /// Inputs are what the edited model feeds a site, targets what the original model made of it, less
-/// the bias. Where a slot has one, operator and bias are fitted together. With a store, fits that are already there are taken from it.
+/// the bias. Where a slot has one, operator and bias are fitted together. With a store, fits that
+/// are already there are taken from it.
 ///
 /// # Errors
 /// [`CompressError`].

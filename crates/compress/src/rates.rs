@@ -1,9 +1,9 @@
 //! How fast this machine fits: the same method on a smaller layer, timed.
 //!
 //! A method tells its multiply-adds, but what a second holds of them differs by kind: products are
-//! fast, eigenvalues and short loops slow, and alternations end when they no longer gain. So each method is
-//! timed on a layer that is small enough to take a moment, of random numbers with a planted weight, and its
-//! rate carried over.
+//! fast, eigenvalues and short loops slow, and alternations end when they no longer gain. So each
+//! method is timed on a layer that is small enough to take a moment, of random numbers with a
+//! planted weight, and its rate carried over.
 
 use crate::methods::{Evidence, FitProblem, MethodSpec, Needs, SampleRows};
 use crate::samples::{Rows, Samples};
@@ -18,14 +18,15 @@ use std::time::{Duration, Instant};
 
 /// Multiply-adds that a timed training may take: some tenths of a second.
 const TIMED: f64 = 4e8;
-/// Multiply-adds of a timed fit to sums, which are products of matrices and decompositions: as long, on layers
-/// that are large enough, since those of small matrices are far slower.
+/// Multiply-adds of a timed fit to sums, which are products of matrices and decompositions: as
+/// long, on layers that are large enough, since those of small matrices are far slower.
 const TIMED_SUMS: f64 = 5e9;
 /// Steps of a training that is timed.
 const STEPS: usize = 5;
 /// A fit is timed again until all of them took so long, and the fastest counts.
 const ENOUGH: Duration = Duration::from_millis(200);
-/// The first run also touches memory for the first time: alone it counts only where it took so long.
+/// The first run also touches memory for the first time: alone it counts only where it took so
+/// long.
 const LONG: Duration = Duration::from_millis(1500);
 /// Times that a fit is timed at most.
 const REPEATS: usize = 3;
@@ -40,7 +41,8 @@ pub struct Rates {
 /// Seconds of a multiply-add.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// Of the first iteration and all that comes before it; of the whole fit where nothing is repeated.
+    /// Of the first iteration and all that comes before it; of the whole fit where nothing is
+    /// repeated.
     first: f64,
     /// Of what further iterations and starts repeat.
     further: f64,
@@ -82,8 +84,8 @@ impl Rates {
         Ok(first * rate.first + (all - first) * rate.further)
     }
 
-    /// Seconds that one row takes to be added to the sums of a site; the first site of a capture also
-    /// adds up the inputs.
+    /// Seconds that one row takes to be added to the sums of a site; the first site of a capture
+    /// also adds up the inputs.
     pub(crate) fn sum_seconds(&mut self, shape: Shape, first: bool) -> f64 {
         let work = |shape: Shape| {
             let (out, inp) = (shape.out as f64, shape.inp as f64);
@@ -153,8 +155,8 @@ fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
     Ok(Rate { first: before / first, further })
 }
 
-/// The largest layer that takes no longer than it may, by halves; the smallest that there is, if all take
-/// longer.
+/// The largest layer that takes no longer than it may, by halves; the smallest that there is, if
+/// all take longer.
 fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, SampleRows), FitError> {
     let mut found = None;
     let mut refused = None;

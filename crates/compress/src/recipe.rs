@@ -96,8 +96,8 @@ pub struct Evaluation {
     /// Only this many documents and questions, from the start.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Whether documents and questions that have words in a row in common with the calibration text are
-    /// left out ([`linwright_measure::data::Overlap`]).
+    /// Whether documents and questions that have words in a row in common with the calibration text
+    /// are left out ([`linwright_measure::data::Overlap`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_overlap: bool,
 }
@@ -238,8 +238,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
     Ok(recipe)
 }
 
-/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON, or a
-/// kind alone, whose hyphens count as underscores.
+/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON, or
+/// a kind alone, whose hyphens count as underscores.
 ///
 /// # Errors
 /// [`RecipeError::Form`] naming the nearest valid kind or key.

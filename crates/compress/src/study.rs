@@ -1,9 +1,9 @@
 //! Studies: every row of every table of a recipe, on one model, in one run directory.
 //!
-//! A **cell** is one method on one set of layers with one seed: edits, then all tasks. Each finished
-//! cell is a file in the run directory, keyed by everything it depends on, and so is each fit; nested
-//! sets share the fits of their common beginning. Running the same recipe again goes on where it
-//! stopped; another recipe in the same directory is refused.
+//! A **cell** is one method on one set of layers with one seed: edits, then all tasks. Each
+//! finished cell is a file in the run directory, keyed by everything it depends on, and so is each
+//! fit; nested sets share the fits of their common beginning. Running the same recipe again goes on
+//! where it stopped; another recipe in the same directory is refused.
 
 use crate::calibration::{Calibration, Split};
 use crate::capture::Bounds;
@@ -135,7 +135,8 @@ impl RunDirectory {
     /// Opens a directory for the run with this fingerprint, creating it if need be.
     ///
     /// # Errors
-    /// [`StudyError::Fingerprint`] if another run lives there, [`StudyError::Busy`] if a process works in it.
+    /// [`StudyError::Fingerprint`] if another run lives there, [`StudyError::Busy`] if a process
+    /// works in it.
     pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
         std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
         let marker = path.join("fingerprint");
@@ -272,8 +273,8 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-/// Takes from the tasks what overlaps with the calibration text, where the recipe says so; gives what a
-/// reader of the results should know of it.
+/// Takes from the tasks what overlaps with the calibration text, where the recipe says so; gives
+/// what a reader of the results should know of it.
 ///
 /// # Errors
 /// If a task would have nothing left.
@@ -397,7 +398,8 @@ fn one_cell(
     })?;
     let targets: Vec<&SiteOutcome> = cell.sites.iter().filter(|site| !site.heals).collect();
     cell.row.macs = Some(macs(original, &targets));
-    // Kept apart, so that times alone can be taken anew on an idle machine, from the fits that are there.
+    // Kept apart, so that times alone can be taken anew on an idle machine, from the fits that are
+    // there.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
     cell.row.speed = Some(directory.kept("speed", &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;

@@ -17,7 +17,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options by their long names; a list is an option given several times, `true` one without a value.
+/// Options by their long names; a list is an option given several times, `true` one without a
+/// value.
 pub type Options = BTreeMap<String, Value>;
 
 /// Sweeps of a model.

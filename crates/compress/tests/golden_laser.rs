@@ -1,6 +1,6 @@
 //! Golden vectors of LASER's interventions: every set `<stem>.json` with `<stem>.safetensors` in
-//! `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, to the tolerances that
-//! the files state.
+//! `laser-sfsd` of `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, to the
+//! tolerances that the files state.
 
 #![allow(
     clippy::disallowed_methods,

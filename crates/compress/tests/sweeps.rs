@@ -211,7 +211,8 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
         match sweep(&work, &grid, &directory, &mut Stops(patience.into())) {
             Ok(swept) => {
                 assert_eq!((figures(&swept), swept.best), (figures(&whole), whole.best));
-                // Items of the model as it is are kept, so that cells compare with them after a stop.
+                // Items of the model as it is are kept, so that cells compare with them after a
+                // stop.
                 assert_eq!(swept.cells, whole.cells);
                 assert!(swept.cells.iter().all(|cell| !cell.score.comparisons.is_empty()));
                 break;

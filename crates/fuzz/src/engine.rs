@@ -84,8 +84,9 @@ pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
     let mut outcome = Outcome::default();
     let mut goes_on = true;
     while goes_on {
-        // Libraries keep something for each thread, such as words of every tokenizer that there was: it is
-        // given back with the thread, and not laid to the charge of the run that makes its table grow.
+        // Libraries keep something for each thread, such as words of every tokenizer that there
+        // was: it is given back with the thread, and not laid to the charge of the run that makes
+        // its table grow.
         goes_on = on_a_thread(|| {
             for _ in 0..RUNS_OF_THREAD {
                 if let Some(input) = seeds.inputs.get(outcome.runs as usize) {

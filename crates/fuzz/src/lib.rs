@@ -2,9 +2,9 @@
 //!
 //! A **target** is a function from bytes to a **signature**: a short text that says which way the
 //! input took, such as the variant of its error. Inputs are mutations of seeds in
-//! `testdata/fuzz/<target>/`; one with a new signature becomes a seed itself, which is a cheap stand-in for
-//! measured coverage. A run fails if the target panics, takes more than ten seconds, or holds more
-//! memory at a time than 64 times its input and what its target may.
+//! `testdata/fuzz/<target>/`; one with a new signature becomes a seed itself, which is a cheap
+//! stand-in for measured coverage. A run fails if the target panics, takes more than ten seconds,
+//! or holds more memory at a time than 64 times its input and what its target may.
 //!
 //! A new target is a line in [`TARGETS`], and seeds. Its `tokens.txt`, if there is one, lists words
 //! of the format, one a line, with the escapes of Rust strings.

@@ -2,10 +2,10 @@
 //!
 //! With the feature `pocket` the program carries the files, and [`unpack`] gives their folder.
 //!
-//! Everything follows from a [`PocketRecipe`]. [`Prepared`] holds the text and its tokens, which take
-//! seconds to make and are never stored; [`Prepared::train`] is the long part, goes on from its
-//! checkpoint, and [`Prepared::write`] leaves model, tokenizer, evaluation text and questions in one
-//! directory.
+//! Everything follows from a [`PocketRecipe`]. [`Prepared`] holds the text and its tokens, which
+//! take seconds to make and are never stored; [`Prepared::train`] is the long part, goes on from
+//! its checkpoint, and [`Prepared::write`] leaves model, tokenizer, evaluation text and questions
+//! in one directory.
 
 mod carried;
 
@@ -346,10 +346,11 @@ fn config(vocab: usize) -> Result<TransformerConfig, ConfigError> {
 const COPY: f32 = 0.1;
 
 /// Random weights to start from: normal with deviation `1 / sqrt(inp)`, those that write into the
-/// residual stream smaller by `1 / sqrt(2 layers)`. Output starts as [`COPY`] times the transpose of
-/// value, head by head, so that a head begins by passing on what it sees; a small model otherwise
-/// needs millions of tokens before it finds out that names are to be repeated. Source: Trockman and
-/// Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to images.
+/// residual stream smaller by `1 / sqrt(2 layers)`. Output starts as [`COPY`] times the transpose
+/// of value, head by head, so that a head begins by passing on what it sees; a small model
+/// otherwise needs millions of tokens before it finds out that names are to be repeated. Source:
+/// Trockman and Kolter 2023, arXiv:2305.09828, section 3; their sign is negative and fitted to
+/// images.
 fn start(config: TransformerConfig, key: RngKey) -> Transformer {
     let residual = 1.0 / (2.0 * config.layers.len() as f64).sqrt();
     let (head_dim, query_width) = (config.head_dim, config.query_width());

@@ -3,8 +3,8 @@
 //!
 //! [`evaluate`] puts the requests of a task to a model and scores the replies; [`data`] reads the
 //! texts and questions that tasks are made of; [`stats`] sums what goes through a site; [`report`]
-//! holds what a run found and renders it; [`mod@bench`] times operators; [`convergence`] compares the
-//! paper's power iteration with the exact planes of a rotor; [`world`] makes the corpus of the
+//! holds what a run found and renders it; [`mod@bench`] times operators; [`convergence`] compares
+//! the paper's power iteration with the exact planes of a rotor; [`world`] makes the corpus of the
 //! built-in model. Nothing here prints: progress goes to the caller's hooks.
 
 pub mod bench;

@@ -109,7 +109,8 @@ impl SiteStats {
         sum.max(0.0) / self.count.max(1) as f64
     }
 
-    /// The sums of the same samples less their means: what a map is fitted to that has a bias beside it.
+    /// The sums of the same samples less their means: what a map is fitted to that has a bias
+    /// beside it.
     #[must_use]
     pub fn centred(&self) -> Self {
         let n = self.count.max(1) as f64;

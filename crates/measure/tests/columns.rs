@@ -84,8 +84,8 @@ fn a_small_file_of_many_rows_stays_small() {
     assert!(matches!(error, DataError::RowsTooLarge { .. }), "{error}");
 }
 
-/// Damages files at random; nothing but an error may come of it. How often the last resort was needed
-/// is known, so that it does not become the first.
+/// Damages files at random; nothing but an error may come of it. How often the last resort was
+/// needed is known, so that it does not become the first.
 #[test]
 fn damaged_files_are_errors() {
     let mut stream = RngKey::new(11).fold("columns").stream();

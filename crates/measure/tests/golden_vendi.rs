@@ -97,8 +97,8 @@ fn tolerance(case: &Value, key: &str) -> f64 {
     number(&case["tol"][key], key)
 }
 
-/// Eigenvalues of a kernel, falling, as far as rounding can tell them from zero, how many it cannot, and
-/// the largest that these can be.
+/// Eigenvalues of a kernel, falling, as far as rounding can tell them from zero, how many it
+/// cannot, and the largest that these can be.
 fn told_from_zero(kernel: &Mat<f64>, items: &Items<'_>) -> (Vec<f64>, usize, f64) {
     let mut values = spectrum_of_kernel(kernel.view(), items).expect("a spectrum");
     let (all, threshold) = (values.len(), values.len() as f64 * f64::EPSILON * values[0]);
@@ -114,9 +114,10 @@ fn powers(values: &[f64], q: f64) -> f64 {
 /// Compares scores of orders below 1 of one kernel, given as (q, expected).
 ///
 /// The reference counts whatever positive number its solver leaves of a zero, which below order 1
-/// shows: 7e-17 is 2.5 per cent of an item at order 0.1. No two solvers agree on that number, nor does
-/// the reference with itself from one version of its libraries to the next. But it is one number for
-/// all orders: the lowest order tells it, and the others must then follow from it and our eigenvalues.
+/// shows: 7e-17 is 2.5 per cent of an item at order 0.1. No two solvers agree on that number, nor
+/// does the reference with itself from one version of its libraries to the next. But it is one
+/// number for all orders: the lowest order tells it, and the others must then follow from it and
+/// our eigenvalues.
 fn assert_low_orders(
     what: &str,
     kernel: &Mat<f64>,

@@ -160,8 +160,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One slot, all slots of low rank, and all slots of other kinds; the second also in native form,
-    /// which nothing else may load, and as dense weights.
+    /// One slot, all slots of low rank, and all slots of other kinds; the second also in native
+    /// form, which nothing else may load, and as dense weights.
     fn edited(&self, set: &str) -> Result<()> {
         let (loaded, sequences) = self.load(set)?;
         type Change = dyn Fn(usize, &mut LinearSlot) -> Result<()>;

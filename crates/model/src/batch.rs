@@ -9,7 +9,8 @@ pub struct Batch {
     spans: Vec<Range<usize>>,
     /// Position of the first token of each sequence.
     first: Vec<usize>,
-    /// For each sequence the one whose tokens come before its own; empty if all begin by themselves.
+    /// For each sequence the one whose tokens come before its own; empty if all begin by
+    /// themselves.
     parents: Vec<Option<usize>>,
     /// Type of each token.
     types: Option<Vec<u32>>,
@@ -39,8 +40,9 @@ impl Batch {
         batch
     }
 
-    /// Packs beginnings, each followed by the sequences that continue it. What continues a beginning
-    /// sees it and itself, and not the others; positions go on from the end of the beginning.
+    /// Packs beginnings, each followed by the sequences that continue it. What continues a
+    /// beginning sees it and itself, and not the others; positions go on from the end of the
+    /// beginning.
     #[must_use]
     pub fn branching(groups: &[(&[u32], Vec<&[u32]>)]) -> Self {
         let mut batch = Self::default();

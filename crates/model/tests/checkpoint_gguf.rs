@@ -1,5 +1,5 @@
-//! Models loaded from GGUF files: their outputs against transformers on the same stored numbers; see
-//! `tools/golden/gguf_models.py`.
+//! Models loaded from GGUF files: their outputs against transformers on the same stored numbers;
+//! see `tools/golden/gguf_models.py`.
 
 use linwright_model::Batch;
 use linwright_model::checkpoint::gguf::save_gguf;

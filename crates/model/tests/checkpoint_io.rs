@@ -48,8 +48,8 @@ fn every_family_is_saved_and_comes_back() {
     }
 }
 
-/// What other programs choose a class by: model type, first of the classes, and whether Python files
-/// are named.
+/// What other programs choose a class by: model type, first of the classes, and whether Python
+/// files are named.
 fn class_of(dir: &Path) -> (String, Option<String>, bool) {
     let config = json_of(&dir.join("config.json"));
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -57,7 +57,8 @@ fn class_of(dir: &Path) -> (String, Option<String>, bool) {
     (text(&config["model_type"]).unwrap(), class, config.get("auto_map").is_some())
 }
 
-/// A program that knows the original class would load it with random numbers at every replaced site.
+/// A program that knows the original class would load it with random numbers at every replaced
+/// site.
 #[test]
 fn only_weights_that_a_class_can_load_bear_its_name_in_every_family() {
     for set in Set::all("decoder").into_iter().chain(Set::all("encoder")) {

@@ -154,8 +154,8 @@ fn a_link_that_leads_nowhere_is_an_error_and_no_absent_file() {
     assert!(load(&model).is_ok());
 }
 
-/// Which special tokens a `tokenizer.json` gets besides its own is what transformers makes of class and
-/// model type; see `tools/parity/special_tokens.py`.
+/// Which special tokens a `tokenizer.json` gets besides its own is what transformers makes of class
+/// and model type; see `tools/parity/special_tokens.py`.
 #[test]
 fn text_that_looks_like_special_tokens_gets_the_ids_of_transformers() {
     let golden = read(&folder().join("special.json"));

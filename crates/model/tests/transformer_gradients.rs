@@ -69,8 +69,8 @@ fn check_with(decoder: &Transformer, lengths: [usize; 3], what: &str) {
         let kinked = decoder.config().activation == Activation::Relu;
         let allowed = if kinked { 2e-2 } else { 2e-3 } * length + 2e-4;
         // Richardson's extrapolation of two steps: large enough for the rounding of f32 not to
-        // matter, where the loss is not bent too much for that, else smaller. The smaller ones are only
-        // computed where the larger are not near.
+        // matter, where the loss is not bent too much for that, else smaller. The smaller ones are
+        // only computed where the larger are not near.
         let mut wider = difference(0.04);
         let mut slopes = Vec::new();
         let near = [0.02, 0.01, 0.005, 0.0025].into_iter().any(|step| {

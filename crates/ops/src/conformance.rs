@@ -1,8 +1,8 @@
 //! The suite that every operator passes, shipped so that operators written elsewhere can run it.
 //!
 //! [`check`] compares an operator with the laws of [`Map`](crate::Map) and, if it is linear, with
-//! those of a linear map; laws of archives are for the operators of this crate. [`check_spec`] does what needs a constructor: same key, same bits; `f32`
-//! agrees with `f64`.
+//! those of a linear map; laws of archives are for the operators of this crate. [`check_spec`] does
+//! what needs a constructor: same key, same bits; `f32` agrees with `f64`.
 //!
 //! ```
 //! use linwright_ops::{OpSpec, conformance};

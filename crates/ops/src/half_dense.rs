@@ -2,8 +2,8 @@
 //!
 //! `y = x Wᵀ`, W: (out, inp), in half the memory of [`Dense`](crate::Dense). Products widen the
 //! numbers, which is exact, and compute in `f32`: those of the same numbers held in `f32` differ at
-//! most in how they are summed. It is of the kind `dense` and is saved as such. Nothing trains it: it
-//! has no parameters, and [`Map::weight`] gives its numbers.
+//! most in how they are summed. It is of the kind `dense` and is saved as such. Nothing trains it:
+//! it has no parameters, and [`Map::weight`] gives its numbers.
 
 use crate::{
     Backward, DenseSpec, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,

@@ -34,8 +34,8 @@ pub trait Invertible<T: Scalar>: Map<T> {
         ws: &mut Workspace<T>,
     ) -> Result<(), OpError>;
 
-    /// `W⁻¹` (features, features), the same map as [`Self::inverse`]. Where an operator knows nothing
-    /// better, it is the inverse of the unit vectors.
+    /// `W⁻¹` (features, features), the same map as [`Self::inverse`]. Where an operator knows
+    /// nothing better, it is the inverse of the unit vectors.
     ///
     /// # Errors
     /// [`OpError::Singular`] as for [`Self::inverse`].

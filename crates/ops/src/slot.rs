@@ -100,8 +100,8 @@ impl Role {
         }
     }
 
-    /// Other names of a role: those that checkpoints have for such modules. Options and recipes take them
-    /// wherever they take [`Self::name`]; nothing is printed by them.
+    /// Other names of a role: those that checkpoints have for such modules. Options and recipes
+    /// take them wherever they take [`Self::name`]; nothing is printed by them.
     #[must_use]
     pub fn other_names(self) -> &'static [&'static str] {
         match self {

@@ -1,5 +1,5 @@
-//! Golden vectors: every set `<stem>.json` + `<stem>.safetensors` of a folder of `$LINWRIGHT_GOLDEN`,
-//! by default `testdata/golden` of the workspace, cut into its cases.
+//! Golden vectors: every set `<stem>.json` + `<stem>.safetensors` of a folder of
+//! `$LINWRIGHT_GOLDEN`, by default `testdata/golden` of the workspace, cut into its cases.
 
 #![allow(
     clippy::disallowed_methods,

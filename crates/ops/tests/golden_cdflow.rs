@@ -1,5 +1,5 @@
-//! Golden vectors of circulant-diagonal operators: maps, inverses, determinants and the gradients of all
-//! three, in every parameterisation, to the tolerances that their files state.
+//! Golden vectors of circulant-diagonal operators: maps, inverses, determinants and the gradients
+//! of all three, in every parameterisation, to the tolerances that their files state.
 //!
 //! Flow and squeezes in the sets belong to no operator.
 

@@ -1,5 +1,5 @@
-//! Laws of operators at random options, shapes, batches and seeds. A case that breaks one shrinks to
-//! a small one. Every run tries the same cases.
+//! Laws of operators at random options, shapes, batches and seeds. A case that breaks one shrinks
+//! to a small one. Every run tries the same cases.
 
 use crate::cases::{Case, case, hostile_case, square_case};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};

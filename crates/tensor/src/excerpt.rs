@@ -1,5 +1,5 @@
-//! Texts from outside, in messages: a name of a file, a flag's value or a key can be a megabyte long
-//! and hold what a terminal takes for a command.
+//! Texts from outside, in messages: a name of a file, a flag's value or a key can be a megabyte
+//! long and hold what a terminal takes for a command.
 
 use std::fmt::Write;
 
@@ -8,14 +8,14 @@ const VALUE: usize = 200;
 /// Characters that a message may have in all.
 const MESSAGE: usize = 2000;
 
-/// A value in a message: on one line, without characters that steer a terminal or turn the direction
-/// of writing, and at most 200 characters of it with its length where it is longer.
+/// A value in a message: on one line, without characters that steer a terminal or turn the
+/// direction of writing, and at most 200 characters of it with its length where it is longer.
 pub fn shown(value: &str) -> String {
     cut(value, VALUE, |_| false)
 }
 
-/// What a parser said: each value that it quotes is cut as [`shown`] does, the lines and its own words
-/// stay.
+/// What a parser said: each value that it quotes is cut as [`shown`] does, the lines and its own
+/// words stay.
 pub fn shown_reason(text: &str) -> String {
     let parts = text.split_inclusive('`').enumerate();
     parts
@@ -46,8 +46,8 @@ pub fn plain_lines(text: &str) -> String {
     cut(text, usize::MAX, |c| c == '\n')
 }
 
-/// The first characters of `text`, so many of them at most after escapes are written out; those that
-/// are `kept` stay as they are.
+/// The first characters of `text`, so many of them at most after escapes are written out; those
+/// that are `kept` stay as they are.
 fn cut(text: &str, most: usize, kept: impl Fn(char) -> bool) -> String {
     let mut shown = String::new();
     let mut length = 0;

@@ -1,7 +1,7 @@
 //! Matrices held in 16 bits.
 //!
-//! Half the memory of `f32`, and half of what a product has to read; computation widens the numbers,
-//! which is exact, and sums in `f32`.
+//! Half the memory of `f32`, and half of what a product has to read; computation widens the
+//! numbers, which is exact, and sums in `f32`.
 
 use crate::dtype::DType;
 use crate::kernels::widen;

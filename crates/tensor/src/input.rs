@@ -11,11 +11,12 @@ use std::sync::OnceLock;
 /// Most bytes of a file that is configuration or a description, where nothing says more.
 pub const MOST_SETTINGS_BYTES: u64 = 1 << 26;
 
-/// Who hears of files that are opened. Set once for the whole process, as the threads of kernels are: what is
-/// read is read in many places, none of which does anything else for being watched.
+/// Who hears of files that are opened. Set once for the whole process, as the threads of kernels
+/// are: what is read is read in many places, none of which does anything else for being watched.
 static OBSERVER: OnceLock<fn(&Path, u64)> = OnceLock::new();
 
-/// Tells `observer` of every file that is opened from now on, with its bytes. Only the first call counts.
+/// Tells `observer` of every file that is opened from now on, with its bytes. Only the first call
+/// counts.
 pub fn observe(observer: fn(&Path, u64)) {
     // A later call is for nothing, as its documentation says.
     let _ = OBSERVER.set(observer);

@@ -34,8 +34,8 @@ impl MappedFile {
     pub fn of(file: File) -> io::Result<Self> {
         let map = match file.metadata()?.len() {
             0 => None,
-            // SAFETY: the map is read-only and private to this type; a concurrent truncation by another
-            // process is the documented caveat above.
+            // SAFETY: the map is read-only and private to this type; a concurrent truncation by
+            // another process is the documented caveat above.
             _ => Some(unsafe { Mmap::map(&file)? }),
         };
         Ok(Self {
@@ -51,8 +51,8 @@ impl MappedFile {
         self.map.as_deref().unwrap_or(&[])
     }
 
-    /// Copies the bytes from `start` on into `out`. For bytes that are read once it takes half the time of
-    /// the map, whose pages must be made and taken away again.
+    /// Copies the bytes from `start` on into `out`. For bytes that are read once it takes half the
+    /// time of the map, whose pages must be made and taken away again.
     ///
     /// # Errors
     /// Those of reading.

@@ -16,8 +16,8 @@ thread_local! {
 pub struct Metered;
 
 impl Metered {
-    /// Runs `work` and gives the most bytes that it held at a time on this thread, beyond those held
-    /// before. Zero if the program has another allocator.
+    /// Runs `work` and gives the most bytes that it held at a time on this thread, beyond those
+    /// held before. Zero if the program has another allocator.
     pub fn peak_bytes<R>(work: impl FnOnce() -> R) -> (R, usize) {
         let before = HELD.get().0;
         HELD.set((before, before));

@@ -80,8 +80,9 @@ impl<T> Place<T> {
     }
 }
 
-/// Runs `work` on every index below `count`, in parallel. What is generic is compiled again for every caller
-/// in every crate, and the library that splits work is large: only this function knows it.
+/// Runs `work` on every index below `count`, in parallel. What is generic is compiled again for
+/// every caller in every crate, and the library that splits work is large: only this function knows
+/// it.
 fn run(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(work);
 }
@@ -105,8 +106,8 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
-/// The vector instructions of this machine, as the processor calls them, of those that kernels of ours or of
-/// libraries may use.
+/// The vector instructions of this machine, as the processor calls them, of those that kernels of
+/// ours or of libraries may use.
 #[must_use]
 pub fn instructions_found() -> Vec<&'static str> {
     crate::kernels::instructions::found()

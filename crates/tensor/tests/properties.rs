@@ -1,5 +1,5 @@
-//! Kernels against their definition at random extents, widths and strides. A case that breaks shrinks
-//! to a small one. Every run tries the same cases.
+//! Kernels against their definition at random extents, widths and strides. A case that breaks
+//! shrinks to a small one. Every run tries the same cases.
 
 use linwright_tensor::kernels::circulant::{CirculantChain, CyclicTransform};
 use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};

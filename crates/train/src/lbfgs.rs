@@ -1,9 +1,9 @@
 //! Limited-memory quasi-Newton minimisation of a smooth function of all its data at once.
 //!
-//! Source: L-BFGS with the two-loop recursion (Nocedal and Wright 2006, algorithms 7.4 and 7.5), with
-//! the bracketing line search of Lewis and Overton 2013 for the weak Wolfe conditions, which are what
-//! keeps the approximate Hessian positive definite. Deviation: inside a bracket the next step is the
-//! minimum of a parabola, kept away from both ends, and not the middle.
+//! Source: L-BFGS with the two-loop recursion (Nocedal and Wright 2006, algorithms 7.4 and 7.5),
+//! with the bracketing line search of Lewis and Overton 2013 for the weak Wolfe conditions, which
+//! are what keeps the approximate Hessian positive definite. Deviation: inside a bracket the next
+//! step is the minimum of a parabola, kept away from both ends, and not the middle.
 //!
 //! Everything is `f64`: with sums of squares that can become zero it goes down to rounding, which
 //! steps of stochastic batches do not.

@@ -50,7 +50,8 @@ fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Name and fields, brackets included, of the variant or struct that an attribute before `at` is of.
+/// Name and fields, brackets included, of the variant or struct that an attribute before `at` is
+/// of.
 fn variant(code: &str, at: usize) -> Option<(&str, &str)> {
     let mut at = at;
     loop {

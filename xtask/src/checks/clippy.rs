@@ -9,7 +9,8 @@ use std::process::Command;
 
 /// Everything as it is built by default.
 const WORKSPACE: &[&str] = &["--workspace", "--all-targets"];
-/// With what is behind features. All crates at once, so that what they depend on is as above and checked already.
+/// With what is behind features. All crates at once, so that what they depend on is as above and
+/// checked already.
 const FEATURES: &[&str] =
     &["--workspace", "--all-targets", "--features", "linwright-cli/hub,linwright-cli/parquet"];
 /// Without what is on by default. The fuzzer needs it.

@@ -1,8 +1,8 @@
 //! The profile `dist` is what it says, for the command itself.
 //!
-//! Cargo's answer is asked for, not the manifest: where a package has settings of its own, what the profile
-//! says of all may be lost without a word. Nothing is built; the plan of the build is an unstable option, which
-//! the variable `RUSTC_BOOTSTRAP` opens.
+//! Cargo's answer is asked for, not the manifest: where a package has settings of its own, what the
+//! profile says of all may be lost without a word. Nothing is built; the plan of the build is an
+//! unstable option, which the variable `RUSTC_BOOTSTRAP` opens.
 
 use crate::offence::Offence;
 use crate::process::output;

@@ -3,6 +3,7 @@
 mod caps;
 mod causes;
 mod clippy;
+mod comments;
 mod deny;
 mod dist;
 mod docs;
@@ -39,6 +40,7 @@ pub(crate) const CHECKS: &[Check] = &[
     Check { name: "layers", about: "crates import what ARCHITECTURE.md allows", run: layers::run },
     Check { name: "unsafe", about: "`unsafe` only in crates/tensor", run: unsafe_code::run },
     Check { name: "caps", about: "no file over 800, no function over 80 lines", run: caps::run },
+    Check { name: "comments", about: "no comment beyond column 100", run: comments::run },
     Check { name: "names", about: "no file or type is named after nothing", run: names::run },
     Check { name: "causes", about: "messages of errors hold their causes", run: causes::run },
     Check { name: "families", about: "model families are data, in families/", run: families::run },

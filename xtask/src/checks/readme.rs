@@ -2,8 +2,8 @@
 //!
 //! Blocks marked `console` hold commands after `$ ` and what they print. In a line `[..]` stands
 //! for any text, a line `...` for any number of lines, and `? 2` for the exit code 2. Commands run
-//! in the root of the repository, where a reader would type them, with `linwright` at the front of the
-//! path. It is the build of the tests, which prints what the release build prints.
+//! in the root of the repository, where a reader would type them, with `linwright` at the front of
+//! the path. It is the build of the tests, which prints what the release build prints.
 
 use crate::markdown::{Block, blocks};
 use crate::offence::Offence;

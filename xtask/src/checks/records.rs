@@ -2,13 +2,15 @@
 //!
 //! A comment before a table names where it comes from:
 //!
-//! - `<!-- from: FILE.md, table "TITLE" -->`: a report of a run. Every row of that table is there, columns may
-//!   be left out; with `, layers 3` after the title only the rows of so many layers and the dense one.
+//! - `<!-- from: FILE.md, table "TITLE" -->`: a report of a run. Every row of that table is there,
+//!   columns may be left out; with `, layers 3` after the title only the rows of so many layers and
+//!   the dense one.
 //! - `<!-- from: FILE.csv -->`: the counts of `linwright rotor convergence`, by features and step.
 //!
-//! `<!-- numbers from: FILE -->` before a paragraph says that each number in it stands in the file, rounded
-//! perhaps; `; 3.7 = 489,000 / 131,072` adds a quotient of two that do. What is in backquotes does not count.
-//! Tables of `docs/results.md` have such a comment, or `<!-- not recorded: WHY -->`.
+//! `<!-- numbers from: FILE -->` before a paragraph says that each number in it stands in the file,
+//! rounded perhaps; `; 3.7 = 489,000 / 131,072` adds a quotient of two that do. What is in
+//! backquotes does not count. Tables of `docs/results.md` have such a comment, or `<!-- not
+//! recorded: WHY -->`.
 
 use crate::markdown::{self, Table};
 use crate::offence::Offence;
@@ -128,8 +130,8 @@ fn table_differs(
     }
 }
 
-/// The table of a report under the title that the options name, without escapes; of so many layers alone where
-/// they say so.
+/// The table of a report under the title that the options name, without escapes; of so many layers
+/// alone where they say so.
 fn report_table(text: &str, options: &str) -> Result<Table, String> {
     let form = || format!("`{options}`: expected table \"TITLE\", or table \"TITLE\", layers N");
     let rest = options.strip_prefix("table \"").ok_or_else(form)?;

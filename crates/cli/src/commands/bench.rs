@@ -94,8 +94,8 @@ struct OperatorsArgs {
 
 /// Time a model: logits of a sequence, and tokens that it adds to one.
 ///
-/// Tokens of the sequence are fixed; every round computes all of its logits. Loading is timed too, and
-/// on Linux the largest resident set of the process is told.
+/// Tokens of the sequence are fixed; every round computes all of its logits. Loading is timed too,
+/// and on Linux the largest resident set of the process is told.
 #[derive(Debug, Args)]
 struct ModelArgs {
     /// A checkpoint directory, or `pocket` for the built-in model.

@@ -9,7 +9,8 @@ use clap_complete::Shell;
 use linwright::ops::OpSpec;
 use serde_json::json;
 
-/// Print completions for a shell: commands, options, and names of operators, methods, tasks and forms
+/// Print completions for a shell: commands, options, and names of operators, methods, tasks and
+/// forms
 ///
 /// bash: put them into ~/.local/share/bash-completion/completions/linwright
 /// zsh:  put them into a file `_linwright` of a folder in $fpath

@@ -22,13 +22,15 @@ use std::path::{Path, PathBuf};
 /// Largest file of a sweep that is read, in bytes.
 const SWEEP_BYTES: u64 = 1 << 28;
 
-/// Stack the best cuts of a model: at each place every size is tried on top of those before, and stays if the
-/// figure on validation items does not fall.
+/// Stack the best cuts of a model: at each place every size is tried on top of those before, and
+/// stays if the figure on validation items does not fall.
 ///
-/// The same command goes on where it stopped. `linwright laser --plan DIR/edits.json` makes the model.
+/// The same command goes on where it stopped. `linwright laser --plan DIR/edits.json` makes the
+/// model.
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     #[command(flatten)]
     slots: SlotArgs,
@@ -36,15 +38,15 @@ pub(crate) struct ComposeArgs {
     cut: CutArgs,
     #[command(flatten)]
     asked: TaskArgs,
-    /// Visit places in the order of this sweep, the best first: its `result.json` [default: the order of
-    /// names and layers].
+    /// Visit places in the order of this sweep, the best first: its `result.json` [default: the
+    /// order of names and layers].
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
     /// The figure that models compare by [default: the task's first].
     #[arg(long)]
     metric: Option<String>,
-    /// Draw the order of the items before they are divided into validation and test [default: that of the
-    /// file].
+    /// Draw the order of the items before they are divided into validation and test [default: that
+    /// of the file].
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].

@@ -34,7 +34,8 @@ use summary::Summary;
 /// Replace linear layers by cheaper ones fitted to calibration text, and save the model.
 #[derive(Debug, Args)]
 pub(crate) struct CompressArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     /// What replaces the weights [default: low_rank, or structured with --operator].
     #[arg(long, value_parser = AnyDash(EnumValueParser::<MethodArg>::new()))]
@@ -43,8 +44,8 @@ pub(crate) struct CompressArgs {
     /// in recipes, `{kind: diagonal_low_rank, rank: 4}`.
     #[arg(long, value_name = "KIND|SPEC")]
     operator: Option<String>,
-    /// Share of the parameters of the targeted layers that is kept: of the sizes that a method has, the
-    /// nearest, which --dry-run tells; low rank keeps no more than it.
+    /// Share of the parameters of the targeted layers that is kept: of the sizes that a method has,
+    /// the nearest, which --dry-run tells; low rank keeps no more than it.
     #[arg(long, conflicts_with = "rank")]
     keep: Option<f64>,
     /// Rank of the factors (low rank).
@@ -65,8 +66,8 @@ pub(crate) struct CompressArgs {
     /// How the output projection heals when query, key or value are replaced and it is not.
     #[arg(long, value_enum, default_value_t = HealArg::Ridge)]
     heal: HealArg,
-    /// Calibration text: a file, rows with a `text` field as --text takes them, or `pocket`. It should
-    /// not be the text that the model is judged by.
+    /// Calibration text: a file, rows with a `text` field as --text takes them, or `pocket`. It
+    /// should not be the text that the model is judged by.
     #[arg(long)]
     dataset: Option<String>,
     /// Calibration tokens, at most.
@@ -79,8 +80,8 @@ pub(crate) struct CompressArgs {
     /// Where random starts come from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What the model is judged by before and after, if anything is given; `--bos` is for calibration
-    /// documents, too.
+    /// What the model is judged by before and after, if anything is given; `--bos` is for
+    /// calibration documents, too.
     #[command(flatten)]
     asked: TaskArgs,
     /// Directory to write.

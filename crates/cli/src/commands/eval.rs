@@ -35,12 +35,13 @@ const FIXED_BYTES: u64 = 96_000_000;
 /// Measure perplexity on text and accuracy on questions.
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     #[command(flatten)]
     asked: TaskArgs,
-    /// Memory that the whole program may take: `8GB`, `500MiB`, or bytes. Batches become smaller for
-    /// it, and what has no room is refused before anything is computed.
+    /// Memory that the whole program may take: `8GB`, `500MiB`, or bytes. Batches become smaller
+    /// for it, and what has no room is refused before anything is computed.
     #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
     max_memory: Option<u64>,
     /// Write what was asked and replied to `samples_TASK.jsonl` in this directory.
@@ -236,8 +237,8 @@ fn journals(output: &Path) -> PathBuf {
     output.with_file_name(name)
 }
 
-/// Removes journals, which are of no more use once the result is written. Whatever else is among them
-/// stays.
+/// Removes journals, which are of no more use once the result is written. Whatever else is among
+/// them stays.
 fn remove_journals(folder: &Path) -> Result<(), Failure> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
     let shown = folder.display().to_string();
@@ -366,8 +367,8 @@ fn run_options(
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
 }
 
-/// What was asked and replied, one file for each task that tells. Each line says whose it is, after the
-/// fields that the harness has.
+/// What was asked and replied, one file for each task that tells. Each line says whose it is, after
+/// the fields that the harness has.
 fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
     let shown = folder.display().to_string();
     std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;

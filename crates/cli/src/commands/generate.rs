@@ -25,7 +25,8 @@ const PROMPT_BYTES: u64 = 1 << 26;
 /// Continue texts, greedily unless the model or an option says otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     /// What is continued; may be given more than once.
     #[arg(short, long, required_unless_present = "prompt_file")]

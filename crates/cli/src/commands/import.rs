@@ -14,8 +14,8 @@ use std::path::PathBuf;
 /// programs into a directory of weights.
 ///
 /// With --tokenizer, MODEL is a llama2.c `.bin`. Without, it is a folder of raw files with
-/// `tensors.json` ({"tensors": [{name, file, shape, dtype, byte_order, transpose, offset}]}), a folder
-/// whose layout is known, a numpy `.npy` or `.npz` file, or a weight file; the result is
+/// `tensors.json` ({"tensors": [{name, file, shape, dtype, byte_order, transpose, offset}]}), a
+/// folder whose layout is known, a numpy `.npy` or `.npz` file, or a weight file; the result is
 /// `model.safetensors`, without configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {

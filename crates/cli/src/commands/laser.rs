@@ -23,10 +23,12 @@ use std::path::{Path, PathBuf};
 /// Largest plan that is read, in bytes.
 const PLAN_BYTES: u64 = 1 << 24;
 
-/// Cut weights of a model as LASER does, score it before and after, and save it, smaller where factors are.
+/// Cut weights of a model as LASER does, score it before and after, and save it, smaller where
+/// factors are.
 #[derive(Debug, Args)]
 pub(crate) struct LaserArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     #[command(flatten)]
     slots: SlotArgs,

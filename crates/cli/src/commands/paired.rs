@@ -7,7 +7,8 @@ const PLACES: usize = 4;
 /// Decimal places at most: below that is rounding.
 const MOST_PLACES: usize = 12;
 
-/// The difference and its 95 % interval, with so many digits that what is not zero does not look like it.
+/// The difference and its 95 % interval, with so many digits that what is not zero does not look
+/// like it.
 pub(super) fn difference_and_interval(comparison: &Comparison) -> [String; 2] {
     if comparison.is_same() {
         return ["0".to_owned(), "no item differs".to_owned()];

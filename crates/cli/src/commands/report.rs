@@ -15,11 +15,11 @@ const REPORT_BYTES: u64 = 1 << 30;
 /// Render the report of a finished run, or the result of an evaluation.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Directory of the run, with its `report.json`; or the result of `linwright eval --output`, or of
-    /// the evaluation harness.
+    /// Directory of the run, with its `report.json`; or the result of `linwright eval --output`, or
+    /// of the evaluation harness.
     run: PathBuf,
-    /// Print this form [default: of a run write `report.html` and `report.md`, of an evaluation print
-    /// the tables].
+    /// Print this form [default: of a run write `report.html` and `report.md`, of an evaluation
+    /// print the tables].
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
 }

@@ -133,8 +133,8 @@ fn presets_near(name: &str) -> String {
     format!("{asked}the built-in recipes are {}", names.join(", "))
 }
 
-/// Runs a recipe and prints its table. Where no output is named, the directory carries the beginning
-/// of the fingerprint: the same run goes on in it, another recipe or model has its own.
+/// Runs a recipe and prints its table. Where no output is named, the directory carries the
+/// beginning of the fingerprint: the same run goes on in it, another recipe or model has its own.
 pub(crate) fn study(
     name: &str,
     recipe: &Recipe,

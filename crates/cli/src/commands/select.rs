@@ -28,8 +28,8 @@ use std::time::Instant;
 /// Picks shown on the terminal; all of them are in the JSON.
 const SHOWN: usize = 20;
 
-/// Choose the rows of a matrix that differ most, greedily by the Vendi score of a Gaussian kernel, and
-/// tell how much of the matrix their span holds.
+/// Choose the rows of a matrix that differ most, greedily by the Vendi score of a Gaussian kernel,
+/// and tell how much of the matrix their span holds.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("matrix").required(true), group = ArgGroup::new("size").required(true))]
 pub(crate) struct SelectArgs {
@@ -60,8 +60,8 @@ pub(crate) struct SelectArgs {
     /// Choose the rows that differ least.
     #[arg(long, aliases = ["min-diversity", "min_diversity"])]
     minimise: bool,
-    /// Width of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the median squared
-    /// distance.
+    /// Width of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the median
+    /// squared distance.
     #[arg(long, value_name = "G", default_value = "1", allow_hyphen_values = true)]
     gamma: String,
     /// Order of the score: 1 is Shannon's, 2 needs no eigenvalues and is faster.

@@ -23,13 +23,14 @@ use linwright::tensor::{shown, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Cut weights of each layer to each of some sizes, judge every one on a task, and the best on items that it
-/// was not chosen by.
+/// Cut weights of each layer to each of some sizes, judge every one on a task, and the best on
+/// items that it was not chosen by.
 ///
 /// The same command goes on where it stopped.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     #[command(flatten)]
     slots: SlotArgs,
@@ -40,8 +41,8 @@ pub(crate) struct SweepArgs {
     /// The figure that cells compare by [default: the task's first].
     #[arg(long)]
     metric: Option<String>,
-    /// Draw the order of the items before they are divided into validation and test [default: that of the
-    /// file].
+    /// Draw the order of the items before they are divided into validation and test [default: that
+    /// of the file].
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
     /// Compute each cell by itself: the same, slower.

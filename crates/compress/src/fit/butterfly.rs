@@ -1,11 +1,12 @@
 //! Butterfly factors: peeled off one by one by rank-one decompositions, then trained.
 //!
-//! With all factors after the first as one matrix P, number (i, j) of `P F_0` is `P[i,k] F_0[k,j]`, where
-//! k has the lowest bit of i and the other bits of j: a column of P and a row of a pair of F_0 make a
-//! block of two columns of rank one. Its largest singular value gives both; P is then peeled by its
-//! next bit, within blocks of equal lower bits. A product of butterfly factors is recovered so; of
-//! other weights it is a good start for L-BFGS. Factors beyond the bits begin as the identity, and
-//! factors of angles, whose signs this does not fix, are trained from random starts.
+//! With all factors after the first as one matrix P, number (i, j) of `P F_0` is `P[i,k] F_0[k,j]`,
+//! where k has the lowest bit of i and the other bits of j: a column of P and a row of a pair of
+//! F_0 make a block of two columns of rank one. Its largest singular value gives both; P is then
+//! peeled by its next bit, within blocks of equal lower bits. A product of butterfly factors is
+//! recovered so; of other weights it is a good start for L-BFGS. Factors beyond the bits begin as
+//! the identity, and factors of angles, whose signs this does not fix, are trained from random
+//! starts.
 //!
 //! Source: Le, Zheng, Riccietti and Gribonval 2022, arXiv 2110.01230, for square butterflies.
 

@@ -2,8 +2,8 @@
 //!
 //! Every factor is linear while the others stand; two diagonals with one circulant between them are
 //! recovered in closed form from the logarithms of a weight. See
-//! [`linwright_tensor::linalg::fit_circulant`], whose starts run side by side. What it found goes into
-//! the operator's own parameters and is trained to rounding. One diagonal alone is closed.
+//! [`linwright_tensor::linalg::fit_circulant`], whose starts run side by side. What it found goes
+//! into the operator's own parameters and is trained to rounding. One diagonal alone is closed.
 
 use super::regression::Regression;
 use super::{Context, Found, Procedure, trained};

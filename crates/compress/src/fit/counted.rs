@@ -1,4 +1,5 @@
-//! Multiply-adds that fits carried out, which tests hold estimates against: a count is the same on a busy machine.
+//! Multiply-adds that fits carried out, which tests hold estimates against: a count is the same on
+//! a busy machine.
 
 use std::cell::Cell;
 

@@ -1,12 +1,12 @@
 //! A diagonal plus two thin factors: alternating least squares, then training.
 //!
-//! Given the other parts each has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S Vᵀ)⁺` and
-//! `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal taken off from D and B. The alternation begins with the best
-//! low rank for a given diagonal: zeros, and then the best diagonal alone; it comes down slowly near
-//! a minimum, so that L-BFGS has the last word. Rank 0 is one closed form.
+//! Given the other parts each has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S
+//! Vᵀ)⁺` and `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal taken off from D and B. The alternation
+//! begins with the best low rank for a given diagonal: zeros, and then the best diagonal alone; it
+//! comes down slowly near a minimum, so that L-BFGS has the last word. Rank 0 is one closed form.
 //!
-//! Source: the alternation of principal factor analysis, see Saunderson et al. 2012, arXiv 1204.1220,
-//! who say when a diagonal and a low rank can be told apart at all.
+//! Source: the alternation of principal factor analysis, see Saunderson et al. 2012, arXiv
+//! 1204.1220, who say when a diagonal and a low rank can be told apart at all.
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, solve_normal, squares, subtract};

@@ -1,10 +1,10 @@
 //! Sums of Kronecker products: a truncated singular value decomposition of the rearranged weight.
 //!
-//! The rearrangement R(W), (o1 i1, o2 i2), makes of `Σ_k A_k ⊗ B_k` the matrix `Σ_k vec(A_k) vec(B_k)ᵀ`
-//! and keeps the Frobenius norm: of a weight the best sum of t products is that of its t largest
-//! singular values. With moments, that of the least-squares map is where alternating least squares
-//! begin: all B_k given the A_k, of the normal matrix of t i2 numbers
-//! `G[(k,j),(l,m)] = Σ_{i,n} (A_kᵀ A_l)[i,n] S[(i,j),(n,m)]`, and the other way round.
+//! The rearrangement R(W), (o1 i1, o2 i2), makes of `Σ_k A_k ⊗ B_k` the matrix `Σ_k vec(A_k)
+//! vec(B_k)ᵀ` and keeps the Frobenius norm: of a weight the best sum of t products is that of its t
+//! largest singular values. With moments, that of the least-squares map is where alternating least
+//! squares begin: all B_k given the A_k, of the normal matrix of t i2 numbers `G[(k,j),(l,m)] =
+//! Σ_{i,n} (A_kᵀ A_l)[i,n] S[(i,j),(n,m)]`, and the other way round.
 //!
 //! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*.
 

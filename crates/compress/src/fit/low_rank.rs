@@ -1,7 +1,7 @@
 //! Two thin factors: truncated singular values, weighted by the moments of the input.
 //!
-//! With `S = E[x xᵀ]` and `D = E[y xᵀ]` the best map of rank r is `trunc_r(D S^-½) S^-½`, of a weight
-//! its truncated singular value decomposition.
+//! With `S = E[x xᵀ]` and `D = E[y xᵀ]` the best map of rank r is `trunc_r(D S^-½) S^-½`, of a
+//! weight its truncated singular value decomposition.
 //!
 //! Source: Eckart and Young 1936; reduced-rank regression (Izenman 1975), with y = W x whitened
 //! singular value decomposition.

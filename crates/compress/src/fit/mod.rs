@@ -1,18 +1,18 @@
 //! Fitting any operator to a dense weight or to data.
 //!
 //! [`project`] gives the member of a kind nearest to a weight in the Frobenius norm,
-//! [`fit_operator`] the one with the least `E|y - op(x)|²` of moments or samples: a weight is the case
-//! `E[x xᵀ] = 1`. All numbers are `f64`.
+//! [`fit_operator`] the one with the least `E|y - op(x)|²` of moments or samples: a weight is the
+//! case `E[x xᵀ] = 1`. All numbers are `f64`.
 //!
 //! | kind | of a weight | of moments | planted members |
 //! | --- | --- | --- | --- |
 //! | dense, low rank, block diagonal (BH1), diagonal | closed | closed | recovered |
 //! | Kronecker, Monarch | closed | alternating from the closed form | recovered |
-//! | diagonal plus low rank, sums | alternating, then trained | the same | recovered where parts can be told apart |
+//! | diagonal plus low rank, sums | alternating, then trained | the same | recovered if unique |
 //! | circulant and diagonal | alternating, then trained | the same | recovered |
 //! | butterfly of matrices | peeled, then trained | the same | recovered |
 //! | butterfly of angles, rotor, BH-m, products | trained | trained | found with enough starts |
-//! | rotor networks, operators of other crates | trained | not linear: samples; linear: trained | not promised |
+//! | rotor networks, others' operators | trained | trained; not linear: samples | not promised |
 //!
 //! *Closed* is the optimum; *alternating* lowers the error with every step down to a local one;
 //! *trained* is L-BFGS on all data at once from several starts, of which the best is kept. Trained

@@ -1,7 +1,7 @@
 //! Monarch maps: a rank-one decomposition of every block of the permuted weight.
 //!
-//! With q = out/b, number (i q + j, k p + c) of `P L Pᵀ R` is `L_j[i,k] R_k[j,c]`: for every j and k a
-//! block (b, p) of rank one, p = inp/b, and no two of them share a factor's number. Of a weight
+//! With q = out/b, number (i q + j, k p + c) of `P L Pᵀ R` is `L_j[i,k] R_k[j,c]`: for every j and
+//! k a block (b, p) of rank one, p = inp/b, and no two of them share a factor's number. Of a weight
 //! the best map is that of the largest singular values of all blocks. With moments, that of the
 //! least-squares map is where alternating least squares begin: L given R by b x b systems, then the
 //! blocks of R in turn given all else, with `S_kk` for all rows of a block at once, so that a sweep
@@ -185,8 +185,8 @@ mod tests {
         assert!(found < 0.999 * projected, "{found} after {projected}");
     }
 
-    /// A Monarch map has full rank: of one with a little noise, low rank at as many parameters misses
-    /// much.
+    /// A Monarch map has full rank: of one with a little noise, low rank at as many parameters
+    /// misses much.
     #[test]
     fn of_a_structured_target_it_keeps_what_low_rank_of_equal_size_loses() {
         let shape = Shape { out: 16, inp: 16 };

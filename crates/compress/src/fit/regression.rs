@@ -1,9 +1,9 @@
 //! Least squares of linear maps, known by their moments: the form that every kind is fitted in.
 //!
-//! With `S = Q diag(w) Qᵀ = L Lᵀ`, L = Q diag(√w), and `B = D L⁻ᵀ`, the error of a map A (out, inp) is
-//! `|A L - B|² + rest`, where the rest is what no linear map explains. The rows of Lᵀ with those of
-//! Bᵀ as targets are samples with the very same error, so that an operator of which only forward and
-//! backward are known can be fitted to moments, too. For a weight, S and L are the identity.
+//! With `S = Q diag(w) Qᵀ = L Lᵀ`, L = Q diag(√w), and `B = D L⁻ᵀ`, the error of a map A (out, inp)
+//! is `|A L - B|² + rest`, where the rest is what no linear map explains. The rows of Lᵀ with those
+//! of Bᵀ as targets are samples with the very same error, so that an operator of which only forward
+//! and backward are known can be fitted to moments, too. For a weight, S and L are the identity.
 //!
 //! Directions of the input below [`NO_DATA`] of the largest eigenvalue carry no data: L has zeros
 //! there, and closed forms leave them out.
@@ -221,8 +221,8 @@ impl<'a> Regression<'a> {
     }
 }
 
-/// The X of least norm with the least `tr (X G Xᵀ - 2 X Cᵀ)`: `C G⁺`, for G (n, n) symmetric and not
-/// negative, C (m, n).
+/// The X of least norm with the least `tr (X G Xᵀ - 2 X Cᵀ)`: `C G⁺`, for G (n, n) symmetric and
+/// not negative, C (m, n).
 pub(crate) fn solve_normal(
     g: MatRef<'_, f64>,
     c: MatRef<'_, f64>,

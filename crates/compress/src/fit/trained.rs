@@ -39,8 +39,8 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Where start number `start` begins: drawn as the operator's source draws it, but for the first one
-/// of rotors, which begins near the identity.
+/// Where start number `start` begins: drawn as the operator's source draws it, but for the first
+/// one of rotors, which begins near the identity.
 fn beginning(spec: &OpSpec, shape: Shape, start: u64, key: RngKey) -> Result<Op<f64>, FitError> {
     let key = key.fold("start").fold_index(start);
     let mut op = spec.random::<f64>(shape, key)?;
@@ -216,7 +216,8 @@ mod tests {
         let mut y = Mat::zeros(60, 8);
         member.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
         let samples = Target::Samples { x: x.view(), y: y.view() };
-        // The permutations inside are drawn and not trained: those of the first start are the member's.
+        // The permutations inside are drawn and not trained: those of the first start are the
+        // member's.
         let options = FitOptions { starts: 1, ..FitOptions::default() };
         let same = fitted(&spec, &samples, &options);
         assert!(same.relative_error < 1e-20 && same.procedure == Procedure::Trained);

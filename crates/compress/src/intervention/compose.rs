@@ -1,9 +1,9 @@
 //! Cuts on top of each other, as long as the model does not get worse.
 //!
-//! Places are visited in order. At each of them every size is tried on top of what was accepted before, and
-//! the best one stays if the figure on the validation items is at least the best so far; otherwise the place
-//! is left as it was. The code of LASER does not restore what it rejects, compares with the lowest figure
-//! seen, and leaves the last layer out.
+//! Places are visited in order. At each of them every size is tried on top of what was accepted
+//! before, and the best one stays if the figure on the validation items is at least the best so
+//! far; otherwise the place is left as it was. The code of LASER does not restore what it rejects,
+//! compares with the lowest figure seen, and leaves the last layer out.
 
 use super::sweep::{Grid, Objective, Place, Score, Swept, Tested, Work, dense, places, variants};
 use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
@@ -79,8 +79,8 @@ pub fn fingerprint(work: &Work<'_>, grid: &Grid, order: Option<&[Place]>) -> Fin
     Fingerprint::of(&[("work", &work.fingerprint_of("compose", grid)), ("order", &order)])
 }
 
-/// Stacks cuts of a grid, in the given order of places or that of the grid. Finished parts are in the
-/// directory.
+/// Stacks cuts of a grid, in the given order of places or that of the grid. Finished parts are in
+/// the directory.
 ///
 /// # Errors
 /// [`StudyError`].

@@ -29,8 +29,8 @@ pub(super) fn cut(weight: &Mat<f32>, cut: &Cut) -> Result<(Mat<f32>, Kept), FitE
     Ok((left, Kept::of_numbers(nonzero, all)))
 }
 
-/// The weight with exactly `count` of its numbers set to zero, those of smallest magnitude; of equal ones
-/// those that come first.
+/// The weight with exactly `count` of its numbers set to zero, those of smallest magnitude; of
+/// equal ones those that come first.
 ///
 /// # Panics
 /// If there are fewer numbers.
@@ -55,8 +55,8 @@ pub fn pruned(weight: &Mat<f32>, count: usize) -> Mat<f32> {
 }
 
 /// As in the paper's code: with N numbers, all whose magnitude is not above that of index
-/// `trunc(rate 0.1 N)` in rising order, which is one more than the rate says, and every tie of it. Rate 0
-/// leaves all.
+/// `trunc(rate 0.1 N)` in rising order, which is one more than the rate says, and every tie of it.
+/// Rate 0 leaves all.
 ///
 /// # Errors
 /// At rate 10 there is no such index; the code fails there, too.

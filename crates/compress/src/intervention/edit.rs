@@ -7,8 +7,8 @@ use linwright_ops::{LinearSlot, Role, Shape, SiteId, Sites};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
-/// Edits of a model: plain data, which commands write and read. All are made of the original weights; no
-/// slot is cut twice.
+/// Edits of a model: plain data, which commands write and read. All are made of the original
+/// weights; no slot is cut twice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edits {
@@ -72,8 +72,8 @@ pub(super) fn cut_slot(
         .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })
 }
 
-/// Makes edits in a model, and says what became of each slot. If one of them is refused, the model is as it
-/// was.
+/// Makes edits in a model, and says what became of each slot. If one of them is refused, the model
+/// is as it was.
 ///
 /// # Errors
 /// [`CompressError`]: no such slots, a slot that is cut twice, or a cut that cannot be made.

@@ -1,12 +1,13 @@
 //! Cutting a weight by itself, without any text: the interventions of LASER.
 //!
-//! An [`Intervention`] takes something away from one weight matrix; [`Size`] says how much stays, in any
-//! of the units of this field. A [`Cut`] is both with its options: plain data, for plans and logs.
+//! An [`Intervention`] takes something away from one weight matrix; [`Size`] says how much stays,
+//! in any of the units of this field. A [`Cut`] is both with its options: plain data, for plans and
+//! logs.
 //!
 //! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
-//! reduction here is the exact truncation, kept as two factors; the code's is a random sketch without a
-//! seed, multiplied out. Controls of its Figure 5: the components that truncation leaves out, and ones
-//! that are drawn.
+//! reduction here is the exact truncation, kept as two factors; the code's is a random sketch
+//! without a seed, multiplied out. Controls of its Figure 5: the components that truncation leaves
+//! out, and ones that are drawn.
 
 mod dropout;
 mod edit;
@@ -44,7 +45,8 @@ use serde::{Deserialize, Serialize};
 pub enum Intervention {
     /// All but the components of the largest singular values.
     RankReduction,
-    /// All but the components of the smallest singular values: as many of them as `RankReduction` keeps.
+    /// All but the components of the smallest singular values: as many of them as `RankReduction`
+    /// keeps.
     BottomK,
     /// All but components that are drawn.
     RandomK,
@@ -139,8 +141,9 @@ pub struct Cut {
     /// How the result is kept.
     #[serde(default)]
     pub storage: Storage,
-    /// As the paper's code does it, with its faults, where that differs: `rank-reduction` by a sketch of
-    /// exactly the rank, `dropout` of one number more and of ties, `vendi` with a kernel of width 1.
+    /// As the paper's code does it, with its faults, where that differs: `rank-reduction` by a
+    /// sketch of exactly the rank, `dropout` of one number more and of ties, `vendi` with a kernel
+    /// of width 1.
     #[serde(default)]
     pub compat: bool,
     /// Options of `vendi`.
@@ -311,7 +314,8 @@ pub fn cut(
             let all = components.expect("components were asked for");
             let indices = indices(cut.intervention, rank, all.values.len(), key);
             kept.energy = Some(share(&all.values, &indices));
-            // Components are orthogonal: what is lost are the others, and the product need not be made.
+            // Components are orthogonal: what is lost are the others, and the product need not be
+            // made.
             let others: Vec<usize> =
                 (0..all.values.len()).filter(|k| indices.binary_search(k).is_err()).collect();
             let is_zero = all.values.iter().all(|s| *s == 0.0);

@@ -15,8 +15,8 @@ struct Shared {
     last: Mutex<Last>,
 }
 
-/// What the last call computed. It saves work where the next call has the same rows, and changes no bit:
-/// sums run over the same blocks in the same order without it.
+/// What the last call computed. It saves work where the next call has the same rows, and changes no
+/// bit: sums run over the same blocks in the same order without it.
 #[derive(Debug, Default)]
 struct Last {
     /// Input (rows, inp), or nothing.
@@ -28,9 +28,9 @@ struct Last {
     levels: usize,
 }
 
-/// A weight cut to one of several ranks, for sweeps: `y = Σ_{k<r} left_k (right_k x)`, summed block by block
-/// from rank to rank. All of them together cost as much as the largest one where they see the same input.
-/// It stands in no archive; what is saved is a low-rank operator.
+/// A weight cut to one of several ranks, for sweeps: `y = Σ_{k<r} left_k (right_k x)`, summed block
+/// by block from rank to rank. All of them together cost as much as the largest one where they see
+/// the same input. It stands in no archive; what is saved is a low-rank operator.
 #[derive(Clone, Debug)]
 pub struct NestedRanks {
     shared: Arc<Shared>,

@@ -10,8 +10,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// The paper's unit, from 0 (all) to 10 (nothing): rank `trunc(min(out, inp) ((10 - rate) 0.1))`, from
-    /// left to right in `f64`, as in its code.
+    /// The paper's unit, from 0 (all) to 10 (nothing): rank `trunc(min(out, inp) ((10 - rate)
+    /// 0.1))`, from left to right in `f64`, as in its code.
     Rate(f64),
     /// Share of the rank: `trunc(rho min(out, inp))`. It differs from `Rate` where roundings do.
     Rho(f64),
@@ -21,8 +21,8 @@ pub enum Size {
     Rank(usize),
     /// The fewest components with this share of the squares of the singular values.
     Energy(f64),
-    /// As many components as lie above what a random matrix would have (Marchenko and Pastur 1967; see
-    /// [`Noise`]).
+    /// As many components as lie above what a random matrix would have (Marchenko and Pastur 1967;
+    /// see [`Noise`]).
     MarchenkoPastur,
 }
 
@@ -59,12 +59,12 @@ impl Size {
         }
     }
 
-    /// The rank that stays of a weight; zero is possible. `values` are its singular values, which energy
-    /// and Marchenko-Pastur need.
+    /// The rank that stays of a weight; zero is possible. `values` are its singular values, which
+    /// energy and Marchenko-Pastur need.
     ///
     /// # Errors
-    /// [`FitError::Budget`] if the size is out of range, a rank is beyond the shape, or values are needed
-    /// and there are none.
+    /// [`FitError::Budget`] if the size is out of range, a rank is beyond the shape, or values are
+    /// needed and there are none.
     pub fn rank(&self, shape: Shape, values: Option<&[f64]>) -> Result<usize, FitError> {
         let refuse = |reason: String| FitError::Budget { shape, reason };
         self.check().map_err(refuse)?;
@@ -118,7 +118,8 @@ pub struct Kept {
     pub rate: f64,
     /// Share of the rank, or of the numbers where there is none.
     pub rho: f64,
-    /// Parameters of the factors over those of the weight, which is more than one beyond break-even.
+    /// Parameters of the factors over those of the weight, which is more than one beyond
+    /// break-even.
     pub keep: f64,
     /// Share of the squares of the singular values, where they are known.
     pub energy: Option<f64>,

@@ -7,7 +7,8 @@ use linwright_ops::{Role, SiteId, Sites};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A set of slots. What is given must all be true of a slot, but one of the names or roles is enough.
+/// A set of slots. What is given must all be true of a slot, but one of the names or roles is
+/// enough.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlotSet {
@@ -32,11 +33,13 @@ impl SlotSet {
         Self { lnames: vec![lname], layers, ..Self::default() }
     }
 
-    /// The slots of a model that are in the set, in the order of computation; only slots of layers are.
+    /// The slots of a model that are in the set, in the order of computation; only slots of layers
+    /// are.
     ///
     /// # Errors
-    /// [`CompressError::Layer`] if there is no such layer, [`CompressError::Pattern`] if the pattern is
-    /// not one, [`CompressError::Slots`] if no slot is in the set, unless it asks for nothing.
+    /// [`CompressError::Layer`] if there is no such layer, [`CompressError::Pattern`] if the
+    /// pattern is not one, [`CompressError::Slots`] if no slot is in the set, unless it asks for
+    /// nothing.
     pub fn of(&self, model: &impl Sites) -> Result<Vec<SiteId>, CompressError> {
         let slots = model.slots();
         let present: BTreeSet<usize> = slots.iter().filter_map(|slot| slot.layer()).collect();

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 /// Version of layout and definitions: a change of either makes old entries of no use.
 const VERSION: &str = "1";
 
-/// Decomposes each weight once. With a directory what was found is kept there, one safetensors file for
-/// each weight, written whole or not at all, named by the weight's numbers: every rate, method and run
-/// reads it.
+/// Decomposes each weight once. With a directory what was found is kept there, one safetensors file
+/// for each weight, written whole or not at all, named by the weight's numbers: every rate, method
+/// and run reads it.
 #[derive(Clone, Debug, Default)]
 pub struct ComponentStore {
     directory: Option<PathBuf>,
@@ -43,8 +43,8 @@ impl ComponentStore {
     /// The components of a weight, and whether they were there already.
     ///
     /// # Errors
-    /// [`CompressError::Fit`] if the weight cannot be decomposed, [`CompressError::Store`] if what is there
-    /// is damaged, [`CompressError::Output`] if it cannot be written.
+    /// [`CompressError::Fit`] if the weight cannot be decomposed, [`CompressError::Store`] if what
+    /// is there is damaged, [`CompressError::Output`] if it cannot be written.
     pub fn components(
         &self,
         site: &SiteId,

@@ -1,12 +1,12 @@
 //! Every cut of a grid, judged on the same task.
 //!
-//! Cells are judged on validation items, and the best one, with the model as it was, on test items that
-//! nothing was chosen by: the first fifth of a data set and the rest, as in the paper. Best is the highest
-//! figure, of equal ones that of the lower log loss, then the first of the grid. It is called better than the
-//! model as it is only where the interval of the paired difference says so.
+//! Cells are judged on validation items, and the best one, with the model as it was, on test items
+//! that nothing was chosen by: the first fifth of a data set and the rest, as in the paper. Best is
+//! the highest figure, of equal ones that of the lower log loss, then the first of the grid. It is
+//! called better than the model as it is only where the interval of the paired difference says so.
 //!
-//! Weights are decomposed once for all sizes; batches of text go through the model once, and each cell goes
-//! on from the stage that it changes ([`Variants`]).
+//! Weights are decomposed once for all sizes; batches of text go through the model once, and each
+//! cell goes on from the stage that it changes ([`Variants`]).
 
 use super::edit::{cut_slot, key_of, weight_of};
 use super::{
@@ -104,8 +104,8 @@ pub struct Swept {
     pub cells: Vec<Cell>,
     /// Index of the best cell.
     pub best: usize,
-    /// Whether it is shown to be better than the model as it is: by the 95 % interval of the difference on
-    /// test items or, where there are none, on validation items.
+    /// Whether it is shown to be better than the model as it is: by the 95 % interval of the
+    /// difference on test items or, where there are none, on validation items.
     pub is_better: bool,
     /// The best cell and the model as it is, on test items, if there are any.
     pub test: Option<Tested>,
@@ -163,8 +163,8 @@ impl Objective {
         if self.higher_is_better { value } else { -value }
     }
 
-    /// Whether a model is shown to be better than another one: the interval of the paired difference says
-    /// so. It says nothing where a task does not tell of its items.
+    /// Whether a model is shown to be better than another one: the interval of the paired
+    /// difference says so. It says nothing where a task does not tell of its items.
     #[must_use]
     pub fn is_shown_better(&self, comparisons: &[Comparison]) -> bool {
         let wanted = if self.higher_is_better { Ordering::Greater } else { Ordering::Less };
@@ -264,8 +264,8 @@ impl Work<'_> {
         ])
     }
 
-    /// What `keep` makes of the results of variants on a task; what an earlier run that was stopped knows is
-    /// not asked again.
+    /// What `keep` makes of the results of variants on a task; what an earlier run that was stopped
+    /// knows is not asked again.
     pub(super) fn judge<R>(
         &self,
         (task, keep): (&dyn Task, impl FnMut(TaskResult) -> R),
@@ -277,7 +277,8 @@ impl Work<'_> {
         let mut journal =
             FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
         let (shared, at) = (RefCell::new(monitor), cell::Cell::new((0u64, 0u64)));
-        // Tokens of all variants: those of finished batches, and of this batch those of finished variants.
+        // Tokens of all variants: those of finished batches, and of this batch those of finished
+        // variants.
         let all = variants.len() as u64;
         let go_on = |done: usize| {
             let (tokens, total) = at.get();
@@ -377,8 +378,8 @@ pub(super) fn variants(
     Ok(made)
 }
 
-/// The rows of a weight that `vendi` chooses, once for all sizes: those of a size are the first of a larger
-/// one.
+/// The rows of a weight that `vendi` chooses, once for all sizes: those of a size are the first of
+/// a larger one.
 #[derive(Default)]
 struct ChosenRows(Vec<usize>);
 

@@ -40,9 +40,9 @@ impl Variant {
     }
 }
 
-/// A model and edits of it, as models to ask. Batches go through the model once; each edit starts from what
-/// stood before the first stage that it changes, and only one copy of the model is there, in which operators
-/// change places.
+/// A model and edits of it, as models to ask. Batches go through the model once; each edit starts
+/// from what stood before the first stage that it changes, and only one copy of the model is there,
+/// in which operators change places.
 pub struct Variants<'a> {
     /// The model as it is.
     model: &'a Transformer,
@@ -54,7 +54,8 @@ pub struct Variants<'a> {
     variants: &'a [Variant],
     /// First stage that each variant changes.
     stages: Vec<usize>,
-    /// Whether prefixes are shared; if not, each edit computes everything, which is slower and the same.
+    /// Whether prefixes are shared; if not, each edit computes everything, which is slower and the
+    /// same.
     shares: bool,
     max_length: Option<usize>,
     /// How a text becomes one vector, where that is known.
@@ -105,14 +106,15 @@ impl<'a> Variants<'a> {
         Self { shares: false, ..self }
     }
 
-    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare texts.
+    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare
+    /// texts.
     #[must_use]
     pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
         Self { subject: self.subject.with_sentence(sentence), sentence, ..self }
     }
 
-    /// The same, asking before each edit of a batch, with how many are done, whether to go on: a batch of
-    /// hundreds of edits takes minutes.
+    /// The same, asking before each edit of a batch, with how many are done, whether to go on: a
+    /// batch of hundreds of edits takes minutes.
     #[must_use]
     pub fn asking(self, go_on: &'a dyn Fn(usize) -> bool) -> Self {
         Self { go_on, ..self }
@@ -153,8 +155,8 @@ impl<'a> Variants<'a> {
         if (self.go_on)(done) { Ok(()) } else { Err("stopped between two edits".into()) }
     }
 
-    /// What each edit makes of a batch: calls `read` with the model, what left its last layer, and where in
-    /// it the wanted rows are.
+    /// What each edit makes of a batch: calls `read` with the model, what left its last layer, and
+    /// where in it the wanted rows are.
     fn each<R>(
         &self,
         batch: &Batch,

@@ -1,8 +1,9 @@
 //! Cutting a weight to what some of its rows tell, chosen for their diversity.
 //!
-//! `W' = A B` with B the chosen rows of W and A the coefficients of the orthogonal projection of every row on
-//! their span, so that chosen rows stay as they are. Source: the fork of LASER's code that selects rows by
-//! the Vendi score, of which no accuracy was ever published; see [`linwright_measure::vendi`].
+//! `W' = A B` with B the chosen rows of W and A the coefficients of the orthogonal projection of
+//! every row on their span, so that chosen rows stay as they are. Source: the fork of LASER's code
+//! that selects rows by the Vendi score, of which no accuracy was ever published; see
+//! [`linwright_measure::vendi`].
 
 use super::{Cut, Done, Kept, Parts, done};
 use crate::FitError;
@@ -20,8 +21,8 @@ pub struct VendiOptions {
     pub quality: bool,
     /// Whether rows are to be as alike as can be.
     pub minimise: bool,
-    /// Width of the kernel `exp(-γ |x - y|² / 2)`; by the median of the distances if none. The paper's code
-    /// has 1, for which real weights are all nearly orthogonal: `compat` takes that.
+    /// Width of the kernel `exp(-γ |x - y|² / 2)`; by the median of the distances if none. The
+    /// paper's code has 1, for which real weights are all nearly orthogonal: `compat` takes that.
     pub gamma: Option<f64>,
 }
 

@@ -68,7 +68,8 @@ impl Planted {
         method.fit(&problem, &mut Losses::default()).expect("fits")
     }
 
-    /// Mean residual over the training rows, and the mean square over some rows by that of the targets.
+    /// Mean residual over the training rows, and the mean square over some rows by that of the
+    /// targets.
     fn judge(&self, fit: &Fit, rows: std::ops::Range<usize>) -> (Vec<f64>, f64) {
         let mut y = Mat::zeros(ROWS, 8);
         fit.op.map().forward(self.x.view(), y.view_mut(), None, &mut Workspace::default());

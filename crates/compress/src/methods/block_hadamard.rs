@@ -19,7 +19,8 @@ pub struct BlockHadamardMethod {
     pub block: usize,
     /// Number of blocks of the final map; by the operator's rule where absent.
     pub blocks: Option<usize>,
-    /// Share of the dense parameters kept, as near as sizes of blocks come; exclusive with `blocks`.
+    /// Share of the dense parameters kept, as near as sizes of blocks come; exclusive with
+    /// `blocks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
     /// How it is trained.

@@ -1,8 +1,9 @@
 //! A weight cut by itself, as LASER does, among methods that are fitted to text.
 //!
-//! What replaces the weight is made of the weight alone ([`crate::intervention`]); how far it is from the
-//! original on the calibration text is told as for every method, so that rows of a table compare. Options are
-//! those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction, size: {keep: 0.5}}}`.
+//! What replaces the weight is made of the weight alone ([`crate::intervention`]); how far it is
+//! from the original on the calibration text is told as for every method, so that rows of a table
+//! compare. Options are those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction,
+//! size: {keep: 0.5}}}`.
 
 use super::{Fit, FitProblem, FitReport, Method, Needs, SampleRows, work};
 use crate::FitError;

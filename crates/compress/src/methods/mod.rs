@@ -69,15 +69,15 @@ impl FitProblem<'_> {
         }
     }
 
-    /// Training sums that an operator is fitted to: those of rows less their means where a bias takes
-    /// up what the means differ by.
+    /// Training sums that an operator is fitted to: those of rows less their means where a bias
+    /// takes up what the means differ by.
     fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
         let (train, _) = self.stats()?;
         Ok(if self.biased { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
     }
 
-    /// A fit in closed form to [`Self::target`], with the bias that goes with it; `a` is the operator
-    /// as a matrix.
+    /// A fit in closed form to [`Self::target`], with the bias that goes with it; `a` is the
+    /// operator as a matrix.
     fn closed(
         &self,
         op: Op<f32>,
@@ -119,7 +119,8 @@ pub struct Fit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
-    /// Mean of `|y - op(x)|²`, less the shift of the bias where there is one, over validation samples, divided by that of `|y|²` unless this is zero.
+    /// Mean of `|y - op(x)|²`, less the shift of the bias where there is one, over validation
+    /// samples, divided by that of `|y|²` unless this is zero.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
@@ -161,8 +162,8 @@ pub trait Method: Clone {
     /// If there is none for this shape.
     fn parameters(&self, shape: Shape) -> Result<usize, FitError>;
 
-    /// The share of the dense parameters that was asked for, if one was; [`Self::parameters`] tells what
-    /// is reached.
+    /// The share of the dense parameters that was asked for, if one was; [`Self::parameters`] tells
+    /// what is reached.
     fn keep(&self) -> Option<f64> {
         None
     }
@@ -183,13 +184,13 @@ pub trait Method: Clone {
         16
     }
 
-    /// The same method for a layer whose sides are smaller by a factor, and once over its samples: what the
-    /// rate of a machine is measured by.
+    /// The same method for a layer whose sides are smaller by a factor, and once over its samples:
+    /// what the rate of a machine is measured by.
     #[must_use]
     fn shrunk(&self, by: usize) -> Self;
 
-    /// The same method with a single iteration, where what comes before iterations is other work than they
-    /// are: the rates of both are measured.
+    /// The same method with a single iteration, where what comes before iterations is other work
+    /// than they are: the rates of both are measured.
     fn brief(&self) -> Option<Self> {
         None
     }

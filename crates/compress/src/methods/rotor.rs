@@ -1,8 +1,8 @@
 //! Rotor networks, trained.
 //!
-//! Source: arXiv 2507.11688: Adam, rate 0.05, batch 256, bivectors from N(0, 1). As there, the hidden
-//! width is that of the input even where the output is narrower (keys and values), unless one is
-//! given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
+//! Source: arXiv 2507.11688: Adam, rate 0.05, batch 256, bivectors from N(0, 1). As there, the
+//! hidden width is that of the input even where the output is narrower (keys and values), unless
+//! one is given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
 use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
 use crate::FitError;

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 pub struct StructuredMethod {
     /// The operator with its options.
     pub operator: OpSpec,
-    /// Share of the dense parameters kept, as near as the sizes of its kind come, which replace the one of `operator`.
+    /// Share of the dense parameters kept, as near as the sizes of its kind come, which replace the
+    /// one of `operator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
     /// Starts of a fit that is not closed, of which the best is kept.
@@ -100,8 +101,9 @@ impl Method for StructuredMethod {
     }
 
     fn shrunk(&self, by: usize) -> Self {
-        // What a start and an iteration take is timed, and multiplied: how soon a fit ends depends on what it
-        // is fitted to, and random numbers tell nothing about that. Starts of circulants run side by side.
+        // What a start and an iteration take is timed, and multiplied: how soon a fit ends depends
+        // on what it is fitted to, and random numbers tell nothing about that. Starts of circulants
+        // run side by side.
         let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
         let starts = if circulant { self.starts } else { 1 };
         let iterations = self.iterations.min(work::timed_iterations(&self.operator));

@@ -51,8 +51,8 @@ impl Training {
         Ok(())
     }
 
-    /// Multiply-adds of a training: forward and twice that backward for every sample, Adam on every parameter
-    /// after each step, validations, and the errors at the end.
+    /// Multiply-adds of a training: forward and twice that backward for every sample, Adam on every
+    /// parameter after each step, validations, and the errors at the end.
     pub(crate) fn work(
         &self,
         spec: &OpSpec,
@@ -241,7 +241,8 @@ impl<'a> Regression<'a> {
         }
     }
 
-    /// Adds the mean residual over the training samples to the shift: the best one for the operator.
+    /// Adds the mean residual over the training samples to the shift: the best one for the
+    /// operator.
     fn settle_shift(&mut self) {
         let training = self.samples.training();
         let mut mean = vec![0.0; training.1.cols()];

@@ -11,8 +11,9 @@ use linwright_ops::{OpSpec, Shape};
 const EIGEN: f64 = 9.0;
 /// Of a singular value decomposition (m, n), over `max(m, n) · min(m, n)²`.
 const SINGULAR: f64 = 10.0;
-/// Iterations after which fits of real layers ended, where they are allowed more: alternations of Kronecker
-/// products, of sums, of low rank beside a diagonal; descents of rotors and of the latter.
+/// Iterations after which fits of real layers ended, where they are allowed more: alternations of
+/// Kronecker products, of sums, of low rank beside a diagonal; descents of rotors and of the
+/// latter.
 const KRONECKER_SWEEPS: f64 = 100.0;
 const SWEEPS: f64 = 15.0;
 const ROTOR_ITERATIONS: f64 = 100.0;
@@ -25,11 +26,12 @@ const EVALUATIONS: f64 = 1.1;
 const MEMORY: f64 = 30.0;
 /// A number of a sum that is added up one by one, in multiply-adds of products of matrices.
 const SERIAL: f64 = 10.0;
-/// One of a decomposition of a small block, of numbers moved between the orders of factors, or of a loop over
-/// what is predicted.
+/// One of a decomposition of a small block, of numbers moved between the orders of factors, or of a
+/// loop over what is predicted.
 const SMALL: f64 = 30.0;
 
-/// Numbers of derivatives up to which all factors of circulants are moved together, which is another work.
+/// Numbers of derivatives up to which all factors of circulants are moved together, which is
+/// another work.
 const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
 
 /// Samples of a trained fit.
@@ -125,8 +127,8 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
             let OpSpec::Monarch(options) = spec.cost(shape)?.spec else { return Ok(error) };
             let blocks = options.blocks.unwrap_or(1) as f64;
             let (high, wide) = (out / blocks, inp / blocks);
-            // Each block is solved alone, and numbers are moved between the orders of the factors: small work
-            // that takes long, and grows less than the products do.
+            // Each block is solved alone, and numbers are moved between the orders of the factors:
+            // small work that takes long, and grows less than the products do.
             let alone = blocks * eigen(wide) + high * eigen(blocks) + 30.0 * out * inp;
             let sweep = 3.0 * out * inp * wide + error + SMALL * alone;
             SMALL * high * blocks * singular(blocks, wide) + iterations * sweep
@@ -186,8 +188,8 @@ pub(super) fn least_side(spec: &OpSpec) -> usize {
     }
 }
 
-/// Iterations of a fit that is timed: fewer than those after which it ends by itself, and few of a sum,
-/// whose sweeps are whole fits, lest its layer become too small to tell anything.
+/// Iterations of a fit that is timed: fewer than those after which it ends by itself, and few of a
+/// sum, whose sweeps are whole fits, lest its layer become too small to tell anything.
 pub(super) fn timed_iterations(spec: &OpSpec) -> u32 {
     match spec {
         OpSpec::Sum(_) => 2,

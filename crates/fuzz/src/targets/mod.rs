@@ -22,8 +22,8 @@ pub struct Target {
     pub memory: usize,
 }
 
-/// Bytes that a reader may hold at a time, beyond a multiple of its input. A configuration says in a few
-/// letters that there are as many layers as are allowed, whose description takes 5.6 MB.
+/// Bytes that a reader may hold at a time, beyond a multiple of its input. A configuration says in
+/// a few letters that there are as many layers as are allowed, whose description takes 5.6 MB.
 const MEMORY: usize = 1 << 23;
 /// Bytes that a template may hold at a time.
 const OF_TEMPLATES: usize = 300 << 20;

@@ -1,9 +1,10 @@
 //! The files of the built-in model inside the program, and the folder that they are unpacked to.
 //!
-//! Readers of models and texts work on folders and files, and so do other programs, so the bytes are not read
-//! where they are. They go to a folder of the cache, once; later runs compare what is there with what the program
-//! carries, byte by byte, and put right what differs. Where the cache cannot be written they go to a folder
-//! for one run, which goes away when it is dropped; what a killed run left of it, the next one removes.
+//! Readers of models and texts work on folders and files, and so do other programs, so the bytes
+//! are not read where they are. They go to a folder of the cache, once; later runs compare what is
+//! there with what the program carries, byte by byte, and put right what differs. Where the cache
+//! cannot be written they go to a folder for one run, which goes away when it is dropped; what a
+//! killed run left of it, the next one removes.
 
 use super::PocketError;
 use linwright_measure::world::bytes_sha256;
@@ -66,12 +67,12 @@ impl Unpacked {
     }
 }
 
-/// Unpacks the built-in model below `cache`, the folder where programs keep what they can make again, or, where
-/// that is none or cannot be written, in a folder for temporary files.
+/// Unpacks the built-in model below `cache`, the folder where programs keep what they can make
+/// again, or, where that is none or cannot be written, in a folder for temporary files.
 ///
 /// # Errors
-/// [`PocketError::NotCarried`] without the feature `pocket`, [`PocketError::Unpack`] if neither folder can be
-/// written.
+/// [`PocketError::NotCarried`] without the feature `pocket`, [`PocketError::Unpack`] if neither
+/// folder can be written.
 pub fn unpack(cache: Option<&Path>) -> Result<Unpacked, PocketError> {
     unpack_files(FILES, cache, &std::env::temp_dir())
 }

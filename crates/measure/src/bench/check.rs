@@ -35,8 +35,8 @@ pub struct Checked {
     pub largest_error: f64,
 }
 
-/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if a pass
-/// needs them, its inverse and determinant where it has them.
+/// Compares the answers of an operator on a few rows with those of its twin in `f64`, and, if a
+/// pass needs them, its inverse and determinant where it has them.
 ///
 /// # Errors
 /// [`BenchError::WrongAnswer`] naming the first number that differs.

@@ -10,8 +10,8 @@ const LEAST: Duration = Duration::from_millis(5);
 /// Passes of one timing, at most.
 const MOST_PASSES: u32 = 1_000;
 
-/// Milliseconds in which each of two lists of operators maps so many drawn rows, one operator after another:
-/// rounds in turn, so that a busy machine slows both.
+/// Milliseconds in which each of two lists of operators maps so many drawn rows, one operator after
+/// another: rounds in turn, so that a busy machine slows both.
 ///
 /// # Panics
 /// If there are no rounds.

@@ -8,15 +8,15 @@ use linwright_tensor::parallel::ROW_BLOCK;
 use std::fs;
 
 /// Bytes that the first forward pass of an operator adds to the resident set at most, when rows of
-/// input and output are there already: workspaces of all threads, and what the operator derives from
-/// its parameters. Pages of files that the pass maps, which are those of the program's own code, do
-/// not count, and the threads run before it begins. None where the system does not tell: it is read
-/// from Linux's `/proc/self`.
+/// input and output are there already: workspaces of all threads, and what the operator derives
+/// from its parameters. Pages of files that the pass maps, which are those of the program's own
+/// code, do not count, and the threads run before it begins. None where the system does not tell:
+/// it is read from Linux's `/proc/self`.
 ///
 /// Memory that the process got earlier and did not give back hides what a pass needs, so that this
-/// is to be asked first of all in a process of its own. Where the allocator asks the system for huge
-/// pages, the first touch of one counts as a whole, 2 MB on x86-64: a measure of the pass wants them
-/// switched off.
+/// is to be asked first of all in a process of its own. Where the allocator asks the system for
+/// huge pages, the first touch of one counts as a whole, 2 MB on x86-64: a measure of the pass
+/// wants them switched off.
 ///
 /// # Errors
 /// [`BenchError::Operator`] if the shape cannot have the operator, and [`BenchError::NonFinite`].

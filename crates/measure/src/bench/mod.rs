@@ -1,10 +1,11 @@
 //! Speed and memory of operators, against the dense operator of the same shape in the same run; and
 //! the speed of whole models, [`time_model`].
 //!
-//! A [`Plan`] names subjects (a specification each), shapes and passes. For each shape every operator
-//! is built from the seed, its answer is compared with an oracle ([`Oracle`]), and only then is it
-//! timed: rounds go through all operators and the dense one in turn, so that a busy machine slows
-//! all of them, and what counts is the median of the rounds. Results are data, [`OperatorBench`].
+//! A [`Plan`] names subjects (a specification each), shapes and passes. For each shape every
+//! operator is built from the seed, its answer is compared with an oracle ([`Oracle`]), and only
+//! then is it timed: rounds go through all operators and the dense one in turn, so that a busy
+//! machine slows all of them, and what counts is the median of the rounds. Results are data,
+//! [`OperatorBench`].
 //!
 //! | pass | what is timed |
 //! | --- | --- |

@@ -23,8 +23,8 @@ pub struct ModelPlan {
 }
 
 impl ModelPlan {
-    /// Refuses sequences for which a model of so many positions has no room: tokens that are not computed
-    /// would count as decoded in no time.
+    /// Refuses sequences for which a model of so many positions has no room: tokens that are not
+    /// computed would count as decoded in no time.
     ///
     /// # Errors
     /// [`BenchError::Plan`].
@@ -72,8 +72,8 @@ pub struct ModelBench {
 /// Times a model.
 ///
 /// # Errors
-/// [`BenchError::Plan`] if the sequence becomes longer than the model has positions, before anything
-/// is computed, and [`BenchError::Model`] if the model fails.
+/// [`BenchError::Plan`] if the sequence becomes longer than the model has positions, before
+/// anything is computed, and [`BenchError::Model`] if the model fails.
 ///
 /// # Panics
 /// If there are no rounds, or the model has no head.

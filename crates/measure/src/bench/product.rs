@@ -1,15 +1,16 @@
-//! Whether products are right on this machine, and how fast: what can be said in a fifth of a second.
+//! Whether products are right on this machine, and how fast: what can be said in a fifth of a
+//! second.
 
 use linwright_tensor::kernels::gemm::{Write, linear};
 use linwright_tensor::{Mat, RngKey};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Rows, features out and features in of the products that are compared: none fits the tiles of a kernel, and
-/// the second is computed in them.
+/// Rows, features out and features in of the products that are compared: none fits the tiles of a
+/// kernel, and the second is computed in them.
 const COMPARED: [[usize; 3]; 2] = [[5, 67, 129], [67, 141, 131]];
-/// Largest difference, relative to the largest number of the answer: rounding in f32 stays twenty times
-/// below it, and one wrong product does not.
+/// Largest difference, relative to the largest number of the answer: rounding in f32 stays twenty
+/// times below it, and one wrong product does not.
 const LARGEST: f64 = 2e-5;
 /// Rows and columns of the matrices that are timed.
 const TIMED: usize = 512;

@@ -94,8 +94,8 @@ pub struct PassTime {
     pub milliseconds: Spread,
     /// Each round's, in order.
     pub rounds_milliseconds: Vec<f64>,
-    /// 2 · out · inp · rows of the dense product a forward pass stands for, over its time, in 10^9 a
-    /// second; forward passes alone have it.
+    /// 2 · out · inp · rows of the dense product a forward pass stands for, over its time, in 10^9
+    /// a second; forward passes alone have it.
     pub equivalent_gflops: Option<f64>,
     /// How many times faster than dense: median over rounds of the dense time of the round over
     /// this one; none where dense has no such pass.

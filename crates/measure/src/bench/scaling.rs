@@ -1,5 +1,5 @@
-//! A map for tests that can be undone: every feature times one number. `claimed` is what its inverse
-//! divides by, so that a wrong inverse can be made too.
+//! A map for tests that can be undone: every feature times one number. `claimed` is what its
+//! inverse divides by, so that a wrong inverse can be made too.
 
 use linwright_ops::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, OpSpec, Param, ParamMut, Shape, Tape,

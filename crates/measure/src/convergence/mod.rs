@@ -1,19 +1,20 @@
 //! How the power iteration of the rotor paper converges, and how far it is from the exact rotor.
 //!
-//! Two experiments. *Training*, after appendix D of arXiv 2507.11688: a double rotor of 2^n features
-//! learns another random one, 10 Adam steps of rate 0.05 with a cosine, 64 new rows each; before each
-//! step the first plane of its left bivector is iterated until `|v + v_before| < 1e-3`, at most 100
-//! times, from a random vector at step 1 and from the vector of the step before afterwards. What is
-//! told is the number of iterations. *Errors*: the rotor that a fixed number of iterations gives,
-//! against the exponential series, for random bivectors of every n and for bivectors of 2^8
-//! features whose angles are equal or nearly so, where its derivative is compared as well.
+//! Two experiments. *Training*, after appendix D of arXiv 2507.11688: a double rotor of 2^n
+//! features learns another random one, 10 Adam steps of rate 0.05 with a cosine, 64 new rows each;
+//! before each step the first plane of its left bivector is iterated until `|v + v_before| < 1e-3`,
+//! at most 100 times, from a random vector at step 1 and from the vector of the step before
+//! afterwards. What is told is the number of iterations. *Errors*: the rotor that a fixed number of
+//! iterations gives, against the exponential series, for random bivectors of every n and for
+//! bivectors of 2^8 features whose angles are equal or nearly so, where its derivative is compared
+//! as well.
 //!
-//! Deviations: at step 1 we count from a random vector. The experiment that the authors published counts first
-//! after a step of Adam, from the vector that the rotor was decomposed with when it was made: its step 1, 4.3
-//! to 7 iterations, is our step 2. It trains a single rotor on the same rows in every step.
-//! The paper counts while it differentiates through the iterations; here the gradient is
-//! that of the exact rotor, so that the steps are the same and the counts are of the iteration alone.
-//! Which of the two bivectors the paper counts is not said there.
+//! Deviations: at step 1 we count from a random vector. The experiment that the authors published
+//! counts first after a step of Adam, from the vector that the rotor was decomposed with when it
+//! was made: its step 1, 4.3 to 7 iterations, is our step 2. It trains a single rotor on the same
+//! rows in every step. The paper counts while it differentiates through the iterations; here the
+//! gradient is that of the exact rotor, so that the steps are the same and the counts are of the
+//! iteration alone. Which of the two bivectors the paper counts is not said there.
 
 mod accuracy;
 mod training;
@@ -204,8 +205,9 @@ mod tests {
 
     #[test]
     fn the_papers_first_count_is_a_warm_one_after_a_step() {
-        // Means over random bivectors, from a random vector, and after a step of Adam, which first moves each
-        // coefficient by its rate, from the vector that the paper's 20 iterations found before.
+        // Means over random bivectors, from a random vector, and after a step of Adam, which first
+        // moves each coefficient by its rate, from the vector that the paper's 20 iterations found
+        // before.
         let means = |n: usize| {
             let counts = |repeat: u64| {
                 let key = RngKey::new(repeat).fold_index(n as u64);

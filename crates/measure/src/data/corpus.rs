@@ -20,8 +20,8 @@ pub enum Format {
 
 impl Format {
     /// The format that a file name says, in letters of any case: `.jsonl` and `.ndjson` are JSONL,
-    /// `.csv`, `.tsv`, `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could be
-    /// either.
+    /// `.csv`, `.tsv`, `.parquet` and `.arrow` columns, all else is text. Not `.json`, which could
+    /// be either.
     ///
     /// # Errors
     /// [`DataError::Json`].

@@ -1,10 +1,10 @@
 //! Texts and questions read from files.
 //!
 //! A text file is one document; a JSONL file holds one document a line, in its field `text` or in
-//! another that is named; so do the rows of CSV and TSV files. Question files are JSONL too, and both
-//! may be columns of a Parquet or Arrow file, which are read with the feature `parquet`. Whatever is wrong with a file is an error that names the file and
-//! the line, counted from one. Every source records the sha256 of its bytes, so that a report can
-//! say what exactly was read.
+//! another that is named; so do the rows of CSV and TSV files. Question files are JSONL too, and
+//! both may be columns of a Parquet or Arrow file, which are read with the feature `parquet`.
+//! Whatever is wrong with a file is an error that names the file and the line, counted from one.
+//! Every source records the sha256 of its bytes, so that a report can say what exactly was read.
 
 mod checked;
 #[cfg(feature = "parquet")]

@@ -1,9 +1,10 @@
 //! Text that calibration and evaluation have in common.
 //!
-//! A document overlaps if 13 words in a row of it stand in the calibration text, as contamination has
-//! been counted since GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C): letters in lower case,
-//! without punctuation, words between blank space. A document of 8 to 12 words overlaps if all of them
-//! stand there in a row; a shorter one, which any text may hold, only if it is a whole document there.
+//! A document overlaps if 13 words in a row of it stand in the calibration text, as contamination
+//! has been counted since GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C): letters in lower
+//! case, without punctuation, words between blank space. A document of 8 to 12 words overlaps if
+//! all of them stand there in a row; a shorter one, which any text may hold, only if it is a whole
+//! document there.
 //!
 //! Words in a row are compared by hashes of 64 bits; what is told is looked up in the words.
 

@@ -49,7 +49,8 @@ pub enum TableFormat {
 }
 
 impl TableFormat {
-    /// The format of a file, where its name says more than this: one whose name says lines holds lines.
+    /// The format of a file, where its name says more than this: one whose name says lines holds
+    /// lines.
     #[must_use]
     pub fn narrowed(self, path: &Path) -> Self {
         match (self, Self::of(path)) {
@@ -265,8 +266,8 @@ fn separated(path: &Path, text: &str, delimiter: u8) -> Result<Vec<Row>, DataErr
     Ok(records.iter().map(row).collect())
 }
 
-/// Refuses a quote that does not end where a value does: all rows up to the next quote would be read
-/// as one value.
+/// Refuses a quote that does not end where a value does: all rows up to the next quote would be
+/// read as one value.
 fn check_quotes(path: &Path, text: &str, delimiter: u8) -> Result<(), DataError> {
     #[derive(Clone, Copy)]
     enum At {

@@ -1,8 +1,8 @@
 //! Two models on the same items.
 //!
 //! Items that both answered are pairs: their differences have a much smaller error than the two
-//! figures have by themselves. For right-or-wrong figures McNemar's exact test (McNemar 1947) says how
-//! likely so uneven a split of the items that only one model gets right would be by chance.
+//! figures have by themselves. For right-or-wrong figures McNemar's exact test (McNemar 1947) says
+//! how likely so uneven a split of the items that only one model gets right would be by chance.
 
 use super::TaskResult;
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ pub struct Comparison {
     pub difference: f64,
     /// Bounds of a 95 % confidence interval of the difference, by the normal distribution.
     pub interval: [f64; 2],
-    /// For figures that are 0 or 1: items that only this model gets right, and that only the other one
-    /// does.
+    /// For figures that are 0 or 1: items that only this model gets right, and that only the other
+    /// one does.
     pub only_one: Option<[usize; 2]>,
     /// Probability of a split as uneven as that if both were equally good.
     pub mcnemar_p: Option<f64>,

@@ -31,7 +31,8 @@ impl<'a> Subject<'a> {
         Self { max_length, ..self }
     }
 
-    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare texts.
+    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare
+    /// texts.
     #[must_use]
     pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
         Self { sentence, ..self }

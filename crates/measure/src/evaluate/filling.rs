@@ -15,8 +15,8 @@ pub(super) struct Filling {
     is_written: bool,
 }
 
-/// The masked texts of a gap: one for each number of tokens that its answers have, and one to write in
-/// if none of them has that many masks. With a reply to which nothing was added yet.
+/// The masked texts of a gap: one for each number of tokens that its answers have, and one to write
+/// in if none of them has that many masks. With a reply to which nothing was added yet.
 pub(super) fn plan(
     (item, request): (usize, usize),
     gap: &Gap<'_>,

@@ -8,8 +8,8 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;
 
-/// The tokens of a text with masks in its gap, at most `limit` of them: of what is longer, the left of
-/// the context is cut.
+/// The tokens of a text with masks in its gap, at most `limit` of them: of what is longer, the left
+/// of the context is cut.
 pub(super) fn encode(
     tokenizer: &Tokenizer,
     gap: &Gap<'_>,
@@ -115,9 +115,9 @@ impl<'a> Gaps<'a> {
         &self.wanted
     }
 
-    /// What stands behind the masks, from rows of `hidden` that left the last layer: the log-likelihood
-    /// of an answer is the sum over its tokens, each of which is predicted with all of them hidden.
-    /// `wanted` are the rows to read in `hidden`, in the order of [`Self::wanted`].
+    /// What stands behind the masks, from rows of `hidden` that left the last layer: the
+    /// log-likelihood of an answer is the sum over its tokens, each of which is predicted with all
+    /// of them hidden. `wanted` are the rows to read in `hidden`, in the order of [`Self::wanted`].
     ///
     /// # Errors
     /// What the model or the tokenizer says.

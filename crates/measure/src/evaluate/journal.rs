@@ -29,8 +29,8 @@ struct Entry {
     replies: Vec<Reply>,
 }
 
-/// A journal in a file: a line that says what is evaluated, then a line for each item, with its checksum. A
-/// line that was not written to its end is left out. One process at a time holds it.
+/// A journal in a file: a line that says what is evaluated, then a line for each item, with its
+/// checksum. A line that was not written to its end is left out. One process at a time holds it.
 #[derive(Debug)]
 pub struct FileJournal {
     path: PathBuf,
@@ -42,9 +42,9 @@ impl FileJournal {
     /// Opens or begins a journal of what `fingerprint` tells: model, task, data, options.
     ///
     /// # Errors
-    /// [`EvaluationError::OtherRun`] if the file is about something else; [`EvaluationError::InUse`] if
-    /// another process holds it; [`EvaluationError::Journal`] if it cannot be read or written, or holds what
-    /// was changed since.
+    /// [`EvaluationError::OtherRun`] if the file is about something else;
+    /// [`EvaluationError::InUse`] if another process holds it; [`EvaluationError::Journal`] if it
+    /// cannot be read or written, or holds what was changed since.
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
         let failed = |source| EvaluationError::Journal { path: path.to_owned(), source };
         match input::open(path) {
@@ -56,7 +56,8 @@ impl FileJournal {
         }
         let mut options = OpenOptions::new();
         let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
-        // Before anything is read or cut; the system ends the lock with the process, however that ends.
+        // Before anything is read or cut; the system ends the lock with the process, however that
+        // ends.
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => EvaluationError::InUse { path: path.to_owned() },
             TryLockError::Error(source) => failed(source),

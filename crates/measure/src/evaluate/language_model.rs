@@ -32,8 +32,8 @@ pub struct Peek {
 /// The likeliest tokens in one place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Likeliest {
-    /// Tokens that are likelier than the one that stands there; of equally likely ones those before it
-    /// in the vocabulary count.
+    /// Tokens that are likelier than the one that stands there; of equally likely ones those before
+    /// it in the vocabulary count.
     pub rank: usize,
     /// The likeliest tokens, falling: text and log-probability in nats.
     pub tokens: Vec<(String, f64)>,
@@ -102,8 +102,8 @@ pub trait LanguageModel {
     /// The longest input in tokens, where there is a limit.
     fn max_positions(&self) -> Option<usize>;
 
-    /// For each sequence the scores of its tokens from `first_counted` on. Sequences do not see each
-    /// other; what a group shares need be computed only once. The last token of a sequence is
+    /// For each sequence the scores of its tokens from `first_counted` on. Sequences do not see
+    /// each other; what a group shares need be computed only once. The last token of a sequence is
     /// predicted and is no input, so that a sequence may have one token more than the model has
     /// positions.
     ///
@@ -157,8 +157,8 @@ pub trait LanguageModel {
         None
     }
 
-    /// The tokens of a text with all special tokens around it, cut to the longest input, and how many
-    /// tokens that left out.
+    /// The tokens of a text with all special tokens around it, cut to the longest input, and how
+    /// many tokens that left out.
     ///
     /// # Errors
     /// What the tokenizer says; by default, that the model makes no vectors.
@@ -187,9 +187,9 @@ pub trait LanguageModel {
     ) -> Result<Vec<Written>, ModelFailure>;
 }
 
-/// Several models of one tokenizer that are asked the same, such as edits of one model, which have much
-/// of their work in common. One that is asked to stop between two models fails with any error: whoever asked
-/// knows.
+/// Several models of one tokenizer that are asked the same, such as edits of one model, which have
+/// much of their work in common. One that is asked to stop between two models fails with any error:
+/// whoever asked knows.
 pub trait LanguageModels {
     /// One of them, for what all have in common: tokens, positions, and whether they fill gaps.
     fn first(&self) -> &dyn LanguageModel;

@@ -1,8 +1,9 @@
 //! Scores a language model on tasks.
 //!
 //! A [`Task`] lists [`Item`]s, each a few [`Request`]s; [`evaluate`] answers them with a
-//! [`LanguageModel`], and the task turns the [`Reply`]s into a [`TaskResult`]. Requests are the only
-//! way between tasks and models, so a task never sees a tensor and a model never sees a metric.
+//! [`LanguageModel`], and the task turns the [`Reply`]s into a [`TaskResult`]. Requests are the
+//! only way between tasks and models, so a task never sees a tensor and a model never sees a
+//! metric.
 //!
 //! A new task is one file and one line of [`TASKS`].
 

@@ -1,9 +1,9 @@
 //! Multiple choice by log-likelihood.
 //!
 //! Choice c of a question q scores ℓ(c) = log p(" " + c | q). `acc` takes the choice of the largest
-//! ℓ, `acc_norm` that of the largest ℓ / characters of c, as the evaluation harness defines them. Of
-//! equal scores the first is taken, as an argmax does, and such ties are counted. `log_loss` is the mean of
-//! -ℓ of the right choices, which moves where an accuracy stands still.
+//! ℓ, `acc_norm` that of the largest ℓ / characters of c, as the evaluation harness defines them.
+//! Of equal scores the first is taken, as an argmax does, and such ties are counted. `log_loss` is
+//! the mean of -ℓ of the right choices, which moves where an accuracy stands still.
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;

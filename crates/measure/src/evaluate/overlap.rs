@@ -4,15 +4,15 @@ use super::{EvaluationError, Task};
 use crate::data::{CalibrationText, Overlap};
 use std::borrow::Cow;
 
-/// The overlap of a task's documents with calibration text. Of a document counts what is its own, not
-/// the examples before it; each of its choices is looked at with the context.
+/// The overlap of a task's documents with calibration text. Of a document counts what is its own,
+/// not the examples before it; each of its choices is looked at with the context.
 #[must_use]
 pub fn overlap(task: &dyn Task, calibration: &CalibrationText) -> Overlap {
     look(task, calibration).0
 }
 
-/// Takes from a task what overlaps with calibration text, so that nothing is asked that a fit has seen.
-/// The overlap is that of before.
+/// Takes from a task what overlaps with calibration text, so that nothing is asked that a fit has
+/// seen. The overlap is that of before.
 ///
 /// # Errors
 /// [`EvaluationError::Nothing`] if nothing would be left, or the task cannot leave anything out.

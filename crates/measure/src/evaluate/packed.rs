@@ -65,8 +65,9 @@ impl<'a> Group<'a> {
 /// Fewest tokens at the start of several groups that are worth to be shared.
 const LEAST_COMMON: usize = 4;
 
-/// Groups side by side that begin alike, such as the same words before each question, with the number of
-/// tokens they share. Only groups whose inputs are all equal are put together; others stay by themselves.
+/// Groups side by side that begin alike, such as the same words before each question, with the
+/// number of tokens they share. Only groups whose inputs are all equal are put together; others
+/// stay by themselves.
 fn families<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'g [Group<'a>], usize)> {
     let (mut families, mut start) = (Vec::new(), 0);
     while start < groups.len() {
@@ -107,7 +108,8 @@ impl Packed {
             let (start, mut branches) = (next, Vec::new());
             next += shared;
             for group in of_family {
-                // Where several groups begin alike, all inputs of each are equal, and are there once.
+                // Where several groups begin alike, all inputs of each are equal, and are there
+                // once.
                 let (mut own_row, is_alone) = (next, of_family.len() == 1);
                 for (place, input) in group.inputs.iter().enumerate() {
                     if is_alone || place == 0 {
@@ -152,8 +154,8 @@ impl Packed {
         &self.wanted
     }
 
-    /// Scores from rows of `hidden` that left the last layer; `wanted` are the rows to read in it, in
-    /// the order of [`Self::wanted`].
+    /// Scores from rows of `hidden` that left the last layer; `wanted` are the rows to read in it,
+    /// in the order of [`Self::wanted`].
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
@@ -199,9 +201,9 @@ impl Packed {
     }
 }
 
-/// Takes rows through a model from a stage on. The last MLP is computed only for the rows that are read,
-/// where that is less than half of them: it looks at no other row. Gives what left the last layer, and where
-/// in it the wanted rows are.
+/// Takes rows through a model from a stage on. The last MLP is computed only for the rows that are
+/// read, where that is less than half of them: it looks at no other row. Gives what left the last
+/// layer, and where in it the wanted rows are.
 ///
 /// # Errors
 /// What the model says.

@@ -12,8 +12,8 @@ pub(super) struct Pair {
     pub(super) truncated: usize,
 }
 
-/// A text with the beginning-of-sequence token before it. A text that begins with it, as prompts that
-/// were kept whole do, needs no other one.
+/// A text with the beginning-of-sequence token before it. A text that begins with it, as prompts
+/// that were kept whole do, needs no other one.
 pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
     if let Some(bos) = bos.filter(|bos| text.first() != Some(bos)) {
         text.insert(0, bos);
@@ -23,9 +23,9 @@ pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
 
 /// Tokenises as the evaluation harness does: spaces at the end of the context go to the
 /// continuation, both are tokenised as one text, and the context's own number of tokens says where
-/// the continuation begins. An empty context is the token that begins texts, or else the one that ends
-/// them. Of what is longer than the model the left is cut; the last token is never an input, so that
-/// one more than its positions fit.
+/// the continuation begins. An empty context is the token that begins texts, or else the one that
+/// ends them. Of what is longer than the model the left is cut; the last token is never an input,
+/// so that one more than its positions fit.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
     (context, continuation): (&str, &str),

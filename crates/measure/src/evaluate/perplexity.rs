@@ -1,7 +1,7 @@
 //! Perplexity of running text.
 //!
-//! ppl = exp(Σ nll / tokens counted), nll in nats; the mean itself, the log-perplexity of papers, is
-//! `nll_nats_per_token`.
+//! ppl = exp(Σ nll / tokens counted), nll in nats; the mean itself, the log-perplexity of papers,
+//! is `nll_nats_per_token`.
 //!
 //! A document is tokenised once and scored from its start. Windows of `window` tokens begin every
 //! `stride` tokens. With stride = window each window is scored alone, from its second token on.
@@ -336,9 +336,9 @@ impl Task for TextPerplexity {
 }
 
 impl TextPerplexity {
-    /// The documents with what each does to the mean loss and to the perplexity: those are ratios of sums,
-    /// and the figure plus the influence of a document has the figure as its mean, so that two models
-    /// compare document by document.
+    /// The documents with what each does to the mean loss and to the perplexity: those are ratios
+    /// of sums, and the figure plus the influence of a document has the figure as its mean, so that
+    /// two models compare document by document.
     fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
         let tokens_each = counted as f64 / replies.len() as f64;
         let perplexity = mean.exp();

@@ -1,8 +1,8 @@
 //! The questions that a task may put to a model.
 //!
 //! Three kinds exist in this field: log-likelihood of a continuation, rolling log-likelihood of a
-//! text, and generation. Masked language models, which know what stands on both sides, are asked one
-//! kind of their own, and encoders how alike two texts are.
+//! text, and generation. Masked language models, which know what stands on both sides, are asked
+//! one kind of their own, and encoders how alike two texts are.
 
 use super::Protocol;
 use serde::{Deserialize, Serialize};
@@ -64,8 +64,8 @@ pub struct Gap<'a> {
     pub before: Cow<'a, str>,
     /// Text behind the gap.
     pub after: Cow<'a, str>,
-    /// What may stand in the gap, with the space before it. Each has as many masks as it has tokens,
-    /// which are judged at once.
+    /// What may stand in the gap, with the space before it. Each has as many masks as it has
+    /// tokens, which are judged at once.
     pub answers: Vec<String>,
     /// Index of the answer whose first place is looked at.
     pub gold: usize,
@@ -87,13 +87,13 @@ pub struct Look {
 /// What a [`Look`] found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Tokens that are likelier than the first one of the continuation; of equally likely ones those
-    /// before it in the vocabulary count.
+    /// Tokens that are likelier than the first one of the continuation; of equally likely ones
+    /// those before it in the vocabulary count.
     pub rank: usize,
     /// The likeliest tokens, falling: text and log-probability in nats.
     pub likeliest: Vec<(String, f64)>,
-    /// Log-likelihood of the context in nats without its first token, which nothing predicts; none if
-    /// it was not asked for.
+    /// Log-likelihood of the context in nats without its first token, which nothing predicts; none
+    /// if it was not asked for.
     pub context: Option<f64>,
     /// Tokens of the context, with the one that begins it.
     pub context_tokens: usize,
@@ -188,8 +188,8 @@ pub struct Item<'a> {
     pub place: String,
     /// The requests, answered in this order.
     pub requests: Vec<Request<'a>>,
-    /// What of each context is the document's own, where contexts hold more, such as examples; one for
-    /// all of them or one for each. Empty where contexts are the document's own.
+    /// What of each context is the document's own, where contexts hold more, such as examples; one
+    /// for all of them or one for each. Empty where contexts are the document's own.
     pub own: &'a [String],
 }
 

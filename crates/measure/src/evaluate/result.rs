@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 pub struct Metric {
     /// Name as in the evaluation harness: `acc`, `acc_norm`, `token_perplexity`.
     pub name: String,
-    /// Name of the way from what the model wrote to its answer; `none` where there is no need for one.
+    /// Name of the way from what the model wrote to its answer; `none` where there is no need for
+    /// one.
     #[serde(default = "none", skip_serializing_if = "is_none")]
     pub filter: String,
     /// The value; infinite where a perplexity is beyond what a number can hold.

@@ -108,9 +108,9 @@ pub fn evaluate(
     Ok(results.swap_remove(0))
 }
 
-/// Asks several models the same, batch by batch, and gives what `keep` makes of each result, in the order of
-/// the models: samples of hundreds of models would fill the memory. The journal keeps for each item the
-/// replies of all of them, one model after the other.
+/// Asks several models the same, batch by batch, and gives what `keep` makes of each result, in the
+/// order of the models: samples of hundreds of models would fill the memory. The journal keeps for
+/// each item the replies of all of them, one model after the other.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -209,9 +209,9 @@ fn items_of<'a>(
 /// Whether a task can be asked of a model of this kind, before anything is encoded or computed.
 ///
 /// # Errors
-/// [`EvaluationError`]: a masked language model that is asked how texts go on, one without a head that is
-/// asked for tokens, one that makes no vectors and is asked to compare, or a tokenizer without the token
-/// that begins texts.
+/// [`EvaluationError`]: a masked language model that is asked how texts go on, one without a head
+/// that is asked for tokens, one that makes no vectors and is asked to compare, or a tokenizer
+/// without the token that begins texts.
 pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
     resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
@@ -361,8 +361,8 @@ impl Plan {
         }
     }
 
-    /// Jobs of one item that have at least half of their tokens in common with the first of them, as
-    /// many as fit a batch.
+    /// Jobs of one item that have at least half of their tokens in common with the first of them,
+    /// as many as fit a batch.
     fn groups(&self, max_tokens: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, job) in self.jobs.iter().enumerate() {

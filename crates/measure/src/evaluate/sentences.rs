@@ -1,9 +1,10 @@
 //! How well a sentence encoder tells similar sentences from others.
 //!
-//! Pairs of sentences have scores given by people; the cosine of their vectors should rank them alike.
-//! The figures are Spearman's and Pearson's correlation, as MTEB (Muennighoff et al. 2022,
+//! Pairs of sentences have scores given by people; the cosine of their vectors should rank them
+//! alike. The figures are Spearman's and Pearson's correlation, as MTEB (Muennighoff et al. 2022,
 //! arXiv:2210.07316) and sentence-transformers report them. Standard errors are those of Fisher's z
-//! turned back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett and Wright (2000).
+//! turned back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett and Wright
+//! (2000).
 
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskResult};
 use crate::data::{DataError, Fields, Row, Table, TableFormat};
@@ -38,9 +39,9 @@ pub struct SentencePairs {
 }
 
 impl SentencePairs {
-    /// Reads pairs: rows with `sentence1`, `sentence2` and `score` (or `label`), or the lines of the
-    /// STS benchmark, whose fifth column between tabs is the score and whose sixth and seventh are the
-    /// sentences. `limit` keeps only the first pairs.
+    /// Reads pairs: rows with `sentence1`, `sentence2` and `score` (or `label`), or the lines of
+    /// the STS benchmark, whose fifth column between tabs is the score and whose sixth and seventh
+    /// are the sentences. `limit` keeps only the first pairs.
     ///
     /// # Errors
     /// [`EvaluationError`], naming file and line.
@@ -251,8 +252,8 @@ fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     (own_a > 0.0 && own_b > 0.0).then(|| both / (own_a * own_b).sqrt())
 }
 
-/// What each item does to Pearson's correlation `r`, by its influence function: their mean is zero, and
-/// the spread of their mean that of the figure.
+/// What each item does to Pearson's correlation `r`, by its influence function: their mean is zero,
+/// and the spread of their mean that of the figure.
 fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     let n = a.len() as f64;
     let standard = |values: &[f64]| -> Vec<f64> {
@@ -264,9 +265,9 @@ fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     pairs.map(|(x, y)| x * y - r / 2.0 * (x * x + y * y)).collect()
 }
 
-/// What each item does to Spearman's correlation `r`, by its influence function (Croux and Dehon 2010) at
-/// the items themselves: an item counts by its own ranks, and by how it moves those of all others. Their
-/// mean is zero.
+/// What each item does to Spearman's correlation `r`, by its influence function (Croux and Dehon
+/// 2010) at the items themselves: an item counts by its own ranks, and by how it moves those of all
+/// others. Their mean is zero.
 fn rank_influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     let n = a.len() as f64;
     let centred = |values: &[f64]| -> Vec<f64> {

@@ -23,8 +23,8 @@ pub trait Task {
         None
     }
 
-    /// Takes out the items at these places of [`Self::items`], which ascend; false, and nothing is done, if
-    /// the task cannot.
+    /// Takes out the items at these places of [`Self::items`], which ascend; false, and nothing is
+    /// done, if the task cannot.
     fn leave_out(&mut self, _places: &[usize]) -> bool {
         false
     }

@@ -19,9 +19,9 @@ const PASSES: usize = 10;
 /// No further round is begun when this time is over.
 const ENOUGH: Duration = Duration::from_secs(10);
 
-/// Tokens a second, logits included where the model has a head, that each of `models` scores of the first
-/// of `windows`, at the number of threads in use. Models take turns, so that a busy machine slows all of them, and the
-/// median of the rounds counts.
+/// Tokens a second, logits included where the model has a head, that each of `models` scores of the
+/// first of `windows`, at the number of threads in use. Models take turns, so that a busy machine
+/// slows all of them, and the median of the rounds counts.
 ///
 /// # Errors
 /// [`EvaluationError::Model`], and [`EvaluationError::Interrupted`] if asked to stop.

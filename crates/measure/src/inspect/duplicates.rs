@@ -9,8 +9,8 @@ const PIECE: usize = 64 << 20;
 /// Bytes that one thread compares at a time.
 const BLOCK: usize = 1 << 20;
 
-/// For each tensor the place of the first one with the same type, shape and bytes, itself if there is
-/// none before it. `prints` are their fingerprints. `None` if `cancelled` says so.
+/// For each tensor the place of the first one with the same type, shape and bytes, itself if there
+/// is none before it. `prints` are their fingerprints. `None` if `cancelled` says so.
 pub(super) fn first_alike(
     tensors: &[Stored<'_>],
     prints: &[u128],

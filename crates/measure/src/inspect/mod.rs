@@ -1,10 +1,10 @@
 //! Looks at every tensor of a checkpoint, of any architecture and size, without building a model.
 //!
 //! [`run`] reads the weight files once, in the order in which they lie on disk and in pieces, and
-//! tells of each tensor what its numbers are like, which rows are constant and which tensors are the
-//! same. Memory is a piece. With [`Options::spectra`], every matrix then gets its singular values
-//! ([`crate::spectra`]), which takes the memory of one matrix in `f32` and of two squares of its
-//! smaller side in `f64`; small matrices are taken several at a time.
+//! tells of each tensor what its numbers are like, which rows are constant and which tensors are
+//! the same. Memory is a piece. With [`Options::spectra`], every matrix then gets its singular
+//! values ([`crate::spectra`]), which takes the memory of one matrix in `f32` and of two squares of
+//! its smaller side in `f64`; small matrices are taken several at a time.
 //!
 //! Numbers that are NaN or infinite are a finding here, not an error.
 

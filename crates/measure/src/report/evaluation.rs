@@ -28,8 +28,8 @@ impl EvaluationView {
     /// Reads the result of an evaluation.
     ///
     /// # Errors
-    /// [`ReportError::NotAReport`] if it is no JSON, [`ReportError::NotAnEvaluation`] if a part that
-    /// every result has is missing.
+    /// [`ReportError::NotAReport`] if it is no JSON, [`ReportError::NotAnEvaluation`] if a part
+    /// that every result has is missing.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
         let value: Value = serde_json::from_str(text)?;
         let missing = |part: &'static str| ReportError::NotAnEvaluation { part };

@@ -1,13 +1,14 @@
 //! The one sentence that a reader takes home.
 //!
-//! Methods compare at equal size alone, and one of them is named only where its runs, paired by seed and
-//! layers with those of each other one, say so.
+//! Methods compare at equal size alone, and one of them is named only where its runs, paired by
+//! seed and layers with those of each other one, say so.
 
 use super::render::number::{Style, count, percent, significant, spread};
 use super::summary::metric_of;
 use super::{ParameterCounts, Report, Row, Spread, Summary};
 
-/// Sizes that differ by less than this share of the larger one count as equal: ranks and blocks are whole.
+/// Sizes that differ by less than this share of the larger one count as equal: ranks and blocks are
+/// whole.
 const EQUAL: f64 = 0.1;
 
 /// The 97.5 % quantile of Student's distribution for 1, 2, ... degrees of freedom.
@@ -42,8 +43,8 @@ impl Entry<'_, '_> {
 }
 
 impl Report {
-    /// The main finding in one or two sentences, made of the methods that replaced most layers: those of
-    /// equal size, in the first comparison that has such.
+    /// The main finding in one or two sentences, made of the methods that replaced most layers:
+    /// those of equal size, in the first comparison that has such.
     #[must_use]
     pub fn headline(&self) -> String {
         let Some(task) = self.perplexity_task() else {
@@ -144,8 +145,8 @@ struct Compared<'a, 'b> {
     has_equal: bool,
 }
 
-/// The methods that replaced most layers: those of the first comparison that has several of equal size, else
-/// all of the first comparison.
+/// The methods that replaced most layers: those of the first comparison that has several of equal
+/// size, else all of the first comparison.
 fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Compared<'a, 'b>> {
     let mut names: Vec<&str> = summaries.iter().map(|summary| summary.comparison).collect();
     names.dedup();
@@ -184,8 +185,8 @@ fn is_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= EQUAL * a.max(b)
 }
 
-/// Whether the perplexity of one method is below that of another: the 95 % interval of the mean difference
-/// of logarithms, over runs with the same seed and layers, lies below zero.
+/// Whether the perplexity of one method is below that of another: the 95 % interval of the mean
+/// difference of logarithms, over runs with the same seed and layers, lies below zero.
 fn is_below(one: &Summary<'_>, other: &Summary<'_>, task: &str) -> bool {
     let loss = |row: &Row| Some(metric_of(&row.results, task, "token_perplexity")?.ln());
     let difference = |row: &&Row| {

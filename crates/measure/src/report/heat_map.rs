@@ -21,15 +21,15 @@ pub struct HeatMap {
     pub baseline: f64,
     /// Whether more is better.
     pub higher_is_better: bool,
-    /// How far from the baseline chance alone takes a figure of so many items, where that is known: shades
-    /// are shares of at least this, so that one item of hundreds leaves a map white.
+    /// How far from the baseline chance alone takes a figure of so many items, where that is known:
+    /// shades are shares of at least this, so that one item of hundreds leaves a map white.
     #[serde(default)]
     pub chance: Option<f64>,
 }
 
 impl HeatMap {
-    /// How far a figure is better (up to 1) or worse (down to -1) than the baseline, as a share of the
-    /// largest distance in the map, or of what chance does if that is more.
+    /// How far a figure is better (up to 1) or worse (down to -1) than the baseline, as a share of
+    /// the largest distance in the map, or of what chance does if that is more.
     fn gain(&self, value: f64) -> f64 {
         let distance = |value: f64| (value - self.baseline).abs();
         let all = self.values.iter().flatten().flatten().map(|value| distance(*value));

@@ -116,7 +116,8 @@ pub struct Row {
     pub fit_error: Option<f64>,
     /// Time of the fits, in seconds; capture and evaluation are not counted.
     pub seconds: f64,
-    /// What the replaced sites compute for a row, before and after; absent in reports of older versions.
+    /// What the replaced sites compute for a row, before and after; absent in reports of older
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macs: Option<MacCounts>,
     /// How long they take, before and after, where that was measured.
@@ -211,7 +212,8 @@ pub struct LayerError {
 pub struct Provenance {
     /// Version of this program.
     pub version: String,
-    /// The commit that it was built from, with `-dirty` where it was changed since; none where that is not known.
+    /// The commit that it was built from, with `-dirty` where it was changed since; none where that
+    /// is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Name of the recipe, or the command.

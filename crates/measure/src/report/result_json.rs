@@ -133,8 +133,8 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     Value::Object(object)
 }
 
-/// The name of a model as the harness makes it part of a path: runs of letters that some system refuses
-/// become two lines.
+/// The name of a model as the harness makes it part of a path: runs of letters that some system
+/// refuses become two lines.
 fn file_name(model: &str) -> String {
     let is_refused = |letter: char| "\"<>:/|\\?*[]".contains(letter);
     let mut name = String::new();

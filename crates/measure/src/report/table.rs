@@ -93,8 +93,8 @@ impl Report {
         figures
     }
 
-    /// What the replaced sites cost, each with what they cost in the dense model behind it; only what some
-    /// row has.
+    /// What the replaced sites cost, each with what they cost in the dense model behind it; only
+    /// what some row has.
     fn cost_columns(&self) -> Vec<CostColumn> {
         let mut columns: Vec<CostColumn> = Vec::new();
         if self.rows.iter().any(|row| row.macs.is_some()) {

@@ -218,8 +218,8 @@ fn elements(page: &str) -> Vec<String> {
     seen
 }
 
-/// Checks that a page is well formed, and that each of its tables scrolls by itself where it is too wide,
-/// with heads that may take several lines.
+/// Checks that a page is well formed, and that each of its tables scrolls by itself where it is too
+/// wide, with heads that may take several lines.
 pub(in crate::report) fn check_page(page: &str) {
     let names = elements(page);
     let tables = names.iter().filter(|name| *name == "table").count();

@@ -1,9 +1,9 @@
 //! Spectra on disk, under the content of their matrix.
 //!
 //! One file an entry: `LWSPECTR`, the version (u32), rows and columns (u64), the Vendi score and
-//! min(rows, cols) singular values (f64), all little-endian, and the SHA-256 of all that. Files appear
-//! whole or not at all, so that several processes may share a directory. What cannot be read is
-//! told to the caller, never used.
+//! min(rows, cols) singular values (f64), all little-endian, and the SHA-256 of all that. Files
+//! appear whole or not at all, so that several processes may share a directory. What cannot be read
+//! is told to the caller, never used.
 
 use super::Spectrum;
 use linwright_tensor::atomic::{OutputError, write_atomic};

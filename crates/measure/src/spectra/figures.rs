@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Points of [`Figures::curve`] at most.
 const CURVE_POINTS: usize = 40;
 
-/// Figures of one matrix (m, n); definitions in `docs/math.md`. Those of a matrix of zeros are zero.
+/// Figures of one matrix (m, n); definitions in `docs/math.md`. Those of a matrix of zeros are
+/// zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Frobenius norm, `√Σ s²`.
@@ -28,8 +29,8 @@ pub struct Figures {
     pub rank_99: usize,
     /// Largest rank at which two factors have no more numbers than the matrix: `⌊m n / (m + n)⌋`.
     pub break_even_rank: usize,
-    /// Largest over smallest singular value; none if the smallest is below 1e-7 of the largest, where
-    /// zero and rounding are not told apart.
+    /// Largest over smallest singular value; none if the smallest is below 1e-7 of the largest,
+    /// where zero and rounding are not told apart.
     pub condition_number: Option<f64>,
     /// The random matrix that has the same median singular value.
     pub noise: Option<Noise>,

@@ -1,7 +1,7 @@
 //! Singular values of a matrix and what they say.
 //!
-//! A [`Spectrum`] is computed once, kept in a [`SpectrumCache`] under the content of the tensor, and
-//! read by [`Figures`]. Definitions and sources are in `docs/math.md`, "Spectra of weights".
+//! A [`Spectrum`] is computed once, kept in a [`SpectrumCache`] under the content of the tensor,
+//! and read by [`Figures`]. Definitions and sources are in `docs/math.md`, "Spectra of weights".
 
 mod cache;
 mod figures;
@@ -44,12 +44,13 @@ impl Spectrum {
     }
 }
 
-/// How many different directions the rows of a matrix have: `exp(-Σ λ ln λ)` over the eigenvalues of
-/// `K / n`, where `K_ij` is the cosine of rows i and j (Friedman and Dieng, The Vendi Score, TMLR 2023,
-/// of order 1). From 1, all rows parallel and alike in sign or not, to n, all orthogonal.
+/// How many different directions the rows of a matrix have: `exp(-Σ λ ln λ)` over the eigenvalues
+/// of `K / n`, where `K_ij` is the cosine of rows i and j (Friedman and Dieng, The Vendi Score,
+/// TMLR 2023, of order 1). From 1, all rows parallel and alike in sign or not, to n, all
+/// orthogonal.
 ///
-/// The eigenvalues come from whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller, X the rows with length
-/// one. Rows of zeros have no direction and do not count; of none the score is zero.
+/// The eigenvalues come from whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller, X the rows with
+/// length one. Rows of zeros have no direction and do not count; of none the score is zero.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.

@@ -1,10 +1,10 @@
 //! What of a spectrum a random matrix would explain.
 //!
 //! Singular values of a large (m, n) matrix of independent numbers of variance σ² fill, divided by
-//! `σ √max(m, n)`, the law of Marchenko and Pastur (1967) of ratio `β = min / max`: their squares lie
-//! between `(1 - √β)²` and `(1 + √β)²`. σ is found as Gavish and Donoho do (The optimal hard threshold
-//! for singular values is 4/√3, 2014): the median singular value over that of the law. Few large
-//! values, the signal, hardly move a median.
+//! `σ √max(m, n)`, the law of Marchenko and Pastur (1967) of ratio `β = min / max`: their squares
+//! lie between `(1 - √β)²` and `(1 + √β)²`. σ is found as Gavish and Donoho do (The optimal hard
+//! threshold for singular values is 4/√3, 2014): the median singular value over that of the law.
+//! Few large values, the signal, hardly move a median.
 
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,9 @@
 //!
 //! Values above `x_min` follow `p(x) ∝ x^-α` most likely for `α = 1 + k / Σ ln(x_i / x_min)`, and
 //! `x_min` is the value for which the k values above it are nearest to that law in the distance of
-//! Kolmogorov and Smirnov (Clauset, Shalizi and Newman, Power-law distributions in empirical data, SIAM
-//! Review 2009, equations 3.1 and 3.9). Their values are eigenvalues of `Wᵀ W` here, as in Martin and
-//! Mahoney (Implicit self-regularization in deep neural networks, JMLR 2021).
+//! Kolmogorov and Smirnov (Clauset, Shalizi and Newman, Power-law distributions in empirical data,
+//! SIAM Review 2009, equations 3.1 and 3.9). Their values are eigenvalues of `Wᵀ W` here, as in
+//! Martin and Mahoney (Implicit self-regularization in deep neural networks, JMLR 2021).
 //!
 //! Deviation: tails of fewer than [`LEAST_TAIL`] values are not tried.
 

@@ -1,7 +1,7 @@
 //! The entropies that m shares of one can have, if the sum of their squares is known.
 //!
-//! For a purity `P = Σ p²` of m shares, Shannon's entropy is largest where one share is large and all
-//! others are alike, and smallest where as many as possible are alike and one takes the rest
+//! For a purity `P = Σ p²` of m shares, Shannon's entropy is largest where one share is large and
+//! all others are alike, and smallest where as many as possible are alike and one takes the rest
 //! (Harremoës and Topsøe, *Inequalities between Entropy and Index of Coincidence*, 2001). Both are
 //! tighter than `-ln P <= S <= ln m`.
 

@@ -1,5 +1,5 @@
-//! Which row comes next: bounds first, spectra of those that they cannot exclude, and a decomposition
-//! of each of those that come out alike.
+//! Which row comes next: bounds first, spectra of those that they cannot exclude, and a
+//! decomposition of each of those that come out alike.
 
 use super::VendiError;
 use super::bounds::{least_entropy, most_entropy};
@@ -14,13 +14,13 @@ use linwright_tensor::{Mat, parallel};
 const TIE: f64 = 1e-12;
 /// Candidates this close to the best are compared by decompositions of their kernels.
 const CLOSE: f64 = 1e-9;
-/// So many of them at most, the best and of equal ones the first: where more are as close, the roots
-/// of the secular equation, which err by less than [`TIE`], have told the others apart.
+/// So many of them at most, the best and of equal ones the first: where more are as close, the
+/// roots of the secular equation, which err by less than [`TIE`], have told the others apart.
 const DECOMPOSED: usize = 32;
 /// Rows whose spectra are one piece of work.
 const PIECE: usize = 32;
-/// Candidates of the first round, and at most of any: each round is four times the one before, since
-/// the first finds a score that excludes most.
+/// Candidates of the first round, and at most of any: each round is four times the one before,
+/// since the first finds a score that excludes most.
 const FIRST_ROUND: usize = 64;
 const LARGEST_ROUND: usize = 4096;
 

@@ -17,8 +17,8 @@ pub(super) struct Chosen<'a> {
     equal: Vec<bool>,
     /// Chosen rows that were equal to an earlier one.
     pub(super) duplicates: usize,
-    /// Row c holds k(c, s) for each s of S, unless nobody asks for spectra. A row for each candidate,
-    /// not a column, so that one candidate is one piece of memory.
+    /// Row c holds k(c, s) for each s of S, unless nobody asks for spectra. A row for each
+    /// candidate, not a column, so that one candidate is one piece of memory.
     kernel: Option<Mat<f64>>,
     /// `Σ k(c, s)²` over S.
     squares: Vec<f64>,

@@ -18,8 +18,8 @@ const PAIRS: usize = 4096;
 pub enum Gamma {
     /// γ as given; 1 is that of the paper's program.
     Value(f64),
-    /// One over the median squared distance of two rows: of all pairs if there are at most 4096, else
-    /// of 4096 pairs that are always the same ones for a number of rows.
+    /// One over the median squared distance of two rows: of all pairs if there are at most 4096,
+    /// else of 4096 pairs that are always the same ones for a number of rows.
     Median,
 }
 
@@ -27,8 +27,8 @@ impl Gamma {
     /// γ for these rows.
     ///
     /// # Errors
-    /// [`VendiError::Gamma`] if it is not finite and above zero, [`VendiError::NoScale`] if the median
-    /// distance is zero.
+    /// [`VendiError::Gamma`] if it is not finite and above zero, [`VendiError::NoScale`] if the
+    /// median distance is zero.
     pub fn resolve(self, rows: MatRef<'_, f32>) -> Result<f64, VendiError> {
         match self {
             Self::Value(gamma) if gamma > 0.0 && gamma.is_finite() => Ok(gamma),

@@ -1,7 +1,7 @@
 //! Vendi scores, rows chosen by them, and a matrix told by its chosen rows.
 //!
-//! The Vendi score of n items with a positive semidefinite kernel K of unit diagonal is the effective
-//! number of different items among them: with λ the eigenvalues of `K / n`,
+//! The Vendi score of n items with a positive semidefinite kernel K of unit diagonal is the
+//! effective number of different items among them: with λ the eigenvalues of `K / n`,
 //!
 //! ```text
 //! VS_q = exp( ln(Σ λ^q) / (1 - q) ),     VS_1 = exp(-Σ λ ln λ),     VS_∞ = 1 / max λ
@@ -12,8 +12,9 @@
 //! [`reconstruct()`] projects all rows on the span of the chosen ones. All of it runs in `f64`.
 //!
 //! Sources: Friedman and Dieng, *The Vendi Score*, TMLR 2023; orders other than 1 from Pasarkar and
-//! Dieng, *Cousins of the Vendi Score*, 2023; quality from Nguyen and Dieng, *Quality-Weighted Vendi
-//! Scores*, 2024. [`crate::spectra::vendi_score`] is the score of the rows' cosines, for figures.
+//! Dieng, *Cousins of the Vendi Score*, 2023; quality from Nguyen and Dieng, *Quality-Weighted
+//! Vendi Scores*, 2024. [`crate::spectra::vendi_score`] is the score of the rows' cosines, for
+//! figures.
 
 mod bounds;
 mod candidates;
@@ -42,8 +43,8 @@ use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{NoConvergence, eigenvalues};
 
 /// Numbers below this share of the largest are taken as zero: they move no digit of an eigenvalue,
-/// and squares of much smaller ones lose their digits before they vanish, and with them those of the
-/// decomposition.
+/// and squares of much smaller ones lose their digits before they vanish, and with them those of
+/// the decomposition.
 const NOTHING: f64 = 1e-100;
 
 /// Eigenvalues of a symmetric matrix, falling.

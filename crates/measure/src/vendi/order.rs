@@ -29,8 +29,9 @@ impl Order {
         self.0
     }
 
-    /// The score of eigenvalues that sum to one. They are not normalised; those that rounding cannot
-    /// tell from zero, at most `n ε λ_max` for n of them, do not count, negative ones among them.
+    /// The score of eigenvalues that sum to one. They are not normalised; those that rounding
+    /// cannot tell from zero, at most `n ε λ_max` for n of them, do not count, negative ones among
+    /// them.
     ///
     /// Without that threshold zeros that come out as 1e-17 would count fully at q = 0, and half a
     /// per cent each at q = 0.1. It takes nothing from scores of orders from 1 on that `f64` holds.

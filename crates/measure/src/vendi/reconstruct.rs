@@ -4,10 +4,11 @@
 //! W' = A B,   B = W[rows] (r, d),   A = W Bᵀ (B Bᵀ)⁻¹ (n, r)
 //! ```
 //!
-//! `B Bᵀ` and `W Bᵀ` are sums of exact products in `f64`; the system is solved by Cholesky and refined
-//! once, so that its error is about `ε κ²` before and far below single precision after, κ the
-//! condition number of B, which is reported. Rows of A that belong to chosen rows are unit rows, so
-//! that those come back exactly. Cost: 2 n r d + n r² multiply-adds; memory: r d and n r numbers.
+//! `B Bᵀ` and `W Bᵀ` are sums of exact products in `f64`; the system is solved by Cholesky and
+//! refined once, so that its error is about `ε κ²` before and far below single precision after, κ
+//! the condition number of B, which is reported. Rows of A that belong to chosen rows are unit
+//! rows, so that those come back exactly. Cost: 2 n r d + n r² multiply-adds; memory: r d and n r
+//! numbers.
 //!
 //! Chosen rows that depend on each other are an error which names the first that does: the part of
 //! it that is orthogonal to the picks before it is no more than rounding of the sums.

@@ -22,8 +22,8 @@ pub struct Items<'a> {
 }
 
 /// The Vendi score of order q of a kernel `K` (n, n), symmetric and positive semidefinite: the
-/// exponential of the Rényi entropy of the eigenvalues of `K_ij √(p_i p_j)`, which is `K / n` if all
-/// items are alike.
+/// exponential of the Rényi entropy of the eigenvalues of `K_ij √(p_i p_j)`, which is `K / n` if
+/// all items are alike.
 ///
 /// # Errors
 /// [`VendiError`] if the kernel is empty, not square, not symmetric or not finite, or if the
@@ -61,12 +61,12 @@ pub fn spectrum_of_kernel(
 }
 
 /// The Vendi score of order q of the kernel `X Xᵀ` of features X (n, d), whose rows are brought to
-/// length one first: from the eigenvalues of whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller, which
-/// are the same but for zeros.
+/// length one first: from the eigenvalues of whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller,
+/// which are the same but for zeros.
 ///
 /// # Errors
-/// [`VendiError`] if there are no features, if they are not finite, if a row is all zeros, or if the
-/// probabilities are none.
+/// [`VendiError`] if there are no features, if they are not finite, if a row is all zeros, or if
+/// the probabilities are none.
 pub fn of_features(
     features: MatRef<'_, f64>,
     order: Order,
@@ -98,7 +98,8 @@ pub fn of_features(
 /// The quality-weighted Vendi score: the mean of the qualities times the score.
 ///
 /// # Errors
-/// As of [`of_kernel`], and [`VendiError`] if there is not one quality of at least zero for each item.
+/// As of [`of_kernel`], and [`VendiError`] if there is not one quality of at least zero for each
+/// item.
 pub fn weighted_by_quality(
     kernel: MatRef<'_, f64>,
     qualities: &[f64],

@@ -10,15 +10,15 @@
 //! matrices of a call; the z are not.
 //!
 //! Each root is found in coordinates whose origin is the nearer pole, so that what lies close to it
-//! keeps its digits. The first guess solves the equation of the two nearest poles with all else held
-//! at the middle; each step replaces the sum over the poles on the left, and that on the right, by
-//! one pole each of the same value and slope (Bunch, Nielsen and Sorensen 1978; Li, LAPACK working
-//! note 89, 1993), and leaves the line `μ - 1` with the farther one. A step that leaves the bracket of
-//! the root is a bisection instead.
+//! keeps its digits. The first guess solves the equation of the two nearest poles with all else
+//! held at the middle; each step replaces the sum over the poles on the left, and that on the
+//! right, by one pole each of the same value and slope (Bunch, Nielsen and Sorensen 1978; Li,
+//! LAPACK working note 89, 1993), and leaves the line `μ - 1` with the farther one. A step that
+//! leaves the bracket of the root is a bisection instead.
 //!
-//! Deflation: a z_i² below [`LEAST`] is taken as that, which moves no eigenvalue by more than 1e-17 √t;
-//! a gap that is no wider than the tolerance holds its root where it is. Roots err by a few `ε` times
-//! the largest. Cost: about 5 t² divisions a matrix.
+//! Deflation: a z_i² below [`LEAST`] is taken as that, which moves no eigenvalue by more than 1e-17
+//! √t; a gap that is no wider than the tolerance holds its root where it is. Roots err by a few `ε`
+//! times the largest. Cost: about 5 t² divisions a matrix.
 
 /// Matrices that are solved side by side.
 pub(super) const LANES: usize = 8;
@@ -56,8 +56,8 @@ struct Value {
     rests: [Lanes; 2],
 }
 
-/// All roots of every lane, rising: t + 1 lane by lane. `poles` (t) rise; `squares` (t) are z_i² and
-/// are changed where they are too small.
+/// All roots of every lane, rising: t + 1 lane by lane. `poles` (t) rise; `squares` (t) are z_i²
+/// and are changed where they are too small.
 pub(super) fn roots(poles: &[f64], squares: &mut [Lanes], out: &mut Vec<Lanes>) {
     assert_eq!(poles.len(), squares.len(), "poles and squares");
     out.clear();

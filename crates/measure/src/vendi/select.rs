@@ -5,17 +5,17 @@
 //! k(x, y) = exp(-γ |x - y|² / 2),   s(x) = exp(-|x|²), or 1 without quality
 //! ```
 //!
-//! Of equal scores the lowest index wins, so that without quality row 0 comes first; no row is taken
-//! twice. Scores within 1e-12 of each other are equal: that is what rounding leaves of scores that
-//! are equal in exact arithmetic. Where qualities are too far apart for the smaller one to show in a
-//! mean, equal scores are told apart by them first, as exact arithmetic would. All qualities are
-//! logarithms: none underflows.
+//! Of equal scores the lowest index wins, so that without quality row 0 comes first; no row is
+//! taken twice. Scores within 1e-12 of each other are equal: that is what rounding leaves of scores
+//! that are equal in exact arithmetic. Where qualities are too far apart for the smaller one to
+//! show in a mean, equal scores are told apart by them first, as exact arithmetic would. All
+//! qualities are logarithms: none underflows.
 //!
 //! The plain way decomposes n kernels of t + 1 items for each pick. Instead, for order 1:
 //!
 //! 1. Each pick adds one column of squared distances, n d operations.
-//! 2. `K_S = Q diag(λ) Qᵀ` is decomposed once a pick. With `z = Qᵀ k_c`, the spectrum of S + c is that
-//!    of an arrowhead matrix, whose eigenvalues take t² operations each ([`super::secular`]).
+//! 2. `K_S = Q diag(λ) Qᵀ` is decomposed once a pick. With `z = Qᵀ k_c`, the spectrum of S + c is
+//!    that of an arrowhead matrix, whose eigenvalues take t² operations each ([`super::secular`]).
 //! 3. The purity of S + c is known without eigenvalues, `(|K_S|² + 2 |k_c|² + 1) / (t + 1)²`, and
 //!    bounds the entropy ([`super::bounds`]). Candidates are looked at in the order of their bounds
 //!    until no bound reaches the best score: what is left out could not have won.
@@ -74,7 +74,8 @@ pub struct Criterion {
     pub goal: Goal,
     /// Width of the kernel.
     pub gamma: Gamma,
-    /// Whether the score is multiplied by the mean of `s(x) = exp(-|x|²)`, which prefers short rows.
+    /// Whether the score is multiplied by the mean of `s(x) = exp(-|x|²)`, which prefers short
+    /// rows.
     pub quality: bool,
 }
 
@@ -106,8 +107,8 @@ pub struct Effort {
 pub struct Selected {
     /// Their indices, in the order of choice: the first r' are what a selection of r' rows gives.
     pub indices: Vec<usize>,
-    /// The score after each pick: the Vendi score of the rows chosen so far, times the mean of their
-    /// qualities if those count.
+    /// The score after each pick: the Vendi score of the rows chosen so far, times the mean of
+    /// their qualities if those count.
     pub scores: Vec<f64>,
     /// The logarithm of each, which is there even where the score is too small for a number.
     pub log_scores: Vec<f64>,
@@ -124,7 +125,8 @@ pub struct Selected {
 /// Chooses `count` rows of a matrix (n, d). `go_on` is called before each pick with the number of
 /// rows chosen and wanted, and once at the end; it says whether to go on.
 ///
-/// Time n r d and, for order 1, at most n r³ besides r⁴; memory n r numbers for order 1, n for order 2.
+/// Time n r d and, for order 1, at most n r³ besides r⁴; memory n r numbers for order 1, n for
+/// order 2.
 ///
 /// # Errors
 /// [`VendiError`] if the number of rows is impossible, a number is not finite, γ is none, or the

@@ -1,5 +1,6 @@
 //! Games of attention: lists to say again, and who has what. They teach a model early to look back
-//! for a word of the right kind, which stories ask for everywhere but reward only a little at a time.
+//! for a word of the right kind, which stories ask for everywhere but reward only a little at a
+//! time.
 
 use super::grammar::Grammar;
 use super::lexicon::lexicon;

@@ -1,10 +1,10 @@
 //! A probabilistic grammar of texts whose entropy is known.
 //!
 //! A template draws words and phrasings; every draw is uniform, so the text of a derivation with
-//! draws of n₁, n₂, ... ways has probability 1 / (n₁ n₂ ...), and its information is
-//! `Σ ln nᵢ` nats. Where no text has two derivations this is also the information of the text.
-//! [`Grammar::probability`] sums over all derivations without knowing which one was drawn: it is the
-//! independent check of both claims.
+//! draws of n₁, n₂, ... ways has probability 1 / (n₁ n₂ ...), and its information is `Σ ln nᵢ`
+//! nats. Where no text has two derivations this is also the information of the text.
+//! [`Grammar::probability`] sums over all derivations without knowing which one was drawn: it is
+//! the independent check of both claims.
 //!
 //! | template | meaning |
 //! | --- | --- |

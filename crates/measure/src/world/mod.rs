@@ -1,9 +1,9 @@
 //! A little world, in plain English: the text on which the built-in model `pocket` is trained.
 //!
-//! It has stories, whose entropy is known because they are drawn from a grammar ([`Grammar`]); facts
-//! about a hundred and sixty people, forty towns and forty-eight treasures, each stated in training text a
-//! known number of times; small sums; and games of attention. Everything follows from [`WorldSettings`], the seed among
-//! them: same settings, same bytes.
+//! It has stories, whose entropy is known because they are drawn from a grammar ([`Grammar`]);
+//! facts about a hundred and sixty people, forty towns and forty-eight treasures, each stated in
+//! training text a known number of times; small sums; and games of attention. Everything follows
+//! from [`WorldSettings`], the seed among them: same settings, same bytes.
 //!
 //! Held-out stories are drawn first; a training story that shares [`RUN`] sentences in a row with
 //! one of them is drawn anew. Facts never stand in stories, so their counts are exact.

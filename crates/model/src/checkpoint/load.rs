@@ -24,7 +24,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Most numbers that the dense form of a site may have: ten times the largest known one. What an
-/// operator without a dense weight may hold is bounded by what its file holds, see [`archive::load`].
+/// operator without a dense weight may hold is bounded by what its file holds, see
+/// [`archive::load`].
 const SITE_NUMBERS: usize = 1 << 33;
 /// Ends of tensor names that checkpoints carry and no model needs: tables that are computed.
 const HARMLESS: [&str; 6] = [
@@ -47,16 +48,16 @@ pub struct LoadedModel {
     pub sentence: Option<Sentence>,
     /// Configuration and companion files, for saving.
     pub source: Source,
-    /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of names, every tensor that
-    /// the model uses (name, type, shape and digest of its bytes, see
+    /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of
+    /// names, every tensor that the model uses (name, type, shape and digest of its bytes, see
     /// [`Tensor::digest`](super::Tensor)). It does not depend on the cut into shards.
     pub hash: String,
     /// What the reader of a report should know: tensors that were not used, a missing tokenizer.
     pub notes: Vec<String>,
 }
 
-/// Loads the model of a directory in dense or native form, or that of a GGUF file or of a directory that
-/// holds one. Memory: the weights in `f32`, and little else.
+/// Loads the model of a directory in dense or native form, or that of a GGUF file or of a directory
+/// that holds one. Memory: the weights in `f32`, and little else.
 ///
 /// # Errors
 /// [`CheckpointError`] saying which file is wrong and how.
@@ -71,8 +72,8 @@ fn is_gguf(path: &Path) -> bool {
     read.is_ok() && magic == GGUF_MAGIC
 }
 
-/// The GGUF file that a path is, or that a directory without a configuration holds as its only one, as
-/// an export leaves it.
+/// The GGUF file that a path is, or that a directory without a configuration holds as its only one,
+/// as an export leaves it.
 fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     if is_gguf(path) {
         return Ok(Some(path.into()));
@@ -94,8 +95,8 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     }
 }
 
-/// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and little
-/// else.
+/// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and
+/// little else.
 ///
 /// # Errors
 /// As [`load`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.

@@ -1,11 +1,11 @@
 //! Checkpoints in and out.
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
-//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files of
-//! `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is made
-//! of and can call nothing. [`load`] reads one, [`save()`] writes one, and [`llama2c`] makes one of a
-//! llama2.c file. [`load`] also reads the one file that llama.cpp makes of such a directory, see
-//! [`gguf`]. [`dump`] makes a folder of weights of files that hold one tensor each.
+//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files
+//! of `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is
+//! made of and can call nothing. [`load`] reads one, [`save()`] writes one, and [`llama2c`] makes
+//! one of a llama2.c file. [`load`] also reads the one file that llama.cpp makes of such a
+//! directory, see [`gguf`]. [`dump`] makes a folder of weights of files that hold one tensor each.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
 //! operator must be linear. The **native** form holds operators by their parameters: `config.json`

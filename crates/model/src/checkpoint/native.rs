@@ -1,9 +1,9 @@
 //! The `linwright` object of `config.json`: which operator each site holds.
 //!
 //! Weights that lack what an ordinary model of their type has must not be taken for one: other
-//! programs would load the original class with random numbers at every replaced site, and only warn.
-//! Configurations of such weights have a model type that is ours alone, and keep the original one
-//! under `linwright.base`. Those of earlier versions, which kept their type, are read as well.
+//! programs would load the original class with random numbers at every replaced site, and only
+//! warn. Configurations of such weights have a model type that is ours alone, and keep the original
+//! one under `linwright.base`. Those of earlier versions, which kept their type, are read as well.
 
 use super::error::CheckpointError;
 use super::source::CONFIG;
@@ -106,7 +106,8 @@ pub(super) fn own(config: &mut Map<String, Value>) {
 }
 
 /// Puts our own model type and a class into a configuration, and what they replace under
-/// `linwright.base`, with `more` beside it. A list of Python files goes: they are those of the original.
+/// `linwright.base`, with `more` beside it. A list of Python files goes: they are those of the
+/// original.
 pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<String, Value>) {
     let mut base = Map::new();
     for key in [TYPE, ARCHITECTURES] {

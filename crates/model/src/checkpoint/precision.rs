@@ -3,10 +3,10 @@
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 
-/// In which type a loaded model holds its matrices, those of embeddings included. Norms and biases are
-/// always held in `f32`, and everything is computed in `f32`: numbers are widened as they are read,
-/// which is exact, so that [`Self::Auto`] changes memory and time and, but for how sums are ordered,
-/// no result.
+/// In which type a loaded model holds its matrices, those of embeddings included. Norms and biases
+/// are always held in `f32`, and everything is computed in `f32`: numbers are widened as they are
+/// read, which is exact, so that [`Self::Auto`] changes memory and time and, but for how sums are
+/// ordered, no result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Each as it is stored: in 16 bits if it has 16, else in `f32`.

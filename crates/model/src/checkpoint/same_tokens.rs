@@ -1,17 +1,17 @@
 //! Comparing the tokenizer of a saved model with the one in memory, by what both make of texts.
 //!
-//! A vocabulary can be whole and in order, and still give other tokens: how spaces are written, where
-//! a text is cut and what stands before it are said elsewhere. A model that reads other tokens is
-//! another model, and its logits on given tokens do not show it.
+//! A vocabulary can be whole and in order, and still give other tokens: how spaces are written,
+//! where a text is cut and what stands before it are said elsewhere. A model that reads other
+//! tokens is another model, and its logits on given tokens do not show it.
 
 use super::error::CheckpointError;
 use crate::tokenizer::{Bos, Tokenizer, TokenizerError};
 use std::path::Path;
 
-/// Texts on which ways to cut differ: spaces inside and at the end, line breaks, digits in runs, letters
-/// with accents, scripts without spaces, signs of several characters, and no text at all. None begins
-/// with a space: sentencepiece and llama.cpp put one more before it where transformers does not, whatever a
-/// file says.
+/// Texts on which ways to cut differ: spaces inside and at the end, line breaks, digits in runs,
+/// letters with accents, scripts without spaces, signs of several characters, and no text at all.
+/// None begins with a space: sentencepiece and llama.cpp put one more before it where transformers
+/// does not, whatever a file says.
 const TEXTS: [&str; 12] = [
     "",
     "a",
@@ -29,8 +29,8 @@ const TEXTS: [&str; 12] = [
 /// Tokens that a message shows.
 const SHOWN: usize = 24;
 
-/// Compares what two tokenizers make of texts: ids, the token before a text of a `causal` model, and
-/// those around one of an encoder.
+/// Compares what two tokenizers make of texts: ids, the token before a text of a `causal` model,
+/// and those around one of an encoder.
 ///
 /// # Errors
 /// [`CheckpointError::Tokens`] naming the first text of which they make something else.

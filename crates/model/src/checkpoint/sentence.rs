@@ -78,8 +78,8 @@ fn is_plain(folder: &str) -> bool {
     one && parts.next().is_none() && !folder.contains(['\\', ':', '\0'])
 }
 
-/// Names of the files that make a folder a sentence encoder and travel with it unchanged: the list of
-/// modules, the settings, and the files of every module but the transformer itself.
+/// Names of the files that make a folder a sentence encoder and travel with it unchanged: the list
+/// of modules, the settings, and the files of every module but the transformer itself.
 pub(super) fn files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
     let settings = SETTINGS.into_iter().filter(|name| dir.join(name).is_file());
     let mut files: Vec<String> = settings.map(str::to_owned).collect();

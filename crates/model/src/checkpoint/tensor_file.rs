@@ -1,7 +1,7 @@
 //! Reading weight files of any format.
 //!
-//! A tensor is decoded block by block, so that resident memory is the result and a block of each thread.
-//! Each block is read, decoded, checked and hashed while it is in cache.
+//! A tensor is decoded block by block, so that resident memory is the result and a block of each
+//! thread. Each block is read, decoded, checked and hashed while it is in cache.
 
 use super::digest::{self, Digest};
 use super::error::CheckpointError;
@@ -49,8 +49,8 @@ pub struct Tensor {
     pub values: Vec<f32>,
     /// How they were stored.
     pub dtype: DType,
-    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however they
-    /// lie in the file, and can be computed by many threads.
+    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however
+    /// they lie in the file, and can be computed by many threads.
     pub digest: [u8; 32],
 }
 
@@ -122,8 +122,8 @@ impl TensorFile {
         }
     }
 
-    /// Reads a tensor of floating-point numbers into 16 bits, rounding to nearest where it is stored
-    /// in another type.
+    /// Reads a tensor of floating-point numbers into 16 bits, rounding to nearest where it is
+    /// stored in another type.
     ///
     /// # Errors
     /// As [`Self::read`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
@@ -188,7 +188,8 @@ impl TensorFile {
             blocks_digest.add(&digest?);
         }
         if info.strides.is_some() {
-            // The numbers of a tensor that lies across its rows come from all over its range of the map.
+            // The numbers of a tensor that lies across its rows come from all over its range of the
+            // map.
             self.map.release(info.bytes.clone());
         }
         Ok((values, blocks_digest.finish()))

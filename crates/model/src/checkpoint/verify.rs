@@ -1,7 +1,7 @@
 //! Comparing a saved model with the one in memory.
 //!
-//! The saved model is run in parts, one layer or one block of the vocabulary in memory at a time, so
-//! that the check of a large model costs a part and not a second copy.
+//! The saved model is run in parts, one layer or one block of the vocabulary in memory at a time,
+//! so that the check of a large model costs a part and not a second copy.
 
 use super::error::CheckpointError;
 use super::load::Reader;

@@ -113,8 +113,8 @@ impl Weights {
         self.place.contains_key(name)
     }
 
-    /// Whether both tensors are there and hold the same floating-point numbers, in the same type and
-    /// shape.
+    /// Whether both tensors are there and hold the same floating-point numbers, in the same type
+    /// and shape.
     pub(super) fn same(&self, a: &str, b: &str) -> bool {
         /// Numbers that are compared at a time.
         const BLOCK: usize = 1 << 18;
@@ -244,8 +244,8 @@ enum Found {
 }
 
 impl Found {
-    /// The one place that decides which files of a directory are its weights: the first of [`KNOWN`] and
-    /// [`PARTS`] that exists, else all safetensors files in the order of their names.
+    /// The one place that decides which files of a directory are its weights: the first of
+    /// [`KNOWN`] and [`PARTS`] that exists, else all safetensors files in the order of their names.
     fn in_directory(dir: &Path) -> Result<Self, CheckpointError> {
         for (single, index) in KNOWN {
             let (single, index) = (dir.join(single), dir.join(index));
@@ -303,8 +303,8 @@ pub(super) fn files_with(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, Ch
     Ok(paths)
 }
 
-/// What holds the weights of a model whose files are told by `has`: the file, or the index of shards,
-/// that [`Weights::open`] would take.
+/// What holds the weights of a model whose files are told by `has`: the file, or the index of
+/// shards, that [`Weights::open`] would take.
 #[cfg(feature = "hub")]
 pub(crate) fn weights_among(has: impl Fn(&str) -> bool) -> Option<&'static str> {
     let known = KNOWN.iter().flat_map(|(single, index)| [*single, *index]);

@@ -1,8 +1,8 @@
 //! Fields that change what a model computes and that no part of the transformer follows.
 //!
-//! A model is not loaded as another one: such a field is refused by name, unless it says what is the
-//! case anyway. Fields that a family's class in transformers passes over are not here, but absent
-//! from [`Family::reads`].
+//! A model is not loaded as another one: such a field is refused by name, unless it says what is
+//! the case anyway. Fields that a family's class in transformers passes over are not here, but
+//! absent from [`Family::reads`].
 
 use super::fields::shown;
 use crate::error::ConfigError;
@@ -24,8 +24,8 @@ enum Harmless {
     Empty,
 }
 
-/// Fields that the common parts of transformers, or models of other kinds, obey: a configuration that
-/// has one of them describes no model of ours, whatever its `model_type` says.
+/// Fields that the common parts of transformers, or models of other kinds, obey: a configuration
+/// that has one of them describes no model of ours, whatever its `model_type` says.
 const EVERYWHERE: &[(&str, Harmless)] = &[
     ("is_causal", Harmless::True),
     ("per_layer_config", Harmless::Empty),

@@ -43,7 +43,8 @@ pub(super) const GEMMA: Family = Family {
     ..LLAMA
 };
 
-/// Gemma team 2024 (arXiv:2408.00118): norms before and after, every other layer windowed, soft caps.
+/// Gemma team 2024 (arXiv:2408.00118): norms before and after, every other layer windowed, soft
+/// caps.
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
     architecture: "Gemma2ForCausalLM",

@@ -294,8 +294,8 @@ pub struct Family {
     /// Optional fields that its class in transformers obeys, by their usual names and in groups. It
     /// passes over all others, and so do we; see also [`Self::beyond`].
     pub reads: &'static [&'static [&'static str]],
-    /// Fields that its class obeys and that no part of the one transformer follows: they are refused
-    /// unless they are false or absent.
+    /// Fields that its class obeys and that no part of the one transformer follows: they are
+    /// refused unless they are false or absent.
     pub beyond: &'static [&'static str],
     /// What absent fields mean, by their usual names: defaults of its configuration class.
     pub defaults: &'static [(&'static str, Default)],

@@ -6,8 +6,8 @@ use super::{
     Scope, Switch,
 };
 
-/// Groeneveld et al. 2024 (arXiv:2402.00838): layer norms without weights, clipped queries, keys and
-/// values. Its norms have a fixed epsilon.
+/// Groeneveld et al. 2024 (arXiv:2402.00838): layer norms without weights, clipped queries, keys
+/// and values. Its norms have a fixed epsilon.
 pub(super) const OLMO: Family = Family {
     model_type: "olmo",
     aliases: &[],

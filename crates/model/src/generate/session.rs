@@ -142,7 +142,8 @@ impl<'m> Session<'m> {
         steps
     }
 
-    /// A pass for each sequence by itself, after one for all failed: so it shows whose fault it was.
+    /// A pass for each sequence by itself, after one for all failed: so it shows whose fault it
+    /// was.
     fn apart(&mut self) -> Vec<Result<Passed, ModelError>> {
         self.cache.repair();
         let cache = std::mem::replace(&mut self.cache, Cache::new(self.model, 0));

@@ -59,9 +59,9 @@ pub enum GenerateError {
     Model(#[from] ModelError),
 }
 
-/// Continues prompts, given as tokens, side by side. `on_text` sees each new piece of text as (index
-/// of the prompt, piece), as soon as it cannot become part of a stop string, and says whether to go
-/// on with that prompt.
+/// Continues prompts, given as tokens, side by side. `on_text` sees each new piece of text as
+/// (index of the prompt, piece), as soon as it cannot become part of a stop string, and says
+/// whether to go on with that prompt.
 ///
 /// # Errors
 /// [`GenerateError`].

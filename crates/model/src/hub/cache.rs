@@ -1,5 +1,6 @@
-//! The cache that programs of Hugging Face share: `models--owner--name` holds `blobs` by their etag,
-//! `refs` from branches and tags to commits, and `snapshots`, a folder of links for each commit.
+//! The cache that programs of Hugging Face share: `models--owner--name` holds `blobs` by their
+//! etag, `refs` from branches and tags to commits, and `snapshots`, a folder of links for each
+//! commit.
 
 use super::Found;
 use super::error::HubError;

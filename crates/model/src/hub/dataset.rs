@@ -32,8 +32,8 @@ pub struct Dataset<'a> {
 
 impl<'a> Dataset<'a> {
     /// Asks the hub which commit the revision is and which files it has, if this is built with the
-    /// feature `hub` and not `offline`; else, and if the hub cannot be asked, the files are those in
-    /// the cache.
+    /// feature `hub` and not `offline`; else, and if the hub cannot be asked, the files are those
+    /// in the cache.
     ///
     /// # Errors
     /// [`HubError`].

@@ -35,8 +35,8 @@ pub(super) fn bring(
     Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
 }
 
-/// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at its
-/// commit, `asked` at the revision that was asked for.
+/// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at
+/// its commit, `asked` at the revision that was asked for.
 pub(super) fn bring_files(
     (asked, id, commit): (&HubId, &HubId, &Commit),
     names: &[String],

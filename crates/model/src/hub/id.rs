@@ -186,8 +186,8 @@ fn is_part(part: &str) -> bool {
         && !part.contains("..")
 }
 
-/// Whether a branch, tag or commit may have this name. It becomes a path below `refs`, so it is kept
-/// to what git allows, and to letters that no file system minds.
+/// Whether a branch, tag or commit may have this name. It becomes a path below `refs`, so it is
+/// kept to what git allows, and to letters that no file system minds.
 fn is_revision(revision: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte);
     revision.len() <= MOST_REVISION_BYTES

@@ -1,16 +1,16 @@
 //! Models and data sets of the Hugging Face hub, by their names: `owner/name` or
 //! `owner/name@revision`.
 //!
-//! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face share
-//! (`models--owner--name` with `blobs`, `refs` and `snapshots`). A model that is there is found
-//! without any network. With the feature `hub`, [`find`] asks the hub which commit the revision is
-//! and downloads what [`checkpoint::load`](crate::checkpoint::load) reads and the cache lacks.
-//! [`Dataset`] does the same for those files of a data set that its caller chooses.
+//! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face
+//! share (`models--owner--name` with `blobs`, `refs` and `snapshots`). A model that is there is
+//! found without any network. With the feature `hub`, [`find`] asks the hub which commit the
+//! revision is and downloads what [`checkpoint::load`](crate::checkpoint::load) reads and the cache
+//! lacks. [`Dataset`] does the same for those files of a data set that its caller chooses.
 //!
 //! Nothing that a server says is trusted: file names, sizes and names of blobs are checked before
 //! they are used; a file is read no further than its announced size, and large ones are checked by
-//! their SHA-256. A file appears in a snapshot once it is whole. The token goes to the endpoint and to
-//! no host that it redirects to.
+//! their SHA-256. A file appears in a snapshot once it is whole. The token goes to the endpoint and
+//! to no host that it redirects to.
 
 #[cfg(feature = "hub")]
 mod blob;
@@ -63,8 +63,8 @@ pub struct Found {
 }
 
 /// Finds a model: in the cache, or else on the hub if this is built with the feature `hub` and not
-/// `offline`. Then the hub is asked first, since a branch may have moved; if it cannot be reached or
-/// refuses, what the cache holds will do, with a note.
+/// `offline`. Then the hub is asked first, since a branch may have moved; if it cannot be reached
+/// or refuses, what the cache holds will do, with a note.
 ///
 /// # Errors
 /// [`HubError`].

@@ -1,8 +1,8 @@
 //! From the source of a template to instructions that keep account.
 //!
-//! The engine bounds the steps of a template and not what a step makes, and its parser goes down one
-//! frame for each sign before a number. So the source is looked at before it is parsed, and calls of
-//! functions of our own stand behind (or instead of) the instructions that make values.
+//! The engine bounds the steps of a template and not what a step makes, and its parser goes down
+//! one frame for each sign before a number. So the source is looked at before it is parsed, and
+//! calls of functions of our own stand behind (or instead of) the instructions that make values.
 
 use super::Fault;
 use super::ledger::refusal;
@@ -12,7 +12,8 @@ use minijinja::machinery::{parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use std::collections::BTreeMap;
 
-/// Operators that may stand in one expression, commas and brackets aside: each can be one more level.
+/// Operators that may stand in one expression, commas and brackets aside: each can be one more
+/// level.
 const LONGEST_CHAIN: usize = 400;
 /// `elif` in one template: each is a level inside the one before.
 const MOST_ELIFS: usize = 400;

@@ -1,16 +1,17 @@
-//! How much longer the components of a `tokenizer.json` can make a text, and how long their patterns can
-//! search.
+//! How much longer the components of a `tokenizer.json` can make a text, and how long their
+//! patterns can search.
 //!
-//! A normalizer that writes two letters for one, forty times in a row, makes 10^12 bytes of one. What a
-//! step writes is longer than what it reads by a factor; steps whose patterns occur in what an earlier
-//! one writes multiply.
+//! A normalizer that writes two letters for one, forty times in a row, makes 10^12 bytes of one.
+//! What a step writes is longer than what it reads by a factor; steps whose patterns occur in what
+//! an earlier one writes multiply.
 
 use super::TokenizerError;
 use super::files::malformed;
 use serde_json::Value;
 use std::path::Path;
 
-/// Bytes that may come of one. Spaces written as U+2581 are three, compatibility forms are up to eleven.
+/// Bytes that may come of one. Spaces written as U+2581 are three, compatibility forms are up to
+/// eleven.
 const MOST_GROWTH: usize = 64;
 /// Bytes that may be put before a text, or tokens around it.
 const MOST_AROUND: usize = 1024;
@@ -149,8 +150,8 @@ fn replacement(pattern: &Value, content: &str) -> Step {
     Step { reads: None, writes, factor }
 }
 
-/// Whether a search for a pattern can go back and forth without end: one that looks around or back, so that
-/// no automaton can do it, with a repetition inside a repetition.
+/// Whether a search for a pattern can go back and forth without end: one that looks around or back,
+/// so that no automaton can do it, with a repetition inside a repetition.
 fn backtracks(pattern: &str) -> bool {
     let looks = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "\\k", "\\K", "\\G", "(?("];
     let refers = (1..10).any(|group| pattern.contains(&format!("\\{group}")));

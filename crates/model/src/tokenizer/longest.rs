@@ -36,7 +36,8 @@ impl Tokenizer {
         Some(longest.max(1) * shrinks)
     }
 
-    /// Whether any text can be written in tokens of the model, none of which stands for unknown text.
+    /// Whether any text can be written in tokens of the model, none of which stands for unknown
+    /// text.
     fn knows_every_byte(&self, in_bytes: bool) -> bool {
         let falls_back = match self.inner.get_model() {
             ModelWrapper::BPE(model) if in_bytes => {

@@ -1,9 +1,9 @@
 //! Text to token ids and back.
 //!
-//! A tokenizer comes from the files of a checkpoint: a `tokenizer.json`, or else a raw vocabulary of
-//! sentencepiece, of byte-level byte-pair encoding or of WordPiece, from which the same pipeline is
-//! built that transformers 5 builds, with the same ids. The vocabulary of llama2.c is turned into a
-//! `tokenizer.json` when its model is converted.
+//! A tokenizer comes from the files of a checkpoint: a `tokenizer.json`, or else a raw vocabulary
+//! of sentencepiece, of byte-level byte-pair encoding or of WordPiece, from which the same pipeline
+//! is built that transformers 5 builds, with the same ids. The vocabulary of llama2.c is turned
+//! into a `tokenizer.json` when its model is converted.
 //!
 //! What a document starts with matters to perplexity, so the beginning-of-sequence token is a
 //! policy of its own ([`Bos`]) and never hidden in [`Tokenizer::encode`].
@@ -383,8 +383,8 @@ impl Tokenizer {
     }
 
     /// Puts the rules of Llama or Gemma in place of those of a `tokenizer.json` with pieces of
-    /// sentencepiece, as transformers 5 does where it takes that class: they differ from the rules in
-    /// older files at the start of a text and after special tokens.
+    /// sentencepiece, as transformers 5 does where it takes that class: they differ from the rules
+    /// in older files at the start of a text and after special tokens.
     fn take_class_rules(
         &mut self,
         class: Class,

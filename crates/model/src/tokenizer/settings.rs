@@ -70,7 +70,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// `added_tokens.json`: tokens and ids, special where a role or the list of extra tokens says so.
+    /// `added_tokens.json`: tokens and ids, special where a role or the list of extra tokens says
+    /// so.
     fn read_added(&mut self, files: &Files<'_>) -> Result<(), TokenizerError> {
         let mut special: Vec<String> = self.extra()?.into_iter().map(|t| t.content).collect();
         for role in ROLES {

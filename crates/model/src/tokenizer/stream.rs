@@ -11,15 +11,15 @@ const LONGEST_CHARACTER: usize = 16;
 
 /// Gives the text of tokens one by one, each piece as soon as its characters are complete.
 ///
-/// The pieces, [`Self::finish`] included, joined are [`Tokenizer::decode`] of all ids. One difference
-/// is possible: a decoder of sentencepiece that finds bytes which are no character gives up the whole
-/// run of bytes, also those before that were one and are out already.
+/// The pieces, [`Self::finish`] included, joined are [`Tokenizer::decode`] of all ids. One
+/// difference is possible: a decoder of sentencepiece that finds bytes which are no character gives
+/// up the whole run of bytes, also those before that were one and are out already.
 #[derive(Debug)]
 pub struct DecodeStream<'a> {
     tokenizer: &'a Tokenizer,
     skip_special: bool,
-    /// The tokens of the last piece, for what a decoder does at the start of a text, then those that
-    /// have no text yet.
+    /// The tokens of the last piece, for what a decoder does at the start of a text, then those
+    /// that have no text yet.
     ids: Vec<u32>,
     /// How many of them are out.
     done: usize,

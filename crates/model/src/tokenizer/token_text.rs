@@ -6,10 +6,10 @@ use super::{Tokenizer, TokenizerError};
 const REPLACEMENT: char = '\u{FFFD}';
 
 impl Tokenizer {
-    /// The text of one token as it stands inside of a text, for lists of tokens: with the space before
-    /// it, special tokens by their names. Of a token that is a part of a character the bytes are told,
-    /// `bytes:\xe2\x80`, as servers of OpenAI's protocol do; of one that the tokenizer does not have,
-    /// its number in angles.
+    /// The text of one token as it stands inside of a text, for lists of tokens: with the space
+    /// before it, special tokens by their names. Of a token that is a part of a character the bytes
+    /// are told, `bytes:\xe2\x80`, as servers of OpenAI's protocol do; of one that the tokenizer
+    /// does not have, its number in angles.
     ///
     /// # Errors
     /// [`TokenizerError::Invalid`] if the decoder fails.

@@ -1,8 +1,8 @@
 //! Training of a tokenizer: byte-level byte-pair encoding.
 //!
 //! Every byte has a token, so any text can be encoded; the most frequent pairs of neighbours are
-//! merged until the vocabulary is full. Source: Sennrich et al. 2016, arXiv:1508.07909, on the bytes
-//! and with the splitting of words of GPT-2. The beginning-of-sequence token has id 0, the
+//! merged until the vocabulary is full. Source: Sennrich et al. 2016, arXiv:1508.07909, on the
+//! bytes and with the splitting of words of GPT-2. The beginning-of-sequence token has id 0, the
 //! end-of-sequence token id 1, and the post-processor puts the former before every text.
 
 use super::TokenizerError;

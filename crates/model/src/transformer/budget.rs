@@ -11,8 +11,8 @@ const STREAMS: usize = 4;
 
 impl Transformer {
     /// Bytes of memory that each token of a batch takes beside the weights, with room to spare:
-    /// results of the linear layers of the widest layer, what they are made of, the residual stream.
-    /// Logits are made in blocks and do not grow with the batch.
+    /// results of the linear layers of the widest layer, what they are made of, the residual
+    /// stream. Logits are made in blocks and do not grow with the batch.
     #[must_use]
     pub fn bytes_per_token(&self) -> usize {
         let mut layers: BTreeMap<usize, usize> = BTreeMap::new();
@@ -42,7 +42,8 @@ mod tests {
             "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
         }));
         let model = Transformer::random(config.unwrap(), RngKey::new(1));
-        // Four squares of 16, three MLP matrices of 20, four streams of 8; four bytes each and 30 %.
+        // Four squares of 16, three MLP matrices of 20, four streams of 8; four bytes each and 30
+        // %.
         assert_eq!(model.bytes_per_token(), (4 * 16 + 3 * 20 + 32) * 4 * 130 / 100);
     }
 }

@@ -78,7 +78,8 @@ impl Orientation {
     }
 }
 
-/// Where the parts of a transformer come from: asked for one at a time, in the order of computation.
+/// Where the parts of a transformer come from: asked for one at a time, in the order of
+/// computation.
 pub trait TensorSource {
     /// Why a part cannot be had.
     type Error;
@@ -89,8 +90,8 @@ pub trait TensorSource {
     /// If there is none of this shape.
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Self::Error>;
 
-    /// A matrix of this name, which products read and embeddings look rows up in: in any type; unless
-    /// told otherwise in `f32`.
+    /// A matrix of this name, which products read and embeddings look rows up in: in any type;
+    /// unless told otherwise in `f32`.
     ///
     /// # Errors
     /// As [`Self::tensor`].

@@ -72,8 +72,8 @@ impl Transformer {
         Some(2 * slot.layer()? + usize::from(inner.contains(&slot.role())))
     }
 
-    /// Takes rows through some stages, in place: [`Self::run_layers`] by halves. The second stage of a layer
-    /// looks at each row by itself.
+    /// Takes rows through some stages, in place: [`Self::run_layers`] by halves. The second stage
+    /// of a layer looks at each row by itself.
     ///
     /// # Errors
     /// As [`Self::run_layers`].
@@ -164,8 +164,8 @@ impl Transformer {
 pub struct Stream {
     /// The residual stream (rows, hidden).
     rows: Mat<f32>,
-    /// What attention adds once the MLP beside it is done, between the stages of a layer that computes both
-    /// from the same rows.
+    /// What attention adds once the MLP beside it is done, between the stages of a layer that
+    /// computes both from the same rows.
     beside: Option<Mat<f32>>,
 }
 

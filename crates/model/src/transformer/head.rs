@@ -54,8 +54,8 @@ impl Transformer {
         logits
     }
 
-    /// As [`Self::logits`], into memory of the caller: fresh pages for the logits of a long text cost
-    /// more than some of its layers.
+    /// As [`Self::logits`], into memory of the caller: fresh pages for the logits of a long text
+    /// cost more than some of its layers.
     ///
     /// # Panics
     /// As [`Self::logits`].

@@ -79,8 +79,8 @@ impl Transformer {
         self.config.parameters() + now as u64 - dense as u64
     }
 
-    /// Name and type of the first weight that is held in 16 bits and so cannot be trained, if there is
-    /// one.
+    /// Name and type of the first weight that is held in 16 bits and so cannot be trained, if there
+    /// is one.
     #[must_use]
     pub fn held_in_half(&self) -> Option<(String, HalfType)> {
         self.weights.held_in_half()

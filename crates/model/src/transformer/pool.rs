@@ -56,8 +56,8 @@ impl Pooling {
 
 impl Transformer {
     /// What the layer on top of the first token makes of each sequence (sequences, hidden), of what
-    /// left the last layer (rows, hidden): `tanh(W h + b)` (Devlin et al. 2018); nothing if the model
-    /// has no such layer.
+    /// left the last layer (rows, hidden): `tanh(W h + b)` (Devlin et al. 2018); nothing if the
+    /// model has no such layer.
     ///
     /// # Panics
     /// If there is not one row for each token.

@@ -71,8 +71,8 @@ impl Transformer {
         self.score_rows_seen(hidden, wanted, &mut |_, _, _| {})
     }
 
-    /// As [`Self::score_rows`], and shows the logits (vocab) behind each score, with its index among
-    /// `wanted`, before their memory is used again.
+    /// As [`Self::score_rows`], and shows the logits (vocab) behind each score, with its index
+    /// among `wanted`, before their memory is used again.
     ///
     /// # Errors
     /// As [`Self::score_rows`].

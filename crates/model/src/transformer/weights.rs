@@ -26,7 +26,8 @@ pub(super) struct TableWeights {
     pub(super) values: TableValues,
 }
 
-/// The numbers of a table. Copies share them until one of them is changed, as they do dense weights.
+/// The numbers of a table. Copies share them until one of them is changed, as they do dense
+/// weights.
 #[derive(Clone, Debug)]
 pub(super) enum TableValues {
     Full(Arc<Mat<f32>>),

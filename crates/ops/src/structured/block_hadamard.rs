@@ -1,7 +1,7 @@
 //! Block-diagonal maps with Walsh-Hadamard transforms between them (BH-m).
 //!
-//! `y = F · (H B_{m-1} / √d) ⋯ (H B_1 / √d) · pad(x)`: `B_i` block diagonal with square blocks, `H` the
-//! Walsh-Hadamard transform of size d, the next power of two from inp; `F` block diagonal with
+//! `y = F · (H B_{m-1} / √d) ⋯ (H B_1 / √d) · pad(x)`: `B_i` block diagonal with square blocks, `H`
+//! the Walsh-Hadamard transform of size d, the next power of two from inp; `F` block diagonal with
 //! `blocks` rectangular blocks. BH1 is `F` alone, without padding.
 //!
 //! | parameters | MACs per row |

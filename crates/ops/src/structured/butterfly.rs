@@ -1,8 +1,8 @@
 //! A product of butterfly factors: sparse matrices that mix features in pairs.
 //!
 //! `W = F_{m-1} ⋯ F_0`, n x n with n a power of two. Factor k mixes features i and j whose numbers
-//! differ in the bit k mod log2 n: `(y_i, y_j) = M (x_i, x_j)`, each pair with its own 2 x 2 matrix M,
-//! or with `(cos θ, -sin θ; sin θ, cos θ)`, which makes W orthogonal.
+//! differ in the bit k mod log2 n: `(y_i, y_j) = M (x_i, x_j)`, each pair with its own 2 x 2 matrix
+//! M, or with `(cos θ, -sin θ; sin θ, cos θ)`, which makes W orthogonal.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
@@ -10,11 +10,11 @@
 //!
 //! Source: Dao et al. 2019, arXiv 1903.05895, without the permutations in front; orthogonal, as in
 //! BOFT (arXiv 2311.06243) with 2 x 2 blocks, here by angles and not by Cayley transforms. m is
-//! log2 n if not named. Matrices start as N(0, 1/2), angles as uniform in [0, 2π): both keep the size
-//! of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a product of
-//! its own kind, with neither the cost nor the inverse of a pair. The inverse is the product of the
-//! inverse pairs in the other order.
-//! Inputs of the factors are computed again in the backward pass, for a block of rows at a time.
+//! log2 n if not named. Matrices start as N(0, 1/2), angles as uniform in [0, 2π): both keep the
+//! size of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a
+//! product of its own kind, with neither the cost nor the inverse of a pair. The inverse is the
+//! product of the inverse pairs in the other order. Inputs of the factors are computed again in the
+//! backward pass, for a block of rows at a time.
 //!
 //! ```
 //! use linwright_ops::{Butterfly, ButterflySpec, Map, Shape, Structured, parameter_count};

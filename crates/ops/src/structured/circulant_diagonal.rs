@@ -19,7 +19,8 @@
 //! inverse may blow up rounding.
 //!
 //! ```
-//! use linwright_ops::{CirculantDiagonal, CirculantDiagonalSpec, Invertible, Map, Shape, Structured};
+//! use linwright_ops::{CirculantDiagonal, CirculantDiagonalSpec};
+//! use linwright_ops::{Invertible, Map, Shape, Structured};
 //! use linwright_tensor::RngKey;
 //!
 //! let spec = CirculantDiagonalSpec::default(); // CD-2, orthogonal
@@ -91,10 +92,10 @@ pub struct CirculantFactors {
 }
 
 impl CirculantFactors {
-    /// `diag(e) + diag(f) P` with the cyclic shift `(P x)_i = x_{i-1}`, as
-    /// `diag(α) (1 + κ P) diag(β)`, β_0 = 1: two diagonals and one circulant. Nothing if a number is
-    /// zero or not finite, the lengths differ, or the factors are not real, for which n would have to
-    /// be odd or the product of all e and f positive.
+    /// `diag(e) + diag(f) P` with the cyclic shift `(P x)_i = x_{i-1}`, as `diag(α) (1 + κ P)
+    /// diag(β)`, β_0 = 1: two diagonals and one circulant. Nothing if a number is zero or not
+    /// finite, the lengths differ, or the factors are not real, for which n would have to be odd or
+    /// the product of all e and f positive.
     ///
     /// Source: the linear factors of Huhtanen and Perämäki 2015.
     #[must_use]
@@ -266,9 +267,9 @@ impl<T: Scalar> CirculantDiagonal<T> {
         bounds
     }
 
-    /// Given `x` (rows, n), which [`Invertible::inverse`] made of some y, and the gradient `dx` of a
-    /// loss with respect to it, adds the gradients of the parameters into `grads` and writes that of
-    /// y into `dy` (rows, n).
+    /// Given `x` (rows, n), which [`Invertible::inverse`] made of some y, and the gradient `dx` of
+    /// a loss with respect to it, adds the gradients of the parameters into `grads` and writes that
+    /// of y into `dy` (rows, n).
     ///
     /// # Errors
     /// [`OpError::Singular`].

@@ -16,8 +16,8 @@ pub enum CirculantParameterisation {
     Time,
     /// d, and real and imaginary parts of h.
     Raw,
-    /// `d = ± e^t`, `h = ± e^(r + i φ)` with fixed signs: always invertible, and `log|det W|` is linear
-    /// in the parameters.
+    /// `d = ± e^t`, `h = ± e^(r + i φ)` with fixed signs: always invertible, and `log|det W|` is
+    /// linear in the parameters.
     #[default]
     Polar,
 }

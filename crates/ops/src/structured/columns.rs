@@ -8,8 +8,8 @@ use linwright_tensor::{MatRef, Scalar, Scratch};
 const LANES: usize = 16;
 /// Numbers of one block of rows at most, so that a few such blocks fit into the second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 15;
-/// The same for blocks of more than two groups of [`LANES`]: from two on a block gains less by width
-/// than by cache.
+/// The same for blocks of more than two groups of [`LANES`]: from two on a block gains less by
+/// width than by cache.
 const WIDE_BLOCK_NUMBERS: usize = 1 << 14;
 /// Most groups of [`LANES`] side by side.
 const MOST_GROUPS: usize = 4;

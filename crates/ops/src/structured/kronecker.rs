@@ -8,9 +8,9 @@
 //! | t (o1 · i1 + o2 · i2) | t · min(i1 · o2 (i2 + o1), o1 · i2 (i1 + o2)) |
 //!
 //! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*; as layers of
-//! networks arXiv 2204.03777 and others. Every factor starts as PyTorch's `Linear`, the A_k as one of
-//! all terms together. Of `A_k (X B_kᵀ)` and `(A_k X) B_kᵀ` the cheaper order is taken. The hidden
-//! features are computed again in the backward pass.
+//! networks arXiv 2204.03777 and others. Every factor starts as PyTorch's `Linear`, the A_k as one
+//! of all terms together. Of `A_k (X B_kᵀ)` and `(A_k X) B_kᵀ` the cheaper order is taken. The
+//! hidden features are computed again in the backward pass.
 //!
 //! ```
 //! use linwright_ops::{Kronecker, KroneckerSpec, Map, Shape, Structured, parameter_count};

@@ -194,8 +194,8 @@ impl OpSpec {
         )
     }
 
-    /// What an operator of this shape costs; it is made to be counted, unless it is a whole matrix, whose
-    /// numbers take long to draw.
+    /// What an operator of this shape costs; it is made to be counted, unless it is a whole matrix,
+    /// whose numbers take long to draw.
     ///
     /// # Errors
     /// As [`Self::random`].

@@ -1,7 +1,8 @@
 //! Two block-diagonal maps with a fixed permutation between them (Monarch).
 //!
-//! `W = P L Pᵀ R`, R: b blocks (out/b, inp/b), L: out/b blocks (b, b). P writes out = b · q features
-//! as a (q, b) grid and reads it by columns: the blocks of L take number j of every block of R.
+//! `W = P L Pᵀ R`, R: b blocks (out/b, inp/b), L: out/b blocks (b, b). P writes out = b · q
+//! features as a (q, b) grid and reads it by columns: the blocks of L take number j of every block
+//! of R.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |

@@ -130,8 +130,8 @@ impl<T: Scalar> Rotor<T> {
         RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())
     }
 
-    /// From `d_columns` (out, width), which it scales, to the sums that parameters need and, where it
-    /// is wanted, the gradient with respect to the [`Self::inputs`], set or added.
+    /// From `d_columns` (out, width), which it scales, to the sums that parameters need and, where
+    /// it is wanted, the gradient with respect to the [`Self::inputs`], set or added.
     pub(super) fn pull_back(
         &self,
         inputs: &[T],

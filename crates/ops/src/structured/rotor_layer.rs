@@ -1,5 +1,5 @@
-//! One layer of a rotor network: weighted parallel branches of rotor, permutation, normalisation and
-//! nonlinearity, on blocks of rows laid out as columns.
+//! One layer of a rotor network: weighted parallel branches of rotor, permutation, normalisation
+//! and nonlinearity, on blocks of rows laid out as columns.
 
 use super::Rotor;
 use super::rotor_columns::RotorSums;
@@ -84,8 +84,8 @@ impl<T: Scalar> RotorLayer<T> {
         }
     }
 
-    /// The columns (out, width) of those of `x` (inp, width). Saves the sheets of the input and, for
-    /// each branch, what goes into the permutation, with mean and scale of its normalisation.
+    /// The columns (out, width) of those of `x` (inp, width). Saves the sheets of the input and,
+    /// for each branch, what goes into the permutation, with mean and scale of its normalisation.
     pub(super) fn forward(
         &self,
         activation: Activation<T>,

@@ -1,18 +1,18 @@
 //! A network of rotors with activations between them, in place of a linear projection.
 //!
-//! `h_0 = f(rotor(x))`, then `h_l = Σ_b α_lb f(rotor_lb(h_{l-1}))` for each hidden layer, then
-//! `y = rotor(h)` or `Σ_b α_b rotor_b(h)`; `f(z)` is a fixed random permutation of the features,
-//! LayerNorm without affine (epsilon 1e-5) and an elementwise nonlinearity. One PReLU slope is shared
-//! by the whole network. x: (rows, inp), h: (rows, hidden width), y: (rows, out).
+//! `h_0 = f(rotor(x))`, then `h_l = Σ_b α_lb f(rotor_lb(h_{l-1}))` for each hidden layer, then `y =
+//! rotor(h)` or `Σ_b α_b rotor_b(h)`; `f(z)` is a fixed random permutation of the features,
+//! LayerNorm without affine (epsilon 1e-5) and an elementwise nonlinearity. One PReLU slope is
+//! shared by the whole network. x: (rows, inp), h: (rows, hidden width), y: (rows, out).
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
-//! | those of the rotors + hidden layers · breadth + 1 (PReLU) | those of the rotors + 6 a feature of each branch |
+//! | the rotors', + hidden layers · breadth + 1 (PReLU) | the rotors', + 6 a feature of a branch |
 //!
 //! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` sets the
-//! hidden width and the chunks of the rotors at once. Here it is the hidden width alone: chunks of a
-//! rotor are always the largest power of two that fits both sides. Branch weights start as 1, PReLU
-//! as 0.25.
+//! hidden width and the chunks of the rotors at once. Here it is the hidden width alone: chunks of
+//! a rotor are always the largest power of two that fits both sides. Branch weights start as 1,
+//! PReLU as 0.25.
 //!
 //! ```
 //! use linwright_ops::{Map, RotorNetwork, RotorNetworkSpec, Shape, Structured, parameter_count};

@@ -10,8 +10,8 @@ use linwright_tensor::{Mat, RngKey};
 fn geometric_product(x: &[f64], y: &[f64]) -> Vec<f64> {
     let mut product = vec![0.0; x.len()];
     for (a, &x) in x.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-        // Generator k of b has to pass those of a above it, whose number matters up to parity: it is
-        // the parity of the generators in b that an odd number of a's has to pass.
+        // Generator k of b has to pass those of a above it, whose number matters up to parity: it
+        // is the parity of the generators in b that an odd number of a's has to pass.
         let odd = (1..usize::BITS).fold(0, |odd, shift| odd ^ a >> shift);
         for (b, &y) in y.iter().enumerate() {
             let sign = if (odd & b).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };

@@ -1,11 +1,10 @@
 //! The invariant decomposition of a bivector: the planes that its rotor turns, and by how much.
 //!
-//! `b = Σ_k angle_k u_k ∧ v_k` with floor(n / 2) commuting simple bivectors, so that
-//! `exp(b) = Π_k (cos angle_k + sin angle_k u_k v_k)`, and `exp(b) x exp(-b)` turns plane k by twice
-//! the angle.
+//! `b = Σ_k angle_k u_k ∧ v_k` with floor(n / 2) commuting simple bivectors, so that `exp(b) = Π_k
+//! (cos angle_k + sin angle_k u_k v_k)`, and `exp(b) x exp(-b)` turns plane k by twice the angle.
 //!
-//! Source: arXiv 2507.11688, section 3.2. Deviation: by the eigendecomposition of the skew matrix of
-//! b, exact for equal angles too, where the paper iterates a power method.
+//! Source: arXiv 2507.11688, section 3.2. Deviation: by the eigendecomposition of the skew matrix
+//! of b, exact for equal angles too, where the paper iterates a power method.
 
 use super::Rotor;
 use crate::{OpError, Structured};

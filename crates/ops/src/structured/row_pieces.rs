@@ -62,8 +62,8 @@ pub(super) fn forward_and_keep<T: Scalar>(
     });
 }
 
-/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`, and adds what
-/// it gives, so many `numbers` each, in the order of the pieces; none without rows.
+/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`, and adds
+/// what it gives, so many `numbers` each, in the order of the pieces; none without rows.
 pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
     (piece, rows): (usize, usize),
     dx: Option<MatMut<'_, T>>,

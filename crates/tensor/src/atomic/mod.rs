@@ -2,8 +2,8 @@
 //!
 //! Everything is written under a hidden sibling name (`.<name>.partial-<process>-<n>`), flushed to
 //! the disk and renamed into place, so that a reader never sees half a result. A run that is killed
-//! leaves its hidden sibling behind; it holds a lock on it while it lives, and the next write to the
-//! same target removes siblings whose lock is free.
+//! leaves its hidden sibling behind; it holds a lock on it while it lives, and the next write to
+//! the same target removes siblings whose lock is free.
 //!
 //! A directory is replaced only if it is empty or its record says that all in it was written here.
 
@@ -87,8 +87,8 @@ impl OutputError {
     }
 }
 
-/// Writes a file whole or not at all, replacing one that is there. A pipe or a terminal is written to
-/// as it is.
+/// Writes a file whole or not at all, replacing one that is there. A pipe or a terminal is written
+/// to as it is.
 ///
 /// # Errors
 /// [`OutputError`]; the old file, if any, is then untouched.
@@ -111,8 +111,8 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Whether something is written through rather than replaced: a pipe, or a device of single characters
-/// such as a terminal. A disk is none.
+/// Whether something is written through rather than replaced: a pipe, or a device of single
+/// characters such as a terminal. A disk is none.
 #[cfg(unix)]
 fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -138,8 +138,8 @@ pub struct AtomicDir {
 }
 
 impl AtomicDir {
-    /// Starts a directory that will stand at `target`. What is there already is refused now, before any
-    /// work is done, as [`check_directory`] does.
+    /// Starts a directory that will stand at `target`. What is there already is refused now, before
+    /// any work is done, as [`check_directory`] does.
     ///
     /// # Errors
     /// [`OutputError`].
@@ -336,7 +336,8 @@ fn remove_stale(parent: &Path, name: &OsString) {
     }
 }
 
-/// Whether the end of a name is that of an unfinished output: the numbers of a process and of a write.
+/// Whether the end of a name is that of an unfinished output: the numbers of a process and of a
+/// write.
 fn is_partial(end: &[u8]) -> bool {
     let mut numbers = end.split(|&byte| byte == b'-');
     let mut is_number =

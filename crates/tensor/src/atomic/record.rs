@@ -1,8 +1,8 @@
 //! The record that a directory carries of the files written into it, by which it is known again.
 //!
-//! A directory is replaced only if all that stands in it was written by this program. Each one that is
-//! written holds a hidden file `.linwright`: a first line that says what it is, then the path of every
-//! file in the directory, one a line.
+//! A directory is replaced only if all that stands in it was written by this program. Each one that
+//! is written holds a hidden file `.linwright`: a first line that says what it is, then the path of
+//! every file in the directory, one a line.
 
 use super::OutputError;
 use std::collections::BTreeSet;
@@ -40,7 +40,8 @@ pub(super) fn write(directory: &Path) -> io::Result<()> {
     record.sync_all()
 }
 
-/// Why the directory may not be replaced; none if it is empty, or all that it holds was written here.
+/// Why the directory may not be replaced; none if it is empty, or all that it holds was written
+/// here.
 pub(super) fn objection(directory: &Path) -> io::Result<Option<String>> {
     if fs::read_dir(directory)?.next().is_none() {
         return Ok(None);
@@ -80,8 +81,8 @@ fn read(directory: &Path) -> io::Result<Option<BTreeSet<String>>> {
     Ok(is_ours.then(|| lines.map(str::to_owned).collect()))
 }
 
-/// Calls `found` with the path of everything below `root` that is no folder, and with folders that hold
-/// nothing.
+/// Calls `found` with the path of everything below `root` that is no folder, and with folders that
+/// hold nothing.
 fn list(
     root: &Path,
     folder: &Path,
@@ -105,9 +106,9 @@ fn list(
     Ok(())
 }
 
-/// Checks, before work is done, that a directory can be written at `path`: its parent is a directory,
-/// and nothing is there yet. With `force` an empty directory may be there, or one that holds nothing
-/// but what was written here; never a file, a link or a device.
+/// Checks, before work is done, that a directory can be written at `path`: its parent is a
+/// directory, and nothing is there yet. With `force` an empty directory may be there, or one that
+/// holds nothing but what was written here; never a file, a link or a device.
 ///
 /// # Errors
 /// [`OutputError`].
@@ -131,9 +132,9 @@ pub fn check_directory(path: &Path, force: bool) -> Result<(), OutputError> {
     }
 }
 
-/// Checks, before work is done, that a file can be written at `path`: its parent is a directory, and
-/// nothing is there yet. With `force` a file may be there of which `is_ours` says that it was written
-/// here. A pipe or a terminal is written to as it is.
+/// Checks, before work is done, that a file can be written at `path`: its parent is a directory,
+/// and nothing is there yet. With `force` a file may be there of which `is_ours` says that it was
+/// written here. A pipe or a terminal is written to as it is.
 ///
 /// # Errors
 /// [`OutputError`].

@@ -1,16 +1,15 @@
-//! Attention of sequences of any lengths: causal, within a window of keys, or of every query to every
-//! key.
+//! Attention of sequences of any lengths: causal, within a window of keys, or of every query to
+//! every key.
 //!
-//! Of a sequence with queries `Q`, keys `K` and values `V` of one head:
-//! `s_ij = scale q_i·k_j`, if capped `cap tanh(s_ij / cap)`; `P_i = softmax(s_i)` over the keys that
-//! query i sees; `O = P V`. Vaswani et al. 2017, arXiv:1706.03762, eq. 1; groups of query heads that
-//! share a key and value head: Ainslie et al. 2023, arXiv:2305.13245; caps: Gemma 2, arXiv:2408.00118,
-//! section 2.
+//! Of a sequence with queries `Q`, keys `K` and values `V` of one head: `s_ij = scale q_i·k_j`, if
+//! capped `cap tanh(s_ij / cap)`; `P_i = softmax(s_i)` over the keys that query i sees; `O = P V`.
+//! Vaswani et al. 2017, arXiv:1706.03762, eq. 1; groups of query heads that share a key and value
+//! head: Ainslie et al. 2023, arXiv:2305.13245; caps: Gemma 2, arXiv:2408.00118, section 2.
 //!
-//! Keys go in blocks, and each query keeps the largest score so far, the sum of exponentials and the
-//! weighted sum of values (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
-//! arXiv:2205.14135), so that no row of scores is ever whole and blocks beyond what a query sees are
-//! never touched. The backward pass computes the probabilities anew from the log-sums that the
+//! Keys go in blocks, and each query keeps the largest score so far, the sum of exponentials and
+//! the weighted sum of values (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
+//! arXiv:2205.14135), so that no row of scores is ever whole and blocks beyond what a query sees
+//! are never touched. The backward pass computes the probabilities anew from the log-sums that the
 //! forward pass left (Algorithm 4 of the latter).
 //!
 //! A query's result depends on its own sequence alone, and blocks of keys begin at the sequence's
@@ -91,8 +90,8 @@ pub struct Gradients<'a> {
 
 impl Attention {
     /// Attends: writes `output` (rows, heads * head_dim) and, for the backward pass, `log_sums`
-    /// (rows, heads), the logarithm of the sum of the exponentials of each query's scores. Rows that
-    /// are no sequence's keep what they hold.
+    /// (rows, heads), the logarithm of the sum of the exponentials of each query's scores. Rows
+    /// that are no sequence's keep what they hold.
     ///
     /// Queries that see no key, which only encoders can have, get zeros, and minus infinity.
     ///
@@ -136,8 +135,8 @@ impl Attention {
         self.forward(inputs.query, &sequences, output, log_sums);
     }
 
-    /// Gradients with respect to queries, keys and values of [`Self::forward_packed`], given what it
-    /// left, and `d_output`, the gradient of the output.
+    /// Gradients with respect to queries, keys and values of [`Self::forward_packed`], given what
+    /// it left, and `d_output`, the gradient of the output.
     ///
     /// # Panics
     /// If shapes do not match, or the spans do not cover the rows one after another.

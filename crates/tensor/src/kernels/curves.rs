@@ -113,8 +113,8 @@ mod tests {
             assert_eq!(value, curve.value::<FUSED>(x), "{twin:?} at {x}");
             let want = twin.value(f64::from(x));
             let error = (f64::from(value) - want).abs();
-            // Relative to the value itself: tails keep their digits. Two lose some, as their sigmoid's
-            // argument is a rounded cubic or a rounded multiple of x.
+            // Relative to the value itself: tails keep their digits. Two lose some, as their
+            // sigmoid's argument is a rounded cubic or a rounded multiple of x.
             let share = match twin {
                 Activation::GeluTanh => 2e-5,
                 Activation::QuickGelu => 4e-6,

@@ -1,4 +1,5 @@
-//! Nonlinearities of feed-forward layers: `y = f(x)`, and gated `y = f(gate) up`, element by element.
+//! Nonlinearities of feed-forward layers: `y = f(x)`, and gated `y = f(gate) up`, element by
+//! element.
 //!
 //! Source of the gate: Shazeer 2020, arXiv:2002.05202, eq. 5. Nothing is kept for the gradient but
 //! the inputs: the nonlinearity is cheaper to compute anew than to read from memory.

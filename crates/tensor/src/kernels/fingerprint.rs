@@ -1,11 +1,11 @@
 //! A number of 128 bits that tells most contents apart, as fast as memory is read.
 //!
-//! Two contents of equal bytes have equal fingerprints; the other way round nothing is promised, and
-//! somebody who wants to can make two contents with one. It finds candidates, which are then compared
-//! byte by byte.
+//! Two contents of equal bytes have equal fingerprints; the other way round nothing is promised,
+//! and somebody who wants to can make two contents with one. It finds candidates, which are then
+//! compared byte by byte.
 //!
-//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then shift and multiply by
-//! an odd number. Each step is one to one in the lane, so that two contents that differ in one
+//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then shift and multiply
+//! by an odd number. Each step is one to one in the lane, so that two contents that differ in one
 //! word end in different lanes. The lanes and the length are then mixed in order.
 
 use super::instructions::vectorised;
@@ -45,8 +45,8 @@ fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// A lane after one more word. The shift comes first: of a product alone, a change in the highest bit
-/// would stay there, where the next word can undo it.
+/// A lane after one more word. The shift comes first: of a product alone, a change in the highest
+/// bit would stay there, where the next word can undo it.
 #[inline(always)]
 fn step(lane: u64, word: u64) -> u64 {
     let mixed = lane ^ word;

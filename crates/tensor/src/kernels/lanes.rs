@@ -1,6 +1,6 @@
 //! Loops in a fixed number of lanes: reductions, maps, and the exponential, written so that the
-//! compiler turns them into vector instructions inside a function that is `vectorised`. The order of
-//! summation is the same on every machine; only fused multiply-adds make their bits differ.
+//! compiler turns them into vector instructions inside a function that is `vectorised`. The order
+//! of summation is the same on every machine; only fused multiply-adds make their bits differ.
 
 /// Numbers handled side by side: one AVX-512 register, two of AVX2, four of SSE.
 pub(super) const LANES: usize = 16;
@@ -8,8 +8,8 @@ pub(super) const LANES: usize = 16;
 /// Registers of sums that go on side by side: while one addition is on its way, others begin.
 const CHAINS: usize = 4;
 
-/// `function` of each. `map` of arrays does the same; what the compiler makes of that is many times as long,
-/// and there are hundreds of these.
+/// `function` of each. `map` of arrays does the same; what the compiler makes of that is many times
+/// as long, and there are hundreds of these.
 #[inline(always)]
 fn of_each<A: Copy, B: Copy, const N: usize>(
     from: [A; N],
@@ -77,8 +77,8 @@ pub(super) fn map(numbers: &mut [f32], function: impl Fn(f32) -> f32) {
     each([numbers], [], |[number], []| [function(number)]);
 }
 
-/// Numbers of the pieces that [`each`] makes of an end: as many as the compiler makes of one turn of
-/// a loop, so that no number goes by itself, where it would take as long as a register of them.
+/// Numbers of the pieces that [`each`] makes of an end: as many as the compiler makes of one turn
+/// of a loop, so that no number goes by itself, where it would take as long as a register of them.
 const TURN: usize = 4 * LANES;
 
 /// Replaces the numbers of `changed`, one of each slice at a time, by what `function` makes of them
@@ -197,7 +197,8 @@ pub(super) fn exp<const FUSED: bool>(x: f32) -> f32 {
 /// Below it powers of e are zero.
 pub(super) const LEAST_EXPONENT: f32 = -86.0;
 
-/// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number whose lowest bits are n.
+/// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number whose lowest bits are
+/// n.
 ///
 /// ln 2 is split in two so that the product of n with its first part is exact.
 #[inline(always)]

@@ -37,7 +37,8 @@ pub struct Norm<'a> {
     /// Added to the mean square or the variance.
     pub epsilon: f64,
     /// Factors of the normalised features: one for each feature of a group, which all groups share,
-    /// or one for each feature of the row. Without them (OLMo) factors are one, whatever the offset.
+    /// or one for each feature of the row. Without them (OLMo) factors are one, whatever the
+    /// offset.
     pub weight: Option<&'a [f32]>,
     /// Added at the end; as many as the weight may have.
     pub bias: Option<&'a [f32]>,

@@ -27,8 +27,8 @@ struct Pair<T> {
 
 /// Reflections `I - u uᵀ` of [`LENGTH`] numbers: sweep j has them at rows `j + 1 + k LENGTH`.
 ///
-/// Their product, those of sweep 0 first, is what takes vectors of the tridiagonal matrix to those of
-/// the band.
+/// Their product, those of sweep 0 first, is what takes vectors of the tridiagonal matrix to those
+/// of the band.
 pub(crate) struct Sweeps<T> {
     /// For every two sweeps the pairs at all k.
     chains: Vec<Vec<Pair<T>>>,
@@ -114,7 +114,8 @@ impl<V: Lanes> Pass<V> for Strip<'_, '_, V> {
         let mut end = chains.len();
         while end > 0 {
             let start = (end - 1) / TOGETHER * TOGETHER;
-            // A pair needs what the later sweeps do at its place and one before: in this order it is done.
+            // A pair needs what the later sweeps do at its place and one before: in this order it
+            // is done.
             for k in 0..chains[start].len() {
                 for index in (start..end).rev() {
                     if let Some(pair) = chains[index].get(k) {

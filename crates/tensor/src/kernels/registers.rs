@@ -32,7 +32,8 @@ pub trait Lanes: Copy {
     type Number: Scalar;
     /// How many there are.
     const WIDTH: usize;
-    /// Levels of butterflies whose numbers stay in registers: half of those of the machine hold them.
+    /// Levels of butterflies whose numbers stay in registers: half of those of the machine hold
+    /// them.
     const LEVELS: usize;
 
     /// Runs a loop in a function compiled for these registers.
@@ -278,8 +279,8 @@ fn sums_of_four_double([a, b, c, d]: [__m256d; 4]) -> [f64; 4] {
     unsafe { std::mem::transmute(sums) }
 }
 
-/// A loop over registers, run by [`Lanes::run`]. All that it calls must be `#[inline(always)]`, or it
-/// is compiled without the instructions.
+/// A loop over registers, run by [`Lanes::run`]. All that it calls must be `#[inline(always)]`, or
+/// it is compiled without the instructions.
 pub trait Pass<V: Lanes> {
     /// What it gives.
     type Output;

@@ -88,8 +88,8 @@ impl RopeTable {
     /// listed are left alone: they may belong to another table.
     ///
     /// # Panics
-    /// If the listed rows are out of order, overlap or do not exist, a position is beyond the table,
-    /// a head has fewer features than turn, or the width of `x` is no multiple of a head.
+    /// If the listed rows are out of order, overlap or do not exist, a position is beyond the
+    /// table, a head has fewer features than turn, or the width of `x` is no multiple of a head.
     #[track_caller]
     pub fn rotate(&self, x: MatMut<'_, f32>, head_dim: usize, rows: &[RopeRows], turn: Turn) {
         let cols = x.cols();

@@ -1,10 +1,10 @@
 //! Fits of products of diagonal and circulant matrices.
 //!
-//! The best `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` for a target: of rows x with the second moment
-//! `S = Σ x xᵀ` and the cross moment `T = Σ y xᵀ`, `Σ |y - W x|²` is made small; of a matrix W₀ the
-//! same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others held
-//! (alternating least squares); where that stalls, all are moved together by damped Gauss-Newton steps
-//! (Levenberg and Marquardt). The error never rises, but it may end above the best.
+//! The best `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` for a target: of rows x with the second
+//! moment `S = Σ x xᵀ` and the cross moment `T = Σ y xᵀ`, `Σ |y - W x|²` is made small; of a matrix
+//! W₀ the same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others held
+//! (alternating least squares); where that stalls, all are moved together by damped Gauss-Newton
+//! steps (Levenberg and Marquardt). The error never rises, but it may end above the best.
 
 use super::solve_spd;
 use crate::kernels::circulant::CyclicTransform;
@@ -30,7 +30,8 @@ pub struct CirculantEffort {
     /// Fits of all factors one after another from each start, and at most as many steps of all
     /// together.
     pub sweeps: usize,
-    /// Starts: one of ones, the others random, half of these from a fit with a factor less if m > 2.
+    /// Starts: one of ones, the others random, half of these from a fit with a factor less if m >
+    /// 2.
     pub starts: usize,
 }
 
@@ -173,7 +174,8 @@ fn refit(
         let normal = Mat::from_fn(n, n, |i, j| left.at(i, j) * right.at(i, j));
         return solve(normal, (0..n).map(|i| cross.at(i, i)).collect());
     }
-    // Row k of the normal equations: sums of row correlations `Σ_ij left[i, j] right[i - k, j - l]`.
+    // Row k of the normal equations: sums of row correlations `Σ_ij left[i, j] right[i - k, j -
+    // l]`.
     let spectra = |m: &Mat<f64>| -> Vec<Vec<[f64; 2]>> {
         (0..n).map(|i| transform.half_spectrum(m.row(i))).collect()
     };
@@ -381,8 +383,9 @@ fn longer(fit: &CirculantFit, key: RngKey, index: usize) -> Factors {
     Factors(all)
 }
 
-/// The factors of a matrix (n, n) that is `diag(d_0) circ(c_0) diag(d_1)`, in closed form; of another
-/// matrix the best ones for the logarithms of its numbers. Nothing if a number is zero or not finite.
+/// The factors of a matrix (n, n) that is `diag(d_0) circ(c_0) diag(d_1)`, in closed form; of
+/// another matrix the best ones for the logarithms of its numbers. Nothing if a number is zero or
+/// not finite.
 ///
 /// Rows, columns and wrapped diagonals meet each other once, so that the least-squares solution for
 /// `log|W_ij| = log|d_0i| + log|c_(i-j)| + log|d_1j|` is means. Signs follow from

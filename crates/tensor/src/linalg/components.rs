@@ -1,12 +1,13 @@
 //! A matrix as a sum of its singular components, of which any may be kept.
 //!
-//! For W (m, n) with m >= n the right singular vectors V come from the Gram matrix `Wᵀ W` in `f64`, of
-//! the left ones `W V` is kept as it is; for m < n the other way round. The components a set of indices S
-//! names add up to `W V_S V_Sᵀ`, a projection of W, so that no singular value, however small, is divided
-//! by: what the truncation of a singular value decomposition loses to rounding in small values, this
-//! does not. From 512 components on, V is orthogonal to about 1e-6, as in a decomposition in `f32`: what
-//! belongs to values below 1e-6 of the largest is mixed with what belongs to the largest. Singular values below [`RESOLUTION`](super::RESOLUTION) of the largest are noise, as in
-//! [`singular_values`](super::singular_values).
+//! For W (m, n) with m >= n the right singular vectors V come from the Gram matrix `Wᵀ W` in `f64`,
+//! of the left ones `W V` is kept as it is; for m < n the other way round. The components a set of
+//! indices S names add up to `W V_S V_Sᵀ`, a projection of W, so that no singular value, however
+//! small, is divided by: what the truncation of a singular value decomposition loses to rounding in
+//! small values, this does not. From 512 components on, V is orthogonal to about 1e-6, as in a
+//! decomposition in `f32`: what belongs to values below 1e-6 of the largest is mixed with what
+//! belongs to the largest. Singular values below [`RESOLUTION`](super::RESOLUTION) of the largest
+//! are noise, as in [`singular_values`](super::singular_values).
 //!
 //! The randomised form is that of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1): an
 //! orthonormal basis of what W does to a few random vectors.
@@ -21,8 +22,9 @@ use crate::{Mat, MatRef, RngKey};
 pub struct Components {
     /// Singular values, falling.
     pub values: Vec<f64>,
-    /// (m, count). A column has the length of its row in `right`, the root of the singular value (but for
-    /// values next to nothing, see the module), so that neither overflows in half precision.
+    /// (m, count). A column has the length of its row in `right`, the root of the singular value
+    /// (but for values next to nothing, see the module), so that neither overflows in half
+    /// precision.
     pub left: Mat<f32>,
     /// (count, n).
     pub right: Mat<f32>,
@@ -59,8 +61,8 @@ impl Components {
         Ok(Self { values, left, right })
     }
 
-    /// About the first `rank` components, from a basis of `rank + oversample` random directions that W
-    /// was applied to `2 power + 1` times.
+    /// About the first `rank` components, from a basis of `rank + oversample` random directions
+    /// that W was applied to `2 power + 1` times.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -77,8 +79,8 @@ impl Components {
         Ok(found)
     }
 
-    /// The components of W within what it makes of given directions `omega` (min(m, n), count), without
-    /// oversampling: the approximation in the code of LASER, `do_low_rank`, replayed.
+    /// The components of W within what it makes of given directions `omega` (min(m, n), count),
+    /// without oversampling: the approximation in the code of LASER, `do_low_rank`, replayed.
     ///
     /// # Errors
     /// As [`Self::of`].

@@ -1,9 +1,9 @@
 //! Dense decompositions.
 //!
-//! Eigenvalues of symmetric matrices, eigenvectors of large ones, singular values and components, and what
-//! circulant and skew matrices need beside them are our own, over blocks that all threads share. The others
-//! go through faer, each on one thread. The bits of none depend on the number of threads; callers run many
-//! matrices side by side.
+//! Eigenvalues of symmetric matrices, eigenvectors of large ones, singular values and components,
+//! and what circulant and skew matrices need beside them are our own, over blocks that all threads
+//! share. The others go through faer, each on one thread. The bits of none depend on the number of
+//! threads; callers run many matrices side by side.
 
 mod circulant;
 mod components;

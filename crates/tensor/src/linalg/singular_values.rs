@@ -1,18 +1,18 @@
 //! Singular values alone, faster and more exact than a decomposition in single precision.
 //!
 //! For W (m, n) of `f32` with m >= n, the singular values are the roots of the eigenvalues of the
-//! Gram matrix `G = Wᵀ W` (n, n), of `W Wᵀ` where m < n. Products of two `f32` are exact in `f64`, in
-//! which all sums run. `G` becomes a band (`symmetric/band.rs`), the band a tridiagonal matrix, and that
-//! its eigenvalues (`symmetric/tridiagonal.rs`).
+//! Gram matrix `G = Wᵀ W` (n, n), of `W Wᵀ` where m < n. Products of two `f32` are exact in `f64`,
+//! in which all sums run. `G` becomes a band (`symmetric/band.rs`), the band a tridiagonal matrix,
+//! and that its eigenvalues (`symmetric/tridiagonal.rs`).
 //!
 //! Accuracy: squares of singular values err by a small multiple of `ε s₁²`, ε = 1.1e-16. A singular
 //! value s therefore errs by `s₁² ε / s`, and at worst, near zero, by `s₁ √ε`, about 1e-8 of the
 //! largest. Measured on trained and random matrices up to 2048 rows, the worst was 4e-8; what lies
-//! below [`RESOLUTION`] of the largest is noise. A decomposition in `f32` errs by 1e-7 to 1e-6 of the
-//! largest everywhere.
+//! below [`RESOLUTION`] of the largest is noise. A decomposition in `f32` errs by 1e-7 to 1e-6 of
+//! the largest everywhere.
 //!
-//! Cost: m n² multiply-adds for the Gram matrix (half of them are symmetric) and 2/3 n³ for the band.
-//! Memory: n² numbers and a panel.
+//! Cost: m n² multiply-adds for the Gram matrix (half of them are symmetric) and 2/3 n³ for the
+//! band. Memory: n² numbers and a panel.
 //!
 //! Bits do not depend on the number of threads: blocks are fixed by the shape, and each is computed
 //! by one thread.
@@ -88,8 +88,8 @@ fn widen(from: &[f32], scale: f64, to: &mut [f64]) {
     }
 }
 
-/// Adds to each block row, up to its diagonal block, the product of the factors that `factors` gives
-/// for a range of rows and one of columns.
+/// Adds to each block row, up to its diagonal block, the product of the factors that `factors`
+/// gives for a range of rows and one of columns.
 fn add_gram<'a>(
     gram: &mut Mat<f64>,
     factors: impl Fn((usize, usize), (usize, usize)) -> (Arg<'a, f64>, Arg<'a, f64>) + Sync,

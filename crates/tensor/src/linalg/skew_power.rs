@@ -13,9 +13,9 @@
 //! zero; here the planes end.
 //!
 //! Numerical notes: angles a > a' shrink the wrong part by (a' / a)² an iteration. For nearly equal
-//! angles that is slow, the plane found is not one that A keeps, and what is left is not of rank two:
-//! the product of rotors is then not `exp(b)`. For equal angles any plane of both will do, so the
-//! value is right, but not its derivative: a change of b parts the angles, and no number of
+//! angles that is slow, the plane found is not one that A keeps, and what is left is not of rank
+//! two: the product of rotors is then not `exp(b)`. For equal angles any plane of both will do, so
+//! the value is right, but not its derivative: a change of b parts the angles, and no number of
 //! iterations follows.
 
 use super::{NoConvergence, SkewPlane};
@@ -57,7 +57,8 @@ pub struct PowerPlanes {
     pub rest: Mat<f64>,
 }
 
-/// One plane of a skew-symmetric matrix, iterated from `start`; none if `start` or its image is zero.
+/// One plane of a skew-symmetric matrix, iterated from `start`; none if `start` or its image is
+/// zero.
 ///
 /// # Panics
 /// If the matrix is not square or `start` of another length.

@@ -114,8 +114,8 @@ pub(super) fn q5(block: &[u8; 176], out: &mut [f32; LARGE]) {
 }
 
 /// `(d s) (q - 32)`; bytes: 128 of four lower bits, 64 of two upper bits, 16 of scales i8, d f16.
-/// Of each half of the block, lines 0 and 2 share bytes of lower bits, and lines 1 and 3 do; all four
-/// share those of upper bits.
+/// Of each half of the block, lines 0 and 2 share bytes of lower bits, and lines 1 and 3 do; all
+/// four share those of upper bits.
 #[inline(always)]
 pub(super) fn q6(block: &[u8; 210], out: &mut [f32; LARGE]) {
     let (scales, d) = (part::<16>(block, 192), half_at(block, 208));

@@ -7,8 +7,8 @@
 //! `(d s) q - (d' s')`.
 //!
 //! Source: the format that llama.cpp writes; every type is held against the reference of the Python
-//! package `gguf`, bit for bit (`tools/golden/gguf.py`). Products and sums are rounded one by one, as
-//! there: no fused multiply-adds, so that all machines give the same bits.
+//! package `gguf`, bit for bit (`tools/golden/gguf.py`). Products and sums are rounded one by one,
+//! as there: no fused multiply-adds, so that all machines give the same bits.
 //!
 //! A damaged scale gives numbers that are not finite; they are passed on for the caller to find.
 

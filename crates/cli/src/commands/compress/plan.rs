@@ -64,8 +64,8 @@ pub(super) fn kinds() -> Vec<&'static str> {
     kinds.filter(|kind| structured(kind, None).is_ok()).collect()
 }
 
-/// The method that fits an operator: a kind with its default options, or a specification. With a share of
-/// parameters a kind needs no rank, which follows from it.
+/// The method that fits an operator: a kind with its default options, or a specification. With a
+/// share of parameters a kind needs no rank, which follows from it.
 fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, Failure> {
     let ranked = format!("{{kind: {}, rank: 1}}", operator.replace('-', "_"));
     let operator = match keep.is_some() && recipe::operator(operator).is_err() {

@@ -36,8 +36,8 @@ pub(super) fn open(
     }
 }
 
-/// After a failure: removes a state directory without a finished fit, or where the same command would fail
-/// again, and tells of another one with fits.
+/// After a failure: removes a state directory without a finished fit, or where the same command
+/// would fail again, and tells of another one with fits.
 pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
     if failure.is_resumable() {
         return failure;

@@ -21,7 +21,8 @@ pub(in crate::commands) struct CutArgs {
     /// What is taken away.
     #[arg(long, default_value = "rank-reduction", value_parser = one_of(&Intervention::ALL, Intervention::name))]
     pub(in crate::commands) intervention: Intervention,
-    /// How much is taken away, from 0 to 10, as in the paper: rank (10 - rate) / 10 of the full one.
+    /// How much is taken away, from 0 to 10, as in the paper: rank (10 - rate) / 10 of the full
+    /// one.
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
     rate: Vec<f64>,
     /// Share of the rank that stays.
@@ -60,7 +61,8 @@ pub(in crate::commands) struct CutArgs {
     /// Where random numbers come from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Directory in which components of weights are kept [default: linwright/components in the user's cache].
+    /// Directory in which components of weights are kept [default: linwright/components in the
+    /// user's cache].
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     cache: Option<PathBuf>,
     /// Keep no components of weights.
@@ -132,7 +134,8 @@ impl CutArgs {
 /// Which slots.
 #[derive(Clone, Debug, Args)]
 pub(in crate::commands) struct SlotArgs {
-    /// Names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out, mlp, attn, all, dont.
+    /// Names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out, mlp, attn, all,
+    /// dont.
     #[arg(long, value_delimiter = ',', value_parser = one_of_words(&Lname::ALL, Lname::name, Lname::other_names))]
     pub(in crate::commands) lname: Vec<Lname>,
     /// Layers, from zero: `26`, `27-17`, `0,3`; -1 is all of them at once.

@@ -1,5 +1,5 @@
-//! Processor, threads and memory, as the files of Linux tell them. Elsewhere they are unknown, which is no
-//! fault.
+//! Processor, threads and memory, as the files of Linux tell them. Elsewhere they are unknown,
+//! which is no fault.
 
 use super::finding::Finding;
 use crate::failure::Failure;
@@ -13,8 +13,8 @@ use std::path::{Component, Path, PathBuf};
 /// Reads a file of the system; a test has its own.
 pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
-/// Where version 1 of control groups says that there is no bound: what it shows is a number of pages that no
-/// machine has.
+/// Where version 1 of control groups says that there is no bound: what it shows is a number of
+/// pages that no machine has.
 const NO_LIMIT: u64 = 1 << 60;
 /// Memory below which little can be done.
 const LITTLE_MEMORY: u64 = 1 << 30;
@@ -31,8 +31,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Of the control group of this process and those around it, in either version. A group that cannot be
-    /// seen, as in a container, is looked for where the container shows it.
+    /// Of the control group of this process and those around it, in either version. A group that
+    /// cannot be seen, as in a container, is looked for where the container shows it.
     pub(super) fn read(read: Read<'_>) -> Self {
         let mut limits = Self::default();
         let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();

@@ -30,11 +30,11 @@ const FEATURES: [(&str, &str, bool, &str); 4] = [
     ("feature parquet", "parquet", cfg!(feature = "parquet"), "Parquet and Arrow files"),
 ];
 
-/// Tell what this machine and this build have, what is missing and how to get it: processor, threads, memory,
-/// caches, disk, features, and whether products are right and how fast.
+/// Tell what this machine and this build have, what is missing and how to get it: processor,
+/// threads, memory, caches, disk, features, and whether products are right and how fast.
 ///
-/// Lines are `ok`, `missing`, which hinders nothing else, or `broken`. The exit code is 1 if something is
-/// broken, else 0.
+/// Lines are `ok`, `missing`, which hinders nothing else, or `broken`. The exit code is 1 if
+/// something is broken, else 0.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 

@@ -15,7 +15,8 @@ use std::path::Path;
 /// Reads a variable of the environment; a test has its own.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Entries of a cache that are counted, at most: a doctor is asked for what is wrong, not for a survey.
+/// Entries of a cache that are counted, at most: a doctor is asked for what is wrong, not for a
+/// survey.
 const COUNTED: usize = 100_000;
 /// Room on a disk below which little can be written.
 const LITTLE_ROOM: u64 = 1 << 30;
@@ -90,8 +91,8 @@ impl Folder {
     }
 }
 
-/// Files below a folder and their bytes, and whether these are all. Links are not followed: caches of the hub
-/// are full of them.
+/// Files below a folder and their bytes, and whether these are all. Links are not followed: caches
+/// of the hub are full of them.
 fn count(path: &Path) -> (usize, u64, bool) {
     let (mut files, mut bytes, mut seen, mut whole) = (0, 0u64, 0, true);
     let mut open = vec![path.to_owned()];
@@ -123,8 +124,8 @@ fn count(path: &Path) -> (usize, u64, bool) {
     (files, bytes, whole)
 }
 
-/// Whether files can be made in a folder, tried with one that is taken away again: permissions alone do not
-/// tell of file systems that are read only.
+/// Whether files can be made in a folder, tried with one that is taken away again: permissions
+/// alone do not tell of file systems that are read only.
 fn is_writable(path: &Path) -> bool {
     let probe = path.join(format!(".linwright-doctor-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);

@@ -1,5 +1,5 @@
-//! Room for texts within `--max-memory`, looked at before they are read and before they are tokenized:
-//! what a tokenizer notes about every byte of a text takes many times the text.
+//! Room for texts within `--max-memory`, looked at before they are read and before they are
+//! tokenized: what a tokenizer notes about every byte of a text takes many times the text.
 
 use super::super::tasks::TaskArgs;
 use crate::failure::{Failure, Kind};
@@ -66,8 +66,8 @@ impl Texts {
         texts
     }
 
-    /// Refuses texts that cannot be tokenized beside the bytes that are `taken`, and gives the bytes to set
-    /// aside for all of them.
+    /// Refuses texts that cannot be tokenized beside the bytes that are `taken`, and gives the
+    /// bytes to set aside for all of them.
     pub(super) fn check(self, allowed: u64, taken: u64) -> Result<u64, Failure> {
         let kept = self.all.saturating_mul(OF_ALL);
         let needed = taken.saturating_add(kept.max(self.longest.saturating_mul(WHILE_TOKENIZED)));

@@ -148,8 +148,8 @@ fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool
     compute(server, link, &Answer { order: &order, id, created, model })
 }
 
-/// Turns prompts into tokens. Long ones wait for each other, so that they leave the processor to what
-/// is computed, and short ones for nobody.
+/// Turns prompts into tokens. Long ones wait for each other, so that they leave the processor to
+/// what is computed, and short ones for nobody.
 fn encode(server: &Server<'_>, link: &mut Link<'_>, draft: Draft) -> Result<Order, Trouble> {
     draft.fits(&server.rules())?;
     if draft.bytes() <= SHORT {

@@ -1,6 +1,6 @@
 //! HTTP/1.1 on one connection: whole requests in, whole answers or events out, with a bound and a
-//! deadline on everything (RFC 9112). Heads are parsed by `httparse`; what is here is the reading and
-//! writing around it.
+//! deadline on everything (RFC 9112). Heads are parsed by `httparse`; what is here is the reading
+//! and writing around it.
 
 use super::error::ApiError;
 use super::stop::Stop;
@@ -16,8 +16,8 @@ const MOST_HEADERS: usize = 64;
 const PIECE: usize = 64 << 10;
 /// How often a waiting connection looks whether the server is shutting down.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How long a refused client may go on sending before the connection is cut. Without this its unread
-/// bytes would reset the connection, and the answer with it.
+/// How long a refused client may go on sending before the connection is cut. Without this its
+/// unread bytes would reset the connection, and the answer with it.
 const LINGER: Duration = Duration::from_secs(1);
 /// Slowest reader of a large answer, in bytes a second.
 const SLOWEST_READER: u64 = 64 << 10;
@@ -171,8 +171,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Whether the client has hung up while it was owed an answer. Its next requests, which may come
-    /// before, are kept; behind more of them than that nobody looks.
+    /// Whether the client has hung up while it was owed an answer. Its next requests, which may
+    /// come before, are kept; behind more of them than that nobody looks.
     pub(super) fn is_gone(&mut self) -> bool {
         if self.buffer.len() > LONGEST_HEAD {
             return false;
@@ -311,7 +311,8 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
     Ok(Some((head, length)))
 }
 
-/// Whether a host can be meant: it may be empty, and has no spaces and nothing that ends an address.
+/// Whether a host can be meant: it may be empty, and has no spaces and nothing that ends an
+/// address.
 fn is_host(value: &str) -> bool {
     value.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\,\"<>".contains(&byte))
 }

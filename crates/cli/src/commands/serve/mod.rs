@@ -1,7 +1,7 @@
 //! `linwright serve`: a model behind OpenAI's protocol, on this machine.
 //!
-//! One thread waits for connections, one computes ([`worker`]), and each connection has one that reads
-//! ([`http`]), understands ([`protocol`]) and answers ([`answer`]).
+//! One thread waits for connections, one computes ([`worker`]), and each connection has one that
+//! reads ([`http`]), understands ([`protocol`]) and answers ([`answer`]).
 
 mod answer;
 mod client;
@@ -49,15 +49,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Answer requests of OpenAI's completions protocol over HTTP, for this machine unless --host says
 /// otherwise. Ctrl-C lets running requests finish and ends it.
 ///
-/// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health. There
-/// is no encryption and no password: whoever reaches the port may use the model.
+/// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health.
+/// There is no encryption and no password: whoever reaches the port may use the model.
 ///
-/// Requests are computed side by side, and sums of numbers are then taken in another order than alone:
-/// log-probabilities of equal requests may differ in the sixth decimal place, and two tokens that are as
-/// likely as each other to that precision may change places.
+/// Requests are computed side by side, and sums of numbers are then taken in another order than
+/// alone: log-probabilities of equal requests may differ in the sixth decimal place, and two tokens
+/// that are as likely as each other to that precision may change places.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the hub.
+    /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
+    /// hub.
     model: String,
     /// The address to listen at.
     #[arg(long, default_value = "127.0.0.1")]

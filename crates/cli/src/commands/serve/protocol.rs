@@ -202,8 +202,8 @@ impl Draft {
         self.prompts.iter().map(|(_, raw)| raw.bytes()).sum()
     }
 
-    /// Refuses what certainly does not fit, without asking the tokenizer: texts of so many bytes have at
-    /// least so many tokens.
+    /// Refuses what certainly does not fit, without asking the tokenizer: texts of so many bytes
+    /// have at least so many tokens.
     ///
     /// # Errors
     /// An answer, if a prompt is too long for the model.

@@ -158,7 +158,8 @@ impl Queue {
     }
 }
 
-/// Computes until the queue is closed. At most `batch_tokens` tokens are held at once, or one sequence.
+/// Computes until the queue is closed. At most `batch_tokens` tokens are held at once, or one
+/// sequence.
 pub(super) fn work(model: &Transformer, queue: &Queue, batch_tokens: usize) {
     let mut session = Session::new(model);
     let mut running: Vec<Running> = Vec::new();

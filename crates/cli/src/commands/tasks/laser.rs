@@ -10,12 +10,12 @@ use linwright::measure::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, S
 /// Options of the tasks whose names begin with `laser_`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct LaserTaskArgs {
-    /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's code,
-    /// with its faults.
+    /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's
+    /// code, with its faults.
     #[arg(long, default_value = "correct", value_parser = one_of(&Scoring::ALL, Scoring::name))]
     laser_scoring: Scoring,
-    /// Tokens written in `laser_` tasks whose answers are written; with 1 the likeliest token must be
-    /// the answer [default: as the set says].
+    /// Tokens written in `laser_` tasks whose answers are written; with 1 the likeliest token must
+    /// be the answer [default: as the set says].
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     laser_new_tokens: Option<usize>,
     /// Which records of `laser_` tasks count: `validation` is the first fifth, in the order of the

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 /// Options of tasks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// Text for perplexity: a file taken as one document, rows with a `text` field (JSONL, CSV, TSV,
-    /// Parquet, Arrow), or `pocket`.
+    /// Text for perplexity: a file taken as one document, rows with a `text` field (JSONL, CSV,
+    /// TSV, Parquet, Arrow), or `pocket`.
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// The field or column that holds the text, in all texts that are read [default: text].
@@ -64,8 +64,8 @@ pub(crate) struct TaskArgs {
     /// Longest input in tokens [default: that of the model].
     #[arg(long, alias = "max_length", value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     pub(crate) max_length: Option<usize>,
-    /// Tokens that the model sees at once, in thousands; `auto` is 4. It changes speed and memory, and
-    /// no figure.
+    /// Tokens that the model sees at once, in thousands; `auto` is 4. It changes speed and memory,
+    /// and no figure.
     #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
     pub(crate) batch_size: usize,
     /// Tokens in a window.
@@ -81,8 +81,8 @@ pub(crate) struct TaskArgs {
     /// Whether documents are scored one by one, or joined by a space or a blank line.
     #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
     pub(crate) join: Join,
-    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as JSON or
-    /// as a file.
+    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as
+    /// JSON or as a file.
     #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
     pub(crate) samples: Option<String>,
     /// Only this many documents and questions, from the start.

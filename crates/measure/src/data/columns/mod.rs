@@ -1,9 +1,9 @@
 //! Rows of files that hold them by columns: Parquet, and Arrow as a stream or a file.
 //!
 //! Such a file says how large things are before they are there, and a few bytes of it may stand for
-//! millions of rows. What is decoded is bounded by the size of the file ([`bound`]): pages are added
-//! up before any is unpacked, and rows are counted while they are made. Compression by Snappy and
-//! Zstandard is read, Arrow files without compression, as the library `datasets` writes them.
+//! millions of rows. What is decoded is bounded by the size of the file ([`bound`]): pages are
+//! added up before any is unpacked, and rows are counted while they are made. Compression by Snappy
+//! and Zstandard is read, Arrow files without compression, as the library `datasets` writes them.
 
 mod arrow;
 mod pages;

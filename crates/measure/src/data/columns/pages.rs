@@ -2,8 +2,8 @@
 //!
 //! A header is a structure in the compact protocol of Thrift (apache/thrift,
 //! doc/specs/thrift-compact-protocol.md) with the fields of `PageHeader` in apache/parquet-format,
-//! src/main/thrift/parquet.thrift: 2 are the bytes of the page unpacked, 3 those in the file; in the
-//! structures 5, 7 and 8 field 1 is the number of values.
+//! src/main/thrift/parquet.thrift: 2 are the bytes of the page unpacked, 3 those in the file; in
+//! the structures 5, 7 and 8 field 1 is the number of values.
 
 /// Structures inside each other at most; a header has three.
 const DEEPEST: usize = 8;

@@ -1,5 +1,5 @@
-//! What the README of a set says of its variants: the list `configs` in the YAML between its first two
-//! lines of dashes (huggingface.co/docs/hub/datasets-manual-configuration).
+//! What the README of a set says of its variants: the list `configs` in the YAML between its first
+//! two lines of dashes (huggingface.co/docs/hub/datasets-manual-configuration).
 
 use serde_json::{Map, Value};
 

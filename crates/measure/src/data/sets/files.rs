@@ -1,5 +1,5 @@
-//! Which files of a set are a split: as its README says, or else by names, as `datasets` 5.2.0 has it
-//! in its `data_files.py`.
+//! Which files of a set are a split: as its README says, or else by names, as `datasets` 5.2.0 has
+//! it in its `data_files.py`.
 
 use super::card::Config;
 use super::glob::matches;

@@ -1,8 +1,8 @@
 //! Patterns of file names: `*` is any text inside a part between slashes, `**` any parts, `?` one
 //! letter, `[...]` one of some and `[!...]` none of them.
 
-/// Whether a name has the form of a pattern. As `datasets` has it, what begins with a dot, and folders
-/// that begin with two underscores, only match where the pattern names as many of them.
+/// Whether a name has the form of a pattern. As `datasets` has it, what begins with a dot, and
+/// folders that begin with two underscores, only match where the pattern names as many of them.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let special = |text: &str| {
         let parts: Vec<&str> = text.split('/').collect();
@@ -18,8 +18,8 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     special(pattern) == special(name) && of_parts(&parts, &names)
 }
 
-/// Matches with one kind of wildcard: on a mismatch the last one takes one more. `fits` says whether
-/// one piece of the pattern fits one of the text.
+/// Matches with one kind of wildcard: on a mismatch the last one takes one more. `fits` says
+/// whether one piece of the pattern fits one of the text.
 fn walk<P, T>(
     pattern: &[P],
     text: &[T],

@@ -1,9 +1,9 @@
 //! Data sets by the names that they have on the Hugging Face hub, such as `allenai/ai2_arc`.
 //!
-//! A set is looked for in the cache of the library `datasets`, where it lies as Arrow files; then on
-//! the hub, or in the cache of its files, through [`linwright_model::hub`]. Which files are a split
-//! is said by the set's README or by their names, as `datasets` has it. A set that is a program is
-//! never run: the hub's conversion of it to Parquet is taken.
+//! A set is looked for in the cache of the library `datasets`, where it lies as Arrow files; then
+//! on the hub, or in the cache of its files, through [`linwright_model::hub`]. Which files are a
+//! split is said by the set's README or by their names, as `datasets` has it. A set that is a
+//! program is never run: the hub's conversion of it to Parquet is taken.
 
 mod card;
 mod files;
@@ -78,8 +78,8 @@ pub trait SetSource: fmt::Debug {
 pub type Variable<'a> = dyn Fn(&str) -> Option<OsString> + 'a;
 
 /// Where data sets are looked for, by the environment: `HF_DATASETS_CACHE` and what
-/// [`Settings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`. Nothing
-/// of it is read before a set is asked for.
+/// [`Settings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`.
+/// Nothing of it is read before a set is asked for.
 pub struct Sets<'a> {
     variable: &'a Variable<'a>,
     hooks: RefCell<Hooks<'a>>,

@@ -2,8 +2,8 @@
 //!
 //! A prompt is a list of turns: what the system says, questions and answers of the examples, the
 //! question of the document, and perhaps the beginning of its answer. Without a chat template they
-//! become one text, each turn followed by its delimiter; with one, the messages of a conversation, or
-//! one message that holds them all.
+//! become one text, each turn followed by its delimiter; with one, the messages of a conversation,
+//! or one message that holds them all.
 
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::Message;
@@ -110,8 +110,9 @@ impl<'a> ChatWriter<'a> {
         Self { prompts, without_system: Cell::new(false) }
     }
 
-    /// The text of a conversation, which ends with the start of an answer. A template that refuses the
-    /// system's message is asked again without it, as in the harness. Says in words what is wrong.
+    /// The text of a conversation, which ends with the start of an answer. A template that refuses
+    /// the system's message is asked again without it, as in the harness. Says in words what is
+    /// wrong.
     pub(super) fn write(&self, turns: &[Turn]) -> Result<String, String> {
         let mut messages = match self.prompts.multiturn {
             true => turns

@@ -61,8 +61,8 @@ pub struct Validated {
     pub first: Option<(String, Vec<String>)>,
 }
 
-/// Checks tasks and groups, named as for an evaluation: files, functions, templates and, where its rows
-/// are at hand, what is asked about every document.
+/// Checks tasks and groups, named as for an evaluation: files, functions, templates and, where its
+/// rows are at hand, what is asked about every document.
 ///
 /// # Errors
 /// [`EvaluationError`] for the first file or document that cannot be used.
@@ -77,8 +77,8 @@ pub fn validate(
     found.files.into_iter().map(|file| validated(file, options)).collect()
 }
 
-/// Checks the text of a task file that includes no other, and gives its prompt for a document where a
-/// template writes it.
+/// Checks the text of a task file that includes no other, and gives its prompt for a document where
+/// a template writes it.
 ///
 /// # Errors
 /// [`EvaluationError`] saying what is wrong with the text, or with the document.

@@ -1,11 +1,11 @@
 //! Where the documents of a task are.
 //!
-//! As in the harness, `dataset_path` is `json`, `csv`, `text`, `parquet` or `arrow` with `data_files` in
-//! `dataset_kwargs`: one file, a list, or one or a list for each split; a file or list without splits
-//! is the split `train`. A folder is searched for files named after the split. Paths count from the
-//! working directory and, where nothing is there, from the folder of the task file. Any other name is
-//! that of a set of the hub, which a [`SetSource`] finds. A file that the caller names for a task stands above
-//! all of this.
+//! As in the harness, `dataset_path` is `json`, `csv`, `text`, `parquet` or `arrow` with
+//! `data_files` in `dataset_kwargs`: one file, a list, or one or a list for each split; a file or
+//! list without splits is the split `train`. A folder is searched for files named after the split.
+//! Paths count from the working directory and, where nothing is there, from the folder of the task
+//! file. Any other name is that of a set of the hub, which a [`SetSource`] finds. A file that the
+//! caller names for a task stands above all of this.
 
 use super::description::TaskFile;
 use super::functions::{Function, Kind};

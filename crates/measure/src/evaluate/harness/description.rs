@@ -1,7 +1,7 @@
 //! Task files, in the vocabulary of lm-evaluation-harness (its `TaskConfig`, version 0.4.13).
 //!
-//! A file may include another one (`include: base.yaml`), whose fields it overrides. Python is never
-//! executed: `!function module.name` names one of the functions in [`super::functions`].
+//! A file may include another one (`include: base.yaml`), whose fields it overrides. Python is
+//! never executed: `!function module.name` names one of the functions in [`super::functions`].
 
 use super::functions::Function;
 use super::yaml::{self, FUNCTION};

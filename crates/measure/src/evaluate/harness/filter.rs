@@ -95,8 +95,8 @@ impl Step {
     }
 }
 
-/// The match of an index, from the end if negative: of its groups the first that holds something, or
-/// all of it where the pattern has no groups.
+/// The match of an index, from the end if negative: of its groups the first that holds something,
+/// or all of it where the pattern has no groups.
 fn found(pattern: &Regex, text: &str, which: isize) -> Option<String> {
     let matches: Vec<regex::Captures<'_>> = pattern.captures_iter(text).collect();
     let index = if which < 0 { matches.len().checked_add_signed(which)? } else { which as usize };

@@ -267,8 +267,8 @@ fn wikitext_target(fields: &Fields) -> Result<Value, String> {
     Ok(text.into())
 }
 
-/// A rule of the original that replaces a digit between slashes by the text of a pattern: kept, since
-/// figures should agree.
+/// A rule of the original that replaces a digit between slashes by the text of a pattern: kept,
+/// since figures should agree.
 fn fixed_quote(text: &str) -> String {
     static QUOTE: LazyLock<Regex> = LazyLock::new(|| fixed("/' [0-9]/"));
     QUOTE.replace_all(text, "/'[0-9]/").into_owned()

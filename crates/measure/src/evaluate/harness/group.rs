@@ -1,7 +1,7 @@
 //! Groups of tasks with a figure in common.
 //!
-//! A group's file names tasks, or further groups, and the metrics whose mean over them it wants, as in
-//! the evaluation harness. Tasks are those that come along, or task files in the group's folder.
+//! A group's file names tasks, or further groups, and the metrics whose mean over them it wants, as
+//! in the evaluation harness. Tasks are those that come along, or task files in the group's folder.
 
 use super::description::{TaskFile, fields_of};
 use super::standard::{STANDARD_TASKS, find, open};
@@ -74,8 +74,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Opens tasks and groups by the paths of their files, by the names of tasks that come along, by
-    /// their tags, and by patterns with `*`.
+    /// Opens tasks and groups by the paths of their files, by the names of tasks that come along,
+    /// by their tags, and by patterns with `*`.
     ///
     /// # Errors
     /// [`EvaluationError`], naming file or document.
@@ -107,8 +107,8 @@ impl Default for Found {
 }
 
 impl Found {
-    /// Finds what a name stands for and returns the names of its tasks. `folder` is that of the file
-    /// which names it.
+    /// Finds what a name stands for and returns the names of its tasks. `folder` is that of the
+    /// file which names it.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -316,8 +316,8 @@ impl TaskGroup {
         results.iter().filter(|result| self.tasks.contains(&result.task))
     }
 
-    /// Means over its tasks, by their sizes or each task alike. The error of the first is that of the
-    /// pooled sample, that of the second follows from independent tasks.
+    /// Means over its tasks, by their sizes or each task alike. The error of the first is that of
+    /// the pooled sample, that of the second follows from independent tasks.
     #[must_use]
     pub fn metrics(&self, results: &[TaskResult]) -> Vec<Metric> {
         let mut metrics = Vec::new();

@@ -70,8 +70,8 @@ const AGGREGATIONS: [(&str, Aggregation); 9] = [
     ("brier_score", Aggregation::Brier),
 ];
 
-/// Every figure of a document: its name, its usual aggregation, whether more is better, and the kinds
-/// of requests that it is made of.
+/// Every figure of a document: its name, its usual aggregation, whether more is better, and the
+/// kinds of requests that it is made of.
 const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
     use Aggregation as A;
     use OutputType::{GenerateUntil, Loglikelihood, LoglikelihoodRolling, MultipleChoice};
@@ -101,8 +101,8 @@ pub(super) struct MetricRule {
 }
 
 impl MetricRule {
-    /// The figures that a file asks for, or those usual for the kind of requests. Says in words what
-    /// is wrong.
+    /// The figures that a file asks for, or those usual for the kind of requests. Says in words
+    /// what is wrong.
     pub(super) fn all(
         entries: Option<&[MetricEntry]>,
         output: OutputType,
@@ -180,8 +180,8 @@ impl Aggregation {
         }
     }
 
-    /// Its standard error: that of a mean by its formula, others by `draws` samples with replacement,
-    /// as the harness draws them. None where the harness has none.
+    /// Its standard error: that of a mean by its formula, others by `draws` samples with
+    /// replacement, as the harness draws them. None where the harness has none.
     pub(super) fn standard_error(self, values: &[Value], draws: usize) -> Option<f64> {
         if values.len() < 2 || draws == 0 {
             return None;
@@ -267,8 +267,8 @@ fn f1(values: &[Value]) -> f64 {
     if all == 0.0 { 0.0 } else { 2.0 * hits / all }
 }
 
-/// Matthews' correlation of classes and predictions, of any number of classes (Gorodkin 2004); 0 where
-/// it is not defined.
+/// Matthews' correlation of classes and predictions, of any number of classes (Gorodkin 2004); 0
+/// where it is not defined.
 fn matthews(values: &[Value]) -> f64 {
     let pairs = values.iter().filter_map(|value| match value {
         Value::Classes(gold, predicted) => Some((gold.map_or(usize::MAX, |gold| gold), *predicted)),

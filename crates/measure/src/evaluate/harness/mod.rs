@@ -1,5 +1,5 @@
-//! Tasks described in files, in the vocabulary of lm-evaluation-harness, with its prompts, its ways to
-//! score and its numbers.
+//! Tasks described in files, in the vocabulary of lm-evaluation-harness, with its prompts, its ways
+//! to score and its numbers.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -287,7 +287,8 @@ fn chosen(
     Ok(documents.into_iter().enumerate().filter(is_wanted).collect())
 }
 
-/// Where the examples of a task come from. What a reader must know of their data is added to `scored`.
+/// Where the examples of a task come from. What a reader must know of their data is added to
+/// `scored`.
 fn examples(
     dataset: &Dataset<'_>,
     process: Option<&Function>,

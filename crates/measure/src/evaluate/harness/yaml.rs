@@ -1,8 +1,9 @@
 //! YAML with the one tag that task files have.
 //!
 //! Values are kept as JSON, which has no tags, so a function is kept as a text that begins with
-//! [`FUNCTION`]. Where the tag stands makes no difference: before a name, before a quoted one, or on a
-//! line of its own. Any other tag is an error: dropped in silence, it would leave its bare value.
+//! [`FUNCTION`]. Where the tag stands makes no difference: before a name, before a quoted one, or
+//! on a line of its own. Any other tag is an error: dropped in silence, it would leave its bare
+//! value.
 
 use linwright_tensor::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};

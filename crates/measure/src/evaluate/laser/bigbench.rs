@@ -1,8 +1,8 @@
 //! Tasks of BIG-bench with two answers (Srivastava et al. 2022, arXiv:2206.04615).
 //!
 //! The text is `input` or `inputs`, asked as it is. The answer is in `target_scores` (scores by
-//! answer, one of them 1), in `multiple_choice_targets` with `multiple_choice_scores`, or the text of
-//! `target` or `targets`. A prefix that a task's file gives for all of its examples is left out.
+//! answer, one of them 1), in `multiple_choice_targets` with `multiple_choice_scores`, or the text
+//! of `target` or `targets`. A prefix that a task's file gives for all of its examples is left out.
 
 use super::set::{Form, LaserSet, Reading, Record, Source, pair};
 use crate::data::DataError;

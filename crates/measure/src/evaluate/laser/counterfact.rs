@@ -1,7 +1,7 @@
 //! Facts of two or three prompts each (Meng et al. 2022, arXiv:2202.05262).
 //!
-//! Either the fields of ROME's file (`requested_rewrite` with `prompt`, in which `{}` stands for the
-//! `subject`, and `target_true`; `paraphrase_prompts`), or those of its cut for model editing
+//! Either the fields of ROME's file (`requested_rewrite` with `prompt`, in which `{}` stands for
+//! the `subject`, and `target_true`; `paraphrase_prompts`), or those of its cut for model editing
 //! (`prompt`, `ground_truth`, `rephrase_prompt`). The groups tell the prompt from its paraphrases.
 
 use super::set::{Form, LaserSet, Mask, Reading, Record, Source};

@@ -1,7 +1,7 @@
 //! Claims that are true or false (Thorne et al. 2018, arXiv:1803.05355).
 //!
-//! Fields `claim` and `label`: `SUPPORTS`, `REFUTES`, or `NOT ENOUGH INFO`, which is neither and left
-//! out. A claim that comes again is left out, and so is every claim that has both labels.
+//! Fields `claim` and `label`: `SUPPORTS`, `REFUTES`, or `NOT ENOUGH INFO`, which is neither and
+//! left out. A claim that comes again is left out, and so is every claim that has both labels.
 
 use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use crate::data::DataError;

@@ -2,8 +2,8 @@
 //!
 //! Fields `question` and `answer`. The paper left out answers of more than 15 tokens of Llama's
 //! tokenizer, the one that starts a text counted; here the tokens are those of the model, and the
-//! answer has 14 for itself. A record is known to be left out once it was asked, so it keeps its place
-//! in the split.
+//! answer has 14 for itself. A record is known to be left out once it was asked, so it keeps its
+//! place in the split.
 
 use super::set::{Form, LaserSet, Mask, Reading, Record, Source, ended};
 use crate::data::DataError;

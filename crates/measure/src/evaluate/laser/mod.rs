@@ -1,14 +1,14 @@
 //! The data sets of LASER (Sharma et al. 2023, arXiv:2312.13558) as tasks.
 //!
-//! A set says how its rows become questions; how these are put and judged is the same for all, in one
-//! of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
+//! A set says how its rows become questions; how these are put and judged is the same for all, in
+//! one of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
 //!
 //! Masked language models are asked about gaps, where a set says where its gap is: all masks of an
 //! answer are judged at once.
 //!
 //! Deviations from the paper's code in either way: words and answers may have several tokens, and
-//! their whole likelihood counts; models write greedily; what the model saw before the answer is the
-//! text as this tokenizer cuts it together with the answer.
+//! their whole likelihood counts; models write greedily; what the model saw before the answer is
+//! the text as this tokenizer cuts it together with the answer.
 
 mod bigbench;
 mod bios;
@@ -60,8 +60,8 @@ pub enum Scoring {
     #[default]
     Correct,
     /// As in the paper's code: an answer may be in the prompt as well; words are compared in half
-    /// precision, and of two equal ones neither is right; F1 = 2 p r / max(1, p + r); an answer is among
-    /// the likeliest tokens only if it is one of them as a whole.
+    /// precision, and of two equal ones neither is right; F1 = 2 p r / max(1, p + r); an answer is
+    /// among the likeliest tokens only if it is one of them as a whole.
     Compat,
 }
 
@@ -79,7 +79,8 @@ impl Scoring {
     }
 }
 
-/// Which records count. The first fifth, in the order of the files, is for choosing layers and ranks.
+/// Which records count. The first fifth, in the order of the files, is for choosing layers and
+/// ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
     /// All.
@@ -127,8 +128,8 @@ pub struct LaserOptions {
     pub scoring: Scoring,
     /// Which records count.
     pub split: Split,
-    /// Tokens that are written, where answers are written; as the set says if none. If it is one, the
-    /// likeliest token must be the answer, and nothing is written.
+    /// Tokens that are written, where answers are written; as the set says if none. If it is one,
+    /// the likeliest token must be the answer, and nothing is written.
     pub new_tokens: Option<usize>,
     /// Only this many records of the split, from its start.
     pub limit: Option<usize>,
@@ -178,8 +179,8 @@ impl LaserTask {
     /// Reads the files of a set.
     ///
     /// # Errors
-    /// [`EvaluationError::Data`], naming file and line; [`EvaluationError::TaskFile`] if there is no
-    /// file or one of an unknown kind; [`EvaluationError::Nothing`] if no record is left.
+    /// [`EvaluationError::Data`], naming file and line; [`EvaluationError::TaskFile`] if there is
+    /// no file or one of an unknown kind; [`EvaluationError::Nothing`] if no record is left.
     pub fn open(set: &'static LaserSet, options: &LaserOptions) -> Result<Self, EvaluationError> {
         let wrong = |reason: String| EvaluationError::TaskFile { origin: set.name.into(), reason };
         if options.files.is_empty() {

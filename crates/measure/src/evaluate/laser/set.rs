@@ -22,16 +22,16 @@ pub struct LaserSet {
 /// How the records of a set are asked and judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Which of some words is the likeliest to come next? Of `two` words the paper's code wants one to
-    /// be strictly likelier than the other.
+    /// Which of some words is the likeliest to come next? Of `two` words the paper's code wants one
+    /// to be strictly likelier than the other.
     Choice { two: bool },
     /// Does the model write the answer within so many tokens? Answers that need more than `longest`
     /// tokens are left out.
     Written { new_tokens: usize, longest: Option<usize> },
 }
 
-/// How a masked language model is asked: the prompt as it is, or a sentence behind the question, then
-/// the gap.
+/// How a masked language model is asked: the prompt as it is, or a sentence behind the question,
+/// then the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mask {
     /// Sentence in place of the last one of the prompt, up to the gap; none for the prompt.

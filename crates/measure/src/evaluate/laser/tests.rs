@@ -294,8 +294,8 @@ fn written_answers_by_hand() {
     assert_eq!(correct(&result), [true, false, true, false, true]);
     let want = [
         ("acc", 0.6),
-        // {it, is, paris, .}: p = 1/4, r = 1; {the, lake, house, was}: 1/2, 1; {about, 3,677, seated,
-        // people}: 1/2, 1.
+        // {it, is, paris, .}: p = 1/4, r = 1; {the, lake, house, was}: 1/2, 1; {about, 3,677,
+        // seated, people}: 1/2, 1.
         ("f1", (0.4 + 2.0 / 3.0 + 2.0 / 3.0) / 5.0),
         // Per token: 1, 9, (2 + 0.5) / 2, 9, 9.
         ("log_loss", (1.0 + 9.0 + 1.25 + 9.0 + 9.0) / 5.0),
@@ -307,8 +307,8 @@ fn written_answers_by_hand() {
     assert_eq!(result.description["left_out"], left_out);
     assert_eq!(result.samples[1].record["prompted-question"], "Who sang Yes Please? The answer is");
     assert_eq!(result.samples[4].record["ix"], 5);
-    // The question of "Yes" has the answer in it. Of {what, did, gamma, see, ., the, answer, is, lake,
-    // house, was} two are {lake, house}.
+    // The question of "Yes" has the answer in it. Of {what, did, gamma, see, ., the, answer, is,
+    // lake, house, was} two are {lake, house}.
     let result = run("laser_hotpotqa", &rows, &with(Scoring::Compat), &model);
     assert_eq!(correct(&result), [true, true, true, false, true]);
     let third = &result.samples[2].record;

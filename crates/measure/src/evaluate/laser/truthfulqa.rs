@@ -1,8 +1,8 @@
 //! Answers that are true or false (Lin et al. 2022, arXiv:2109.07958), a record for each answer.
 //!
-//! Either `question` and `mc2_targets` (`choices` and their `labels`, 1 for true), or the columns of
-//! the set's own table: `Question`, `Correct Answers` and `Incorrect Answers`, each several between
-//! semicolons.
+//! Either `question` and `mc2_targets` (`choices` and their `labels`, 1 for true), or the columns
+//! of the set's own table: `Question`, `Correct Answers` and `Incorrect Answers`, each several
+//! between semicolons.
 
 use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use crate::data::DataError;

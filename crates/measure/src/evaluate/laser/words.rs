@@ -1,8 +1,9 @@
 //! Comparing what was written with an answer, as the paper's code does.
 //!
 //! Words are cut as in the Penn Treebank: punctuation, quotes and the parts of contractions stand
-//! alone. It follows NLTK's `word_tokenize` but for the end of sentences inside a text, which is here a
-//! full stop behind two letters or more, and for joined words such as `gonna`, which stay whole.
+//! alone. It follows NLTK's `word_tokenize` but for the end of sentences inside a text, which is
+//! here a full stop behind two letters or more, and for joined words such as `gonna`, which stay
+//! whole.
 
 use regex::Regex;
 use std::collections::BTreeSet;
@@ -28,8 +29,8 @@ pub(super) fn contains(text: &str, answer: &str) -> bool {
     folded(text).contains(&folded(answer))
 }
 
-/// Overlap of what was written with the answer, as sets of folded words: F1 = 2 p r / (p + r), or with
-/// the paper's code (`clamped`) 2 p r / max(1, p + r).
+/// Overlap of what was written with the answer, as sets of folded words: F1 = 2 p r / (p + r), or
+/// with the paper's code (`clamped`) 2 p r / max(1, p + r).
 pub(super) fn overlap(written: &str, answer: &str, clamped: bool) -> Overlap {
     let set = |text: &str| words(&folded(text)).into_iter().collect::<BTreeSet<String>>();
     let (written, answer) = (set(written), set(answer));

@@ -249,11 +249,12 @@ fn sentence(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400 pixels.
+/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400
+/// pixels.
 const MANY_COLUMNS: usize = 12;
 
-/// Opens a table and its first row of heads. It stands in a region that scrolls where it is wider than the
-/// page, or longer than it, so that the bar that scrolls sideways is always in sight.
+/// Opens a table and its first row of heads. It stands in a region that scrolls where it is wider
+/// than the page, or longer than it, so that the bar that scrolls sideways is always in sight.
 pub(in crate::report) fn open_table(page: &mut String, label: &str, columns: usize, class: &str) {
     let many = if columns >= MANY_COLUMNS { "many" } else { "" };
     let classes = [class, many].into_iter().filter(|class| !class.is_empty());
@@ -270,8 +271,8 @@ pub(in crate::report) fn open_table(page: &mut String, label: &str, columns: usi
 /// What closes it.
 pub(in crate::report) const CLOSE_TABLE: &str = "</tbody>\n</table>\n</div>\n";
 
-/// Text for element content in which a line may break after the dots of long names. A break is no letter: who
-/// copies a name gets the name.
+/// Text for element content in which a line may break after the dots of long names. A break is no
+/// letter: who copies a name gets the name.
 pub(in crate::report) fn wrapping(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;

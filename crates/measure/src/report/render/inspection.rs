@@ -102,8 +102,8 @@ fn fitted(mut table: Table) -> Table {
     table
 }
 
-/// A name with parts left out where it is too long. Numbers stay, since they tell one layer from the
-/// next, and so does the end, which says most.
+/// A name with parts left out where it is too long. Numbers stay, since they tell one layer from
+/// the next, and so does the end, which says most.
 fn shortened(name: &str, room: usize) -> String {
     let fits = |name: &str| name.chars().count() <= room;
     if fits(name) {

@@ -1,5 +1,5 @@
-//! An inspection as one HTML file that loads nothing from elsewhere: totals, heat maps of ranks over
-//! layers and names, spectra, and a table of all tensors.
+//! An inspection as one HTML file that loads nothing from elsewhere: totals, heat maps of ranks
+//! over layers and names, spectra, and a table of all tensors.
 
 use super::html::{CLOSE_TABLE, CLOSING, THIRD, escape, open_table, opening, section, wrapping};
 use super::number::{bytes, count, percent, scientific, significant};

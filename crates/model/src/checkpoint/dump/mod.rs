@@ -5,11 +5,12 @@
 //!
 //! - a folder with `tensors.json`, or that file: what each raw file holds, see [`Manifest`];
 //! - a folder that is recognised: `manifest.json` of names with `filename` and `shape` (f32
-//!   little-endian, as deeplearn.js wrote checkpoints of TensorFlow), or pairs `X.w.dat` and `X.b.dat`
-//!   (f32 big-endian, as Java writes), in both of which matrices are (inp, out) and are turned;
+//!   little-endian, as deeplearn.js wrote checkpoints of TensorFlow), or pairs `X.w.dat` and
+//!   `X.b.dat` (f32 big-endian, as Java writes), in both of which matrices are (inp, out) and are
+//!   turned;
 //! - `.npy` files, a folder of them, or an `.npz` file, taken as they are;
-//! - a weight file of any [`Format`](super::Format), of which the floating-point tensors are taken as
-//!   they are.
+//! - a weight file of any [`Format`](super::Format), of which the floating-point tensors are taken
+//!   as they are.
 
 mod manifest;
 mod npy;
@@ -137,7 +138,8 @@ fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
     Ok((Plan { tensors: tensors.into_iter().map(planned).collect(), notes }, None))
 }
 
-/// Refuses tensors that read the same bytes: a short list could make any number of copies of one file.
+/// Refuses tensors that read the same bytes: a short list could make any number of copies of one
+/// file.
 fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), CheckpointError> {
     let mut places: Vec<(&Path, u64, u64, &str)> = tensors
         .iter()

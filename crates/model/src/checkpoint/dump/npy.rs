@@ -1,8 +1,8 @@
 //! Arrays of numpy.
 //!
-//! `.npy`: magic, version, length of a header, the header as the text of a Python dict with `descr`,
-//! `fortran_order` and `shape`, then the numbers. `.npz`: a zip archive of such files. Source: the
-//! format's description in `numpy.lib.format`.
+//! `.npy`: magic, version, length of a header, the header as the text of a Python dict with
+//! `descr`, `fortran_order` and `shape`, then the numbers. `.npz`: a zip archive of such files.
+//! Source: the format's description in `numpy.lib.format`.
 
 use super::raw::RawTensor;
 use crate::checkpoint::error::CheckpointError;

@@ -105,7 +105,8 @@ fn licence(source: &Source) -> Option<String> {
     said_by_source(source, "license").filter(|licence| plain_word(licence).is_some())
 }
 
-/// The model that it was made from: what was given, else what the source was made from if Linwright made it.
+/// The model that it was made from: what was given, else what the source was made from if Linwright
+/// made it.
 pub(super) fn base_model(source: &Source, card: &Card) -> Option<String> {
     card.base_model.clone().or_else(|| {
         record_of(source).get("linwright")?;

@@ -13,8 +13,8 @@
 //! Every export is read back and compared before it gets its name, and comes with a card
 //! (`README.md`), `reproduce.json` and `SHA256SUMS`. Bytes do not depend on place or time.
 //!
-//! What other runtimes read was taken from their public documentation and sources. Only transformers
-//! and PEFT are tried (`tools/parity/export.py`).
+//! What other runtimes read was taken from their public documentation and sources. Only
+//! transformers and PEFT are tried (`tools/parity/export.py`).
 //!
 //! Every form is a directory, as the hub has them. That of the form `gguf` holds the one file that
 //! llama.cpp is given, `model-F16.gguf` or of another type, and no second copy of the tokenizer.
@@ -142,8 +142,8 @@ pub struct Exported {
     pub saved: SavedModel,
     /// What the model holds.
     pub sizes: Sizes,
-    /// What the reader should know: sites, or a whole, that are no smaller than dense, and operators
-    /// that became dense weights.
+    /// What the reader should know: sites, or a whole, that are no smaller than dense, and
+    /// operators that became dense weights.
     pub warnings: Vec<String>,
 }
 
@@ -174,8 +174,8 @@ pub fn choose(model: &Transformer, source: &Source) -> Choice {
     }
 }
 
-/// The choice where operators decide it. `common` tells whether a configuration of the original kind
-/// describes the widths.
+/// The choice where operators decide it. `common` tells whether a configuration of the original
+/// kind describes the widths.
 fn choose_operators(model: &Transformer, common: bool) -> Option<Choice> {
     let slots = model.slots();
     let replaced = slots.iter().filter(|slot| !is_dense(slot)).count();

@@ -68,8 +68,8 @@ fn break_even(model: &Transformer) -> Vec<String> {
     warnings
 }
 
-/// Of an adapter: sites by name with the parameters of their factors and of their weights, and bytes of
-/// all factors and of the whole model.
+/// Of an adapter: sites by name with the parameters of their factors and of their weights, and
+/// bytes of all factors and of the whole model.
 pub(super) fn of_adapter(sites: &[(&str, u64, u64)], (own, whole): (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let large = sites.iter().filter(|(_, factors, weight)| factors >= weight);

@@ -1,8 +1,8 @@
 //! Which architectures are known, what they call their tensors, and what the writers of the format
 //! did to them, as data.
 //!
-//! Source: the names and conversions of llama.cpp (`convert_hf_to_gguf.py`, package `gguf`), and the
-//! names of transformers on the other side.
+//! Source: the names and conversions of llama.cpp (`convert_hf_to_gguf.py`, package `gguf`), and
+//! the names of transformers on the other side.
 
 use super::special;
 use super::special::Special;

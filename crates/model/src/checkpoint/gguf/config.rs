@@ -53,8 +53,8 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// Refuses more layers than there are tensors, so that what is made for each layer is bounded by
-    /// the file.
+    /// Refuses more layers than there are tensors, so that what is made for each layer is bounded
+    /// by the file.
     fn check_layers(&self) -> Result<(), GgufFault> {
         if self.size("block_count")? > self.header.tensors.len() as u64 {
             let found = "the file names more layers than tensors".into();

@@ -2,8 +2,8 @@
 //!
 //! Layout, all little-endian: the bytes `GGUF`, a version (u32), how many tensors and how many keys
 //! there are (u64 each); for each key its name, a type (u32) and a value; for each tensor its name,
-//! the number of its dimensions (u32), its extents from the one that runs fastest (u64 each), a type
-//! (u32) and an offset into the data (u64); then the data, at the next multiple of
+//! the number of its dimensions (u32), its extents from the one that runs fastest (u64 each), a
+//! type (u32) and an offset into the data (u64); then the data, at the next multiple of
 //! `general.alignment`. A text is a length (u64) and so many bytes.
 
 use super::cursor::{Cursor, Place};

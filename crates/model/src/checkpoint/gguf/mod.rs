@@ -4,10 +4,10 @@
 //! a `config.json`, the tensors by their names there with the way back from what the writers of the
 //! format did to them, and a `tokenizer.json`. [`Gguf`] is that of a mapped file and reads tensors.
 //!
-//! Nothing that a file says is trusted: every length is held against what is left of the file before
-//! anything is set aside for it, arrays stay in the file until they are asked for, and a tensor
-//! without a place in the architecture is refused, since the model would compute something else
-//! without it.
+//! Nothing that a file says is trusted: every length is held against what is left of the file
+//! before anything is set aside for it, arrays stay in the file until they are asked for, and a
+//! tensor without a place in the architecture is refused, since the model would compute something
+//! else without it.
 
 mod architectures;
 mod config;
@@ -76,9 +76,9 @@ fn unread(name: &str, tensor: &StoredTensor) -> GgufFault {
     GgufFault::UnreadType { name: name.into(), dtype: tensor.dtype.name, known: GgufType::read() }
 }
 
-/// Reads bytes to the last number, as a file of which they are the whole, and says in a few words what
-/// came of it, without sizes, places and names from the bytes: inputs that take different ways through
-/// the reader differ in it. For tests that look for inputs that break it.
+/// Reads bytes to the last number, as a file of which they are the whole, and says in a few words
+/// what came of it, without sizes, places and names from the bytes: inputs that take different ways
+/// through the reader differ in it. For tests that look for inputs that break it.
 #[must_use]
 pub fn signature(bytes: &[u8]) -> String {
     let contents = match Contents::parse(bytes) {

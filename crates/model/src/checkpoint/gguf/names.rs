@@ -73,8 +73,8 @@ pub(super) fn tensors(
     Ok(all)
 }
 
-/// Prefix in transformers, name within the layer, suffix, and the rules that hold there. Fails if no
-/// rule fits.
+/// Prefix in transformers, name within the layer, suffix, and the rules that hold there. Fails if
+/// no rule fits.
 fn find<'n>(
     file: &File<'_>,
     name: &'n str,

@@ -22,13 +22,13 @@ use std::path::Path;
 /// hold them in `f32`, and the factors of frequencies as quotients.
 const FREQUENCY: f32 = 1e-5;
 
-/// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`, whose
-/// matrices are rounded to `dtype` as in the file. Returns the largest difference from `decoder` as
-/// it is. The tokenizer of the file must make the same tokens of texts as `tokenizer`.
+/// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`,
+/// whose matrices are rounded to `dtype` as in the file. Returns the largest difference from
+/// `decoder` as it is. The tokenizer of the file must make the same tokens of texts as `tokenizer`.
 ///
 /// # Errors
-/// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the file
-/// holds another model, and the errors of loading.
+/// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the
+/// file holds another model, and the errors of loading.
 pub(super) fn verify(
     path: &Path,
     (decoder, tokenizer): (&Transformer, Option<&Tokenizer>),
@@ -68,8 +68,8 @@ pub(super) fn verify(
     Ok(compare(&ends_of(decoder, hidden, &batch), &found).0)
 }
 
-/// The first field in which two configurations describe models that compute differently: a window or
-/// a scaling may show in long texts alone. What a tokenizer says is not compared, nor are names.
+/// The first field in which two configurations describe models that compute differently: a window
+/// or a scaling may show in long texts alone. What a tokenizer says is not compared, nor are names.
 fn other_field(own: &TransformerConfig, read: &TransformerConfig) -> Option<&'static str> {
     let near = |a: f32, b: f32| (a - b).abs() <= FREQUENCY * a.abs();
     let all_near =

@@ -2,8 +2,8 @@
 //!
 //! A `.bin` holds seven little-endian i32 (dim, hidden dim, layers, heads, key/value heads,
 //! vocabulary, sequence length; a negative vocabulary means that the output matrix is its own) and
-//! then f32 little-endian, each kind over all layers: embedding, attention norms, wq, wk, wv, wo, MLP
-//! norms, w1, w2, w3, final norm, two rotary tables that are computed anew here, and the output
+//! then f32 little-endian, each kind over all layers: embedding, attention norms, wq, wk, wv, wo,
+//! MLP norms, w1, w2, w3, final norm, two rotary tables that are computed anew here, and the output
 //! matrix if it is its own. Source: `run.c` and `export.py` (legacy export) of karpathy/llama2.c.
 //!
 //! Rotary positions pair neighbours (2i, 2i+1) there and halves (i, i + head/2) in the directories
@@ -29,9 +29,9 @@ const TOKENIZER_BYTES: u64 = 1 << 26;
 /// Makes a Hugging Face directory at `out` of a llama2.c model and its tokenizer.
 ///
 /// The tokenizer gives the ids that llama2.c gives: a text is taken with a space before it,
-/// character by character (bytes where a character has no token), and the adjacent pair whose joined
-/// piece has the highest score is merged until none is left. Text that looks like a special token is
-/// text.
+/// character by character (bytes where a character has no token), and the adjacent pair whose
+/// joined piece has the highest score is merged until none is left. Text that looks like a special
+/// token is text.
 ///
 /// # Errors
 /// [`CheckpointError`]; nothing is then left at `out` that was not there before.
@@ -62,8 +62,8 @@ pub fn read_config(path: &Path, bytes: &[u8]) -> Result<TransformerConfig, Check
     sizes.config(path)
 }
 
-/// The `tokenizer.json` that gives the ids of a llama2.c tokenizer of `vocab` tokens. `path` appears in
-/// messages.
+/// The `tokenizer.json` that gives the ids of a llama2.c tokenizer of `vocab` tokens. `path`
+/// appears in messages.
 ///
 /// # Errors
 /// [`CheckpointError::Llama2c`].

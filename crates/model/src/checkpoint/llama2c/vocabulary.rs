@@ -1,9 +1,9 @@
 //! The tokenizer file of llama2.c, and the same tokenizer as byte-pair merges.
 //!
-//! llama2.c merges the adjacent pair whose joined piece scores highest, of equal ones the first. The
-//! tokenizers library merges the pair of lowest rank, of equal ones the first. Ranking every way to
-//! cut a piece in two known pieces by the score of the piece makes the two agree; scores of different
-//! pieces that can be merged must differ for that, and are checked.
+//! llama2.c merges the adjacent pair whose joined piece scores highest, of equal ones the first.
+//! The tokenizers library merges the pair of lowest rank, of equal ones the first. Ranking every
+//! way to cut a piece in two known pieces by the score of the piece makes the two agree; scores of
+//! different pieces that can be merged must differ for that, and are checked.
 
 use crate::checkpoint::error::CheckpointError;
 use serde_json::{Value, json};

@@ -186,8 +186,8 @@ impl Sizes {
         Ok(Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied })
     }
 
-    /// Reads the header and checks that the file has exactly the bytes that it asks for. Returns also
-    /// where each kind of tensor lies, as in [`Self::layout`].
+    /// Reads the header and checks that the file has exactly the bytes that it asks for. Returns
+    /// also where each kind of tensor lies, as in [`Self::layout`].
     pub(super) fn of_file(bytes: &[u8]) -> Result<(Self, Parts), String> {
         let sizes = Self::read(bytes)?;
         let (parts, numbers) = sizes.layout();

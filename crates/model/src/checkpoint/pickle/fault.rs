@@ -47,7 +47,8 @@ pub enum PickleFault {
         /// Why it is refused.
         why: &'static str,
     },
-    /// A call of a known name with other arguments than it has, or of something that is no function.
+    /// A call of a known name with other arguments than it has, or of something that is no
+    /// function.
     #[error("the call at byte {at} {what}; this file was not written by torch.save, or is damaged")]
     Call {
         /// Where.

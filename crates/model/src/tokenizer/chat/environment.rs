@@ -86,8 +86,8 @@ fn failure(fault: &Fault, date: Option<Date>) -> Failure {
     Failure { line: fault.line.unwrap_or_default(), reason }
 }
 
-/// Replaces the tags `generation` and `endgeneration`, which mark what a model says for training, by
-/// a condition that always holds: both print their body and trim alike.
+/// Replaces the tags `generation` and `endgeneration`, which mark what a model says for training,
+/// by a condition that always holds: both print their body and trim alike.
 fn without_generation(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

@@ -117,8 +117,8 @@ impl Writer<'_> {
     }
 }
 
-/// A number as Python's `repr`: the fewest digits that give it back, with an exponent below 1e-4 and
-/// from 1e16 on.
+/// A number as Python's `repr`: the fewest digits that give it back, with an exponent below 1e-4
+/// and from 1e16 on.
 fn float_text(value: f64) -> String {
     if !value.is_finite() {
         let name = if value.is_nan() { "NaN" } else { "Infinity" };

@@ -1,10 +1,11 @@
 //! Chat templates: from messages to the text that a model was trained on.
 //!
 //! A template is Jinja, in the dialect and with the variables of transformers: blocks are trimmed,
-//! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are known,
-//! and so are `raise_exception`, `tojson` and the methods of Python's texts, lists and dictionaries.
-//! Templates come with checkpoints and are not trusted: they reach no file, and their steps
-//! ([`MOST_STEPS`]), their output and what they make on the way are bounded ([`crate::template`]).
+//! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are
+//! known, and so are `raise_exception`, `tojson` and the methods of Python's texts, lists and
+//! dictionaries. Templates come with checkpoints and are not trusted: they reach no file, and their
+//! steps ([`MOST_STEPS`]), their output and what they make on the way are bounded
+//! ([`crate::template`]).
 
 mod date;
 mod environment;
@@ -51,8 +52,8 @@ impl Message {
         Self { role: role.into(), content: Value::String(content.into()), fields: Map::new() }
     }
 
-    /// The message as a template sees it: without fields that are null, and with its reasoning under
-    /// the names by which templates know it.
+    /// The message as a template sees it: without fields that are null, and with its reasoning
+    /// under the names by which templates know it.
     fn plain(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("role".into(), json!(self.role));
@@ -79,8 +80,8 @@ pub struct ChatOptions {
     pub tools: Option<Value>,
     /// A list of documents, each an object with a title and a text.
     pub documents: Option<Value>,
-    /// Today, for templates that ask for it. Without it `strftime_now` is not defined, since the same
-    /// chat should give the same text tomorrow.
+    /// Today, for templates that ask for it. Without it `strftime_now` is not defined, since the
+    /// same chat should give the same text tomorrow.
     pub date: Option<Date>,
     /// Further variables, over those of the tokenizer.
     pub variables: Map<String, Value>,
@@ -96,8 +97,8 @@ pub(super) struct Templates {
 }
 
 impl Templates {
-    /// Finds templates: `chat_template.jinja` alone if it is there, else those of the settings, else
-    /// that of `chat_template.json`. `tokens` are special tokens by role.
+    /// Finds templates: `chat_template.jinja` alone if it is there, else those of the settings,
+    /// else that of `chat_template.json`. `tokens` are special tokens by role.
     pub(super) fn read(
         files: &Files<'_>,
         settings: &Settings,
@@ -199,7 +200,8 @@ impl Templates {
 
 impl Tokenizer {
     /// The text of a chat by the tokenizer's default template; with `add_generation_prompt` it ends
-    /// with the start of an answer. The text holds its own special tokens: encode it without others.
+    /// with the start of an answer. The text holds its own special tokens: encode it without
+    /// others.
     ///
     /// # Errors
     /// [`TokenizerError::NoTemplate`], [`TokenizerError::Template`].

@@ -1,8 +1,8 @@
 //! Checks the table of replacements ("precompiled charsmap") of a sentencepiece model.
 //!
-//! The table is a u32 with the bytes of a trie, the trie as a double array of u32, and texts that end
-//! with NUL, to which the leaves point. The library walks it without looking; here every node that a
-//! text can reach is visited once, so that no text leads outside.
+//! The table is a u32 with the bytes of a trie, the trie as a double array of u32, and texts that
+//! end with NUL, to which the leaves point. The library walks it without looking; here every node
+//! that a text can reach is visited once, so that no text leads outside.
 
 /// Bytes of a replacement; those of NFKC have up to 33.
 const LONGEST: usize = 64;

@@ -1,8 +1,8 @@
 //! Models of sentencepiece as pipelines of the tokenizers library, by the rules of transformers 5.
 //!
 //! Where neither the settings nor the model's type name a class, the model's own normalizer decides
-//! about the space before a text. transformers ignores it in that case and puts none there, which is
-//! not what such a model was trained on.
+//! about the space before a text. transformers ignores it in that case and puts none there, which
+//! is not what such a model was trained on.
 
 pub(super) mod charsmap;
 mod merges;

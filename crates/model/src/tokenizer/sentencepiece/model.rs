@@ -2,8 +2,8 @@
 
 use super::protobuf::{Fault, Message};
 
-/// Longest piece in bytes. Real ones have some dozens; tries of the library are as deep as pieces are
-/// long and are dropped recursively.
+/// Longest piece in bytes. Real ones have some dozens; tries of the library are as deep as pieces
+/// are long and are dropped recursively.
 pub(in crate::tokenizer) const LONGEST_PIECE: usize = 1024;
 
 /// What a piece is for.

@@ -164,7 +164,8 @@ fn models_that_make_no_sense_are_refused() {
     assert!(matches!(other, TokenizerError::Unsupported { .. }), "{other}");
 }
 
-/// A table whose trie has one entry, "a" to the text at `value`; the library would follow it blindly.
+/// A table whose trie has one entry, "a" to the text at `value`; the library would follow it
+/// blindly.
 fn table(root: u32, units: usize, leaf: u32, texts: &[u8]) -> Vec<u8> {
     let mut trie = vec![0_u32; units];
     trie[0] = root;

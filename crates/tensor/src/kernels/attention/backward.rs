@@ -1,5 +1,5 @@
-//! Gradients: `dV = Pᵀ dO`, `dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O))`, times `1 - (s / cap)²` where scores
-//! `s` are capped, `dQ = scale dS K`, `dK = scale dSᵀ Q`.
+//! Gradients: `dV = Pᵀ dO`, `dS = P ∘ (dO Vᵀ - rowsum(dO ∘ O))`, times `1 - (s / cap)²` where
+//! scores `s` are capped, `dQ = scale dS K`, `dK = scale dSᵀ Q`.
 
 use super::parts::Parts;
 use super::softmax::tanh;
@@ -178,8 +178,8 @@ impl Heads<'_> {
 }
 
 vectorised! {
-    /// Turns a row of scores into probabilities, and one of their gradients into those of the scores
-    /// before they were capped.
+    /// Turns a row of scores into probabilities, and one of their gradients into those of the
+    /// scores before they were capped.
     fn slope_row<const FUSED: bool>(
         powers: &mut [f32],
         slopes: &mut [f32],

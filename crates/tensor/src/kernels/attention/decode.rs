@@ -1,8 +1,8 @@
 //! Few queries, as in decoding: keys and values are read once, where they lie, by all heads.
 //!
 //! A piece of work takes some keys of a sequence with all heads, so that memory is read from one
-//! address to the next; the results of pieces are put together in the order of the keys (Milakov and
-//! Gimelshein 2018, arXiv:1805.02867, eq. 4).
+//! address to the next; the results of pieces are put together in the order of the keys (Milakov
+//! and Gimelshein 2018, arXiv:1805.02867, eq. 4).
 #![allow(
     unsafe_code,
     reason = "registers are loaded and stored through raw pointers; bounds are checked here"
@@ -241,8 +241,8 @@ impl<V: Lanes> Pass<V> for Scores<'_, '_, V::Number> {
 }
 
 impl<T: Scalar> Scores<'_, '_, T> {
-    /// Those of the keys from `first` on with the next members; of keys that are not there, those of
-    /// the last.
+    /// Those of the keys from `first` on with the next members; of keys that are not there, those
+    /// of the last.
     ///
     /// # Safety
     /// The keys are in bounds, the head too, and so many members.

@@ -2,8 +2,8 @@
 //!
 //! Everything stands transposed, a query in every lane: `Sᵀ = K Qᵀ`, then `Oᵀ += Vᵀ Pᵀ`, so that
 //! largest scores and sums are those of lanes, powers are the next product's right factor as they
-//! stand, and keys and values, the left factors, are packed once for all queries of a piece of work.
-//! A column holds the queries of all heads that share a key, one after another.
+//! stand, and keys and values, the left factors, are packed once for all queries of a piece of
+//! work. A column holds the queries of all heads that share a key, one after another.
 
 use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers};
 use super::{Attention, Results, Sequence};

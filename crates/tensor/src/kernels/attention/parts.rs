@@ -32,7 +32,8 @@ impl<'a> Parts<'a> {
     #[allow(clippy::mut_from_ref, reason = "the caller keeps the parts disjoint")]
     pub(super) unsafe fn part(&self, row: usize, columns: Range<usize>) -> &mut [f32] {
         assert!(row < self.rows && columns.end <= self.cols, "part out of bounds");
-        // SAFETY: within the matrix by the assertions here and in `new`; the caller keeps others out.
+        // SAFETY: within the matrix by the assertions here and in `new`; the caller keeps others
+        // out.
         unsafe {
             let start = self.data.add(row * self.stride + columns.start);
             std::slice::from_raw_parts_mut(start, columns.len())

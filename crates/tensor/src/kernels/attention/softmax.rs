@@ -13,8 +13,8 @@ const PARTS: usize = WIDTH / LANES;
 /// itself is zero.
 const NO_SCORE: f32 = -1e30;
 
-/// The largest score is followed in steps: powers of two of the distance to an earlier one may be so
-/// large, and sums over earlier keys need rarely be brought to a new one.
+/// The largest score is followed in steps: powers of two of the distance to an earlier one may be
+/// so large, and sums over earlier keys need rarely be brought to a new one.
 const STEP: f32 = 8.0;
 
 /// What a column of queries remembers of the keys that it has seen.
@@ -47,11 +47,11 @@ pub(super) fn log_sum(max: f32, sum: f32) -> f32 {
     if sum > 0.0 { max * LN_2 + sum.ln() } else { f32::NEG_INFINITY }
 }
 
-/// `2^x` for `x <= 100` to 1.5 units in the last place; below -126, where numbers are no longer normal,
-/// zero, and NaN stays NaN.
+/// `2^x` for `x <= 100` to 1.5 units in the last place; below -126, where numbers are no longer
+/// normal, zero, and NaN stays NaN.
 ///
-/// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r` at
-/// zero and whose largest relative error for |r| <= 1/2 is the least.
+/// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r`
+/// at zero and whose largest relative error for |r| <= 1/2 is the least.
 #[allow(clippy::approx_constant, reason = "a fitted coefficient lies near ln 2")]
 #[inline(always)]
 pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
@@ -68,8 +68,8 @@ pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
     if x < -126.0 { 0.0 } else { power }
 }
 
-/// `tanh(x)` to three units in the last place: near zero by a polynomial (coefficients of `tanhf` in
-/// Cephes, Moshier 1992), elsewhere by the exponential of `-2 |x|`.
+/// `tanh(x)` to three units in the last place: near zero by a polynomial (coefficients of `tanhf`
+/// in Cephes, Moshier 1992), elsewhere by the exponential of `-2 |x|`.
 #[inline(always)]
 pub(super) fn tanh<const FUSED: bool>(x: f32) -> f32 {
     let square = x * x;
@@ -94,8 +94,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Takes scores away from where queries do not see the key: row k of `scores` holds those of key
-    /// `first + k`, and a query sees keys from its `from` to before its `to`.
+    /// Takes scores away from where queries do not see the key: row k of `scores` holds those of
+    /// key `first + k`, and a query sees keys from its `from` to before its `to`.
     pub(super) fn hide<const FUSED: bool>(
         scores: &mut [f32],
         first: usize,
@@ -111,8 +111,9 @@ vectorised! {
 }
 
 vectorised! {
-    /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest yet, which
-    /// is remembered with their sum; returns what earlier sums over keys are to be multiplied by.
+    /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest yet,
+    /// which is remembered with their sum; returns what earlier sums over keys are to be multiplied
+    /// by.
     pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut Seen) -> [f32; WIDTH] {
         let rows = scores.as_chunks_mut::<LANES>().0;
         let mut changes = [1.0; WIDTH];

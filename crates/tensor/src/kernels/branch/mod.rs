@@ -1,8 +1,8 @@
 //! Permutation, layer normalisation, nonlinearity and weight in one pass over columns: one feature
 //! of many samples side by side.
 //!
-//! `y_k += weight · f((x_order(k) - mean) / sqrt(variance + epsilon))`, mean and biased variance over
-//! the features of a sample.
+//! `y_k += weight · f((x_order(k) - mean) / sqrt(variance + epsilon))`, mean and biased variance
+//! over the features of a sample.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -40,8 +40,8 @@ pub struct BranchSums {
 }
 
 impl<T: Scalar> Branch<'_, T> {
-    /// Writes or adds the branch of `x` (features, width) to `y`, which is laid out alike, and leaves
-    /// mean and one over the deviation of each sample in `moments` (2, width).
+    /// Writes or adds the branch of `x` (features, width) to `y`, which is laid out alike, and
+    /// leaves mean and one over the deviation of each sample in `moments` (2, width).
     ///
     /// # Panics
     /// If the lengths do not fit, the width is no multiple of 16, or the order leads elsewhere.
@@ -216,8 +216,8 @@ fn forward_group<T: Scalar>(
     }
 }
 
-/// The branch's order says here which feature of `dy` each feature of `x` went to: so what was saved,
-/// and is no longer in the cache, is read from front to back.
+/// The branch's order says here which feature of `dy` each feature of `x` went to: so what was
+/// saved, and is no longer in the cache, is read from front to back.
 #[inline(always)]
 fn backward_group<T: Scalar>(
     branch: Branch<'_, T>,

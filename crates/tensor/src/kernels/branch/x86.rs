@@ -45,7 +45,8 @@ pub(super) fn forward<T: Scalar>(
     true
 }
 
-/// [`super::backward_group`] of a leaky nonlinearity; says no where the numbers or this machine do not suit.
+/// [`super::backward_group`] of a leaky nonlinearity; says no where the numbers or this machine do
+/// not suit.
 pub(super) fn backward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,

@@ -2,8 +2,8 @@
 //! calls.
 //!
 //! With z_j and u_j before and behind circulant j, and g the gradient that has come back to u_j's
-//! diagonal: `d_j` gets `g u_j`, the column c_j the correlation `Σ_t g_t z_{t-k}`, whose spectrum is
-//! `conj(Z) G`. Of two rows in one complex row the products between them end up in the imaginary
+//! diagonal: `d_j` gets `g u_j`, the column c_j the correlation `Σ_t g_t z_{t-k}`, whose spectrum
+//! is `conj(Z) G`. Of two rows in one complex row the products between them end up in the imaginary
 //! part of the correlation, where they are dropped.
 
 use super::complex::{Complex, numbers_for, numbers_of, registers};
@@ -17,8 +17,8 @@ use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
 const PIECES: usize = 64;
 
 impl<T: Scalar> CirculantChain<T> {
-    /// Given `x` and the gradient `dy` (rows, n) of a loss with respect to `y = W x`, the gradients of
-    /// diagonals and columns, and that of `x` in `dx` if it is asked for.
+    /// Given `x` and the gradient `dy` (rows, n) of a loss with respect to `y = W x`, the gradients
+    /// of diagonals and columns, and that of `x` in `dx` if it is asked for.
     ///
     /// # Panics
     /// If the shapes do not fit.

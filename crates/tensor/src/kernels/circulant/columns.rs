@@ -9,8 +9,8 @@ use crate::{Mat, MatMut, MatRef, Scalar, Scratch, parallel};
 use std::sync::Arc;
 
 /// The matrix of the chain with these diagonals (m, n), d_0 first, and half spectra of the columns
-/// c_0 to c_{m-2}: (n, n). The first factors of it, `circ(c_{m-2}) diag(d_{m-1})`, are written as they
-/// are, so that m - 2 circulants are left to transform.
+/// c_0 to c_{m-2}: (n, n). The first factors of it, `circ(c_{m-2}) diag(d_{m-1})`, are written as
+/// they are, so that m - 2 circulants are left to transform.
 ///
 /// # Panics
 /// If there are not m diagonals, or bins are missing.

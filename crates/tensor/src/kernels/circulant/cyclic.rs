@@ -19,9 +19,9 @@ fn parts(value: One) -> [f64; 2] {
 
 /// Cyclic products of vectors of one length n, which may be any.
 ///
-/// A length of small factors (2, 3, 5, 7) is transformed as it is. For another one the
-/// product is embedded into that of vectors of at least 2 n - 1 numbers, of which n come from zeros:
-/// cheaper than a transform of the length n itself, which would be two of that length.
+/// A length of small factors (2, 3, 5, 7) is transformed as it is. For another one the product is
+/// embedded into that of vectors of at least 2 n - 1 numbers, of which n come from zeros: cheaper
+/// than a transform of the length n itself, which would be two of that length.
 #[derive(Clone, Debug)]
 pub struct CyclicTransform<T> {
     features: usize,

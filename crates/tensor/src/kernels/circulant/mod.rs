@@ -1,17 +1,18 @@
 //! Products of diagonal and circulant matrices on many rows.
 //!
-//! `y = diag(d_0) circ(c_0) diag(d_1) ⋯ circ(c_{m-2}) diag(d_{m-1}) x`, n features,
-//! `circ(c)[i, j] = c[(i - j) mod n]`, so that `circ(c) = F⁻¹ diag(F c) F` with the Fourier matrix F.
+//! `y = diag(d_0) circ(c_0) diag(d_1) ⋯ circ(c_{m-2}) diag(d_{m-1}) x`, n features, `circ(c)[i, j]
+//! = c[(i - j) mod n]`, so that `circ(c) = F⁻¹ diag(F c) F` with the Fourier matrix F.
 //!
 //! Two rows a and b are one complex row `a + i b`: a real circulant keeps them apart, and the
 //! spectrum is never untangled. As many of these as a register has numbers stand side by side in a
-//! tile (features, re and im of each), and butterflies run down the features with one twiddle factor
-//! for all. Transform, product and way back are done for all circulants while the tile is in cache.
+//! tile (features, re and im of each), and butterflies run down the features with one twiddle
+//! factor for all. Transform, product and way back are done for all circulants while the tile is in
+//! cache.
 //!
 //! Numerical notes: both rows of a pair share the rounding of the larger one, so every row is first
 //! brought to the order of one by a power of two, which is exact; a row that is not finite spoils
-//! its partner. Gradients of parameters are summed over the rows of a tile in `T` and then in `f64`;
-//! there the rows of a tile share one power of two. Spectra are made in `f64`.
+//! its partner. Gradients of parameters are summed over the rows of a tile in `T` and then in
+//! `f64`; there the rows of a tile share one power of two. Spectra are made in `f64`.
 
 mod backward;
 mod butterfly;
@@ -107,9 +108,9 @@ impl<T: Scalar> CirculantChain<T> {
         self.circulants() as u64 * self.transform.macs_per_row() + self.diagonals.len() as u64
     }
 
-    /// Rows, or columns, that are computed as one piece, of `count`: all of them where there is little
-    /// to do. A function of the sizes alone, because the bits of a row are not the same in every
-    /// piece.
+    /// Rows, or columns, that are computed as one piece, of `count`: all of them where there is
+    /// little to do. A function of the sizes alone, because the bits of a row are not the same in
+    /// every piece.
     fn piece(&self, count: usize) -> usize {
         let work = (count as u64).saturating_mul(self.macs_per_row());
         if work <= ALONE { count.max(1) } else { BLOCK_ROWS }
@@ -241,8 +242,8 @@ fn power_of(size: f64) -> f64 {
     f64::from_bits(((1023 - exponent) as u64) << 52)
 }
 
-/// Multiplies by a diagonal, and lane by lane by powers of two; registers beyond the diagonal become
-/// zero.
+/// Multiplies by a diagonal, and lane by lane by powers of two; registers beyond the diagonal
+/// become zero.
 struct Scale<'a, V: Lanes> {
     tile: &'a mut [Complex<V>],
     diagonal: &'a [V::Number],

@@ -1,5 +1,5 @@
-//! Passes of butterflies over complex registers: a transform there, work on the spectrum, and the way
-//! back.
+//! Passes of butterflies over complex registers: a transform there, work on the spectrum, and the
+//! way back.
 //!
 //! There by decimation in frequency, back by decimation in time: one is the other backwards, so the
 //! frequencies may stand in the order in which they come out, and the last level there and the

@@ -1,5 +1,5 @@
-//! Numbers of whole matrices: the dense form of a chain with one circulant, and the size of a product
-//! of many numbers.
+//! Numbers of whole matrices: the dense form of a chain with one circulant, and the size of a
+//! product of many numbers.
 
 use crate::kernels::instructions::vectorised;
 use crate::{Mat, Scalar};
@@ -33,8 +33,9 @@ vectorised! {
     }
 }
 
-/// Natural logarithm of the absolute value of a product, whose factors may be of any finite size but
-/// zero. Mantissas are multiplied and exponents added: one logarithm serves hundreds of factors.
+/// Natural logarithm of the absolute value of a product, whose factors may be of any finite size
+/// but zero. Mantissas are multiplied and exponents added: one logarithm serves hundreds of
+/// factors.
 #[must_use]
 pub fn log_of_product(factors: impl Iterator<Item = f64>) -> f64 {
     /// Mantissas are below two: so many make no infinity.

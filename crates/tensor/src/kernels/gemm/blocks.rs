@@ -1,10 +1,10 @@
 //! Products of `f32` matrices that have their left factor in common, tile by tile.
 //!
 //! The left factor is packed once, by all threads. A piece of work is some columns of a result: a
-//! thread packs those of the right factor itself, so that they are in its second-level cache, and lets
-//! the panels of the left one pass by, each of which stays in the first-level cache meanwhile. A right
-//! factor in 16 bits is widened as it is packed. Source of the scheme: Goto and van de Geijn 2008,
-//! ACM TOMS 34(3), 12; Van Zee and van de Geijn 2015, ACM TOMS 41(3), 14.
+//! thread packs those of the right factor itself, so that they are in its second-level cache, and
+//! lets the panels of the left one pass by, each of which stays in the first-level cache meanwhile.
+//! A right factor in 16 bits is widened as it is packed. Source of the scheme: Goto and van de
+//! Geijn 2008, ACM TOMS 34(3), 12; Van Zee and van de Geijn 2015, ACM TOMS 41(3), 14.
 //!
 //! A number of the result is summed in the same order wherever it stands and whatever else is
 //! computed beside it.
@@ -218,7 +218,8 @@ pub(super) fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
     }
 }
 
-/// Equal parts of `total`, each a multiple of `multiple` but for the last, and about `most` at most.
+/// Equal parts of `total`, each a multiple of `multiple` but for the last, and about `most` at
+/// most.
 fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Item = Range<usize>> {
     let step = total.len().div_ceil(total.len().div_ceil(most)).next_multiple_of(multiple);
     total.clone().step_by(step).map(move |start| start..total.end.min(start + step))

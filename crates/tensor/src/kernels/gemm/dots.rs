@@ -1,4 +1,5 @@
-//! Sums of products of columns by inner products of rows, where there are few rows: nothing is packed.
+//! Sums of products of columns by inner products of rows, where there are few rows: nothing is
+//! packed.
 #![allow(
     unsafe_code,
     reason = "registers are loaded through raw pointers; bounds are checked before"

@@ -1,5 +1,5 @@
-//! Products of a few rows with weights, as decoding makes them: every number of a weight is read once,
-//! in the order in which it lies, and nothing is packed.
+//! Products of a few rows with weights, as decoding makes them: every number of a weight is read
+//! once, in the order in which it lies, and nothing is packed.
 
 use super::{Product, Weight, Write};
 use crate::kernels::instructions::vectorised;
@@ -93,7 +93,8 @@ vectorised! {
         for at in 0..x_groups.len() {
             let x = x_groups[at];
             for k in 0..SIDE_BY_SIDE {
-                // Of rows that are short the processor finds out too late that they are read in turn.
+                // Of rows that are short the processor finds out too late that they are read in
+                // turn.
                 fetch(w[k].as_ptr().wrapping_add(next + at * LANES));
                 let w = groups[k][at].map(H::number);
                 for lane in 0..LANES {

@@ -122,8 +122,8 @@ pub enum Order {
     Interleaved,
 }
 
-/// Blocks (out, inp) along a diagonal that map columns of features, (features, width), of inputs and
-/// outputs in one order.
+/// Blocks (out, inp) along a diagonal that map columns of features, (features, width), of inputs
+/// and outputs in one order.
 #[derive(Clone, Debug)]
 pub struct ColumnBlocks<T> {
     blocks: Vec<Form<T>>,

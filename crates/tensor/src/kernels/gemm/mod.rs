@@ -317,8 +317,8 @@ fn in_library<T: Scalar>() -> bool {
     scalar == TypeId::of::<f32>() || scalar == TypeId::of::<f64>()
 }
 
-/// For the other scalar, [`crate::Counted`]: rows x depth x columns multiply-adds, as the count of a
-/// product goes everywhere; the factor and the addition to `c` happen as results are written.
+/// For the other scalar, [`crate::Counted`]: rows x depth x columns multiply-adds, as the count of
+/// a product goes everywhere; the factor and the addition to `c` happen as results are written.
 fn by_definition<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,

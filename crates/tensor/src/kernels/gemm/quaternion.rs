@@ -123,8 +123,8 @@ fn sums_of([a, b, c, d]: [f32; 4]) -> [[f32; SUMS / 2]; 2] {
 }
 
 impl Quaternions {
-    /// Of a square matrix that multiplies quaternions which stand so; none on machines without vector
-    /// registers of our own.
+    /// Of a square matrix that multiplies quaternions which stand so; none on machines without
+    /// vector registers of our own.
     pub(in crate::kernels) fn new(matrix: Arg<'_, f32>, rows: Rows) -> Option<Self> {
         // Two registers of four components each: 24 of 32 registers hold three rows, 8 of 16 one.
         let most = match Instructions::here() {

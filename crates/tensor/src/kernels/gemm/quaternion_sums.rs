@@ -15,7 +15,8 @@ use super::quaternion::Rows;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::{MatMut, Scalar, Scratch};
 
-/// Whether component `to` of `conj(x) y` has component c of x times number `c ^ to` of y with a minus.
+/// Whether component `to` of `conj(x) y` has component c of x times number `c ^ to` of y with a
+/// minus.
 const MINUS: [[bool; 4]; 4] = [
     [false, false, false, false],
     [false, true, false, true],

@@ -160,8 +160,8 @@ macro_rules! kernels {
                 }
             }
 
-            /// All levels within `R` registers. Fetches what lies as far ahead as the vector is long:
-            /// the next row of a matrix, which the machine does not expect beyond the page.
+            /// All levels within `R` registers. Fetches what lies as far ahead as the vector is
+            /// long: the next row of a matrix, which the machine does not expect beyond the page.
             ///
             /// # Safety
             /// `R` registers divide the length.

@@ -41,8 +41,8 @@ pub(super) struct Sheet {
     pub(super) repeats: bool,
 }
 
-/// The entries of a sheet that one Walsh-Hadamard transform reaches: (j ^ x, plane, j) for each kept
-/// column j.
+/// The entries of a sheet that one Walsh-Hadamard transform reaches: (j ^ x, plane, j) for each
+/// kept column j.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strand {
     mask: usize,
@@ -98,8 +98,8 @@ pub struct SpinBasis {
     quaternions: Option<[Rows; 2]>,
 }
 
-/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors; of
-/// matrices of quaternions the components of each, as in the sums that they are multiplied with.
+/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors;
+/// of matrices of quaternions the components of each, as in the sums that they are multiplied with.
 #[derive(Clone, Debug)]
 pub(super) struct BlockForms {
     pub(super) identity: Vec<Entry>,

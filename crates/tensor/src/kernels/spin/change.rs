@@ -9,9 +9,9 @@ use crate::kernels::gemm::Write;
 use crate::kernels::hadamard;
 use crate::kernels::instructions::vectorised;
 
-/// Where the coordinates of a multivector stand among the features of longer vectors: the chunk from
-/// `start` on, round the end. The batch is `width` vectors side by side: number `b` of coordinate
-/// `k` is the one at `((start + k) % features) * width + b`.
+/// Where the coordinates of a multivector stand among the features of longer vectors: the chunk
+/// from `start` on, round the end. The batch is `width` vectors side by side: number `b` of
+/// coordinate `k` is the one at `((start + k) % features) * width + b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
     /// Feature of coordinate 0.

@@ -1,8 +1,8 @@
 //! Rotors of a Clifford algebra through spin representations: `y = r x reverse(s)` as small matrix
 //! products instead of a dense 2^n x 2^n one.
 //!
-//! A multivector `x = Σ x_A e_A` becomes `X = Σ x_A Γ_A` with `Γ_i` products of Pauli matrices. Then
-//! `r x reverse(s)` becomes `R X Sᴴ`, and `y_A = Re tr(Γ_Aᴴ Y) / size`. Since each `Γ_A` is a
+//! A multivector `x = Σ x_A e_A` becomes `X = Σ x_A Γ_A` with `Γ_i` products of Pauli matrices.
+//! Then `r x reverse(s)` becomes `R X Sᴴ`, and `y_A = Re tr(Γ_Aᴴ Y) / size`. Since each `Γ_A` is a
 //! signed (or i-fold) permutation `X^x Z^z`, the change of basis is a gather followed by
 //! Walsh-Hadamard transforms.
 //!
@@ -33,8 +33,9 @@
 //!   one of each pair is kept, and the two rows that B pairs stand together, so that a real matrix
 //!   acts on them from the right.
 //!
-//! Source: the classification of Clifford algebras (Lounesto, *Clifford Algebras and Spinors*, 2001,
-//! chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices instead.
+//! Source: the classification of Clifford algebras (Lounesto, *Clifford Algebras and Spinors*,
+//! 2001, chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices
+//! instead.
 
 mod basis;
 mod change;

@@ -36,8 +36,8 @@ pub fn product_of_simple_rotors(n: usize, parts: &[Vec<f64>]) -> Vec<f64> {
     graded(n, &rotor)
 }
 
-/// `exp(b)` by its series, `exp(b / m)` m times, blades as in [`product_of_simple_rotors`]: exact to
-/// rounding for any bivector, and slow.
+/// `exp(b)` by its series, `exp(b / m)` m times, blades as in [`product_of_simple_rotors`]: exact
+/// to rounding for any bivector, and slow.
 ///
 /// # Panics
 /// If there are not n (n - 1) / 2 coefficients.

@@ -196,8 +196,8 @@ impl Entry {
         *matrix.at_mut(self.row.into(), self.column.into()) += times * self.value;
     }
 
-    /// If it is of a quaternion's own components, which the first column of each holds: at quaternion
-    /// (i, k) and component c in place (i, 4 k + c).
+    /// If it is of a quaternion's own components, which the first column of each holds: at
+    /// quaternion (i, k) and component c in place (i, 4 k + c).
     pub(super) fn of_first_component(self, rows: Rows) -> Option<Self> {
         let (i, component) = rows.place(self.row.into());
         let (k, of_column) = rows.place(self.column.into());

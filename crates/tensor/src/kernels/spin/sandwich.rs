@@ -120,7 +120,8 @@ impl SpinBasis {
         TurnSums { left: zeros(), right: zeros() }
     }
 
-    /// The gradient with respect to a factor before the product: the sum of `x · dx` over the batch.
+    /// The gradient with respect to a factor before the product: the sum of `x · dx` over the
+    /// batch.
     #[must_use]
     pub fn scale<T: Scalar>(&self, sums: &TurnSums<T>) -> f64 {
         let blocks = sums.left.iter().zip(&self.forms);
@@ -130,8 +131,8 @@ impl SpinBasis {
         self.weight * blocks.map(of_block).sum::<f64>()
     }
 
-    /// The gradients with respect to a further small turn of one rotor, `exp(b) exp(t)`: n (n - 1) / 2
-    /// numbers.
+    /// The gradients with respect to a further small turn of one rotor, `exp(b) exp(t)`: n (n - 1)
+    /// / 2 numbers.
     #[must_use]
     pub fn turn<T: Scalar>(&self, side: Side, sums: &TurnSums<T>) -> Vec<f64> {
         let mut turn = vec![0.0; self.bivectors[0].len()];

@@ -1,8 +1,8 @@
 //! From a symmetric matrix to a symmetric band with the same eigenvalues, by reflections in blocks.
 //!
-//! The first of the two steps of Bischof, Lang and Sun (A framework for symmetric band reduction, ACM
-//! TOMS 26, 2000): nearly all work is in products of matrices, where the direct way to tridiagonal
-//! form spends half of it on products with a vector, which wait for memory.
+//! The first of the two steps of Bischof, Lang and Sun (A framework for symmetric band reduction,
+//! ACM TOMS 26, 2000): nearly all work is in products of matrices, where the direct way to
+//! tridiagonal form spends half of it on products with a vector, which wait for memory.
 //!
 //! With a QR decomposition of the `b` columns below the band, `Q = I - V T Vᵀ`, the rest `B` of the
 //! matrix becomes `Qᵀ B Q = B - V Wᵀ - W Vᵀ`, where `X = B V T` and `W = X - ½ V Tᵀ Vᵀ X`.
@@ -20,8 +20,8 @@ pub(in crate::linalg) const BLOCK: usize = 256;
 /// Columns next to the diagonal, and columns of a panel.
 const WIDTH: usize = LENGTH;
 
-/// The band of the same eigenvalues. Only the lower triangle of `a` is read. The reflections that lead
-/// there go to `panels`, in the order applied.
+/// The band of the same eigenvalues. Only the lower triangle of `a` is read. The reflections that
+/// lead there go to `panels`, in the order applied.
 pub(super) fn to_band(mut a: Mat<f64>, mut panels: Option<&mut Vec<Panel>>) -> Band {
     let n = a.rows();
     let mut band = Band::zeros(n, WIDTH);
@@ -138,8 +138,8 @@ impl Panel {
     }
 }
 
-/// The upper triangle `T` of `I - V T Vᵀ`, the product of the reflections in order: column by column,
-/// `T_c = -tau_c T (Vᵀ v_c)`.
+/// The upper triangle `T` of `I - V T Vᵀ`, the product of the reflections in order: column by
+/// column, `T_c = -tau_c T (Vᵀ v_c)`.
 pub(super) fn triangle(v: &Mat<f64>, taus: &[f64]) -> Mat<f64> {
     let width = taus.len();
     let mut inner = Mat::zeros(width, width);

@@ -2,14 +2,16 @@
 //!
 //! Cuppen's method (A divide and conquer method for the symmetric tridiagonal eigenproblem, Numer.
 //! Math. 36, 1981): without the numbers that join two halves, what is left of the matrix is one of
-//! rank one, and in the eigenvectors of the halves it reads `diag(d) + ρ z zᵀ`. Where z has a zero, or
-//! two values are equal, up to rounding, an eigenvector stays as it is (deflation, after Dongarra and
-//! Sorensen, SIAM J. Sci. Stat. Comput. 8, 1987); the others follow from the roots of the secular equation.
-//! Their vectors come from the z that has these roots exactly, not from the z given, and are orthogonal
-//! to the last digit however close the roots are (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995).
+//! rank one, and in the eigenvectors of the halves it reads `diag(d) + ρ z zᵀ`. Where z has a zero,
+//! or two values are equal, up to rounding, an eigenvector stays as it is (deflation, after
+//! Dongarra and Sorensen, SIAM J. Sci. Stat. Comput. 8, 1987); the others follow from the roots of
+//! the secular equation. Their vectors come from the z that has these roots exactly, not from the z
+//! given, and are orthogonal to the last digit however close the roots are (Gu and Eisenstat, SIAM
+//! J. Matrix Anal. Appl. 16, 1995).
 //!
-//! Eigenvectors are rows, so that they are chosen, turned and copied as runs of numbers. Nearly all work
-//! is in the products of the last halves, which run in the precision asked for; all else is `f64`.
+//! Eigenvectors are rows, so that they are chosen, turned and copied as runs of numbers. Nearly all
+//! work is in the products of the last halves, which run in the precision asked for; all else is
+//! `f64`.
 
 use super::secular::{Root, Secular};
 use super::tridiagonal::Tridiagonal;
@@ -123,8 +125,8 @@ fn merged<T: Scalar>(
     debug_assert!(poles.is_sorted_by(|a, b| a < b), "poles rise");
     let (roots, differences) = roots(secular)?;
     let z = exact_z(&poles, &kept, &differences);
-    // Those of the upper half alone, of both, and of the lower half alone: each half of the result needs
-    // a range.
+    // Those of the upper half alone, of both, and of the lower half alone: each half of the result
+    // needs a range.
     let mut places: Vec<usize> = (0..kept.len()).collect();
     places.sort_by_key(|place| kept[*place].kind());
     let turns = turns(&z, differences, &places);
@@ -229,7 +231,8 @@ fn roots(secular: Secular<'_>) -> Result<(Vec<Root>, Mat<f64>), NoConvergence> {
     Ok((found?.concat(), differences))
 }
 
-/// The z, up to a factor, that has exactly the roots found (Löwner's formula), with the signs of that given.
+/// The z, up to a factor, that has exactly the roots found (Löwner's formula), with the signs of
+/// that given.
 fn exact_z(poles: &[f64], kept: &[Direction], differences: &Mat<f64>) -> Vec<f64> {
     let starts: Vec<usize> = (0..poles.len()).step_by(PIECE).collect();
     let pieces = parallel::map(starts, |_, start| {

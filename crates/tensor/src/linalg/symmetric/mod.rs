@@ -1,17 +1,17 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 //!
-//! A large matrix becomes a band ([`band`]), the band a tridiagonal matrix ([`tridiagonal`]). Its eigenvalues
-//! alone come from QL iteration; with its eigenvectors they come from halves ([`divide`]), and the
-//! vectors go back the way the matrix came ([`back`]). Bits do not depend on the number of threads:
-//! pieces are fixed by the shape, and each is computed by one thread.
+//! A large matrix becomes a band ([`band`]), the band a tridiagonal matrix ([`tridiagonal`]). Its
+//! eigenvalues alone come from QL iteration; with its eigenvectors they come from halves
+//! ([`divide`]), and the vectors go back the way the matrix came ([`back`]). Bits do not depend on
+//! the number of threads: pieces are fixed by the shape, and each is computed by one thread.
 //!
-//! Accuracy: values err by a small multiple of `ε` times the largest, ε = 1.1e-16. Vectors are orthogonal, and
-//! fulfil `A q = w q` beside the largest value, to about 1e-14 in `f64` and to 1e-6 in `f32` (measured up
-//! to 4096 rows).
+//! Accuracy: values err by a small multiple of `ε` times the largest, ε = 1.1e-16. Vectors are
+//! orthogonal, and fulfil `A q = w q` beside the largest value, to about 1e-14 in `f64` and to 1e-6
+//! in `f32` (measured up to 4096 rows).
 //!
-//! Cost: 2/3 n³ multiply-adds for the band, 6 n² 32 for the tridiagonal matrix, up to 4/3 n³ for its
-//! vectors, fewer where values are alike, and 2 n³ for the way back. Memory: up to about five matrices of n²
-//! numbers, at the last halves.
+//! Cost: 2/3 n³ multiply-adds for the band, 6 n² 32 for the tridiagonal matrix, up to 4/3 n³ for
+//! its vectors, fewer where values are alike, and 2 n³ for the way back. Memory: up to about five
+//! matrices of n² numbers, at the last halves.
 
 mod back;
 mod band;
@@ -24,8 +24,8 @@ use super::{NoConvergence, to_faer};
 use crate::{Mat, MatRef, Scalar};
 pub(super) use band::BLOCK;
 
-/// Matrices of fewer rows than this for each byte of a number go to the library as a whole: it keeps them in
-/// cache and moves each number once. Measured with one and two threads.
+/// Matrices of fewer rows than this for each byte of a number go to the library as a whole: it
+/// keeps them in cache and moves each number once. Measured with one and two threads.
 const SIDE_PER_BYTE: usize = 128;
 
 /// `A = Q diag(w) Qᵀ`, eigenvalues rising.
@@ -37,8 +37,8 @@ pub struct Eigh {
     pub vectors: Mat<f64>,
 }
 
-/// Eigendecomposition of a symmetric matrix, of which only the lower triangle is read. From 1024 rows
-/// on it runs on all threads.
+/// Eigendecomposition of a symmetric matrix, of which only the lower triangle is read. From 1024
+/// rows on it runs on all threads.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -51,8 +51,8 @@ pub fn eigh(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
     Ok(Eigh { values, vectors: rows.transpose() })
 }
 
-/// Eigenvalues of a symmetric matrix, rising, and its eigenvectors as rows. Only its lower triangle is
-/// read; the memory is used up. The vectors are orthogonal to the accuracy of T.
+/// Eigenvalues of a symmetric matrix, rising, and its eigenvectors as rows. Only its lower triangle
+/// is read; the memory is used up. The vectors are orthogonal to the accuracy of T.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -114,7 +114,8 @@ pub fn eigenvalues(mut a: Mat<f64>) -> Result<Vec<f64>, NoConvergence> {
     Ok(values)
 }
 
-/// Brings the largest number of the lower triangle near one, and gives the factor; none if all are zero.
+/// Brings the largest number of the lower triangle near one, and gives the factor; none if all are
+/// zero.
 #[track_caller]
 fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     assert_eq!(a.rows(), a.cols(), "a symmetric matrix is square");
@@ -130,8 +131,8 @@ fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     if largest == 0.0 {
         return Ok(None);
     }
-    // A power of two scales without rounding, and keeps all squares below in range. Of what is below the
-    // normal numbers the inverse is not finite.
+    // A power of two scales without rounding, and keeps all squares below in range. Of what is
+    // below the normal numbers the inverse is not finite.
     let scale = (-largest.log2().floor()).min(1022.0).exp2();
     for i in 0..a.rows() {
         a.row_mut(i)[..=i].iter_mut().for_each(|value| *value *= scale);
@@ -230,7 +231,8 @@ mod tests {
         check(&with(&|k| 1.0 + 1e-14 * k as f64), "close");
         check(&with(&|k| (-(k as f64)).exp2()), "falling by halves");
         check(&with(&|k| (k % 3) as f64), "three values");
-        // Wilkinson's matrices, joined: pairs of values equal to many digits, in an unreduced matrix.
+        // Wilkinson's matrices, joined: pairs of values equal to many digits, in an unreduced
+        // matrix.
         let wilkinson = Mat::from_fn(n, n, |i, j| match i.abs_diff(j) {
             0 => ((i % 25) as f64 - 12.0).abs(),
             1 => {

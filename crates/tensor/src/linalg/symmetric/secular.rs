@@ -1,11 +1,11 @@
-//! Roots of the secular equation `1 + Σ s_j / (d_j - x) = 0`, s_j > 0: the eigenvalues of a diagonal
-//! matrix `diag(d)` to which a matrix of rank one was added.
+//! Roots of the secular equation `1 + Σ s_j / (d_j - x) = 0`, s_j > 0: the eigenvalues of a
+//! diagonal matrix `diag(d)` to which a matrix of rank one was added.
 //!
-//! One root lies between every two poles, and one above the last. It is found as its distance from the
-//! nearer pole, so that no digit of `d_j - x` is lost, by the interpolation of Bunch, Nielsen and
-//! Sorensen (Rank-one modification of the symmetric eigenproblem, Numer. Math. 31, 1978): the sums over
-//! the poles below and above become one fraction each, with the value and the slope of the sum. A
-//! bracket is kept, and halved where a step would leave it.
+//! One root lies between every two poles, and one above the last. It is found as its distance from
+//! the nearer pole, so that no digit of `d_j - x` is lost, by the interpolation of Bunch, Nielsen
+//! and Sorensen (Rank-one modification of the symmetric eigenproblem, Numer. Math. 31, 1978): the
+//! sums over the poles below and above become one fraction each, with the value and the slope of
+//! the sum. A bracket is kept, and halved where a step would leave it.
 
 use crate::kernels::instructions::vectorised;
 use crate::linalg::NoConvergence;

@@ -1,10 +1,11 @@
 //! From a symmetric band to a tridiagonal matrix, and from that to eigenvalues.
 //!
-//! A reflection clears one column of the band but for the number next to the diagonal; what it fills
-//! in below the band is chased down and out by further reflections, each `b` rows lower (Lang, A
-//! parallel algorithm for reducing symmetric banded matrices to tridiagonal form, SIAM J. Sci.
-//! Comput. 14, 1993). Only the first column of each filled block is cleared: the others are where the
-//! next sweep needs them cleared anyway. 6 n² b multiply-adds on blocks that stay in cache.
+//! A reflection clears one column of the band but for the number next to the diagonal; what it
+//! fills in below the band is chased down and out by further reflections, each `b` rows lower
+//! (Lang, A parallel algorithm for reducing symmetric banded matrices to tridiagonal form, SIAM J.
+//! Sci. Comput. 14, 1993). Only the first column of each filled block is cleared: the others are
+//! where the next sweep needs them cleared anyway. 6 n² b multiply-adds on blocks that stay in
+//! cache.
 //!
 //! Eigenvalues by QL iteration without square roots (Parlett, The Symmetric Eigenvalue Problem,
 //! section 8.15, after Pal, Walker and Kahan), about 2 n² steps.
@@ -48,8 +49,8 @@ impl Band {
         if i - j < 2 * self.width { self.numbers[2 * self.width * j + i] } else { 0.0 }
     }
 
-    /// The tridiagonal matrix of the same eigenvalues. The reflections of each sweep, `I - u uᵀ` with u
-    /// filled up to [`LENGTH`], go to `sweeps`; only for bands of that width.
+    /// The tridiagonal matrix of the same eigenvalues. The reflections of each sweep, `I - u uᵀ`
+    /// with u filled up to [`LENGTH`], go to `sweeps`; only for bands of that width.
     pub(super) fn into_tridiagonal(mut self, sweeps: Option<&mut Vec<Vec<f64>>>) -> Tridiagonal {
         assert!(
             sweeps.is_none() || self.width == LENGTH,
@@ -142,8 +143,8 @@ fn clear<const FUSED: bool>(column: &mut [f64], v: &mut [f64]) -> f64 {
     tau
 }
 
-/// `B := H B H` for the lower triangle of a symmetric block; the diagonal numbers of two columns are
-/// `apart + 2` apart. With `p = tau B v` and `q = p - ½ tau (pᵀ v) v`, it is `B - v qᵀ - q vᵀ`.
+/// `B := H B H` for the lower triangle of a symmetric block; the diagonal numbers of two columns
+/// are `apart + 2` apart. With `p = tau B v` and `q = p - ½ tau (pᵀ v) v`, it is `B - v qᵀ - q vᵀ`.
 #[inline(always)]
 fn both_sides<const FUSED: bool>(
     block: &mut [f64],

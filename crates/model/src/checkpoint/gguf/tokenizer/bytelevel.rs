@@ -71,8 +71,8 @@ pub(in crate::checkpoint::gguf) fn cut_name(tokenizer: &Value) -> Option<&'stati
     NAMES.into_iter().find(|name| fits(name).is_some())
 }
 
-/// Whether two pre-tokenizers cut alike: how offsets are trimmed and fields at their defaults do not
-/// matter.
+/// Whether two pre-tokenizers cut alike: how offsets are trimmed and fields at their defaults do
+/// not matter.
 fn cuts_alike(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {

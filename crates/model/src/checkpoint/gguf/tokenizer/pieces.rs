@@ -1,4 +1,5 @@
-//! Vocabularies of sentencepiece: pieces with scores, spaces as U+2581, bytes for what has no piece.
+//! Vocabularies of sentencepiece: pieces with scores, spaces as U+2581, bytes for what has no
+//! piece.
 //!
 //! Such a tokenizer merges the adjacent pair whose joined piece scores highest. The tokenizers
 //! library merges the pair of lowest rank. Ranking every way to cut a piece in two known pieces by

@@ -31,9 +31,9 @@ pub(in crate::checkpoint) fn file_name(dtype: DType) -> String {
 }
 
 /// Saves a model with the configuration and tokenizer of `source` as one GGUF file in the new
-/// directory `out`, and gives the path of the file. Matrices are stored as `dtype`, or as most of the
-/// weights of `source` were; every operator must be linear. The file is loaded and compared before it
-/// is kept.
+/// directory `out`, and gives the path of the file. Matrices are stored as `dtype`, or as most of
+/// the weights of `source` were; every operator must be linear. The file is loaded and compared
+/// before it is kept.
 ///
 /// # Errors
 /// [`CheckpointError`]; nothing is then left at `out` that was not there before.
@@ -55,8 +55,8 @@ pub fn save_gguf(
     Ok(out.join(file_name(dtype)))
 }
 
-/// Writes the file into a directory in the making and compares it, see [`verify`]; `name` is that of
-/// the model. Gives the largest difference from the model as it is.
+/// Writes the file into a directory in the making and compares it, see [`verify`]; `name` is that
+/// of the model. Gives the largest difference from the model as it is.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.

@@ -43,8 +43,8 @@ impl Spaces {
     }
 }
 
-/// Whether a text is taken with a space before it: by a step that prepends one, or by one that marks
-/// spaces and the start.
+/// Whether a text is taken with a space before it: by a step that prepends one, or by one that
+/// marks spaces and the start.
 fn puts_space_before(tokenizer: &Value) -> bool {
     let steps = &tokenizer["pre_tokenizer"];
     let mut steps = steps["pretokenizers"].as_array().into_iter().flatten().chain([steps]);
@@ -151,7 +151,8 @@ impl Tokens {
         }
         let mut tokens = Self { texts: Vec::new(), kinds: Vec::new() };
         for id in 0..vocab as u64 {
-            // The embedding may have more rows than there are tokens; readers want a token for each.
+            // The embedding may have more rows than there are tokens; readers want a token for
+            // each.
             let (text, kind) = match found.get(&id) {
                 Some((text, kind)) => ((*text).to_owned(), *kind),
                 None => (format!("[PAD{id}]"), UNUSED),
@@ -162,8 +163,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// From spaces in pieces to U+2581. Texts that hold that character have other tokens then: it was
-    /// three bytes, and is a space.
+    /// From spaces in pieces to U+2581. Texts that hold that character have other tokens then: it
+    /// was three bytes, and is a space.
     fn mark_spaces(&mut self) -> Result<(), NoGguf> {
         for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
             if *kind != NORMAL {
@@ -179,7 +180,8 @@ impl Tokens {
         Ok(())
     }
 
-    /// From U+2581 to spaces in pieces that are looked for in the text itself, as runs of spaces are.
+    /// From U+2581 to spaces in pieces that are looked for in the text itself, as runs of spaces
+    /// are.
     fn unmark_user_defined(&mut self) {
         for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
             if *kind == USER_DEFINED && text.contains(SPACE) {
@@ -222,8 +224,8 @@ fn merges(model: &Value) -> Result<impl Iterator<Item = Pair<'_>>, NoGguf> {
 }
 
 /// Scores that give the merges their order: minus the rank of the first merge that makes a piece.
-/// Readers of the format know pieces, not merges: a piece that is made in two ways of different rank
-/// would change places with one between, and is refused.
+/// Readers of the format know pieces, not merges: a piece that is made in two ways of different
+/// rank would change places with one between, and is refused.
 fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, NoGguf> {
     let ids: BTreeMap<&str, usize> =
         tokens.texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
