@@ -15,8 +15,8 @@ use linwright::model::generate::GenerateError;
 use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
-use linwright::tensor::atomic::OutputError;
-use linwright::tensor::{is_plain, shown, shown_message};
+use linwright::run::atomic::OutputError;
+use linwright::run::{JournalError, RunError, is_plain, shown, shown_message};
 use linwright::train::TrainError;
 use serde_json::json;
 use std::error::Error;
@@ -233,14 +233,33 @@ impl From<StudyError> for Failure {
         if is_interruption(&error) {
             return Self::interrupted("interrupted".into());
         }
-        let message = told(&error);
         match error {
             StudyError::Compress(error) => error.into(),
             StudyError::Evaluation(error) => error.into(),
-            StudyError::Output(error) => error.into(),
-            StudyError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
-            StudyError::Io { path, source } => Self::io(&path.display().to_string(), &source),
-            StudyError::RunDirectory { .. } | StudyError::Busy { .. } => Self::general(message),
+            StudyError::Run(error) => error.into(),
+        }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let message = told(&error);
+        match error {
+            RunError::Output(error) => error.into(),
+            RunError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
+            RunError::Io { path, source } => Self::io(&path.display().to_string(), &source),
+            RunError::Unusable { .. } | RunError::Busy { .. } => Self::general(message),
+        }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let message = told(&error);
+        match error {
+            JournalError::Io { path, source } => Self::io(&path.display().to_string(), &source),
+            JournalError::InUse { .. } => Self::general(message),
+            JournalError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
         }
     }
 }
@@ -250,15 +269,12 @@ impl From<EvaluationError> for Failure {
         let message = told(&error);
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
-            EvaluationError::Journal { path, source } => {
-                Self::io(&path.display().to_string(), &source)
-            }
+            EvaluationError::Journal(error) => error.into(),
             EvaluationError::Set { source, .. }
                 if matches!(*source, SetError::Hub(HubError::Interrupted { .. })) =>
             {
                 Self::interrupted(message)
             }
-            EvaluationError::OtherRun { .. } => Self::new(Kind::Fingerprint, message),
             EvaluationError::TooLong { .. } => Self::new(Kind::Resources, message),
             EvaluationError::BadProtocol { .. }
             | EvaluationError::WindowTooLong { .. }
@@ -277,7 +293,6 @@ impl From<EvaluationError> for Failure {
             | EvaluationError::Masked { .. }
             | EvaluationError::NoHead { .. }
             | EvaluationError::NoVectors { .. }
-            | EvaluationError::InUse { .. }
             | EvaluationError::Nothing { .. } => Self::general(message),
         }
     }

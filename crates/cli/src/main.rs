@@ -15,7 +15,7 @@ mod source;
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 use failure::{Failure, Kind};
-use linwright::tensor::{is_plain, shown, shown_message};
+use linwright::run::{is_plain, shown, shown_message};
 use std::io::ErrorKind;
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::source::{POCKET, built_in_folder, variable};
-use linwright::tensor::atomic::{check_directory, check_file};
+use linwright::run::atomic::{check_directory, check_file};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Where a result comes from: versions, hashes, machine, time.
 
 use linwright::measure::evaluate::TaskResult;
-use linwright::measure::report::{DataSource, Provenance};
 use linwright::model::checkpoint::LoadedModel;
+use linwright::run::{DataSource, Provenance};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The version, and the commit that the program was built from where that is known.

@@ -63,7 +63,7 @@ fn every_file_is_recorded_with_its_checksum() {
     let data = result["linwright"]["data"].as_array().unwrap();
     let paths: Vec<&str> = data.iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["boats, test: rows.jsonl", "boats, train: rows.jsonl"]);
-    let sha256 = linwright::measure::data::sha256_hex(&w.read("rows.jsonl"));
+    let sha256 = linwright::run::sha256_hex(&w.read("rows.jsonl"));
     assert!(data.iter().all(|one| one["sha256"] == sha256.as_str()), "{data:?}");
 }
 

@@ -6,7 +6,7 @@
 //! nothing is written.
 
 use crate::workshop::{Outcome, names};
-use linwright::measure::data::sha256_hex;
+use linwright::run::sha256_hex;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::fs::OpenOptions;

@@ -8,10 +8,11 @@
 use crate::calibration::Calibration;
 use crate::methods::Evidence;
 use crate::samples::{RowWriter, Samples};
-use crate::{CompressError, Monitor, Needs};
+use crate::{CompressError, Needs};
 use linwright_measure::stats::SiteStats;
 use linwright_model::{Batch, Transformer};
 use linwright_ops::{LinearSlot, NoProbe, Probe, Shape, SiteId, Sites};
+use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef};
 use std::path::PathBuf;
 
@@ -347,10 +348,10 @@ fn samples_error(source: std::io::Error) -> CompressError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Silent;
     use crate::calibration::Split;
     use linwright_model::TransformerConfig;
     use linwright_ops::{LowRankSpec, OpSpec};
+    use linwright_run::Silent;
     use linwright_tensor::RngKey;
 
     fn model() -> Transformer {

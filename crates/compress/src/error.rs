@@ -4,8 +4,8 @@ use linwright_measure::evaluate::EvaluationError;
 use linwright_model::ModelError;
 use linwright_model::tokenizer::TokenizerError;
 use linwright_ops::{OpError, Shape, SiteId};
-use linwright_tensor::atomic::OutputError;
-use linwright_tensor::shown;
+use linwright_run::atomic::OutputError;
+use linwright_run::shown;
 use linwright_train::TrainError;
 use std::path::PathBuf;
 

@@ -6,52 +6,14 @@
 use crate::CompressError;
 use crate::methods::{Fit, FitReport};
 use linwright_ops::archive::{self, Header, Tensor, Tensors};
-use linwright_tensor::atomic::write_atomic;
-use linwright_tensor::input;
+use linwright_run::atomic::write_atomic;
+use linwright_run::{Fingerprint, input};
 use linwright_tensor::little_endian_bytes;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-/// Identifies something by everything it depends on: sixteen bytes of a SHA-256, in hexadecimal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Fingerprint(pub String);
-
-impl Fingerprint {
-    /// Of named parts, each in its serialised form.
-    ///
-    /// # Panics
-    /// If a part cannot be written as JSON, which plain data always can.
-    #[must_use]
-    pub fn of(parts: &[(&str, &dyn erased::Json)]) -> Self {
-        let mut hash = Sha256::new();
-        for (name, part) in parts {
-            hash.update(name.as_bytes());
-            hash.update([0]);
-            hash.update(part.json().as_bytes());
-            hash.update([0]);
-        }
-        Self(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
-    }
-}
-
-/// Serialisable parts of a fingerprint behind one object type.
-pub mod erased {
-    /// Anything that can be written as JSON.
-    pub trait Json {
-        /// The JSON text.
-        fn json(&self) -> String;
-    }
-
-    impl<T: serde::Serialize> Json for T {
-        fn json(&self) -> String {
-            serde_json::to_string(self).expect("plain data is always valid JSON")
-        }
-    }
-}
 
 /// A directory of finished fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,13 +246,5 @@ mod tests {
                 "{error}"
             );
         }
-    }
-
-    #[test]
-    fn fingerprints_separate_what_differs() {
-        let a = Fingerprint::of(&[("a", &"b"), ("c", &"d")]);
-        assert_eq!(a, Fingerprint::of(&[("a", &"b"), ("c", &"d")]));
-        assert_ne!(a, Fingerprint::of(&[("a", &"bc"), ("", &"d")]));
-        assert_ne!(a, Fingerprint::of(&[("a", &"b")]));
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::calibration::Calibration;
 use crate::capture::{Bounds, Lockstep, SiteCapture};
-use crate::fit_store::{Fingerprint, FitStore};
+use crate::fit_store::FitStore;
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
-use crate::{CompressError, FitError, Monitor};
+use crate::{CompressError, FitError};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, SiteId, Sites};
+use linwright_run::{Fingerprint, Monitor};
 use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
@@ -335,11 +336,12 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Needs;
     use crate::calibration::Split;
     use crate::fit::regression::multiply;
     use crate::methods::{Evidence, LowRankMethod, reduced_rank_regression};
-    use crate::{Needs, Silent};
     use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
+    use linwright_run::Silent;
     use std::path::Path;
 
     /// A checkpoint of `testdata` in a folder as users have it.

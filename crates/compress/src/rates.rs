@@ -253,7 +253,6 @@ impl Planted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Silent;
     use crate::calibration::{Calibration, Split};
     use crate::capture::{Bounds, Lockstep};
     use crate::fit::counted;
@@ -269,6 +268,7 @@ mod tests {
         BlockHadamardSpec, ButterflySpec, DiagonalLowRankSpec, LowRankSpec, OpSpec, ProductSpec,
         Sites, SumSpec,
     };
+    use linwright_run::Silent;
     use std::path::Path;
 
     /// Every method in each of its ways, and every kind that `structured` fits, with little to do.

@@ -8,10 +8,9 @@ use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
 use linwright_measure::data::Format;
 use linwright_measure::evaluate::{Bos, Join};
-use linwright_measure::spelling::distance;
 use linwright_ops::{OpSpec, Role};
-use linwright_tensor::input;
-use linwright_tensor::{shown, shown_reason};
+use linwright_run::spelling::distance;
+use linwright_run::{input, shown, shown_reason};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

@@ -5,18 +5,18 @@
 //! fit; nested sets share the fits of their common beginning. Running the same recipe again goes on
 //! where it stopped; another recipe in the same directory is refused.
 
+use crate::CompressError;
 use crate::calibration::{Calibration, Split};
 use crate::capture::Bounds;
-use crate::fit_store::{Fingerprint, FitStore};
-use crate::kept;
+use crate::fit_store::FitStore;
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
-use crate::{CompressError, Monitor};
-use linwright_tensor::{RngKey, input, parallel, shown};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
+use linwright_tensor::{RngKey, parallel};
 
 pub use crate::estimate::estimate;
 use linwright_measure::bench::time_beside;
-use linwright_measure::data::{CalibrationText, Checked, Corpus, Overlap};
+use linwright_measure::data::{CalibrationText, Corpus, Overlap};
 use linwright_measure::evaluate::{
     self, EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, overlap,
 };
@@ -25,11 +25,9 @@ use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{LinearSlot, Op, Sites};
-use linwright_tensor::atomic::{OutputError, write_atomic};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 
 /// Rows that replaced sites are timed with: a window of text.
 const TIMED_ROWS: usize = 256;
@@ -70,47 +68,9 @@ pub enum StudyError {
     /// Measuring failed.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// The run directory belongs to another recipe or model.
-    #[error("{} holds another run (fingerprint {found}, this one is {expected}); choose another directory or remove it", path.display(), found = shown(found))]
-    Fingerprint {
-        /// The directory.
-        path: PathBuf,
-        /// Of this run.
-        expected: String,
-        /// In the directory.
-        found: String,
-    },
-    /// Another process works in the run directory.
-    #[error(
-        "{} is in use by {}; wait for it to end, or choose another directory",
-        path.display(),
-        process.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
-    )]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-        /// The process, where its number can be read.
-        process: Option<u32>,
-    },
-    /// Writing failed.
+    /// The run directory cannot be used.
     #[error(transparent)]
-    Output(#[from] OutputError),
-    /// A file of the run directory cannot be used.
-    #[error("{}: {reason}", path.display())]
-    RunDirectory {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A file of the run directory cannot be read or made.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's word.
-        source: std::io::Error,
-    },
+    Run(#[from] RunError),
 }
 
 /// A finished cell, as it is stored.
@@ -119,107 +79,6 @@ pub enum StudyError {
 struct Cell {
     row: Row,
     sites: Vec<SiteOutcome>,
-}
-
-/// The directory of a run.
-#[derive(Debug)]
-pub struct RunDirectory {
-    path: PathBuf,
-    fits: FitStore,
-    is_new: bool,
-    /// Locked as long as it is open.
-    _lock: File,
-}
-
-impl RunDirectory {
-    /// Opens a directory for the run with this fingerprint, creating it if need be.
-    ///
-    /// # Errors
-    /// [`StudyError::Fingerprint`] if another run lives there, [`StudyError::Busy`] if a process
-    /// works in it.
-    pub fn open(path: &Path, fingerprint: &Fingerprint) -> Result<Self, StudyError> {
-        std::fs::create_dir_all(path).map_err(|error| unusable(path, error))?;
-        let marker = path.join("fingerprint");
-        let mut there = std::fs::read_dir(path).map_err(|error| unusable(path, error))?.flatten();
-        // What a run that was killed at its first step leaves is nothing of others.
-        let is_ours = |name: &[u8]| name == b".lock" || name.starts_with(b".fingerprint.partial-");
-        if !marker.exists() && there.any(|e| !is_ours(e.file_name().as_encoded_bytes())) {
-            return Err(StudyError::RunDirectory {
-                path: path.to_owned(),
-                reason: "is not empty and holds no run; give a new directory".into(),
-            });
-        }
-        let (lock, is_new) = (kept::lock(path)?, !marker.exists());
-        match input::read_text(&marker, input::MOST_SETTINGS_BYTES) {
-            Ok(found) if found.trim() == fingerprint.0 => {}
-            Ok(found) => {
-                let (expected, found) = (fingerprint.0.clone(), found.trim().to_owned());
-                return Err(StudyError::Fingerprint { path: path.to_owned(), expected, found });
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                write_atomic(&marker, fingerprint.0.as_bytes())?;
-            }
-            Err(error) => return Err(unusable(&marker, error)),
-        }
-        let fits = FitStore::open(&path.join("fits"))?;
-        Ok(Self { path: path.to_owned(), fits, is_new, _lock: lock })
-    }
-
-    /// Whether this run began it, and goes on from no other.
-    #[must_use]
-    pub fn is_new(&self) -> bool {
-        self.is_new
-    }
-
-    /// The directory.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn cell<C: Serialize + for<'de> Deserialize<'de>>(
-        &self,
-        print: &Fingerprint,
-        make: impl FnOnce() -> Result<C, StudyError>,
-    ) -> Result<C, StudyError> {
-        self.kept("cells", print, make)
-    }
-
-    /// What a file of a folder holds, made and written first if it is not there.
-    fn kept<C: Serialize + for<'de> Deserialize<'de>>(
-        &self,
-        folder: &str,
-        print: &Fingerprint,
-        make: impl FnOnce() -> Result<C, StudyError>,
-    ) -> Result<C, StudyError> {
-        let folder = self.path.join(folder);
-        std::fs::create_dir_all(&folder).map_err(|error| unusable(&folder, error))?;
-        let path = folder.join(format!("{}.json", print.0));
-        match input::read(&path, u64::MAX) {
-            Ok(bytes) => {
-                return Checked::read(&bytes).map_err(|reason| StudyError::RunDirectory {
-                    path: path.clone(),
-                    reason: format!(
-                        "not a finished cell ({reason}); remove the file and run again"
-                    ),
-                });
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(unusable(&path, error)),
-        }
-        let cell = make()?;
-        let stored = Checked::of(&cell).and_then(|cell| serde_json::to_vec_pretty(&cell));
-        let bytes = stored.map_err(|error| StudyError::RunDirectory {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
-        write_atomic(&path, &bytes)?;
-        Ok(cell)
-    }
-}
-
-fn unusable(path: &Path, source: std::io::Error) -> StudyError {
-    StudyError::Io { path: path.to_owned(), source }
 }
 
 /// Identifies a run: recipe, model, calibration text and task data.
@@ -337,8 +196,9 @@ pub fn run(
     monitor: &mut dyn Monitor,
 ) -> Result<Findings, StudyError> {
     check(recipe, &inputs.model.decoder)?;
+    let fits = FitStore::open(&directory.path().join("fits"))?;
     let print = Fingerprint::of(&[("cell", &"dense"), ("eval", &recipe.eval)]);
-    let baseline = directory.cell(&print, || {
+    let baseline = finished_cell(directory, &print, || {
         monitor.stage("evaluating the dense model");
         measure(&inputs.model.decoder, inputs.tokenizer, inputs.tasks, monitor)
     })?;
@@ -350,7 +210,8 @@ pub fn run(
             for layers in &table.layers {
                 for row in &table.methods {
                     let place = (table, row, layers.as_slice(), seed);
-                    let cell = one_cell(place, (inputs, &calibration), directory, monitor)?;
+                    let cell =
+                        one_cell(place, (inputs, &calibration), (directory, &fits), monitor)?;
                     findings.add(cell, table, row);
                 }
             }
@@ -359,22 +220,28 @@ pub fn run(
     Ok(findings)
 }
 
+/// A cell that an earlier run finished, or computed and stored now.
+pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
+    directory: &RunDirectory,
+    fingerprint: &Fingerprint,
+    compute: impl FnOnce() -> Result<C, StudyError>,
+) -> Result<C, StudyError> {
+    directory.finished("cells", fingerprint, compute)
+}
+
 fn one_cell(
     (table, row, layers, seed): (&Table, &RecipeRow, &[usize], u64),
     (inputs, calibration): (&Inputs<'_>, &Calibration),
-    directory: &RunDirectory,
+    (directory, fits): (&RunDirectory, &FitStore),
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
     let plan = table.plan(row, layers, seed);
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);
     let original = &inputs.model.decoder;
-    let context = Context {
-        model_hash: &inputs.model.hash,
-        bounds: Bounds::default(),
-        store: Some(&directory.fits),
-    };
-    let mut cell = directory.cell(&print, || {
+    let context =
+        Context { model_hash: &inputs.model.hash, bounds: Bounds::default(), store: Some(fits) };
+    let mut cell = finished_cell(directory, &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;
         monitor.stage(&format!("{} on layers {layers:?}, seed {seed}: evaluating", row.label()));
         let results = measure(&edited.model, inputs.tokenizer, inputs.tasks, monitor)?;
@@ -401,9 +268,9 @@ fn one_cell(
     // Kept apart, so that times alone can be taken anew on an idle machine, from the fits that are
     // there.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
-    cell.row.speed = Some(directory.kept("speed", &print, || {
+    cell.row.speed = Some(directory.finished("speed", &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;
-        Ok(speed(original, &edited.model, &targets))
+        Ok::<_, StudyError>(speed(original, &edited.model, &targets))
     })?);
     Ok(cell)
 }
@@ -522,11 +389,7 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
-        StudyError::Fingerprint { .. }
-        | StudyError::Busy { .. }
-        | StudyError::Output(_)
-        | StudyError::RunDirectory { .. }
-        | StudyError::Io { .. } => false,
+        StudyError::Run(_) => false,
     }
 }
 

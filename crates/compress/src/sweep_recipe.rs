@@ -104,7 +104,7 @@ pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError>
                 "options",
                 format!(
                     "{name} is {}, expected a word, a number, true or a list",
-                    linwright_tensor::shown(&value.to_string())
+                    linwright_run::shown(&value.to_string())
                 ),
             );
         }

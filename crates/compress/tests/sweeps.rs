@@ -3,18 +3,17 @@
 #[path = "sweeps/variants.rs"]
 mod variants;
 
-use linwright_compress::fit_store::Fingerprint;
 use linwright_compress::intervention::compose::{best_first, compose};
 use linwright_compress::intervention::sweep::{Grid, Objective, Score, Swept, Work, sweep};
 use linwright_compress::intervention::{
     ComponentStore, Cut, Intervention, Lname, Size, apply_edits,
 };
-use linwright_compress::study::{RunDirectory, StudyError};
-use linwright_compress::{Monitor, Silent};
+use linwright_compress::study::StudyError;
 use linwright_measure::data::QuestionSet;
 use linwright_measure::evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent};
 use linwright_tensor::RngKey;
 use serde_json::json;
 use std::path::Path;
@@ -228,7 +227,7 @@ fn a_sweep_that_was_stopped_goes_on_and_another_one_is_refused() {
     assert!(stops > 2, "{stops}");
     let other = Parts { validation: questions(11, 0), ..Parts::new("llama") };
     let changed = other.work(true).fingerprint(&grid);
-    assert!(matches!(RunDirectory::open(&path, &changed), Err(StudyError::Fingerprint { .. })));
+    assert!(matches!(RunDirectory::open(&path, &changed), Err(RunError::Fingerprint { .. })));
 }
 
 #[test]

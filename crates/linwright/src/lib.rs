@@ -6,6 +6,7 @@
 //!
 //! | crate | what |
 //! | --- | --- |
+//! | [`run`] | whole files, progress, journals, run directories, provenance |
 //! | [`tensor`] | views, kernels, decompositions, random keys |
 //! | [`ops`] | structured operators, slots, probes |
 //! | [`train`] | the training loop |
@@ -17,6 +18,7 @@ pub use linwright_compress as compress;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_ops as ops;
+pub use linwright_run as run;
 pub use linwright_tensor as tensor;
 pub use linwright_train as train;
 

@@ -20,8 +20,9 @@ use linwright_model::tokenizer::train::{TrainedTokenizer, train_bpe};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::train_lm::{Batching, Documents, LanguageModeling};
 use linwright_model::{ConfigError, Transformer, TransformerConfig};
+use linwright_run::atomic;
 use linwright_tensor::dtype::DType;
-use linwright_tensor::{RngKey, atomic, parallel};
+use linwright_tensor::{RngKey, parallel};
 use linwright_train::{
     Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Settings, Slice,
     TrainError, train,

@@ -15,7 +15,6 @@ pub mod inspect;
 mod learner;
 pub mod report;
 pub mod spectra;
-pub mod spelling;
 pub mod stats;
 pub mod vendi;
 pub mod world;

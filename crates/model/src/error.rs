@@ -1,7 +1,7 @@
 //! What can be wrong with a configuration, and with numbers and tokens that go through a model.
 
 use linwright_ops::SiteId;
-use linwright_tensor::shown;
+use linwright_run::shown;
 use std::ops::Range;
 
 /// A `config.json` that describes no model we can build.

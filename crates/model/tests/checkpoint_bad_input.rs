@@ -6,8 +6,8 @@ use linwright_model::checkpoint::{
     CheckpointError as Error, FileFault, Form, SaveOptions, load, save,
 };
 use linwright_model::tokenizer::TokenizerError;
+use linwright_run::atomic::OutputError;
 use linwright_tensor::RngKey;
-use linwright_tensor::atomic::OutputError;
 use linwright_tensor::dtype::DType;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};

@@ -6,12 +6,9 @@
 //! output and workspace, the result does not depend on the number of threads, and each fast kernel
 //! has a naive twin in its tests as oracle.
 
-pub mod atomic;
 mod counted;
 pub mod dtype;
-mod excerpt;
 mod halves;
-pub mod input;
 pub mod kernels;
 pub mod linalg;
 mod mapped_file;
@@ -25,7 +22,6 @@ mod scratch;
 
 pub use counted::Counted;
 pub use dtype::{floats, index_bytes, little_endian_bytes};
-pub use excerpt::{is_plain, plain_lines, shown, shown_message, shown_reason};
 pub use halves::{HalfType, Halves};
 pub use mapped_file::MappedFile;
 pub use mat::{Mat, MatMut, MatRef};

@@ -1,12 +1,10 @@
 //! Read-only memory maps.
 #![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
-use crate::input;
 use memmap2::{Mmap, UncheckedAdvice};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 /// A file mapped read-only. Nobody may shorten the file while it is mapped: the system would then
 /// end the process at the next access.
@@ -19,15 +17,7 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps `path`, a regular file. An empty one gives an empty map.
-    ///
-    /// # Errors
-    /// Those of opening and mapping.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Self::of(input::open(path)?)
-    }
-
-    /// Maps an open file, which may have no name any more.
+    /// Maps an open regular file, which may have no name any more. An empty one gives an empty map.
     ///
     /// # Errors
     /// Those of mapping.
@@ -93,13 +83,13 @@ mod tests {
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..=255).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let file = MappedFile::open(&path).unwrap();
+        let file = MappedFile::of(File::open(&path).unwrap()).unwrap();
         assert_eq!(file.bytes(), bytes);
         let mut out = [0; 9];
         file.read_at(247, &mut out).unwrap();
         assert_eq!(out, bytes[247..]);
         std::fs::write(&path, []).unwrap();
-        let empty = MappedFile::open(&path).unwrap();
+        let empty = MappedFile::of(File::open(&path).unwrap()).unwrap();
         assert!(empty.bytes().is_empty() && empty.read_at(0, &mut []).is_ok());
         assert!(file.read_at(247, &mut out).is_err(), "the file became shorter");
     }

@@ -3,8 +3,8 @@
 
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
-use linwright_tensor::atomic::write_atomic;
-use linwright_tensor::input;
+use linwright_run::atomic::write_atomic;
+use linwright_run::input;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::path::PathBuf;

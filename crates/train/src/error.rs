@@ -1,6 +1,6 @@
 //! What can go wrong in training.
 
-use linwright_tensor::atomic::OutputError;
+use linwright_run::atomic::OutputError;
 use std::path::PathBuf;
 
 /// A run that could not go on.

@@ -9,7 +9,6 @@ use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use linwright::compress::Monitor;
 use linwright::compress::recipe;
 use linwright::measure::bench::{
     BenchError, Dtype, Entry, Hooks, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan,
@@ -18,7 +17,8 @@ use linwright::measure::bench::{
 };
 use linwright::measure::report::render;
 use linwright::ops::{OpSpec, Shape};
-use linwright::tensor::atomic::write_atomic;
+use linwright::run::Monitor;
+use linwright::run::atomic::write_atomic;
 use linwright::tensor::parallel;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -12,10 +12,8 @@ use clap::Args;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
 use linwright::compress::intervention::sweep::{Place, Score, Swept, places};
-use linwright::compress::study::RunDirectory;
-use linwright::tensor::atomic::write_atomic;
-use linwright::tensor::input;
-use linwright::tensor::shown_reason;
+use linwright::run::atomic::write_atomic;
+use linwright::run::{RunDirectory, input, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -13,8 +13,6 @@ use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
 use crate::{interrupt, outputs, provenance};
 use clap::Args;
-use linwright::compress::Monitor;
-use linwright::measure::data::sha256_hex;
 use linwright::measure::evaluate::{
     Comparison, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Sample, Subject,
     Task, TaskGroup, TaskResult, compare, evaluate,
@@ -22,7 +20,8 @@ use linwright::measure::evaluate::{
 use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
-use linwright::tensor::atomic::write_atomic;
+use linwright::run::atomic::write_atomic;
+use linwright::run::{JournalError, Monitor, sha256_hex};
 use room::Texts;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -292,7 +291,9 @@ fn journal(
             Ok(Some(journal))
         }
         // The figures are worth more than the journal.
-        Err(EvaluationError::Journal { source, .. }) if source.kind() != ErrorKind::InvalidData => {
+        Err(EvaluationError::Journal(JournalError::Io { source, .. }))
+            if source.kind() != ErrorKind::InvalidData =>
+        {
             console.note(&format!(
                 "note: {}: {source}; if this evaluation is stopped, it begins anew",
                 path.display()

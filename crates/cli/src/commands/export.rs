@@ -8,12 +8,11 @@ use crate::failure::Failure;
 use crate::outputs;
 use crate::source::{Place, find_model, open_model};
 use clap::{Args, ValueEnum};
-use linwright::compress::Monitor;
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
 use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
+use linwright::run::{Monitor, input};
 use linwright::tensor::dtype::DType;
-use linwright::tensor::input;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 

@@ -12,8 +12,8 @@ use linwright::measure::evaluate::Bos;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;
+use linwright::run::input;
 use linwright::tensor::RngKey;
-use linwright::tensor::input;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -7,16 +7,14 @@ use super::{grouped, print, print_json};
 use crate::args::{Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::outputs;
-use crate::provenance;
 use crate::source::open_model;
+use crate::{outputs, provenance};
 use clap::Args;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
 use linwright::model::checkpoint::export::Exported;
 use linwright::model::checkpoint::{LoadedModel, SavedModel};
 use linwright::ops::Role;
-use linwright::tensor::input;
-use linwright::tensor::shown_reason;
+use linwright::run::{input, shown_reason};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::outputs;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
-use linwright::tensor::atomic::AtomicDir;
+use linwright::run::atomic::AtomicDir;
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::measure::report::{EvaluationView, Report, render};
-use linwright::tensor::input;
+use linwright::run::input;
 use std::path::PathBuf;
 
 /// Bytes of a report or result: one with samples of every question is long.

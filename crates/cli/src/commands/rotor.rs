@@ -6,11 +6,11 @@ use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
 use crate::interrupt;
 use clap::{Args, Subcommand};
-use linwright::compress::Monitor;
 use linwright::measure::bench::Hooks;
 use linwright::measure::convergence::{Convergence, ConvergenceError, Plan, run as run_experiment};
 use linwright::measure::report::render;
-use linwright::tensor::atomic::write_atomic;
+use linwright::run::Monitor;
+use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
 /// Names of the files written.
@@ -73,11 +73,8 @@ fn generators(text: &str) -> Result<Vec<usize>, Failure> {
         let dim: Option<usize> = text.trim().parse().ok();
         let power = dim.filter(|dim| dim.is_power_of_two()).map(|dim| dim.ilog2() as usize);
         power.ok_or_else(|| {
-            Failure::usage(format!(
-                "--dims: `{}` is no power of two",
-                linwright::tensor::shown(text)
-            ))
-            .hint("write a list such as 64,256 or a range such as 64..4096")
+            Failure::usage(format!("--dims: `{}` is no power of two", linwright::run::shown(text)))
+                .hint("write a list such as 64,256 or a range such as 64..4096")
         })
     };
     match text.split_once("..") {

@@ -11,16 +11,14 @@ use crate::source::{data_file, open_model};
 use clap::Args;
 use linwright::compress::Rates;
 use linwright::compress::recipe::{self, Recipe, RecipeError};
-use linwright::compress::study::{self, Findings, Inputs, RunDirectory};
+use linwright::compress::study::{self, Findings, Inputs};
 use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
 use linwright::measure::data::Corpus;
 use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
-use linwright::measure::report::{
-    DataSource, LayerError, ModelSummary, Provenance, Report, render,
-};
-use linwright::measure::spelling::distance;
-use linwright::tensor::atomic::write_atomic;
-use linwright::tensor::input;
+use linwright::measure::report::{LayerError, ModelSummary, Report, render};
+use linwright::run::atomic::write_atomic;
+use linwright::run::spelling::distance;
+use linwright::run::{DataSource, Provenance, RunDirectory, input};
 use std::path::{Path, PathBuf};
 
 /// A recipe that is built in.
@@ -217,7 +215,7 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
         .map(|path| {
             let bytes = input::read(path, linwright::measure::data::MAX_FILE_BYTES)
                 .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
-            Ok(linwright::measure::data::sha256_hex(&bytes))
+            Ok(linwright::run::sha256_hex(&bytes))
         })
         .collect()
 }
@@ -258,7 +256,7 @@ fn provenance(
     let text = recipe_json(recipe)?;
     let mut provenance = provenance::base(inputs.model, baseline);
     provenance.recipe = name.to_owned();
-    provenance.recipe_sha256 = linwright::measure::data::sha256_hex(&text);
+    provenance.recipe_sha256 = linwright::run::sha256_hex(&text);
     provenance.seeds.clone_from(&recipe.seeds);
     provenance.data.push(DataSource {
         purpose: "calibration".into(),

@@ -4,22 +4,19 @@ use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
-use crate::interrupt;
-use crate::outputs;
 use crate::source::{find_model, open_model};
+use crate::{interrupt, outputs};
 use clap::{ArgGroup, Args};
-use linwright::compress::Monitor;
 use linwright::compress::intervention::Size;
-use linwright::measure::data::sha256_hex;
-use linwright::measure::spelling::nearest_names;
 use linwright::measure::vendi::{
     Criterion, Diversity, Gamma, Goal, Reconstruction, Selected, StoredError, VendiError,
     reconstruct, select, stored_matrix,
 };
 use linwright::ops::{OpError, Shape, Sites};
-use linwright::tensor::atomic::write_atomic;
+use linwright::run::atomic::write_atomic;
+use linwright::run::spelling::nearest_names;
+use linwright::run::{Monitor, sha256_hex, shown};
 use linwright::tensor::parallel::{instruction_set, threads};
-use linwright::tensor::shown;
 use linwright::tensor::{Mat, little_endian_bytes};
 use serde_json::{Value, json};
 use std::path::PathBuf;

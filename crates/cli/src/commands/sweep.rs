@@ -10,16 +10,14 @@ use crate::failure::{Failure, Kind};
 use crate::provenance;
 use crate::source::{Place, open_model, sentence_of};
 use clap::{Args, Parser};
-use linwright::compress::Monitor;
 use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
-use linwright::compress::study::RunDirectory;
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright::measure::evaluate::{RunOptions, TaskResult};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
-use linwright::tensor::atomic::write_atomic;
-use linwright::tensor::{shown, shown_reason};
+use linwright::run::atomic::write_atomic;
+use linwright::run::{Monitor, RunDirectory, shown, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

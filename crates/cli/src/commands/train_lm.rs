@@ -6,8 +6,8 @@ use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::outputs;
 use clap::Args;
-use linwright::compress::Monitor;
 use linwright::pocket::{PocketRecipe, Prepared};
+use linwright::run::Monitor;
 use linwright::train::{Control, Progress};
 use std::path::PathBuf;
 

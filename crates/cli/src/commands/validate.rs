@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::source::variable;
 use clap::Args;
-use linwright::compress::Monitor;
 use linwright::measure::data::sets::Sets;
 use linwright::measure::evaluate::{DataFile, HarnessOptions, Validated, validate};
 use linwright::model::hub;
+use linwright::run::Monitor;
 use serde_json::json;
 use std::cell::RefCell;
 

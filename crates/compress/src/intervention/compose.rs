@@ -7,11 +7,11 @@
 
 use super::sweep::{Grid, Objective, Place, Score, Swept, Tested, Work, dense, places, variants};
 use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
-use crate::fit_store::Fingerprint;
-use crate::study::{RunDirectory, StudyError};
-use crate::{CompressError, Monitor};
+use crate::CompressError;
+use crate::study::{StudyError, finished_cell};
 use linwright_measure::evaluate::TaskResult;
 use linwright_ops::Sites;
+use linwright_run::{Fingerprint, Monitor, RunDirectory};
 use serde::{Deserialize, Serialize};
 
 /// One place.
@@ -111,7 +111,7 @@ pub fn compose(
     for place in order {
         let made = variants(&place, grid, work.model, work.store)?;
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
-        let step = directory.cell(&print, || {
+        let step = finished_cell(directory, &print, || {
             let layer =
                 place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
             monitor.stage(&format!("{layer}: {}", place.lname.name()));
@@ -144,7 +144,7 @@ pub fn compose(
     }
     if let (Some(test), false) = (work.test, accepted.ops.is_empty()) {
         let print = Fingerprint::of(&[("test", &composed.edits)]);
-        composed.test = Some(directory.cell(&print, || {
+        composed.test = Some(finished_cell(directory, &print, || {
             monitor.stage("the composition on the test items");
             super::sweep::tested_variant(
                 work,

@@ -1,9 +1,10 @@
 //! Cutting slots of a model.
 
 use super::{ComponentStore, Cut, CutReport, Done, SlotSet, cut};
-use crate::{CompressError, FitError, Monitor};
+use crate::{CompressError, FitError};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, Shape, SiteId, Sites};
+use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use super::failed;
 use crate::CompressError;
 use linwright_ops::SiteId;
-use linwright_tensor::atomic::write_atomic;
-use linwright_tensor::input;
+use linwright_run::atomic::write_atomic;
+use linwright_run::input;
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, little_endian_bytes};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};

@@ -11,20 +11,19 @@
 use super::edit::{cut_slot, key_of, weight_of};
 use super::{
     ComponentStore, Cut, Decomposition, Done, Intervention, Kept, Lname, NestedRanks, Size,
+    SlotSet, Variant, Variants, cut, vendi,
 };
-use super::{SlotSet, Variant, Variants, cut, vendi};
-use crate::fit_store::Fingerprint;
-use crate::study::{RunDirectory, StudyError};
-use crate::{CompressError, FitError, Monitor};
-use linwright_measure::data::sha256_hex;
+use crate::study::{StudyError, finished_cell};
+use crate::{CompressError, FitError};
 use linwright_measure::evaluate::{
-    Comparison, EvaluationError, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions,
-    Sample, Task, TaskResult, compare, evaluate_each,
+    Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
+    TaskResult, compare, evaluate_each,
 };
 use linwright_model::Transformer;
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_ops::{Op, Shape, SiteId, Sites};
+use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, sha256_hex};
 use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
@@ -297,7 +296,7 @@ impl Work<'_> {
         };
         let results = evaluate_each(task, &asked, &self.run, &mut hooks, keep)?;
         std::fs::remove_file(&path)
-            .map_err(|source| EvaluationError::Journal { path: path.clone(), source })?;
+            .map_err(|source| RunError::Io { path: path.clone(), source })?;
         Ok(results)
     }
 }
@@ -457,7 +456,7 @@ pub fn sweep(
     let per_place = grid.sizes.len();
     for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
         let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
-        let found = directory.cell(&print, || {
+        let found = finished_cell(directory, &print, || {
             judge_group(work, grid, (group, &print, &dense), directory, monitor)
         })?;
         monitor.stage(&format!(
@@ -488,7 +487,7 @@ pub(super) fn dense(
     monitor: &mut dyn Monitor,
 ) -> Result<TaskResult, StudyError> {
     let print = Fingerprint::of(&[("dense", &task.id())]);
-    let AsItIs { mut result, items } = directory.cell(&print, || {
+    let AsItIs { mut result, items } = finished_cell(directory, &print, || {
         monitor.stage("the model as it is");
         let variants = [Variant::default()];
         let asked = (task, |result| result);
@@ -573,7 +572,7 @@ fn tested(
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
     let print = Fingerprint::of(&[("test", best)]);
-    directory.cell(&print, || {
+    finished_cell(directory, &print, || {
         monitor.stage("the best cell on the test items");
         let one = Grid { sizes: vec![best.size], ..grid.clone() };
         let mut made = variants(&best.place, &one, work.model, work.store)?;

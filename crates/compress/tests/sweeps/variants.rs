@@ -1,7 +1,6 @@
 //! Edits of one model, asked together, against each edited model asked alone.
 
 use super::tokenizer;
-use linwright_compress::Silent;
 use linwright_compress::intervention::{
     ComponentStore, Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants,
     apply_edits,
@@ -9,6 +8,7 @@ use linwright_compress::intervention::{
 use linwright_measure::evaluate::{Generation, LanguageModel, LanguageModels, Masked, Subject};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
+use linwright_run::Silent;
 use linwright_tensor::RngKey;
 use serde_json::json;
 use std::cell::Cell;

@@ -8,11 +8,10 @@
 
 use super::PocketError;
 use linwright_measure::world::bytes_sha256;
-use linwright_tensor::atomic::{AtomicDir, OutputError, write_atomic};
-use linwright_tensor::input;
-use std::fs;
-use std::io;
+use linwright_run::atomic::{AtomicDir, OutputError, write_atomic};
+use linwright_run::input;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Names and contents.
 type Files<'a> = &'a [(&'a str, &'a [u8])];

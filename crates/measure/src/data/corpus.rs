@@ -104,7 +104,7 @@ impl Corpus {
         if let Some(empty) = documents.iter().find(|d| d.text.trim().is_empty()) {
             return Err(DataError::EmptyText { path: path.to_owned(), line: empty.line });
         }
-        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), documents })
+        Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), documents })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be wrong with a data file.
 
-use linwright_tensor::shown;
+use linwright_run::shown;
 use std::io;
 use std::path::PathBuf;
 

@@ -1,11 +1,9 @@
 //! Reading a whole file with a bound, decoding it and cutting it into JSON records.
 
 use super::DataError;
-use crate::spelling::distance;
-use linwright_tensor::{input, shown, shown_reason};
+use linwright_run::spelling::distance;
+use linwright_run::{input, shown, shown_reason};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
@@ -18,16 +16,6 @@ pub const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// Fields of a record that a message lists, at most.
 const NAMES_TOLD: usize = 12;
-
-/// The sha256 of `bytes` in lower-case hexadecimal.
-#[must_use]
-pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
-}
 
 /// All bytes of a regular file of at most [`MAX_FILE_BYTES`].
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {

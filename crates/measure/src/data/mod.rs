@@ -6,7 +6,6 @@
 //! Whatever is wrong with a file is an error that names the file and the line, counted from one.
 //! Every source records the sha256 of its bytes, so that a report can say what exactly was read.
 
-mod checked;
 #[cfg(feature = "parquet")]
 mod columns;
 mod corpus;
@@ -18,10 +17,9 @@ mod questions;
 pub mod sets;
 mod table;
 
-pub use checked::Checked;
 pub use corpus::{Corpus, Document, Format};
 pub use error::DataError;
-pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES, sha256_hex};
+pub use file::{MAX_FILE_BYTES, MAX_LINE_BYTES};
 pub use overlap::{CalibrationText, Overlap, OverlapExample};
 pub use questions::{Question, QuestionSet};
 pub use table::{Fields, Row, Table, TableFormat};

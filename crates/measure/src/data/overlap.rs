@@ -8,7 +8,8 @@
 //!
 //! Words in a row are compared by hashes of 64 bits; what is told is looked up in the words.
 
-use super::{Corpus, sha256_hex};
+use super::Corpus;
+use linwright_run::sha256_hex;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;

@@ -80,7 +80,7 @@ impl QuestionSet {
         if questions.is_empty() {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "questions" });
         }
-        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), questions })
+        Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), questions })
     }
 
     /// Whether any question has a prompt to complete.

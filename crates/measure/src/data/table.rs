@@ -1,7 +1,7 @@
 //! Rows of named values, from every form in which data sets are kept.
 
 use super::{DataError, file, ids};
-use linwright_tensor::shown_reason;
+use linwright_run::shown_reason;
 use serde_json::{Map, Number, Value};
 use std::path::{Path, PathBuf};
 
@@ -144,7 +144,7 @@ impl Table {
         if rows.is_empty() {
             return Err(DataError::NoRecords { path: path.to_owned(), what: "rows" });
         }
-        Ok(Self { path: path.to_owned(), sha256: file::sha256_hex(bytes), rows })
+        Ok(Self { path: path.to_owned(), sha256: linwright_run::sha256_hex(bytes), rows })
     }
 
     /// What a reader should know of rows whose `id` an earlier row has, in one sentence.

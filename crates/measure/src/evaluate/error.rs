@@ -2,7 +2,7 @@
 
 use crate::data::DataError;
 use crate::data::sets::SetError;
-use linwright_tensor::shown;
+use linwright_run::{JournalError, shown};
 use std::error::Error;
 
 /// An evaluation that could not be started or finished.
@@ -69,30 +69,8 @@ pub enum EvaluationError {
         source: Box<SetError>,
     },
     /// What was kept of an interrupted evaluation cannot be used or written.
-    #[error("{}: {source}", path.display())]
-    Journal {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Another process keeps the same evaluation.
-    #[error(
-        "{} is in use by another process; wait until that one has ended, or name another output",
-        path.display()
-    )]
-    InUse {
-        /// The file.
-        path: std::path::PathBuf,
-    },
-    /// What was kept is of another evaluation.
-    #[error("{} is of another evaluation: {difference}; remove it, or name another", path.display())]
-    OtherRun {
-        /// The file.
-        path: std::path::PathBuf,
-        /// The first field that differs.
-        difference: String,
-    },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// Window and stride do not make a protocol.
     #[error("window {window} and stride {stride} do not fit: {reason}")]
     BadProtocol {

@@ -1,14 +1,14 @@
-//! What an evaluation has come to so far, so that it goes on where it was stopped.
+//! Replies of an evaluation so far, which it continues from when it was stopped.
 
 use super::{EvaluationError, Reply};
-use crate::data::Checked;
-use linwright_tensor::input;
+use linwright_run::JournalFile;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+/// What the first line of the file calls itself.
+const SUBJECT: &str = "evaluation";
 
 /// Keeps the replies of items.
 pub trait Journal {
@@ -29,86 +29,29 @@ struct Entry {
     replies: Vec<Reply>,
 }
 
-/// A journal in a file: a line that says what is evaluated, then a line for each item, with its
-/// checksum. A line that was not written to its end is left out. One process at a time holds it.
+/// A journal in a file, one line per item.
 #[derive(Debug)]
 pub struct FileJournal {
-    path: PathBuf,
-    file: File,
+    file: JournalFile,
     known: BTreeMap<usize, Vec<Reply>>,
 }
 
 impl FileJournal {
-    /// Opens or begins a journal of what `fingerprint` tells: model, task, data, options.
+    /// Opens or begins the journal of the evaluation with this fingerprint: model, task, data,
+    /// options.
     ///
     /// # Errors
-    /// [`EvaluationError::OtherRun`] if the file is about something else;
-    /// [`EvaluationError::InUse`] if another process holds it; [`EvaluationError::Journal`] if it
-    /// cannot be read or written, or holds what was changed since.
+    /// [`EvaluationError::Journal`] as [`JournalFile::open`].
     pub fn open(path: &Path, fingerprint: &Value) -> Result<Self, EvaluationError> {
-        let failed = |source| EvaluationError::Journal { path: path.to_owned(), source };
-        match input::open(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error));
-            }
-            // A regular file, or none yet.
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).read(true).append(true).open(path).map_err(failed)?;
-        // Before anything is read or cut; the system ends the lock with the process, however that
-        // ends.
-        file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => EvaluationError::InUse { path: path.to_owned() },
-            TryLockError::Error(source) => failed(source),
-        })?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
-        // What stands behind the last end of a line was cut.
-        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-        let mut lines = whole.lines();
-        let mut known = BTreeMap::new();
-        let first = json!({"evaluation": fingerprint}).to_string();
-        let is_new = match lines.next() {
-            None => true,
-            Some(line) if line == first => false,
-            Some(line) => {
-                let found: Value = serde_json::from_str(line).unwrap_or_default();
-                return Err(EvaluationError::OtherRun {
-                    path: path.to_owned(),
-                    difference: difference(&found["evaluation"], fingerprint),
-                });
-            }
-        };
-        for (index, line) in lines.enumerate() {
-            let entry: Entry = Checked::read(line.as_bytes()).map_err(|reason| {
-                let reason = format!("line {}: {reason}; remove the file", index + 2);
-                failed(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
-            })?;
-            known.insert(entry.item, entry.replies);
-        }
-        file.set_len(whole.len() as u64).map_err(failed)?;
-        if is_new {
-            writeln!(file, "{first}").map_err(failed)?;
-        }
-        Ok(Self { path: path.to_owned(), file, known })
+        let (file, entries) = JournalFile::open::<Entry>(path, SUBJECT, fingerprint)?;
+        let known = entries.into_iter().map(|entry| (entry.item, entry.replies)).collect();
+        Ok(Self { file, known })
     }
 
-    /// Whether a file is a journal: its first line says of which evaluation.
+    /// Whether a file is a journal of an evaluation: its first line says so.
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
-        #[derive(Deserialize)]
-        struct First {
-            #[serde(rename = "evaluation")]
-            _fingerprint: Value,
-        }
-        let is_file = path.symlink_metadata().is_ok_and(|data| data.is_file());
-        let mut line = Vec::new();
-        is_file
-            && File::open(path)
-                .and_then(|file| BufReader::new(file.take(1 << 20)).read_until(b'\n', &mut line))
-                .is_ok()
-            && (line.is_empty() || serde_json::from_slice::<First>(&line).is_ok())
+        JournalFile::is_of(path, SUBJECT)
     }
 
     /// Items of which the replies are known.
@@ -124,38 +67,23 @@ impl FileJournal {
     }
 }
 
-/// The first field in which two fingerprints differ.
-fn difference(found: &Value, expected: &Value) -> String {
-    let fields = expected.as_object().into_iter().flatten();
-    let mut differing = fields.filter(|(name, value)| found.get(name.as_str()) != Some(value));
-    match differing.next() {
-        Some((name, value)) => {
-            let found = found.get(name.as_str()).map_or("nothing".into(), Value::to_string);
-            format!("{name} is {found} there and {value} here")
-        }
-        None => "it is no journal of an evaluation".into(),
-    }
-}
-
 impl Journal for FileJournal {
     fn find(&self, item: usize) -> Option<&[Reply]> {
         self.known.get(&item).map(Vec::as_slice)
     }
 
     fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError> {
-        let failed = |source| EvaluationError::Journal { path: self.path.clone(), source };
-        let entry = Entry { item, replies: replies.to_vec() };
-        let checked = Checked::of(&entry).map_err(|error| failed(error.into()))?;
-        let mut line = serde_json::to_string(&checked).map_err(|error| failed(error.into()))?;
-        line.push('\n');
-        // One call, so that another reader sees whole lines.
-        self.file.write_all(line.as_bytes()).map_err(failed)
+        Ok(self.file.append(&Entry { item, replies: replies.to_vec() })?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linwright_run::JournalError;
+    use serde_json::json;
+    use std::fs::OpenOptions;
+    use std::io::Write;
 
     fn reply(value: f64) -> Vec<Reply> {
         vec![Reply::LogLikelihood {
@@ -212,7 +140,7 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         let mut first = FileJournal::open(&path, &json!({"model": "m"})).unwrap();
         let second = FileJournal::open(&path, &json!({"model": "m"})).unwrap_err();
-        assert!(matches!(second, EvaluationError::InUse { .. }), "{second}");
+        assert!(matches!(second, EvaluationError::Journal(JournalError::InUse { .. })), "{second}");
         assert!(second.to_string().contains("a.jsonl is in use"), "{second}");
         // Nothing was cut or written by the second one.
         first.keep(0, &reply(0.0)).unwrap();

@@ -1,8 +1,8 @@
 //! What can stop an inspection.
 
 use linwright_model::checkpoint::CheckpointError;
-use linwright_tensor::atomic::OutputError;
-use linwright_tensor::shown;
+use linwright_run::atomic::OutputError;
+use linwright_run::shown;
 
 /// An inspection that could not be finished.
 #[derive(Debug, thiserror::Error)]

@@ -4,9 +4,10 @@
 //! `results.<task>["<metric>,none"]`, groups of a task as sub-tasks. What it has no place for is
 //! under one further key, `linwright`.
 
-use super::{ParameterCounts, Provenance, SCHEMA};
-use crate::data::{Overlap, sha256_hex};
+use super::{ParameterCounts, SCHEMA};
+use crate::data::Overlap;
 use crate::evaluate::{Comparison, Metric, TaskGroup, TaskResult};
+use linwright_run::{Provenance, sha256_hex};
 use serde_json::{Map, Value, json};
 
 /// How prompts were written, beside what the tasks say.

@@ -3,6 +3,7 @@
 use super::render::{escape_html, evaluation_html, html, markdown, terminal, wrapping};
 use super::*;
 use crate::evaluate::{Counts, GroupResult, Metric};
+use linwright_run::{DataSource, Provenance};
 use serde_json::json;
 
 const METHODS: [(&str, f64, f64); 4] = [

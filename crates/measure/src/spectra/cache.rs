@@ -6,8 +6,8 @@
 //! is told to the caller, never used.
 
 use super::Spectrum;
-use linwright_tensor::atomic::{OutputError, write_atomic};
-use linwright_tensor::input;
+use linwright_run::atomic::{OutputError, write_atomic};
+use linwright_run::input;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::io::{self, Read};

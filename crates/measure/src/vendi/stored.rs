@@ -1,8 +1,8 @@
 //! A matrix of a checkpoint by its name, without building a model.
 
-use crate::data::sha256_hex;
-use crate::spelling::nearest_names;
 use linwright_model::checkpoint::{CheckpointError, TensorFile, weight_files};
+use linwright_run::sha256_hex;
+use linwright_run::spelling::nearest_names;
 use linwright_tensor::Mat;
 use std::path::Path;
 

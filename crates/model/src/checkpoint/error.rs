@@ -5,8 +5,8 @@ use super::gguf::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_ops::{OpError, SiteId};
-use linwright_tensor::atomic::OutputError;
-use linwright_tensor::shown;
+use linwright_run::atomic::OutputError;
+use linwright_run::shown;
 use std::io;
 use std::path::PathBuf;
 

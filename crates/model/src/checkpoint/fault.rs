@@ -1,7 +1,7 @@
 //! What can be wrong with the bytes of a weight file.
 
 use super::pickle::PickleFault;
-use linwright_tensor::shown;
+use linwright_run::shown;
 
 /// What can be wrong with the bytes of a weight file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

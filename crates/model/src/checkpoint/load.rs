@@ -2,21 +2,19 @@
 
 use super::error::CheckpointError;
 use super::format::GGUF_MAGIC;
-use super::gguf;
 use super::header::StoredType;
 use super::native::{self, Headers};
 use super::precision::Precision;
 use super::sentence::Sentence;
 use super::source::{CONFIG, Source};
-use super::tied;
 use super::weights::{Weights, files_with};
+use super::{gguf, tied};
 use crate::families::Family;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
-use linwright_tensor::input;
-use linwright_tensor::shown;
+use linwright_run::{input, shown};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -44,7 +44,7 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
         Some(other) => {
             return Err(wrong(
                 "",
-                format!("is {}, expected an object", linwright_tensor::shown(&other.to_string())),
+                format!("is {}, expected an object", linwright_run::shown(&other.to_string())),
             ));
         }
     };
@@ -54,7 +54,7 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
         Some(other) => {
             return Err(wrong(
                 "sites",
-                format!("is {}, expected an object", linwright_tensor::shown(&other.to_string())),
+                format!("is {}, expected an object", linwright_run::shown(&other.to_string())),
             ));
         }
     };
@@ -62,7 +62,7 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
         Some(Value::Number(n)) if n.as_u64() == Some(SCHEMA) => {}
         found => {
             let found = found.map_or("missing".into(), |value| {
-                format!("is {}", linwright_tensor::shown(&value.to_string()))
+                format!("is {}", linwright_run::shown(&value.to_string()))
             });
             let reason = format!("{found}, this version reads {SCHEMA}; use a newer one");
             return Err(wrong("schema", reason));

@@ -6,7 +6,7 @@
 use super::fault::{FileFault, shown_shape};
 use super::header::{Header, StoredType, TensorInfo};
 use super::writer::METADATA;
-use linwright_tensor::{shown, shown_reason};
+use linwright_run::{shown, shown_reason};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
-use linwright_tensor::atomic::AtomicDir;
+use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Weight;
 use serde_json::{Map, Value, json};

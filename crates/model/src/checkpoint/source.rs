@@ -1,14 +1,13 @@
 //! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
 
 use super::error::CheckpointError;
-use super::native;
-use super::sentence;
+use super::{native, sentence};
 use crate::config::TransformerConfig;
 use crate::generate::Settings;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::Transformer;
+use linwright_run::input;
 use linwright_tensor::dtype::DType;
-use linwright_tensor::input;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ use super::error::CheckpointError;
 use super::fault::FileFault;
 use super::format::Format;
 use super::header::{Header, StoredType, TensorInfo};
+use linwright_run::input;
 use linwright_tensor::dtype::{DType, has_non_finite};
 use linwright_tensor::{HalfType, MappedFile, Scratch, parallel};
 use std::borrow::Cow;
@@ -71,7 +72,8 @@ impl TensorFile {
     /// # Errors
     /// [`CheckpointError::Read`] or [`CheckpointError::Malformed`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+        let map =
+            input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
         let malformed = |fault: FileFault| CheckpointError::Malformed { path: path.into(), fault };
         let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;
         Ok(Self { path: path.into(), map, header })

@@ -6,7 +6,7 @@
 //! same content. Check sums are not computed: that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
 
-use linwright_tensor::shown;
+use linwright_run::shown;
 use std::ops::Range;
 
 /// What a zip archive of stored entries begins with.

@@ -263,7 +263,7 @@ fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError 
 
 /// A value in a message.
 pub(crate) fn shown(value: &Value) -> String {
-    linwright_tensor::shown(&value.to_string())
+    linwright_run::shown(&value.to_string())
 }
 
 fn kind(value: &Value) -> &'static str {

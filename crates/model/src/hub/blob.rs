@@ -6,7 +6,7 @@ use super::client::{Ask, Client, Fault, Patience, Reply, number, text};
 use super::download::create_parent;
 use super::error::HubError;
 use crate::checkpoint::hex;
-use linwright_tensor::atomic::OutputError;
+use linwright_run::atomic::OutputError;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

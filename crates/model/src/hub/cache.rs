@@ -6,7 +6,7 @@ use super::Found;
 use super::error::HubError;
 use super::id::{Commit, HubId};
 use crate::checkpoint::{CheckpointError, lacking_weights};
-use linwright_tensor::input;
+use linwright_run::input;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 

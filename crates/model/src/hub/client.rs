@@ -4,7 +4,7 @@ use super::Hooks;
 use super::error::HubError;
 use super::id::HubId;
 use super::settings::Settings;
-use linwright_tensor::shown_reason;
+use linwright_run::shown_reason;
 use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, Uri};

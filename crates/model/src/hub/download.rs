@@ -9,7 +9,7 @@ use super::listing::{Listing, most_bytes};
 use super::settings::Settings;
 use super::{Found, Hooks};
 use crate::checkpoint::shards_of;
-use linwright_tensor::atomic::{OutputError, write_atomic};
+use linwright_run::atomic::{OutputError, write_atomic};
 use std::fs;
 
 /// Asks the hub for the commit of a revision and downloads what its snapshot lacks. The ref is

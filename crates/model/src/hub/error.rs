@@ -1,8 +1,8 @@
 //! What can keep a model of the hub from being found.
 
 use crate::checkpoint::CheckpointError;
-use linwright_tensor::atomic::OutputError;
-use linwright_tensor::shown;
+use linwright_run::atomic::OutputError;
+use linwright_run::shown;
 use std::path::PathBuf;
 
 /// A model that could not be found in the cache or brought from the hub.

@@ -4,7 +4,7 @@ use super::client::{Ask, Client, Fault, escaped};
 use super::error::HubError;
 use super::id::{Commit, Kind};
 use crate::checkpoint::{companion_names, weights_among};
-use linwright_tensor::shown;
+use linwright_run::shown;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io::Read;

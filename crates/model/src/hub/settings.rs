@@ -1,7 +1,7 @@
 //! Where the hub and its cache are, by the variables that all programs of Hugging Face share.
 
 use super::error::HubError;
-use linwright_tensor::input;
+use linwright_run::input;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{ErrorKind, Read};

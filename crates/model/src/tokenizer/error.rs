@@ -1,7 +1,7 @@
 //! What can be wrong with a tokenizer.
 
 use super::MAX_BYTES;
-use linwright_tensor::{shown, shown_reason};
+use linwright_run::{shown, shown_reason};
 use std::path::PathBuf;
 
 /// A tokenizer that cannot be used.

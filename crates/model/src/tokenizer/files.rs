@@ -1,7 +1,7 @@
 //! The files of a tokenizer, and which of them a tokenizer is made of.
 
 use super::{MAX_BYTES, TokenizerError};
-use linwright_tensor::input;
+use linwright_run::input;
 use serde_json::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,16 +2,15 @@
 
 use super::{CompressArgs, HealArg, MethodArg};
 use crate::failure::{Failure, told};
-use linwright::compress::MethodSpec;
 use linwright::compress::methods::{
     BlockHadamardMethod, DenseMethod, How, LowRankMethod, Method, RotorMethod, StructuredMethod,
     Training,
 };
 use linwright::compress::pipeline::{Edit, INPUTS, Plan};
-use linwright::compress::recipe;
+use linwright::compress::{MethodSpec, recipe};
 use linwright::model::Transformer;
 use linwright::ops::{OpSpec, Role, Sites};
-use linwright::tensor::shown;
+use linwright::run::shown;
 
 /// Roles that `--targets` takes: those of a layer.
 pub(super) const ROLES: [Role; 11] = [

@@ -1,8 +1,8 @@
 //! The unfinished work of `linwright compress`: finished fits, until the model is saved.
 
 use crate::failure::{Failure, Kind};
-use linwright::compress::fit_store::Fingerprint;
-use linwright::compress::study::{RunDirectory, StudyError};
+use linwright::run::{Fingerprint, RunDirectory, RunError};
+
 use std::path::{Path, PathBuf};
 
 /// Where fits of an unfinished job are kept: beside the output, under a hidden name.
@@ -20,11 +20,11 @@ pub(super) fn open(
     force: bool,
 ) -> Result<RunDirectory, Failure> {
     match RunDirectory::open(state, fingerprint) {
-        Err(StudyError::Fingerprint { .. }) if force => {
+        Err(RunError::Fingerprint { .. }) if force => {
             remove(state)?;
             Ok(RunDirectory::open(state, fingerprint)?)
         }
-        Err(StudyError::Fingerprint { .. }) => Err(Failure::new(
+        Err(RunError::Fingerprint { .. }) => Err(Failure::new(
             Kind::Fingerprint,
             format!(
                 "{} holds the unfinished work of another command for this output",

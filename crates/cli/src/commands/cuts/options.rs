@@ -9,7 +9,7 @@ use linwright::compress::intervention::{
     ComponentStore, Cut, Decomposition, Intervention, Lname, Size, SlotSet, Storage, VendiOptions,
 };
 use linwright::ops::Role;
-use linwright::tensor::shown;
+use linwright::run::shown;
 use std::path::PathBuf;
 
 /// Directions beyond the rank, and steps of power iteration, of a randomised decomposition.

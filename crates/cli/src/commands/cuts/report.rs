@@ -7,7 +7,7 @@ use linwright::compress::intervention::sweep::{Cell, Score, Swept, Tested};
 use linwright::compress::intervention::{Kept, Lname, SiteEdit};
 use linwright::measure::evaluate::{Metric, NORMAL_95};
 use linwright::measure::report::{HeatMap, heat_maps_html, heat_maps_markdown};
-use linwright::tensor::atomic::write_atomic;
+use linwright::run::atomic::write_atomic;
 use serde_json::Value;
 use std::path::Path;
 

@@ -4,8 +4,8 @@
 use super::finding::Finding;
 use crate::failure::Failure;
 use linwright::measure::report::render::bytes;
+use linwright::run::shown;
 use linwright::tensor::parallel::{instruction_set, instructions_found};
-use linwright::tensor::shown;
 use serde_json::json;
 use std::io;
 use std::path::{Component, Path, PathBuf};

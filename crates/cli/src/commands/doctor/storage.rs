@@ -5,7 +5,7 @@ use crate::failure::told;
 use crate::source::cache_home_of;
 use linwright::measure::report::render::bytes;
 use linwright::model::hub::{HubError, Settings, datasets_cache};
-use linwright::tensor::shown;
+use linwright::run::shown;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

@@ -3,10 +3,9 @@
 use super::EvalArgs;
 use crate::console::Console;
 use crate::failure::Failure;
-use linwright::compress::Monitor;
 use linwright::measure::data::{CalibrationText, Corpus, Overlap};
 use linwright::measure::evaluate::{Task, overlap};
-use linwright::measure::report::DataSource;
+use linwright::run::{DataSource, Monitor};
 
 /// The overlap of each task, and the files of the text.
 pub(super) fn look(

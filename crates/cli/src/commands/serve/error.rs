@@ -3,7 +3,7 @@
 use crate::failure::told;
 use linwright::model::ModelError;
 use linwright::model::tokenizer::TokenizerError;
-use linwright::tensor::shown_message;
+use linwright::run::shown_message;
 use serde_json::{Value, json};
 
 /// Seconds after which a client that was turned away may ask again.
@@ -75,7 +75,7 @@ impl ApiError {
         };
         json!({ "error": {
             "message": shown_message(&self.message), "type": kind,
-            "param": self.param.as_deref().map(linwright::tensor::shown), "code": self.code,
+            "param": self.param.as_deref().map(linwright::run::shown), "code": self.code,
         }})
     }
 }

@@ -1,7 +1,7 @@
 //! The fields of a request, each read once; what nobody read is refused at the end.
 
 use super::error::ApiError;
-use linwright::tensor::{shown, shown_reason};
+use linwright::run::{shown, shown_reason};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;

@@ -453,7 +453,7 @@ fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
         ApiError::field(
             name,
             &shown,
-            format!("a message: {}", linwright::tensor::shown_reason(&error.to_string())),
+            format!("a message: {}", linwright::run::shown_reason(&error.to_string())),
         )
     })
 }

@@ -7,7 +7,6 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::source::{Place, sentence_of};
-use linwright::compress::Monitor;
 use linwright::compress::intervention::{Variant, Variants};
 use linwright::measure::evaluate::{
     Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
@@ -16,6 +15,7 @@ use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
 use linwright::ops::SiteId;
+use linwright::run::Monitor;
 
 /// What tasks say of a model as it is and edited.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use clap::builder::RangedU64ValueParser;
 use laser::LaserTaskArgs;
 use linwright::measure::data::Format;
 use linwright::measure::evaluate::{Bos, DataFile, Join, LaserSet, PROTOCOLS, RunOptions};
-use linwright::tensor::shown;
+use linwright::run::shown;
 use std::path::{Path, PathBuf};
 
 /// Options of tasks.

@@ -6,7 +6,6 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::source::{Place, data_file, text_file, variable};
-use linwright::compress::Monitor;
 use linwright::measure::data::QuestionSet;
 use linwright::measure::data::sets::Sets;
 use linwright::measure::evaluate::{
@@ -16,7 +15,7 @@ use linwright::measure::evaluate::{
 };
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::hub;
-use linwright::tensor::shown;
+use linwright::run::{Monitor, shown};
 use std::cell::RefCell;
 
 /// All that is to be measured.

@@ -1,8 +1,7 @@
 //! `--samples`: which documents of a task are asked about.
 
 use crate::failure::Failure;
-use linwright::tensor::input;
-use linwright::tensor::{shown, shown_reason};
+use linwright::run::{input, shown, shown_reason};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -23,7 +23,7 @@ pub(super) fn configs(card: &str) -> Result<Vec<Config>, String> {
         let error = error.to_string();
         wrong(&format!(
             "is not YAML: {}",
-            linwright_tensor::shown_reason(error.lines().next().unwrap_or_default())
+            linwright_run::shown_reason(error.lines().next().unwrap_or_default())
         ))
     })?;
     let list = match fields.remove("configs") {

@@ -50,7 +50,7 @@ pub(super) fn find(
     let info: Info = serde_json::from_slice(&bytes).map_err(|error| DataError::BrokenJson {
         path: folder.join(INFO),
         line: error.line(),
-        reason: linwright_tensor::shown_reason(&error.to_string()),
+        reason: linwright_run::shown_reason(&error.to_string()),
     })?;
     let split = query.split;
     let Some(of_split) = info.splits.get(split) else {

@@ -9,7 +9,7 @@ use super::prompt::{output_of, text_of};
 use super::template::Templates;
 use super::{HarnessOptions, HarnessTask};
 use crate::evaluate::{EvaluationError, Generation, Request, Task};
-use linwright_tensor::shown;
+use linwright_run::shown;
 use serde_json::{Map, Value};
 use std::path::Path;
 

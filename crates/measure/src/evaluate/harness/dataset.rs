@@ -11,9 +11,9 @@ use super::description::TaskFile;
 use super::functions::{Function, Kind};
 use super::prompt::Located;
 use crate::data::sets::{SetError, SetQuery, SetSource};
-use crate::data::{DataError, Table, TableFormat, sha256_hex};
+use crate::data::{DataError, Table, TableFormat};
 use crate::evaluate::{DataUsed, EvaluationError};
-use linwright_tensor::shown;
+use linwright_run::{sha256_hex, shown};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@
 use super::functions::Function;
 use super::yaml::{self, FUNCTION};
 use crate::evaluate::EvaluationError;
-use linwright_tensor::{input, shown, shown_reason};
+use linwright_run::{input, shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! From what a model wrote to the answer in it.
 
 use super::description::FilterEntry;
-use linwright_tensor::shown;
+use linwright_run::shown;
 use regex::Regex;
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 
 use super::metric::Value as Measured;
 use crate::data::Fields;
-use linwright_tensor::shown;
+use linwright_run::shown;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use super::description::{TaskFile, fields_of};
 use super::standard::{STANDARD_TASKS, find, open};
 use super::{HarnessOptions, HarnessTask};
 use crate::evaluate::{EvaluationError, Metric, TaskResult};
-use linwright_tensor::{shown, shown_reason};
+use linwright_run::{shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

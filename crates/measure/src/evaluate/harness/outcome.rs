@@ -4,9 +4,9 @@ use super::functions::{Outcome, words};
 use super::metric::{MetricRule, Value as Measured};
 use super::prompt::{Prompt, text_of};
 use super::{HarnessTask, OutputType, place, scorer, task_hash};
-use crate::data::sha256_hex;
 use crate::evaluate::result::Sample;
 use crate::evaluate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
+use linwright_run::sha256_hex;
 use serde_json::{Map, Value, json};
 
 /// The figures of a task.

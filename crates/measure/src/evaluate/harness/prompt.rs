@@ -11,7 +11,7 @@ use super::random::PythonRandom;
 use super::template::Templates;
 use crate::data::Fields;
 use crate::evaluate::EvaluationError;
-use linwright_tensor::shown;
+use linwright_run::shown;
 use serde_json::Value;
 
 /// What was made of a document.

@@ -3,7 +3,7 @@
 
 use super::description::TaskFile;
 use crate::evaluate::{EvaluationError, LASER_TASKS};
-use crate::spelling::distance;
+use linwright_run::spelling::distance;
 use std::path::Path;
 
 /// A task that comes along.

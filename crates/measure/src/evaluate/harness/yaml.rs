@@ -5,7 +5,7 @@
 //! on a line of its own. Any other tag is an error: dropped in silence, it would leave its bare
 //! value.
 
-use linwright_tensor::{shown, shown_reason};
+use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Tagged;

@@ -30,7 +30,8 @@ mod tests;
 pub use set::LaserSet;
 
 use super::{Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult};
-use crate::data::{Table, TableFormat, sha256_hex};
+use crate::data::{Table, TableFormat};
+use linwright_run::sha256_hex;
 use set::{Form, Mask, Record, Source};
 use std::borrow::Cow;
 use std::path::PathBuf;

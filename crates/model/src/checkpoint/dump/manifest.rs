@@ -78,7 +78,7 @@ impl Manifest {
     /// In words, what is wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes)
-            .map_err(|error| linwright_tensor::shown_reason(&error.to_string()))
+            .map_err(|error| linwright_run::shown_reason(&error.to_string()))
     }
 
     /// Checks every tensor against its file.

@@ -24,9 +24,9 @@ use super::save::DirWriter;
 use super::tensor_file::TensorFile;
 use super::weights::SINGLE;
 use super::writer::{METADATA, Planned, header_bytes, write_values};
-use linwright_tensor::atomic::AtomicDir;
+use linwright_run::atomic::AtomicDir;
+use linwright_run::shown;
 use linwright_tensor::dtype::DType;
-use linwright_tensor::shown;
 use raw::RawTensor;
 use std::path::Path;
 

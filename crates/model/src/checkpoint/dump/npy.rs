@@ -7,6 +7,7 @@
 use super::raw::RawTensor;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::zip;
+use linwright_run::input;
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
@@ -29,14 +30,14 @@ struct Header {
 
 /// The array of a `.npy` file, named after it.
 pub(super) fn open(path: &Path) -> Result<RawTensor, CheckpointError> {
-    let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+    let map = input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     tensor(path, name, map.bytes(), 0)
 }
 
 /// The arrays of a `.npz` file.
 pub(super) fn open_archive(path: &Path) -> Result<(Vec<RawTensor>, Vec<String>), CheckpointError> {
-    let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+    let map = input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
     let entries = zip::entries(map.bytes())
         .map_err(|fault| CheckpointError::Dump { path: path.into(), reason: fault.to_string() })?;
     let (mut tensors, mut notes) = (Vec::new(), Vec::new());

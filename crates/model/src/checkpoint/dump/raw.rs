@@ -1,6 +1,7 @@
 //! Numbers in a file without a header.
 
 use crate::checkpoint::error::CheckpointError;
+use linwright_run::input;
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use std::path::PathBuf;
@@ -69,7 +70,9 @@ impl RawTensor {
 
     /// The numbers as they are written, all finite.
     pub(super) fn read(&self) -> Result<Vec<f32>, CheckpointError> {
-        let map = MappedFile::open(&self.path).map_err(CheckpointError::read(&self.path))?;
+        let map = input::open(&self.path)
+            .and_then(MappedFile::of)
+            .map_err(CheckpointError::read(&self.path))?;
         let bytes = self.place().and_then(|(start, end)| {
             map.bytes().get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
         });

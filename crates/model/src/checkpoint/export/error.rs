@@ -2,8 +2,8 @@
 
 use super::super::error::CheckpointError;
 use linwright_ops::SiteId;
-use linwright_tensor::atomic::OutputError;
-use linwright_tensor::shown;
+use linwright_run::atomic::OutputError;
+use linwright_run::shown;
 use std::path::PathBuf;
 
 /// A model that cannot be exported as asked.

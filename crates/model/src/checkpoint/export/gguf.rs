@@ -6,7 +6,7 @@ use super::super::source::Source;
 use super::card::{self, Sizes};
 use super::{ExportError, ExportForm, ExportOptions};
 use crate::transformer::Transformer;
-use linwright_tensor::atomic::AtomicDir;
+use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 

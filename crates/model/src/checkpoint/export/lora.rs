@@ -25,7 +25,7 @@ use crate::config::TransformerConfig;
 use crate::families::module_name;
 use crate::transformer::{Orientation, TensorSource, Transformer};
 use linwright_ops::{LinearSlot, SiteId, Sites};
-use linwright_tensor::atomic::AtomicDir;
+use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::linalg::svd;
 use linwright_tensor::{Mat, MatRef};
@@ -128,7 +128,7 @@ pub fn export_lora(
     out: &Path,
 ) -> Result<Adapter, ExportError> {
     check(options)?;
-    linwright_tensor::atomic::check_directory(out, options.force)?;
+    linwright_run::atomic::check_directory(out, options.force)?;
     let opened = Base::open(base, model)?;
     opened.check_rest(model)?;
     let resolution = resolution(source.dtype).max(resolution(opened.weights.main_dtype()));

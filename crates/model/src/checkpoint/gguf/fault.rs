@@ -1,6 +1,6 @@
 //! What can be wrong with a GGUF file.
 
-use linwright_tensor::shown;
+use linwright_run::shown;
 
 /// What is wrong with a GGUF file: its bytes, or the model that they describe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -36,6 +36,7 @@ pub use write::{GgufWriter, Model, NoGguf, save_gguf};
 pub(super) use write::{file_name, write_gguf};
 
 use super::error::CheckpointError;
+use linwright_run::input;
 use linwright_tensor::MappedFile;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -115,7 +116,8 @@ impl Gguf {
     /// # Errors
     /// [`CheckpointError::Read`] or [`CheckpointError::Gguf`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+        let map =
+            input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
         let malformed = |fault| CheckpointError::Gguf { path: path.into(), fault };
         let contents = Contents::parse(map.bytes()).map_err(malformed)?;
         Ok(Self { path: path.into(), map, contents })

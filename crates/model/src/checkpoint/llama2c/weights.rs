@@ -3,6 +3,7 @@
 use crate::checkpoint::error::CheckpointError;
 use crate::config::TransformerConfig;
 use crate::transformer::TensorSource;
+use linwright_run::input;
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use serde_json::json;
@@ -43,7 +44,8 @@ pub(super) struct Sizes {
 impl Checkpoint {
     /// Opens a file, checks its header, and that it has exactly the bytes that the header asks for.
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
-        let map = MappedFile::open(path).map_err(CheckpointError::read(path))?;
+        let map =
+            input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
         let wrong = |reason: String| CheckpointError::Llama2c { path: path.into(), reason };
         let (sizes, parts) = Sizes::of_file(map.bytes()).map_err(wrong)?;
         Ok(Self { path: path.into(), map, sizes, parts })

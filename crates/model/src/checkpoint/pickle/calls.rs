@@ -5,7 +5,7 @@ use super::globals::Global;
 use super::machine::{Machine, Node, Rebuilt, Storage, Value};
 use super::opcode as op;
 use crate::checkpoint::header::StoredType;
-use linwright_tensor::shown;
+use linwright_run::shown;
 
 impl<'a> Machine<'a> {
     /// Looks a name up in the list; nothing is imported.

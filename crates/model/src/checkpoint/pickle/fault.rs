@@ -1,7 +1,7 @@
 //! What can be wrong with a pickle.
 
 use crate::checkpoint::zip::ZipFault;
-use linwright_tensor::shown;
+use linwright_run::shown;
 
 /// What can be wrong with a file of `torch.save`. Positions are bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

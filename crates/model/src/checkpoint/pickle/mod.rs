@@ -21,7 +21,7 @@ pub use fault::PickleFault;
 use super::fault::FileFault;
 use super::header::Header;
 use super::zip::{self, Entry};
-use linwright_tensor::shown;
+use linwright_run::shown;
 use machine::{Node, Pickled, Value};
 use state_dict::Place;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::PickleFault as Fault;
 use super::machine::{Node, Pickled, Rebuilt, Storage, Value};
 use crate::checkpoint::header::{Header, StoredType, TensorInfo};
-use linwright_tensor::shown;
+use linwright_run::shown;
 use std::ops::Range;
 
 /// Where a state dict stands in a larger object, if it is not the object itself.

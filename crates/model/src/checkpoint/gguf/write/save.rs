@@ -10,7 +10,7 @@ use crate::checkpoint::writer::WriteError;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Orientation, Shown, Transformer};
 use linwright_ops::{LinearSlot, Sites};
-use linwright_tensor::atomic::AtomicDir;
+use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Weight;
 use serde_json::{Map, Value, json};

@@ -1,15 +1,15 @@
 //! What keeps a run directory sound: one process at a time works in it.
 
-use crate::study::StudyError;
+use crate::RunError;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::Path;
 
 /// Keeps other processes out of a directory. The system ends the lock with the process, however
 /// that ends.
-pub(crate) fn lock(path: &Path) -> Result<File, StudyError> {
+pub(crate) fn lock(path: &Path) -> Result<File, RunError> {
     let name = path.join(".lock");
-    let io = |source| StudyError::Io { path: name.clone(), source };
+    let io = |source| RunError::Io { path: name.clone(), source };
     let mut options = OpenOptions::new();
     let mut file =
         options.create(true).truncate(false).read(true).write(true).open(&name).map_err(io)?;
@@ -21,7 +21,7 @@ pub(crate) fn lock(path: &Path) -> Result<File, StudyError> {
         }
         Err(TryLockError::WouldBlock) => {
             let process = std::fs::read_to_string(&name).ok().and_then(|id| id.trim().parse().ok());
-            Err(StudyError::Busy { path: path.to_owned(), process })
+            Err(RunError::Busy { path: path.to_owned(), process })
         }
         Err(TryLockError::Error(error)) => Err(io(error)),
     }
