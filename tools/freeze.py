@@ -5,11 +5,13 @@
 
 The tests of the command (`crates/cli/tests`) run every verb small, and the tables of bad input. `record` runs them
 twice; what differs between two runs of one build (times, memory, process numbers) is left out. Compared are arguments,
-exit codes, messages, both streams line by line, every file written (JSON value by value, text line by line, other
-files by sha256), and the names of all tests, none of which may be lost. FILE is `target/freeze.json.gz` where it is
+exit codes, messages, both streams, every file written (JSON value by value, text line by line, other files by
+sha256), and the names of all tests, none of which may be lost. Folders, commits and ports are masked, and all numbers
+that `bench` writes. FILE is `target/freeze.json.gz` where it is
 not given: floating-point numbers differ from machine to machine, so it is not kept in the repository.
 """
 
+import difflib
 import gzip
 import hashlib
 import json
@@ -27,6 +29,8 @@ DEFAULT = ROOT / "target/freeze.json.gz"
 LONGEST = 400
 # What stands for a value that differs between two runs of one build.
 VOLATILE = None
+# Masked in all that is compared: what it finds, what it becomes.
+MASKS = [(r"\b[0-9a-f]{7}(-dirty)? \d{4}-\d\d-\d\d\b", "<commit>"), (r"--port \d+", "--port <port>")]
 
 
 def cargo(*args, **kwargs):
@@ -75,10 +79,21 @@ def text_values(prefix, text):
         for path, value in leaves(tree):
             yield f"{prefix}{path}", value
         return
-    lines = text.split("\n")
-    yield prefix + " lines", str(len(lines))
-    for index, line in enumerate(lines):
-        yield f"{prefix}:{index + 1}", short(line)
+    yield prefix, text
+
+
+def masked(line, entry, commit):
+    """A line of a transcript without what depends on where and when it was written."""
+    places = [(entry["dir"], "<dir>"), (str(ROOT), "<root>")]
+    for place, mask in places:
+        line = line.replace(json.dumps(place)[1:-1], mask)
+    for pattern, mask in [*MASKS, (rf"\b{commit}(-dirty)?\b", "<commit>")]:
+        line = re.sub(pattern, mask, line)
+    return line
+
+
+def without_numbers(value):
+    return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "#", value) if isinstance(value, str) else value
 
 
 def transcript():
@@ -86,29 +101,56 @@ def transcript():
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "LINWRIGHT_TRANSCRIPT": folder}
         cargo("test", "--quiet", "-p", "linwright-cli", "--test", "main", env=environment, stdout=subprocess.DEVNULL)
+        head = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, check=True, stdout=subprocess.PIPE)
+        commit = head.stdout.decode().strip()
         values = {}
         for path in sorted(Path(folder).iterdir()):
             seen = Counter()
             for line in path.read_text().splitlines():
-                entry = json.loads(line)
-                masked = json.loads(line.replace(json.dumps(entry["dir"])[1:-1], "<dir>"))
-                command = " ".join(masked["args"])
+                entry = json.loads(masked(line, json.loads(line), commit))
+                command = " ".join(entry["args"])
                 seen[command] += 1
                 place = f"{path.stem} | {short(command)} #{seen[command]} | "
-                values[place + "code"] = str(masked["code"])
+                found = {"code": str(entry["code"])}
                 for stream in ("stdout", "stderr"):
-                    values.update((place + key, value) for key, value in text_values(stream, masked[stream]))
-                for name, content in masked["files"].items():
-                    if "text" in content:
-                        values.update((place + key, value) for key, value in text_values(name, content["text"]))
-                    else:
-                        values[place + name] = content["sha256"]
+                    found.update(text_values(stream, entry[stream]))
+                for name, content in entry["files"].items():
+                    text = content.get("text")
+                    found.update({name: content["sha256"]} if text is None else text_values(name, text))
+                if entry["args"][:1] == ["bench"]:
+                    found = {key: without_numbers(value) for key, value in found.items()}
+                values.update((place + key, value) for key, value in found.items())
         return values
+
+
+def stable(first, second):
+    """A value of which the lines that differ between two runs are volatile."""
+    if first == second:
+        return first
+    one, other = (first or "").split("\n"), (second or "").split("\n")
+    if len(one) == 1 or len(one) != len(other):
+        return VOLATILE
+    return [a if a == b else VOLATILE for a, b in zip(one, other)]
+
+
+def equal(before, now):
+    if before is VOLATILE or before == now:
+        return True
+    if isinstance(before, str) or now is None:
+        return False
+    lines = now.split("\n")
+    return len(lines) == len(before) and all(a in (VOLATILE, b) for a, b in zip(before, lines))
+
+
+def difference(before, now):
+    before = before.split("\n") if isinstance(before, str) else [line or "<volatile>" for line in before]
+    lines = difflib.unified_diff(before, now.split("\n"), "before", "now", "", "", 0, "")
+    return "\n".join("  " + line for line in list(lines)[2:])
 
 
 def record(path):
     first, second = transcript(), transcript()
-    values = {key: value if second.get(key) == value else VOLATILE for key, value in first.items()}
+    values = {key: stable(value, second.get(key)) for key, value in first.items()}
     # A place that only one of the two runs has is no place to compare.
     values.update((key, VOLATILE) for key in second if key not in first)
     path.parent.mkdir(exist_ok=True)
@@ -124,8 +166,8 @@ def check(path):
     now, tests = transcript(), test_names()
     differing = []
     for key, value in before["values"].items():
-        if value is not VOLATILE and now.get(key) != value:
-            differing.append(f"{key}\n  before: {value}\n  now:    {now.get(key, 'absent')}")
+        if not equal(value, now.get(key)):
+            differing.append(f"{key}\n{difference(value, now.get(key, 'absent'))}")
     added = [key for key in now if key not in before["values"]]
     lost = [name for name, count in before["tests"].items() if tests.get(name, 0) < count]
     print("\n".join(differing + [f"{key}\n  new: {now[key]}" for key in added]))

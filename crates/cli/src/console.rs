@@ -4,7 +4,7 @@ use crate::args::Shared;
 use crate::interrupt;
 use crate::memory::peak_resident_bytes;
 use indicatif::{ProgressBar, ProgressStyle};
-use linwright::measure::report::render::bytes;
+use linwright::report::number::bytes;
 use linwright::run::{Monitor, input, plain_lines};
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -4,17 +4,18 @@ use crate::console::tell;
 use linwright::compress::recipe::RecipeError;
 use linwright::compress::study::{StudyError, is_interruption};
 use linwright::compress::{CompressError, FitError};
-use linwright::measure::data::DataError;
-use linwright::measure::data::sets::SetError;
-use linwright::measure::evaluate::EvaluationError;
+use linwright::data::DataError;
+use linwright::data::sets::SetError;
+use linwright::evaluate::EvaluationError;
+use linwright::measure::capture::CaptureError;
 use linwright::measure::inspect::InspectError;
-use linwright::measure::report::ReportError;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::checkpoint::export::ExportError;
 use linwright::model::generate::GenerateError;
 use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
+use linwright::report::ReportError;
 use linwright::run::atomic::OutputError;
 use linwright::run::{JournalError, RunError, is_plain, shown, shown_message};
 use linwright::train::TrainError;
@@ -163,6 +164,12 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
 }
 
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        CompressError::from(error).into()
+    }
+}
+
 impl From<CompressError> for Failure {
     fn from(error: CompressError) -> Self {
         if error.is_interruption() {
@@ -185,10 +192,13 @@ impl From<CompressError> for Failure {
             | CompressError::CutTwice { .. }
             | CompressError::Pattern { .. }
             | CompressError::Sweep { .. }
-            | CompressError::Window { .. } => Self::usage(message),
+            | CompressError::Capture(CaptureError::Window { .. }) => Self::usage(message),
             CompressError::Evaluation(error) => error.into(),
             CompressError::Output(error) => error.into(),
-            CompressError::Io { source, .. } if is_full(&source) => {
+            CompressError::Io { source, .. }
+            | CompressError::Capture(CaptureError::Io { source, .. })
+                if is_full(&source) =>
+            {
                 Self::new(Kind::Resources, message)
             }
             CompressError::Fit {
@@ -201,9 +211,7 @@ impl From<CompressError> for Failure {
                 ..
             }
             | CompressError::Model(_)
-            | CompressError::Calibration { .. }
-            | CompressError::Text { .. }
-            | CompressError::NonFinite { .. }
+            | CompressError::Capture(_)
             | CompressError::Store { .. }
             | CompressError::Io { .. }
             | CompressError::Interrupted => Self::general(message),
@@ -235,6 +243,7 @@ impl From<StudyError> for Failure {
         }
         match error {
             StudyError::Compress(error) => error.into(),
+            StudyError::Capture(error) => CompressError::from(error).into(),
             StudyError::Evaluation(error) => error.into(),
             StudyError::Run(error) => error.into(),
         }

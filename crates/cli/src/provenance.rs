@@ -1,6 +1,6 @@
 //! Where a result comes from: versions, hashes, machine, time.
 
-use linwright::measure::evaluate::TaskResult;
+use linwright::evaluate::TaskResult;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::run::{DataSource, Provenance};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -47,7 +47,7 @@ fn data_of(result: &TaskResult) -> Vec<DataSource> {
     if result.files.is_empty() {
         return vec![source(&result.task, &result.data_sha256)];
     }
-    let of_file = |file: &linwright::measure::evaluate::DataUsed| {
+    let of_file = |file: &linwright::evaluate::DataUsed| {
         let task = &result.task;
         source(&format!("{task}, {}: {}", file.split, file.path), &file.sha256)
     };

@@ -1,8 +1,8 @@
 //! What can go wrong when a model is changed.
 
-use linwright_measure::evaluate::EvaluationError;
+use linwright_evaluate::EvaluationError;
+use linwright_measure::capture::CaptureError;
 use linwright_model::ModelError;
-use linwright_model::tokenizer::TokenizerError;
 use linwright_ops::{OpError, Shape, SiteId};
 use linwright_run::atomic::OutputError;
 use linwright_run::shown;
@@ -83,6 +83,9 @@ pub enum CompressError {
         /// Why.
         source: FitError,
     },
+    /// Activations could not be captured.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// The model could not run.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -135,26 +138,6 @@ pub enum CompressError {
     /// A model could not be judged.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// The calibration text is too short.
-    #[error(
-        "calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window"
-    )]
-    Calibration {
-        /// Tokens there are.
-        found: usize,
-        /// Windows they make.
-        windows: usize,
-    },
-    /// A calibration window that the model cannot read.
-    #[error(
-        "a calibration window of {window} tokens is longer than the model's {positions} positions; use seq_len {positions} or less"
-    )]
-    Window {
-        /// Tokens in the window.
-        window: usize,
-        /// Positions of the model.
-        positions: usize,
-    },
     /// Roles of one edit that read different inputs.
     #[error(
         "targets {first} and {second} read different inputs; put them into tables of their own", first = shown(first), second = shown(second)
@@ -178,22 +161,6 @@ pub enum CompressError {
         method: String,
         /// The option, and what is wrong with it.
         reason: String,
-    },
-    /// Calibration text that cannot be encoded.
-    #[error("calibration text, line {line}: {source}")]
-    Text {
-        /// Line of the file.
-        line: usize,
-        /// Why.
-        source: TokenizerError,
-    },
-    /// A number that is not finite.
-    #[error("{what} of {site} is not finite while capturing")]
-    NonFinite {
-        /// Input or target.
-        what: &'static str,
-        /// The site.
-        site: SiteId,
     },
     /// A stored fit cannot be used.
     #[error("{path} is not a usable fit: {reason}; remove it and run again")]
@@ -240,6 +207,7 @@ impl CompressError {
             | Self::Io { .. }
             | Self::Output(_)
             | Self::Store { .. }
+            | Self::Capture(CaptureError::Interrupted | CaptureError::Io { .. })
             | Self::Evaluation(_) => false,
             _ => true,
         }
@@ -251,6 +219,7 @@ impl CompressError {
         matches!(
             self,
             Self::Interrupted
+                | Self::Capture(CaptureError::Interrupted)
                 | Self::Evaluation(EvaluationError::Interrupted { .. })
                 | Self::Fit { source: FitError::Train(TrainError::Interrupted { .. }), .. }
         )

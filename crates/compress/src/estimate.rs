@@ -1,11 +1,11 @@
 //! What a plan will cost, before it is carried out.
 
 use crate::CompressError;
-use crate::calibration::Calibration;
-use crate::capture::Bounds;
-use crate::methods::{MethodSpec, Needs, SampleRows};
+use crate::methods::{MethodSpec, SampleRows};
 use crate::pipeline::{LayerEdit, Plan};
 use crate::rates::{Rates, fastest};
+use linwright_measure::calibration::Calibration;
+use linwright_measure::capture::{Bounds, Needs};
 use linwright_model::{Batch, Transformer};
 use linwright_ops::{LinearSlot, NoProbe, SiteId, Sites};
 use serde::Serialize;
@@ -100,9 +100,9 @@ pub fn estimate(
     })
 }
 
-/// Layers that captures run all tokens through, as [`crate::capture::Lockstep`] does: each goes on
-/// from the layer of the one before where its hidden states are kept, what is edited runs in both
-/// models, and the last layer ends with the sites.
+/// Layers that captures run all tokens through, as [`linwright_measure::capture::Lockstep`] does:
+/// each goes on from the layer of the one before where its hidden states are kept, what is edited
+/// runs in both models, and the last layer ends with the sites.
 fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> f64 {
     let keeps = Bounds::default().keeps_hidden(calibration.tokens(), model.config().hidden);
     let (mut passes, mut at) = (0.0, 0);

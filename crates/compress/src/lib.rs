@@ -5,8 +5,6 @@
 //! and what the *original* model made of it, fits, and puts the operator into its slot.
 
 mod budget;
-pub mod calibration;
-pub mod capture;
 mod error;
 mod estimate;
 pub mod fit;
@@ -16,12 +14,12 @@ pub mod methods;
 pub mod pipeline;
 mod rates;
 pub mod recipe;
-pub mod samples;
+pub mod report;
 pub mod study;
 pub mod sweep_recipe;
 
 pub use budget::{Budget, low_rank_for, operator_for};
 pub use error::{CompressError, FitError};
 pub use estimate::{Estimate, SiteEstimate, estimate};
-pub use methods::{Evidence, Fit, FitProblem, Method, MethodSpec, Needs};
+pub use methods::{Fit, FitProblem, Method, MethodSpec};
 pub use rates::Rates;

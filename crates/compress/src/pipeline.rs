@@ -1,10 +1,10 @@
 //! Editing a model: layers in the order given, earlier edits active.
 
-use crate::calibration::Calibration;
-use crate::capture::{Bounds, Lockstep, SiteCapture};
 use crate::fit_store::FitStore;
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
 use crate::{CompressError, FitError};
+use linwright_measure::calibration::Calibration;
+use linwright_measure::capture::{Bounds, Lockstep, SiteCapture};
 use linwright_model::Transformer;
 use linwright_ops::{LinearSlot, Role, SiteId, Sites};
 use linwright_run::{Fingerprint, Monitor};
@@ -336,10 +336,11 @@ fn put(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Needs;
-    use crate::calibration::Split;
     use crate::fit::regression::multiply;
-    use crate::methods::{Evidence, LowRankMethod, reduced_rank_regression};
+    use crate::methods::{LowRankMethod, reduced_rank_regression};
+    use linwright_measure::calibration::Split;
+    use linwright_measure::capture::Evidence;
+    use linwright_measure::capture::Needs;
     use linwright_model::checkpoint::{Form, LoadedModel, SaveOptions, load, save};
     use linwright_run::Silent;
     use std::path::Path;

@@ -5,9 +5,10 @@
 //! method is timed on a layer that is small enough to take a moment, of random numbers with a
 //! planted weight, and its rate carried over.
 
-use crate::methods::{Evidence, FitProblem, MethodSpec, Needs, SampleRows};
-use crate::samples::{Rows, Samples};
+use crate::methods::{FitProblem, MethodSpec, SampleRows};
 use crate::{CompressError, FitError};
+use linwright_measure::capture::{Evidence, Needs};
+use linwright_measure::samples::{Rows, Samples};
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{Dense, Op, Shape, SiteId};
 use linwright_tensor::kernels::gemm::{Write, linear};
@@ -253,15 +254,15 @@ impl Planted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::{Calibration, Split};
-    use crate::capture::{Bounds, Lockstep};
     use crate::fit::counted;
     use crate::intervention::{Cut, Intervention, Size};
     use crate::methods::{
         BlockHadamardMethod, DenseMethod, How, LaserMethod, LowRankMethod, RotorMethod,
         StructuredMethod, Training,
     };
-    use linwright_measure::data::Corpus;
+    use linwright_data::Corpus;
+    use linwright_measure::calibration::{Calibration, Split};
+    use linwright_measure::capture::{Bounds, Lockstep};
     use linwright_model::checkpoint::load;
     use linwright_model::tokenizer::Bos;
     use linwright_ops::{

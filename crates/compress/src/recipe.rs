@@ -3,11 +3,11 @@
 //! Unknown keys are errors that name the nearest valid key. A recipe says which model, which text
 //! calibrates, what is evaluated, and one or more tables of methods on nested sets of layers.
 
-use crate::calibration::Split;
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
-use linwright_measure::data::Format;
-use linwright_measure::evaluate::{Bos, Join};
+use linwright_data::Format;
+use linwright_evaluate::{Bos, Join};
+use linwright_measure::calibration::Split;
 use linwright_ops::{OpSpec, Role};
 use linwright_run::spelling::distance;
 use linwright_run::{input, shown, shown_reason};
@@ -96,7 +96,7 @@ pub struct Evaluation {
     #[serde(default)]
     pub limit: Option<usize>,
     /// Whether documents and questions that have words in a row in common with the calibration text
-    /// are left out ([`linwright_measure::data::Overlap`]).
+    /// are left out ([`linwright_data::Overlap`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_overlap: bool,
 }

@@ -6,21 +6,23 @@
 //! where it stopped; another recipe in the same directory is refused.
 
 use crate::CompressError;
-use crate::calibration::{Calibration, Split};
-use crate::capture::Bounds;
 use crate::fit_store::FitStore;
 use crate::pipeline::{Context, Edited, Plan, SiteOutcome, apply};
 use crate::recipe::{Recipe, Row as RecipeRow, Table};
+use linwright_measure::calibration::{Calibration, Split};
+use linwright_measure::capture::{Bounds, CaptureError};
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError};
 use linwright_tensor::{RngKey, parallel};
 
 pub use crate::estimate::estimate;
-use linwright_measure::bench::time_beside;
-use linwright_measure::data::{CalibrationText, Corpus, Overlap};
-use linwright_measure::evaluate::{
-    self, EvaluationError, Hooks, Progress, RunOptions, Subject, Task, TaskResult, overlap,
+use crate::report::{Curve, LayerError, MacCounts, Row, SiteSpeed};
+use linwright_data::{CalibrationText, Corpus, Overlap};
+use linwright_evaluate as evaluate;
+use linwright_evaluate::{
+    EvaluationError, Hooks, ParameterCounts, Progress, RunOptions, Subject, Task, TaskResult,
+    overlap,
 };
-use linwright_measure::report::{Curve, LayerError, MacCounts, ParameterCounts, Row, SiteSpeed};
+use linwright_measure::timing::time_beside;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::LoadedModel;
 use linwright_model::tokenizer::Tokenizer;
@@ -65,6 +67,9 @@ pub enum StudyError {
     /// Editing failed.
     #[error(transparent)]
     Compress(#[from] CompressError),
+    /// The calibration text cannot be used.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// Measuring failed.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
@@ -389,6 +394,7 @@ pub fn is_interruption(error: &StudyError) -> bool {
     match error {
         StudyError::Compress(error) => error.is_interruption(),
         StudyError::Evaluation(error) => matches!(error, EvaluationError::Interrupted { .. }),
+        StudyError::Capture(error) => matches!(error, CaptureError::Interrupted),
         StudyError::Run(_) => false,
     }
 }

@@ -9,8 +9,8 @@ use linwright_compress::intervention::{
     ComponentStore, Cut, Intervention, Lname, Size, apply_edits,
 };
 use linwright_compress::study::StudyError;
-use linwright_measure::data::QuestionSet;
-use linwright_measure::evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
+use linwright_data::QuestionSet;
+use linwright_evaluate::{Bos, Hooks, MultipleChoice, RunOptions, Subject, evaluate};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_run::{Fingerprint, Monitor, RunDirectory, RunError, Silent};
@@ -278,9 +278,8 @@ fn a_composition_never_gets_worse_and_its_edits_make_the_model() {
 
 #[test]
 fn the_better_figure_wins_then_the_lower_loss() {
-    let metric = |name: &str, value: f64, higher| {
-        linwright_measure::evaluate::Metric::new(name, value, None, higher)
-    };
+    let metric =
+        |name: &str, value: f64, higher| linwright_evaluate::Metric::new(name, value, None, higher);
     let score = |acc: f64, loss: f64| Score {
         metrics: vec![metric("acc", acc, true), metric("log_loss", loss, false)],
         ..Score::default()
@@ -292,7 +291,7 @@ fn the_better_figure_wins_then_the_lower_loss() {
     let loss = Objective { metric: "log_loss".into(), higher_is_better: false };
     assert!(loss.is_better(&score(0.1, 1.0), &score(0.9, 2.0)));
     // What wins is one thing, what is shown another: only an interval beyond zero shows it.
-    let comparison = |metric: &str, interval: [f64; 2]| linwright_measure::evaluate::Comparison {
+    let comparison = |metric: &str, interval: [f64; 2]| linwright_evaluate::Comparison {
         task: "t".into(),
         metric: metric.into(),
         filter: "none".into(),

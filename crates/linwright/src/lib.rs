@@ -14,10 +14,14 @@
 //! | [`measure`] | corpora, statistics, evaluation, reports |
 //! | [`compress`] | capture, fits, edits, studies |
 
+pub use linwright_bench as bench;
 pub use linwright_compress as compress;
+pub use linwright_data as data;
+pub use linwright_evaluate as evaluate;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_ops as ops;
+pub use linwright_report as report;
 pub use linwright_run as run;
 pub use linwright_tensor as tensor;
 pub use linwright_train as train;

@@ -11,7 +11,7 @@ mod carried;
 
 pub use carried::{Unpacked, unpack};
 
-use linwright_measure::world::{
+use linwright_data::world::{
     FactQuestion, Sample, World, WorldSettings, bytes_sha256, documents_sha256,
 };
 use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, SavedModel, Source, save};

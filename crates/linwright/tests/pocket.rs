@@ -1,11 +1,11 @@
 //! The built-in model: the assets follow from their recipe, and the way to make them works.
 
-use linwright::measure::evaluate::{Hooks, RunOptions, Subject, TaskOptions, evaluate, open_task};
-use linwright::measure::world::{Band, WorldSettings};
 use linwright::model::checkpoint::load;
 use linwright::model::tokenizer::Bos;
 use linwright::pocket::{PocketRecipe, Prepared};
 use linwright::train::{Control, Progress, Schedule};
+use linwright_data::world::{Band, WorldSettings};
+use linwright_evaluate::{Hooks, RunOptions, Subject, TaskOptions, evaluate, open_task};
 use std::path::Path;
 
 struct Quiet {

@@ -24,5 +24,5 @@ pub use directory::{RunDirectory, RunError};
 pub use fingerprint::{Fingerprint, sha256_hex};
 pub use journal::{JournalError, JournalFile};
 pub use message::{is_plain, plain_lines, shown, shown_message, shown_reason};
-pub use monitor::{Monitor, Silent};
+pub use monitor::{Monitor, Silent, Stopped};
 pub use provenance::{DataSource, Provenance};

@@ -32,3 +32,21 @@ impl Monitor for Silent {
         0.0
     }
 }
+
+/// Says nothing and stops at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stopped;
+
+impl Monitor for Stopped {
+    fn stage(&mut self, _name: &str) {}
+
+    fn progress(&mut self, _done: u64, _total: u64) {}
+
+    fn interrupted(&self) -> bool {
+        true
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}

@@ -4,18 +4,17 @@ use super::{grouped, print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
-use crate::interrupt;
 use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use linwright::compress::recipe;
-use linwright::measure::bench::{
-    BenchError, Dtype, Entry, Hooks, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan,
-    Spread, Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model,
-    to_csv,
+use linwright::bench::report::operator_growth;
+use linwright::bench::{
+    BenchError, Dtype, Entry, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan, Subject,
+    crossovers, forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
-use linwright::measure::report::render;
+use linwright::compress::recipe;
+use linwright::measure::timing::MedianRange;
 use linwright::ops::{OpSpec, Shape};
 use linwright::run::Monitor;
 use linwright::run::atomic::write_atomic;
@@ -180,7 +179,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
             "peak_resident_bytes": peak, "timed": timed,
         }));
     }
-    let mut rows = vec![("loading", "s", Spread::of(&[load_seconds]))];
+    let mut rows = vec![("loading", "s", MedianRange::of(&[load_seconds]))];
     if let Some(timed) = &timed {
         let passes = [
             ("forward", "ms", timed.forward_milliseconds),
@@ -189,7 +188,7 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
         ];
         rows.extend(passes.into_iter().filter_map(|(pass, unit, s)| Some((pass, unit, s?))));
     }
-    let cells = |(pass, unit, spread): (&str, &str, Spread)| {
+    let cells = |(pass, unit, spread): (&str, &str, MedianRange)| {
         let numbers = [spread.median, spread.min, spread.max].map(|value| format!("{value:.4}"));
         [pass.to_owned(), unit.to_owned()].into_iter().chain(numbers).collect()
     };
@@ -243,10 +242,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
 }
 
 fn timed(plan: &Plan, console: &mut Console) -> Result<OperatorBench, Failure> {
-    let console = std::cell::RefCell::new(console);
-    let stage = &mut |name: &str| console.borrow_mut().stage(name);
-    let progress = &mut |done: u64, total: u64| console.borrow_mut().progress(done, total);
-    Ok(run_bench(plan, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+    Ok(run_bench(plan, console)?)
 }
 
 /// A kind with its standard options, or a specification.
@@ -284,7 +280,7 @@ fn peak_of(entry: &Entry, plan: &Plan) -> Result<Option<u64>, Failure> {
 }
 
 fn write_figure(bench: &OperatorBench, out: &Path) -> Result<(), Failure> {
-    let svg = render::operator_growth(bench)?;
+    let svg = operator_growth(bench)?;
     let value = json!({ "bench": bench, "crossovers": crossovers(bench) });
     let text = serde_json::to_string_pretty(&value)
         .map_err(|error| Failure::general(format!("cannot write the figures as JSON: {error}")))?;

@@ -13,11 +13,11 @@ use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
 use crate::{interrupt, outputs, provenance};
 use clap::Args;
-use linwright::measure::evaluate::{
-    Comparison, EvaluationError, FileJournal, Hooks, Journal, Metric, RunOptions, Sample, Subject,
-    Task, TaskGroup, TaskResult, compare, evaluate,
+use linwright::evaluate::{
+    Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
+    ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
+    evaluate, result_json,
 };
-use linwright::measure::report::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::run::atomic::write_atomic;

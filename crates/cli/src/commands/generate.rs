@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use linwright::measure::evaluate::Bos;
+use linwright::evaluate::Bos;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;

@@ -5,17 +5,16 @@ use super::{print, print_json, slots};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::source::{Place, cache_home, find_model};
-use crate::{interrupt, outputs};
 use clap::Args;
-use linwright::measure::bench::Hooks;
+use linwright::measure::inspect::report::{By, document};
 use linwright::measure::inspect::{Inspection, NameFilter, Options, run as inspect};
-use linwright::measure::report::render::{self, By};
 use linwright::measure::spectra::SpectrumCache;
 use linwright::model::checkpoint::StoredType;
+use linwright::report::{html, terminal};
 use linwright::run::atomic::write_atomic;
-use linwright::run::{Monitor, shown};
-use std::cell::RefCell;
+use linwright::run::shown;
 use std::path::{Path, PathBuf};
 
 /// Look at every tensor of a checkpoint of any architecture and size, one at a time: shapes, types,
@@ -77,21 +76,18 @@ pub(crate) fn run(args: &InspectArgs, shared: &Shared) -> Result<(), Failure> {
     console.finish();
     found.model = name;
     if let Some(page) = &args.html {
-        write_atomic(page, render::inspection_page(&found)?.as_bytes())?;
+        write_atomic(page, html::render(&document(&found, args.by))?.as_bytes())?;
         console.note(&format!("wrote {}", page.display()));
     }
     if shared.json {
         print_json(&found)
     } else {
-        print(render::inspection(&found, args.by).trim_end())
+        print(terminal::render(&document(&found, args.by)).trim_end())
     }
 }
 
 fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspection, Failure> {
-    let console = RefCell::new(console);
-    let stage = &mut |name: &str| console.borrow_mut().stage(name);
-    let progress = &mut |done, total| console.borrow_mut().progress(done, total);
-    Ok(inspect(path, options, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+    Ok(inspect(path, options, console)?)
 }
 
 /// The type of a name in small letters or capitals.

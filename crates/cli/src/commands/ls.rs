@@ -5,7 +5,7 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use linwright::compress::MethodSpec;
-use linwright::measure::evaluate::{LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, TASKS};
+use linwright::evaluate::{LASER_TASKS, PROTOCOLS, SENTENCE_TASKS, STANDARD_TASKS, TASKS};
 use linwright::model::families::FAMILIES;
 use linwright::ops::{OpSpec, Shape, Summary};
 use serde_json::{Value, json};

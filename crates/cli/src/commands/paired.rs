@@ -1,6 +1,6 @@
 //! How two models differ, item by item, as text.
 
-use linwright::measure::evaluate::Comparison;
+use linwright::evaluate::Comparison;
 
 /// Decimal places, unless smaller numbers need more.
 const PLACES: usize = 4;

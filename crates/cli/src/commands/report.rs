@@ -5,7 +5,9 @@ use super::run::write_report;
 use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use linwright::measure::report::{EvaluationView, Report, render};
+use linwright::compress::report::Report;
+use linwright::evaluate::report::{document as evaluation, is_evaluation};
+use linwright::report::{Document, html, markdown, terminal};
 use linwright::run::input;
 use std::path::PathBuf;
 
@@ -37,28 +39,32 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         Failure::io(&path.display().to_string(), &error)
             .hint("give the directory of a finished run, or the result of an evaluation")
     })?;
-    if EvaluationView::is_one(&text) {
-        return evaluation(&text, args.format, shared);
+    if is_evaluation(&text) {
+        return show(&evaluation(&text)?, &text, args.format, shared);
     }
     let report = Report::from_json(&text)?;
     match args.format {
-        _ if shared.json => print(&report.to_json()?),
-        Some(FormatArg::Terminal) => print(&render::terminal(&report)),
-        Some(FormatArg::Markdown) => print(&render::markdown(&report)),
-        Some(FormatArg::Html) => print(&render::html(&report)?),
-        None => {
-            let html = write_report(&report, &args.run)?;
-            print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
+        None if !shared.json => {
+            let page = write_report(&report, &args.run)?;
+            let text = terminal::render(&report.document());
+            print(&format!("{text}\nreport: {}", page.display()))
         }
+        format => show(&report.document(), &report.to_json()?, format, shared),
     }
 }
 
-fn evaluation(text: &str, format: Option<FormatArg>, shared: &Shared) -> Result<(), Failure> {
-    let view = EvaluationView::from_json(text)?;
-    match format {
-        _ if shared.json => print(text.trim_end()),
-        None | Some(FormatArg::Terminal) => print(render::evaluation_terminal(&view).trim_end()),
-        Some(FormatArg::Markdown) => print(render::evaluation_markdown(&view).trim_end()),
-        Some(FormatArg::Html) => print(render::evaluation_html(&view).trim_end()),
-    }
+/// Prints a report in the form that was asked for.
+fn show(
+    document: &Document,
+    json: &str,
+    format: Option<FormatArg>,
+    shared: &Shared,
+) -> Result<(), Failure> {
+    let text = match format {
+        _ if shared.json => json.to_owned(),
+        None | Some(FormatArg::Terminal) => terminal::render(document),
+        Some(FormatArg::Markdown) => markdown::render(document),
+        Some(FormatArg::Html) => html::render(document)?,
+    };
+    print(text.trim_end())
 }

@@ -4,12 +4,9 @@ use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
-use crate::interrupt;
 use clap::{Args, Subcommand};
-use linwright::measure::bench::Hooks;
-use linwright::measure::convergence::{Convergence, ConvergenceError, Plan, run as run_experiment};
-use linwright::measure::report::render;
-use linwright::run::Monitor;
+use linwright::bench::convergence::report::rotor_convergence;
+use linwright::bench::convergence::{Convergence, ConvergenceError, Plan, run as run_experiment};
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
@@ -84,14 +81,11 @@ fn generators(text: &str) -> Result<Vec<usize>, Failure> {
 }
 
 fn computed(plan: &Plan, console: &mut Console) -> Result<Convergence, Failure> {
-    let console = std::cell::RefCell::new(console);
-    let stage = &mut |name: &str| console.borrow_mut().stage(name);
-    let progress = &mut |done: u64, total: u64| console.borrow_mut().progress(done, total);
-    Ok(run_experiment(plan, &mut Hooks { stage, progress, cancelled: &interrupt::asked })?)
+    Ok(run_experiment(plan, console)?)
 }
 
 fn write_figure(found: &Convergence, out: &Path) -> Result<(), Failure> {
-    let svg = render::rotor_convergence(found)?;
+    let svg = rotor_convergence(found)?;
     let json = serde_json::to_string_pretty(found)
         .map_err(|error| Failure::general(format!("cannot write the result as JSON: {error}")))?;
     std::fs::create_dir_all(out)

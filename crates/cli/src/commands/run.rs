@@ -11,11 +11,12 @@ use crate::source::{data_file, open_model};
 use clap::Args;
 use linwright::compress::Rates;
 use linwright::compress::recipe::{self, Recipe, RecipeError};
+use linwright::compress::report::{LayerError, ModelSummary, Report};
 use linwright::compress::study::{self, Findings, Inputs};
 use linwright::compress::sweep_recipe::{is_sweep, parse_sweeps};
-use linwright::measure::data::Corpus;
-use linwright::measure::evaluate::{Task, TaskOptions, TaskResult, open_task};
-use linwright::measure::report::{LayerError, ModelSummary, Report, render};
+use linwright::data::Corpus;
+use linwright::evaluate::{Task, TaskOptions, TaskResult, open_task};
+use linwright::report::{Document, html, markdown, terminal};
 use linwright::run::atomic::write_atomic;
 use linwright::run::spelling::distance;
 use linwright::run::{DataSource, Provenance, RunDirectory, input};
@@ -184,7 +185,7 @@ pub(crate) fn study(
         let json = report.to_json()?;
         return print(&json);
     }
-    print(&format!("{}\nreport: {}", render::terminal(&report), html.display()))
+    print(&format!("{}\nreport: {}", terminal::render(&report.document()), html.display()))
 }
 
 fn open_tasks(recipe: &Recipe) -> Result<Vec<Box<dyn Task>>, Failure> {
@@ -213,7 +214,7 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
     files
         .iter()
         .map(|path| {
-            let bytes = input::read(path, linwright::measure::data::MAX_FILE_BYTES)
+            let bytes = input::read(path, linwright::data::MAX_FILE_BYTES)
                 .map_err(|error| Failure::io(&path.display().to_string(), &error))?;
             Ok(linwright::run::sha256_hex(&bytes))
         })
@@ -229,7 +230,7 @@ fn report(
     let Findings { baseline, rows, curves, layer_errors } = findings;
     let config = inputs.model.decoder.config();
     Ok(Report {
-        schema: linwright::measure::report::SCHEMA,
+        schema: linwright::compress::report::SCHEMA,
         title: recipe.title.clone(),
         model: ModelSummary {
             name: recipe.model.clone(),
@@ -275,10 +276,15 @@ fn recipe_json(recipe: &Recipe) -> Result<Vec<u8>, Failure> {
 /// Writes `report.json`, `report.md` and `report.html`; gives the path of the last.
 pub(crate) fn write_report(report: &Report, directory: &Path) -> Result<PathBuf, Failure> {
     write_atomic(&directory.join("report.json"), report.to_json()?.as_bytes())?;
-    write_atomic(&directory.join("report.md"), render::markdown(report).as_bytes())?;
-    let html = directory.join("report.html");
-    write_atomic(&html, render::html(report)?.as_bytes())?;
-    Ok(html)
+    write_pages(&report.document(), directory)
+}
+
+/// Writes `report.md` and `report.html`; gives the path of the latter.
+pub(crate) fn write_pages(document: &Document, directory: &Path) -> Result<PathBuf, Failure> {
+    write_atomic(&directory.join("report.md"), markdown::render(document).as_bytes())?;
+    let page = directory.join("report.html");
+    write_atomic(&page, html::render(document)?.as_bytes())?;
+    Ok(page)
 }
 
 fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(), Failure> {
@@ -321,8 +327,8 @@ fn show_costs(recipe: &Recipe, inputs: &Inputs<'_>, shared: &Shared) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linwright::measure::data::CalibrationText;
-    use linwright::measure::evaluate::overlap;
+    use linwright::data::CalibrationText;
+    use linwright::evaluate::overlap;
 
     /// What is wrong with a recipe, down to the options of its sweeps.
     fn check(path: &Path, text: &str) -> Result<(), String> {

@@ -13,7 +13,7 @@ use clap::{Args, Parser};
 use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
-use linwright::measure::evaluate::{RunOptions, TaskResult};
+use linwright::evaluate::{RunOptions, TaskResult};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
 use linwright::run::atomic::write_atomic;
@@ -105,7 +105,7 @@ impl Opened {
     }
 
     /// What a reader must know.
-    pub(super) fn notes(&self, swept: &linwright::measure::evaluate::TaskResult) -> Vec<String> {
+    pub(super) fn notes(&self, swept: &linwright::evaluate::TaskResult) -> Vec<String> {
         let items = swept.counts.items;
         let test = self.parts.test.as_ref().map_or_else(
             || "there are no test items".to_owned(),

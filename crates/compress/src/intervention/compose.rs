@@ -9,7 +9,7 @@ use super::sweep::{Grid, Objective, Place, Score, Swept, Tested, Work, dense, pl
 use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
 use crate::CompressError;
 use crate::study::{StudyError, finished_cell};
-use linwright_measure::evaluate::TaskResult;
+use linwright_evaluate::TaskResult;
 use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, RunDirectory};
 use serde::{Deserialize, Serialize};

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::study::{StudyError, finished_cell};
 use crate::{CompressError, FitError};
-use linwright_measure::evaluate::{
+use linwright_evaluate::{
     Comparison, FileJournal, GroupResult, Hooks, Journal, Metric, RunOptions, Sample, Task,
     TaskResult, compare, evaluate_each,
 };

@@ -2,7 +2,7 @@
 
 use super::edit::put;
 use crate::CompressError;
-use linwright_measure::evaluate::{
+use linwright_evaluate::{
     Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Pairs,
     Peek, Peeked, Sequence, Subject, Written, last_stages,
 };

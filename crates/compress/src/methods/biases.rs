@@ -1,12 +1,13 @@
 //! A slot with a bias: what a mean shifts, the bias takes up.
 
 use super::{
-    BlockHadamardMethod, DenseMethod, Evidence, Fit, FitProblem, How, LaserMethod, LowRankMethod,
-    MethodSpec, Needs, RotorMethod, StructuredMethod, Training,
+    BlockHadamardMethod, DenseMethod, Fit, FitProblem, How, LaserMethod, LowRankMethod, MethodSpec,
+    RotorMethod, StructuredMethod, Training,
 };
 use crate::fit::planted::Losses;
 use crate::intervention::{Cut, Intervention, Size};
-use crate::samples::{Rows, Samples};
+use linwright_measure::capture::{Evidence, Needs};
+use linwright_measure::samples::{Rows, Samples};
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{
     BlockHadamardSpec, Dense, LowRankSpec, MonarchSpec, Op, OpSpec, Shape, SiteId, Workspace,

@@ -2,9 +2,10 @@
 //!
 //! Source: the BH-m baseline of arXiv 2507.11688: Adam, rate 0.01, batch 256.
 
-use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
+use super::{Fit, FitProblem, Method, SampleRows, Training};
 use crate::FitError;
 use crate::budget::{check_keep, operator_for};
+use linwright_measure::capture::Needs;
 use linwright_ops::{BlockHadamardSpec, OpSpec, Shape};
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};

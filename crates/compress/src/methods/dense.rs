@@ -4,8 +4,9 @@
 //! optimum. Trained: AdamW from a random start, as in arXiv 2507.11688 (rate 1e-4, weight decay
 //! 1e-2, 15 epochs, batch 256).
 
-use super::{Fit, FitProblem, How, Method, Needs, SampleRows, Training, work};
+use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::FitError;
+use linwright_measure::capture::Needs;
 use linwright_ops::{Dense, DenseSpec, Op, OpSpec, Shape};
 use linwright_tensor::linalg::solve_spd;
 use linwright_train::Control;

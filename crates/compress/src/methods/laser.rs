@@ -5,9 +5,10 @@
 //! compare. Options are those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction,
 //! size: {keep: 0.5}}}`.
 
-use super::{Fit, FitProblem, FitReport, Method, Needs, SampleRows, work};
+use super::{Fit, FitProblem, FitReport, Method, SampleRows, work};
 use crate::FitError;
 use crate::intervention::{Cut, Intervention, Size, Storage, cut};
+use linwright_measure::capture::Needs;
 use linwright_ops::Shape;
 use linwright_tensor::linalg::Components;
 use linwright_train::Control;
@@ -85,8 +86,8 @@ impl Method for LaserMethod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Evidence;
     use crate::fit::planted::{Losses, noisy};
+    use linwright_measure::capture::Evidence;
     use linwright_measure::stats::SiteStats;
     use linwright_ops::{Dense, Op, SiteId};
     use linwright_tensor::{Mat, RngKey};

@@ -9,9 +9,10 @@
 //! input below `1e-9` of the largest eigenvalue of S carry no data and are left out, and their
 //! number is reported.
 
-use super::{Fit, FitProblem, How, Method, Needs, SampleRows, Training, work};
+use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
 use crate::{Budget, FitError, fit, low_rank_for};
+use linwright_measure::capture::Needs;
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{LowRank, LowRankSpec, Op, OpSpec, Shape};
 use linwright_tensor::Mat;

@@ -6,7 +6,8 @@ mod trained;
 mod work;
 
 use crate::FitError;
-use crate::samples::Samples;
+use linwright_measure::capture::{Evidence, Needs};
+use linwright_measure::samples::Samples;
 use linwright_measure::stats::SiteStats;
 use linwright_ops::{Op, Shape, SiteId};
 use linwright_tensor::{Mat, RngKey};
@@ -16,30 +17,6 @@ use std::borrow::Cow;
 
 pub use trained::Training;
 pub use work::SampleRows;
-
-/// What a method wants to know of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Sums over samples.
-    Stats,
-    /// The samples themselves.
-    Samples,
-}
-
-/// What was captured at a site.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a site, and it holds matrices")]
-pub enum Evidence {
-    /// Sums over training and validation samples.
-    Stats {
-        /// Over the training samples.
-        train: SiteStats,
-        /// Over the validation samples.
-        validation: SiteStats,
-    },
-    /// The samples themselves.
-    Samples(Samples),
-}
 
 /// A site to be fitted: never a model.
 #[derive(Debug)]

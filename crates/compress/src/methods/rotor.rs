@@ -4,9 +4,10 @@
 //! hidden width is that of the input even where the output is narrower (keys and values), unless
 //! one is given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
-use super::{Fit, FitProblem, Method, Needs, SampleRows, Training};
+use super::{Fit, FitProblem, Method, SampleRows, Training};
 use crate::FitError;
 use crate::budget::{check_keep, operator_for};
+use linwright_measure::capture::Needs;
 use linwright_ops::{OpSpec, RotorNetworkSpec, Shape};
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};

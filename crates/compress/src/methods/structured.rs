@@ -3,10 +3,11 @@
 //! In closed form where the kind has one, else by alternating least squares or trained with
 //! several starts: see [`crate::fit`], which all numbers of the fit belong to.
 
-use super::{Fit, FitProblem, Method, Needs, SampleRows, work};
+use super::{Fit, FitProblem, Method, SampleRows, work};
 use crate::FitError;
 use crate::budget::{check_keep, operator_for};
 use crate::fit::{FitOptions, Target, fit_operator};
+use linwright_measure::capture::Needs;
 use linwright_ops::{Op, OpSpec, Shape};
 use linwright_tensor::Scalar;
 use linwright_train::Control;
@@ -150,8 +151,8 @@ fn cast<T: Scalar>(op: &Op<f64>) -> Result<Op<T>, FitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Evidence;
     use crate::fit::planted::{Losses, distance, noisy};
+    use linwright_measure::capture::Evidence;
     use linwright_measure::stats::SiteStats;
     use linwright_ops::SiteId;
     use linwright_tensor::{Mat, RngKey};

@@ -2,7 +2,7 @@
 
 use super::{Fit, FitProblem, FitReport, SampleRows, relative, work};
 use crate::FitError;
-use crate::samples::{Samples, gather, power};
+use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Settings, Slice, train};

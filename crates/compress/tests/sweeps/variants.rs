@@ -5,7 +5,7 @@ use linwright_compress::intervention::{
     ComponentStore, Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants,
     apply_edits,
 };
-use linwright_measure::evaluate::{Generation, LanguageModel, LanguageModels, Masked, Subject};
+use linwright_evaluate::{Generation, LanguageModel, LanguageModels, Masked, Subject};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
 use linwright_run::Silent;

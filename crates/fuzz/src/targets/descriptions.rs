@@ -3,7 +3,7 @@
 use super::few;
 use crate::signature::signature;
 use linwright_compress::{recipe, sweep_recipe};
-use linwright_measure::evaluate::prompt_of_text;
+use linwright_evaluate::prompt_of_text;
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 use std::path::Path;

@@ -7,7 +7,7 @@
 //! killed run left of it, the next one removes.
 
 use super::PocketError;
-use linwright_measure::world::bytes_sha256;
+use linwright_data::world::bytes_sha256;
 use linwright_run::atomic::{AtomicDir, OutputError, write_atomic};
 use linwright_run::input;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,9 @@ mod error;
 mod filter;
 mod groups;
 mod names;
+mod page;
 mod record;
+pub mod report;
 mod run;
 mod source;
 #[cfg(test)]

@@ -7,9 +7,9 @@ use super::record::{
 };
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
-use crate::bench::Hooks;
 use crate::spectra::{CacheKey, Cached, Figures, Spectrum, SpectrumCache};
 use linwright_model::checkpoint::StoredType;
+use linwright_run::Monitor;
 use linwright_tensor::kernels::statistics::Statistics;
 use linwright_tensor::{MatRef, parallel};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ impl Options {
 pub fn run(
     path: &Path,
     options: &Options,
-    hooks: &mut Hooks<'_>,
+    monitor: &mut dyn Monitor,
 ) -> Result<Inspection, InspectError> {
     let source = Source::open(path)?;
     let mut tensors = source.tensors();
@@ -72,14 +72,15 @@ pub fn run(
             first: first.to_owned(),
         });
     }
-    let contents = read_all(&tensors, hooks)?;
+    let contents = read_all(&tensors, monitor)?;
     let prints: Vec<u128> = contents.iter().map(|contents| contents.fingerprint).collect();
-    let first = first_alike(&tensors, &prints, hooks.cancelled).ok_or(InspectError::Interrupted)?;
+    let first = first_alike(&tensors, &prints, &|| monitor.interrupted())
+        .ok_or(InspectError::Interrupted)?;
     let mut notes = Vec::new();
     // Empty where they were not asked for: a file may have very many tensors.
     let mut spectra = Vec::new();
     if options.spectra {
-        spectra = all_spectra(&tensors, (&contents, &first), options, hooks, &mut notes)?;
+        spectra = all_spectra(&tensors, (&contents, &first), options, monitor, &mut notes)?;
     }
     let mut records: Vec<TensorRecord> = Vec::with_capacity(tensors.len());
     for (place, (tensor, contents)) in tensors.iter().zip(&contents).enumerate() {
@@ -122,15 +123,18 @@ pub fn run(
     })
 }
 
-fn read_all(tensors: &[Stored<'_>], hooks: &mut Hooks<'_>) -> Result<Vec<Contents>, InspectError> {
-    (hooks.stage)("reading");
+fn read_all(
+    tensors: &[Stored<'_>],
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<Contents>, InspectError> {
+    monitor.stage("reading");
     let total = tensors.iter().map(|tensor| tensor.bytes() as u64).sum();
     let mut done = 0;
     let mut contents = Vec::with_capacity(tensors.len());
     for tensor in tensors {
-        contents.push(look(tensor, hooks.cancelled).ok_or(InspectError::Interrupted)?);
+        contents.push(look(tensor, &|| monitor.interrupted()).ok_or(InspectError::Interrupted)?);
         done += tensor.bytes() as u64;
-        (hooks.progress)(done, total);
+        monitor.progress(done, total);
     }
     Ok(contents)
 }
@@ -182,10 +186,10 @@ fn all_spectra(
     tensors: &[Stored<'_>],
     (contents, first): (&[Contents], &[usize]),
     options: &Options,
-    hooks: &mut Hooks<'_>,
+    monitor: &mut dyn Monitor,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Told>, InspectError> {
-    (hooks.stage)("singular values");
+    monitor.stage("singular values");
     let mut spectra: Vec<Told> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
     let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
@@ -210,10 +214,10 @@ fn all_spectra(
             notes.extend(note);
             done += effort(tensors[place].shape());
         }
-        if (hooks.cancelled)() {
+        if monitor.interrupted() {
             return Err(InspectError::Interrupted);
         }
-        (hooks.progress)(done, total);
+        monitor.progress(done, total);
         rest = later;
     }
     for place in 0..tensors.len() {

@@ -1,9 +1,9 @@
 //! Whole inspections of files made by hand.
 
 use super::{InspectError, Inspection, NameFilter, Options, TensorRecord, run};
-use crate::bench::Hooks;
 use crate::spectra::SpectrumCache;
 use linwright_model::checkpoint::StoredType;
+use linwright_run::Monitor;
 use linwright_tensor::{RngKey, parallel};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -36,8 +36,29 @@ fn write(path: &Path, entries: &[Entry<'_>]) {
 }
 
 fn inspect(path: &Path, options: &Options) -> Result<Inspection, InspectError> {
-    let (stage, progress) = (&mut |_: &str| {}, &mut |done, total| assert!(done <= total));
-    run(path, options, &mut Hooks { stage, progress, cancelled: &|| false })
+    run(path, options, &mut Asked { most: usize::MAX, asked: AtomicUsize::new(0) })
+}
+
+/// Stops after it was asked so often.
+struct Asked {
+    most: usize,
+    asked: AtomicUsize,
+}
+
+impl Monitor for Asked {
+    fn stage(&mut self, _name: &str) {}
+
+    fn progress(&mut self, done: u64, total: u64) {
+        assert!(done <= total);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) >= self.most
+    }
+
+    fn seconds(&self) -> f64 {
+        0.0
+    }
 }
 
 fn with_spectra(cache: Option<&Path>) -> Options {
@@ -195,11 +216,8 @@ fn it_stops_when_asked() {
     write(&path, &[random("w", [20, 30], 1), random("v", [30, 20], 2), random("w2", [20, 30], 1)]);
     // At every question that is asked until the work is done.
     for most in 0.. {
-        let asked = AtomicUsize::new(0);
-        let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= most;
-        let (stage, progress) = (&mut |_: &str| {}, &mut |_, _| {});
-        let mut hooks = Hooks { stage, progress, cancelled: &cancelled };
-        match run(&path, &with_spectra(None), &mut hooks) {
+        let mut asked = Asked { most, asked: AtomicUsize::new(0) };
+        match run(&path, &with_spectra(None), &mut asked) {
             Err(error) => assert!(matches!(error, InspectError::Interrupted), "{error}"),
             Ok(_) => {
                 assert!(most >= 4, "{most}");

@@ -4,10 +4,9 @@ use super::Done;
 use crate::args::Shared;
 use crate::commands::{grouped, print, print_json, table};
 use crate::failure::Failure;
-use linwright::compress::Rates;
-use linwright::compress::calibration::Calibration;
 use linwright::compress::pipeline::Plan;
-use linwright::compress::study;
+use linwright::compress::{Rates, study};
+use linwright::measure::calibration::Calibration;
 use linwright::model::Transformer;
 use std::path::Path;
 

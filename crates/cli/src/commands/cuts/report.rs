@@ -1,12 +1,13 @@
 //! What was found, as text and as files.
 
 use crate::commands::paired::in_one_cell;
+use crate::commands::run::write_pages;
 use crate::commands::{grouped, table};
 use crate::failure::Failure;
 use linwright::compress::intervention::sweep::{Cell, Score, Swept, Tested};
 use linwright::compress::intervention::{Kept, Lname, SiteEdit};
-use linwright::measure::evaluate::{Metric, NORMAL_95};
-use linwright::measure::report::{HeatMap, heat_maps_html, heat_maps_markdown};
+use linwright::evaluate::{Metric, NORMAL_95};
+use linwright::report::{Block, Document, HeatMap};
 use linwright::run::atomic::write_atomic;
 use serde_json::Value;
 use std::path::Path;
@@ -50,7 +51,7 @@ pub(in crate::commands) fn edits_table(edits: &[SiteEdit]) -> String {
 
 /// The figures of a chosen model on test items, beside those of the model as it is.
 pub(in crate::commands) fn tested_lines(tested: &Tested) -> String {
-    let row = |metric: &linwright::measure::evaluate::Metric| {
+    let row = |metric: &linwright::evaluate::Metric| {
         let dense = tested.dense.metric(&metric.name).map_or(f64::NAN, |metric| metric.value);
         let found = tested.comparisons.iter().find(|c| c.metric == metric.name);
         let interval = found.map_or_else(String::new, in_one_cell);
@@ -126,6 +127,7 @@ impl Findings<'_> {
             columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),
             values: layers.iter().map(of).collect(),
             baseline,
+            baseline_name: "Without a cut".into(),
             higher_is_better: dense.higher_is_better,
             chance: dense.stderr.map(|error| NORMAL_95 * error),
         }
@@ -180,9 +182,16 @@ impl Findings<'_> {
         format!("{best}\n\n{}{test}", self.verdict())
     }
 
+    /// The sweep as a report.
+    fn document(&self) -> Document {
+        let notes = [self.notes.clone(), vec![self.verdict()]].concat();
+        let maps = self.maps().into_iter().map(Block::HeatMap);
+        let blocks = std::iter::once(Block::Text(notes)).chain(maps).collect();
+        Document { title: self.title.to_owned(), blocks, ..Document::default() }
+    }
+
     /// Writes `result.json`, `cells.jsonl`, `report.md` and `report.html`.
     pub(in crate::commands) fn write(&self, directory: &Path) -> Result<(), Failure> {
-        let maps = self.maps();
         let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
         let mut lines = String::new();
         for cell in &self.swept.cells {
@@ -192,9 +201,7 @@ impl Findings<'_> {
             lines += &(line + "\n");
         }
         text("cells.jsonl", lines)?;
-        let notes = [self.notes.clone(), vec![self.verdict()]].concat();
-        text("report.md", heat_maps_markdown(self.title, &notes, &maps))?;
-        text("report.html", heat_maps_html(self.title, &notes, &maps))?;
+        write_pages(&self.document(), directory)?;
         // Last, so that it is there when all is.
         Ok(text("result.json", format!("{:#}\n", self.json))?)
     }

@@ -3,7 +3,7 @@
 
 use super::finding::Finding;
 use crate::failure::Failure;
-use linwright::measure::report::render::bytes;
+use linwright::report::number::bytes;
 use linwright::run::shown;
 use linwright::tensor::parallel::{instruction_set, instructions_found};
 use serde_json::json;

@@ -11,7 +11,7 @@ use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::Args;
 use finding::{Finding, Status};
-use linwright::measure::bench::check_product;
+use linwright::bench::check_product;
 use linwright::tensor::parallel;
 use machine::{Limits, Threads};
 use serde_json::json;

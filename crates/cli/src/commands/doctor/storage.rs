@@ -3,8 +3,8 @@
 use super::finding::Finding;
 use crate::failure::told;
 use crate::source::cache_home_of;
-use linwright::measure::report::render::bytes;
 use linwright::model::hub::{HubError, Settings, datasets_cache};
+use linwright::report::number::bytes;
 use linwright::run::shown;
 use serde_json::{Value, json};
 use std::ffi::OsString;

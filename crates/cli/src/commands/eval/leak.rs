@@ -3,8 +3,8 @@
 use super::EvalArgs;
 use crate::console::Console;
 use crate::failure::Failure;
-use linwright::measure::data::{CalibrationText, Corpus, Overlap};
-use linwright::measure::evaluate::{Task, overlap};
+use linwright::data::{CalibrationText, Corpus, Overlap};
+use linwright::evaluate::{Task, overlap};
 use linwright::run::{DataSource, Monitor};
 
 /// The overlap of each task, and the files of the text.

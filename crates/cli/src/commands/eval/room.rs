@@ -3,7 +3,7 @@
 
 use super::super::tasks::TaskArgs;
 use crate::failure::{Failure, Kind};
-use linwright::measure::evaluate::{Request, Task};
+use linwright::evaluate::{Request, Task};
 use std::path::Path;
 
 /// Bytes for each byte of the text that is tokenized: 115 were measured for English.

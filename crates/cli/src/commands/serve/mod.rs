@@ -24,7 +24,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use error::ApiError;
 use http::{Limits, Link};
-use linwright::measure::evaluate::Bos;
+use linwright::evaluate::Bos;
 use linwright::model::Transformer;
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;

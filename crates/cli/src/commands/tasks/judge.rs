@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::source::{Place, sentence_of};
 use linwright::compress::intervention::{Variant, Variants};
-use linwright::measure::evaluate::{
+use linwright::evaluate::{
     Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
 use linwright::model::Transformer;

@@ -5,7 +5,7 @@ use crate::args::one_of;
 use crate::failure::Failure;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use linwright::measure::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, Split};
+use linwright::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, Split};
 
 /// Options of the tasks whose names begin with `laser_`.
 #[derive(Clone, Debug, Args)]

@@ -16,8 +16,8 @@ use crate::source::POCKET;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use laser::LaserTaskArgs;
-use linwright::measure::data::Format;
-use linwright::measure::evaluate::{Bos, DataFile, Join, LaserSet, PROTOCOLS, RunOptions};
+use linwright::data::Format;
+use linwright::evaluate::{Bos, DataFile, Join, LaserSet, PROTOCOLS, RunOptions};
 use linwright::run::shown;
 use std::path::{Path, PathBuf};
 

@@ -6,9 +6,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::source::{Place, data_file, text_file, variable};
-use linwright::measure::data::QuestionSet;
-use linwright::measure::data::sets::Sets;
-use linwright::measure::evaluate::{
+use linwright::data::QuestionSet;
+use linwright::data::sets::Sets;
+use linwright::evaluate::{
     ChatPrompts, Completion, DataFile, HarnessOptions, LaserSet, MultipleChoice, NamedProtocol,
     PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions,
     TextPerplexity, open_task,

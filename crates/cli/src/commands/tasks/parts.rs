@@ -5,10 +5,8 @@ use super::{TaskArgs, Tasks};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::data_file;
-use linwright::measure::data::QuestionSet;
-use linwright::measure::evaluate::{
-    LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task,
-};
+use linwright::data::QuestionSet;
+use linwright::evaluate::{LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task};
 use linwright::tensor::RngKey;
 
 /// A task in two parts.

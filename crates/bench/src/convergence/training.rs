@@ -1,0 +1,101 @@
+//! Iterations of the first plane while a rotor learns another.
+
+use super::{ConvergenceError, Plan, go_on};
+use crate::learner::Learner;
+use linwright_measure::timing::MedianRange;
+use linwright_ops::{Op, OpSpec, RotorSpec, Shape, Workspace};
+use linwright_run::Monitor;
+use linwright_tensor::kernels::spin::skew_matrix;
+use linwright_tensor::linalg::{PowerSettings, power_plane};
+use linwright_tensor::{Mat, RngKey};
+use linwright_train::Schedule;
+use serde::Serialize;
+
+/// Adam steps.
+pub const STEPS: u64 = 10;
+/// Iterations, at most.
+pub const MOST: usize = 100;
+/// Enough when `|v + v_before|` is below this.
+const TOLERANCE: f64 = 1e-3;
+/// Adam's step size at the start of the cosine.
+const RATE: f64 = 0.05;
+/// Rows of a step.
+const BATCH: usize = 64;
+
+/// Iterations before one step, over all repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TrainingRow {
+    /// Features, 2^n.
+    pub features: usize,
+    /// The step, from one.
+    pub step: u64,
+    /// Mean over the repeats.
+    pub mean_iterations: f64,
+    /// Median and ends.
+    pub iterations: MedianRange,
+    /// Repeats in which the tolerance was not met in [`MOST`] iterations.
+    pub not_converged: usize,
+}
+
+pub(super) fn rows(
+    plan: &Plan,
+    monitor: &mut dyn Monitor,
+) -> Result<Vec<TrainingRow>, ConvergenceError> {
+    let mut rows = Vec::new();
+    for (place, &n) in plan.generators.iter().enumerate() {
+        let mut counts = vec![Vec::new(); STEPS as usize];
+        for repeat in 0..plan.repeats {
+            go_on(monitor, place * plan.repeats + repeat, plan.generators.len() * plan.repeats)?;
+            let key = RngKey::new(plan.seed).fold("training").fold_index(n as u64);
+            let learned = learn(n, key.fold_index(repeat as u64))?;
+            counts.iter_mut().zip(learned).for_each(|(counts, count)| counts.push(count));
+        }
+        rows.extend((1..).zip(&counts).map(|(step, counts)| row(1 << n, step, counts)));
+    }
+    Ok(rows)
+}
+
+/// Iterations, and whether they met the tolerance.
+type Count = (usize, bool);
+
+fn row(features: usize, step: u64, counts: &[Count]) -> TrainingRow {
+    let iterations: Vec<f64> = counts.iter().map(|(count, _)| *count as f64).collect();
+    TrainingRow {
+        features,
+        step,
+        mean_iterations: iterations.iter().sum::<f64>() / iterations.len() as f64,
+        iterations: MedianRange::of(&iterations),
+        not_converged: counts.iter().filter(|(_, converged)| !converged).count(),
+    }
+}
+
+/// One rotor learning another: the count before each step.
+fn learn(n: usize, key: RngKey) -> Result<Vec<Count>, ConvergenceError> {
+    let shape = Shape { out: 1 << n, inp: 1 << n };
+    let spec = OpSpec::Rotor(RotorSpec::default());
+    let mut learner = Learner::new(spec.random(shape, key.fold("learner"))?);
+    let target: Op<f32> = spec.random(shape, key.fold("target"))?;
+    let schedule = Schedule { peak: RATE, warmup: 0, floor: 0.0 };
+    let settings = PowerSettings { most: MOST, tolerance: TOLERANCE };
+    let mut vector: Vec<f64> = key.fold("start").stream().normals(n, 1.0);
+    let (mut counts, mut ws) = (Vec::new(), Workspace::default());
+    let mut y = Mat::zeros(BATCH, shape.out);
+    let mut wanted = Mat::zeros(BATCH, shape.out);
+    for step in 0..STEPS {
+        let skew = skew_matrix(learner.op.map().params()[0].values, n);
+        // A vector that the matrix takes to zero has no plane: nothing is counted as converged.
+        let count = match power_plane(skew.view(), &vector, settings) {
+            Some(found) => {
+                vector = found.plane.u;
+                (found.iterations, found.converged)
+            }
+            None => (MOST, false),
+        };
+        counts.push(count);
+        let normals = key.fold("rows").fold_index(step).stream().normals(BATCH * shape.inp, 1.0);
+        let x = Mat::from_vec(BATCH, shape.inp, normals);
+        target.map().forward(x.view(), wanted.view_mut(), None, &mut ws);
+        learner.step(&x, &wanted, &mut y, schedule.rate(step, STEPS));
+    }
+    Ok(counts)
+}

@@ -1,0 +1,134 @@
+//! Time of operators against the number of features.
+
+use crate::growth::{forward_times, labels};
+use crate::{OperatorBench, crossovers};
+use linwright_report::plot::{Axis, Plot, Series, Style};
+use linwright_report::{Panel, ReportError, Scale, Sheet};
+
+/// Median milliseconds of a forward pass against features of the square shapes, both axes
+/// logarithmic, as one SVG file. A ring marks where an operator becomes faster than dense.
+///
+/// # Errors
+/// [`ReportError::Plot`] if no square shape was timed.
+pub fn operator_growth(bench: &OperatorBench) -> Result<String, ReportError> {
+    let title = format!("Forward pass of {} rows", bench.rows);
+    let labels = labels(bench);
+    let lines: Vec<Vec<(f64, f64)>> = labels.iter().map(|l| forward_times(bench, l)).collect();
+    let points = || lines.iter().flatten();
+    let empty = || ReportError::Plot {
+        plot: title.clone(),
+        reason: "no square shape has a forward time".to_owned(),
+    };
+    let x = Scale::around(points().map(|point| point.0), true).ok_or_else(empty)?;
+    let y = Scale::around(points().map(|point| point.1), true).ok_or_else(empty)?;
+    let mut dims: Vec<f64> = points().map(|point| point.0).collect();
+    dims.sort_by(f64::total_cmp);
+    dims.dedup();
+    let mut series: Vec<Series> = lines
+        .iter()
+        .enumerate()
+        .map(|(index, line)| Series {
+            index,
+            points: line.iter().map(|&(x, y)| (x, y, None)).collect(),
+            style: Style::Marked,
+        })
+        .collect();
+    let dense = forward_times(bench, "dense");
+    for crossover in crossovers(bench) {
+        let index = labels.iter().position(|label| *label == crossover.label);
+        let place = crossover.features.and_then(|at| Some((at, on_line(&dense, at)?, None)));
+        if let (Some(index), Some(place)) = (index, place) {
+            series.push(Series { index, points: vec![place], style: Style::Ring });
+        }
+    }
+    let plot = Plot {
+        title: title.clone(),
+        x: Axis {
+            title: "features in and out".to_owned(),
+            scale: x,
+            ticks: Some(dims.iter().map(|dim| (*dim, format!("{dim}"))).collect()),
+        },
+        y: Axis { title: String::new(), scale: y, ticks: None },
+        series,
+        baseline: None,
+    };
+    let legend = labels.iter().map(|label| (*label).to_owned()).enumerate().collect();
+    let heading = "milliseconds, median of rounds; a ring: faster than dense from here".to_owned();
+    let panel = Panel { heading, plot, legend };
+    Sheet { title, panels: vec![panel], notes: notes(bench) }.svg()
+}
+
+/// Value at `at` of a line through points on logarithmic axes.
+fn on_line(points: &[(f64, f64)], at: f64) -> Option<f64> {
+    if let Some((_, y)) = points.iter().find(|(x, _)| *x == at) {
+        return Some(*y);
+    }
+    let pair = points.windows(2).find(|pair| pair[0].0 < at && at < pair[1].0)?;
+    let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+    let share = (at / x0).ln() / (x1 / x0).ln();
+    Some((y0.ln() + share * (y1 / y0).ln()).exp())
+}
+
+fn notes(bench: &OperatorBench) -> Vec<String> {
+    let words = crossovers(bench).into_iter().map(|crossover| {
+        let at = match crossover.features {
+            None => "not faster than dense at the largest size".to_owned(),
+            Some(at) if crossover.always => format!("faster at every size from {at:.0}"),
+            Some(at) => format!("faster from {at:.0}"),
+        };
+        format!("{}: {at}", crossover.label)
+    });
+    let machine = &bench.machine;
+    let cores = machine.cores.map_or_else(|| "unknown".to_owned(), |cores| cores.to_string());
+    let line = format!(
+        "{} cores, {}, {} threads, {}, linwright {}, {}, seed {}, {} rounds.",
+        cores,
+        machine.instruction_set,
+        machine.threads,
+        machine.platform,
+        machine.version,
+        bench.dtype,
+        bench.seed,
+        bench.rounds
+    );
+    vec![words.collect::<Vec<_>>().join("; "), line]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dtype, Pass, Plan, Subject, run, standard};
+    use linwright_ops::Shape;
+    use linwright_run::Silent;
+
+    #[test]
+    fn a_figure_holds_every_operator_and_the_machine() {
+        let plan = Plan {
+            subjects: ["rotor", "low_rank"].map(|k| Subject::new(standard(k).unwrap())).to_vec(),
+            shapes: [64, 128].map(|d| Shape { out: d, inp: d }).to_vec(),
+            passes: vec![Pass::Forward],
+            dtype: Dtype::F32,
+            rows: 2,
+            rounds: 1,
+            seed: 0,
+        };
+        let mut bench = run(&plan, &mut Silent).unwrap();
+        let svg = operator_growth(&bench).unwrap();
+        for said in
+            ["rotor", "low_rank rank=64", "dense", "\n128\n", "features in and out", "seed 0"]
+        {
+            assert!(svg.contains(said), "{said:?} in {svg}");
+        }
+        assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+        bench.results.clear();
+        assert!(operator_growth(&bench).is_err());
+    }
+
+    #[test]
+    fn a_line_on_logarithmic_axes_is_a_power() {
+        let points = [(64.0, 2.0), (256.0, 32.0)];
+        assert!((on_line(&points, 128.0).unwrap() - 8.0).abs() < 1e-12);
+        assert_eq!(on_line(&points, 64.0), Some(2.0));
+        assert_eq!(on_line(&points, 512.0), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! A study as a report: tables of means, figures, notes, every run, and where it comes from.
+
+use super::Report;
+use super::figures::figures;
+use super::summary::metric_of;
+use linwright_report::number::{count, percent, significant};
+use linwright_report::{Block, Document, iso_date};
+
+impl Report {
+    /// The report as blocks, for the terminal, Markdown and a page.
+    #[must_use]
+    pub fn document(&self) -> Document {
+        let mut blocks: Vec<Block> = self.result_tables().into_iter().map(Block::Table).collect();
+        blocks.extend(figures(self).into_iter().map(Block::Figure));
+        blocks.extend(self.group_tables().into_iter().map(Block::Table));
+        let table = self.run_table();
+        if !table.rows.is_empty() {
+            let summary = format!("Show all {} runs", table.rows.len());
+            blocks.push(Block::Details { summary, table });
+        }
+        blocks.push(Block::Notes(self.notes.clone()));
+        blocks.push(Block::Provenance(self.provenance_table()));
+        let date = iso_date(self.provenance.date_unix_seconds);
+        Document {
+            title: self.title.clone(),
+            heading: None,
+            kicker: format!("Linwright report · {}", date.split('T').next().unwrap_or("")),
+            headline: Some(self.headline()),
+            facts: self.facts(),
+            series: self.methods().into_iter().map(str::to_owned).collect(),
+            blocks,
+        }
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("Model".to_owned(), self.model.name.clone()),
+            ("Parameters".to_owned(), count(self.model.parameters as f64)),
+        ];
+        let task = self.perplexity_task();
+        let dense = task.and_then(|task| metric_of(&self.baseline, task, "token_perplexity"));
+        facts.extend(dense.map(|dense| ("Dense perplexity".to_owned(), significant(dense, 4))));
+        for result in &self.baseline {
+            let accuracy = result.metrics.iter().find(|metric| metric.higher_is_better);
+            facts.extend(accuracy.map(|metric| {
+                (format!("Dense, {}", result.task.replace('_', " ")), percent(metric.value))
+            }));
+        }
+        facts.push(("Runs".to_owned(), self.rows.len().to_string()));
+        facts
+    }
+}

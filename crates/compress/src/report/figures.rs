@@ -1,0 +1,215 @@
+//! What is plotted: panels made from the figures of a report.
+
+use super::summary::{first_appearances, metric_of};
+use super::{Curve, Report, Summary};
+use linwright_ops::Role;
+use linwright_report::plot::{Axis, Baseline, Plot, Series, Style, whole_ticks};
+use linwright_report::{Figure, Scale, Spread};
+
+/// Curves of one method drawn singly; more would only blacken the plot.
+const MOST_CURVES: usize = 40;
+
+/// All figures for which the report has data.
+pub(super) fn figures(report: &Report) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = report
+        .comparisons()
+        .into_iter()
+        .filter_map(|comparison| quality(report, comparison))
+        .collect();
+    figures.extend(curves(report));
+    figures.extend(errors(report));
+    figures
+}
+
+/// Parameters against log-perplexity, a panel for each number of layers.
+fn quality(report: &Report, comparison: &str) -> Option<Figure> {
+    let task = report.perplexity_task()?;
+    let value = |summary: &Summary<'_>| summary.metric(task, "nll_nats_per_token");
+    let size = |summary: &Summary<'_>| summary.parameters(|p| p.targeted as f64);
+    let dense = metric_of(&report.baseline, task, "nll_nats_per_token");
+    let summaries: Vec<Summary<'_>> = report
+        .summaries()
+        .into_iter()
+        .filter(|summary| summary.comparison == comparison && value(summary).is_some())
+        .collect();
+    // One scale for all panels, so that they can be compared by eye.
+    let spreads = summaries.iter().filter_map(value);
+    let ends = spreads.flat_map(|s: Spread| {
+        let deviation = s.deviation.unwrap_or(0.0);
+        [s.mean - deviation, s.mean + deviation]
+    });
+    let y = Scale::around(ends.chain(dense), false)?;
+    let x = Scale::around(summaries.iter().map(size), true)?;
+    let mut counts: Vec<usize> = summaries.iter().map(|summary| summary.layer_count).collect();
+    counts.dedup();
+    let panels = counts.iter().map(|&layers| {
+        let here = || summaries.iter().filter(move |summary| summary.layer_count == layers);
+        let series =
+            first_appearances(here().map(|summary| summary.method)).into_iter().map(|method| {
+                let mut points: Vec<_> = here()
+                    .filter(|summary| summary.method == method)
+                    .filter_map(|summary| {
+                        let spread = value(summary)?;
+                        Some((size(summary), spread.mean, spread.deviation))
+                    })
+                    .collect();
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                Series { index: place(report, method), points, style: Style::Marked }
+            });
+        let noun = if layers == 1 { "layer" } else { "layers" };
+        Plot {
+            title: format!("{layers} {noun} replaced"),
+            x: Axis {
+                title: "parameters of the replaced sites".to_owned(),
+                scale: x.clone(),
+                ticks: None,
+            },
+            y: Axis { title: String::new(), scale: y.clone(), ticks: None },
+            series: series.collect(),
+            baseline: dense.map(|value| Baseline { value, name: "dense".to_owned() }),
+        }
+    });
+    Some(Figure {
+        title: format!("Parameters against quality: {comparison}"),
+        note: "Lower and further left is better. Marks are means over runs, bars one standard \
+               deviation; the dashed line is the dense model."
+            .to_owned(),
+        y_title: "log-perplexity, nats per token".to_owned(),
+        panels: panels.collect(),
+    })
+}
+
+/// Validation losses over the course of training.
+fn curves(report: &Report) -> Option<Figure> {
+    let mut series = Vec::new();
+    let mut left_out = 0;
+    let methods = first_appearances(report.curves.iter().map(|curve| curve.method.as_str()));
+    for method in methods {
+        let lines: Vec<Vec<(f64, f64)>> =
+            report.curves.iter().filter(|curve| curve.method == method).map(relative).collect();
+        left_out += lines.len().saturating_sub(MOST_CURVES);
+        let mean = geometric_mean(&lines);
+        let faint = if mean.is_some() { Style::Faint } else { Style::Line };
+        let index = place(report, method);
+        for line in lines.into_iter().take(MOST_CURVES) {
+            series.push(Series { index, points: bare(line), style: faint });
+        }
+        if let Some(mean) = mean {
+            series.push(Series { index, points: bare(mean), style: Style::Line });
+        }
+    }
+    // Means lie above all single curves.
+    series.sort_by_key(|series| series.style != Style::Faint);
+    let y = Scale::around(series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), true)?;
+    let mut note = "Each faint line is one fit, the strong line the geometric mean of the method. \
+                    Errors are squared, relative to the power of the target."
+        .to_owned();
+    if left_out > 0 {
+        note.push_str(&format!(" {left_out} further fits are in the means only."));
+    }
+    Some(Figure {
+        title: "Training curves".to_owned(),
+        note,
+        y_title: "validation error / power of the target".to_owned(),
+        panels: vec![Plot {
+            title: String::new(),
+            x: Axis {
+                title: "share of training".to_owned(),
+                scale: Scale::linear(0.0, 1.0),
+                ticks: Some(
+                    [(0.0, "0"), (0.25, "25 %"), (0.5, "50 %"), (0.75, "75 %"), (1.0, "100 %")]
+                        .map(|(value, label)| (value, label.to_owned()))
+                        .into(),
+                ),
+            },
+            y: Axis { title: String::new(), scale: y, ticks: None },
+            series,
+            baseline: None,
+        }],
+    })
+}
+
+/// (share of steps, relative validation error).
+fn relative(curve: &Curve) -> Vec<(f64, f64)> {
+    let steps = curve.points.last().map_or(1, |point| point.step.max(1)) as f64;
+    let power = if curve.target_power > 0.0 { curve.target_power } else { 1.0 };
+    let points = curve.points.iter();
+    points.map(|point| (point.step as f64 / steps, point.validation / power)).collect()
+}
+
+/// Of lines of equal length; none if there is one line only, or lengths differ.
+fn geometric_mean(lines: &[Vec<(f64, f64)>]) -> Option<Vec<(f64, f64)>> {
+    let [first, rest @ ..] = lines else {
+        return None;
+    };
+    if rest.is_empty() || rest.iter().any(|line| line.len() != first.len()) {
+        return None;
+    }
+    let mean = |index: usize| {
+        let logs: f64 = lines.iter().map(|line| line[index].1.ln()).sum();
+        (first[index].0, (logs / lines.len() as f64).exp())
+    };
+    Some((0..first.len()).map(mean).collect())
+}
+
+fn bare(line: Vec<(f64, f64)>) -> Vec<(f64, f64, Option<f64>)> {
+    line.into_iter().map(|(x, y)| (x, y, None)).collect()
+}
+
+/// Fit errors over layers, a panel for each role.
+fn errors(report: &Report) -> Option<Figure> {
+    let all = &report.layer_errors;
+    let y = Scale::around(all.iter().map(|error| error.relative_error), true)?;
+    let mut roles: Vec<Role> = all.iter().map(|error| error.role).collect();
+    roles.sort_unstable();
+    roles.dedup();
+    let mut layers: Vec<usize> = all.iter().map(|error| error.layer).collect();
+    layers.sort_unstable();
+    layers.dedup();
+    let (first, last) = (*layers.first()? as f64, *layers.last()? as f64);
+    let methods = first_appearances(all.iter().map(|error| error.method.as_str()));
+    let panel = |&role: &Role| {
+        let series = methods.iter().map(|&method| {
+            let points = layers.iter().filter_map(|&layer| {
+                let values: Vec<f64> = all
+                    .iter()
+                    .filter(|e| e.role == role && e.layer == layer && e.method == method)
+                    .map(|error| error.relative_error)
+                    .collect();
+                let spread = Spread::of(&values)?;
+                Some((layer as f64, spread.mean, spread.deviation))
+            });
+            Series { index: place(report, method), points: points.collect(), style: Style::Marked }
+        });
+        Plot {
+            title: capitalised(Role::name(role)),
+            x: Axis {
+                title: "layer".to_owned(),
+                scale: Scale::linear(first - 0.5, last + 0.5),
+                ticks: Some(whole_ticks(&layers, 10)),
+            },
+            y: Axis { title: String::new(), scale: y.clone(), ticks: None },
+            series: series.collect(),
+            baseline: None,
+        }
+    };
+    Some(Figure {
+        title: "Fit error of each layer".to_owned(),
+        note:
+            "Squared error on held-out activations, relative to the power of the target: 1 is as \
+               good as predicting zero. Marks are means over runs, bars one standard deviation."
+                .to_owned(),
+        y_title: "relative squared error".to_owned(),
+        panels: roles.iter().map(panel).collect(),
+    })
+}
+
+fn place(report: &Report, method: &str) -> usize {
+    report.methods().iter().position(|known| *known == method).unwrap_or(0)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}

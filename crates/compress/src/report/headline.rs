@@ -1,0 +1,206 @@
+//! The one sentence that a reader takes home.
+//!
+//! Methods compare at equal size alone, and one of them is named only where its runs, paired by
+//! seed and layers with those of each other one, say so.
+
+use super::summary::metric_of;
+use super::{Report, Row, Summary};
+use linwright_evaluate::ParameterCounts;
+use linwright_report::Spread;
+use linwright_report::number::{Style, count, percent, significant, spread};
+
+/// Sizes that differ by less than this share of the larger one count as equal: ranks and blocks are
+/// whole.
+const EQUAL: f64 = 0.1;
+
+/// The 97.5 % quantile of Student's distribution for 1, 2, ... degrees of freedom.
+const STUDENT: [f64; 20] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+];
+
+/// A method with its perplexity.
+struct Entry<'a, 'b> {
+    summary: &'b Summary<'a>,
+    perplexity: Spread,
+}
+
+impl Entry<'_, '_> {
+    fn size(&self) -> f64 {
+        self.summary.parameters(|p| p.targeted as f64)
+    }
+
+    /// The perplexity, with the parameters where they are not those of all.
+    fn shown(&self, with_size: bool) -> String {
+        let perplexity = spread(self.perplexity, Style::Significant(4));
+        match with_size {
+            true => format!(
+                "{} {perplexity} with {} parameters",
+                self.summary.method,
+                count(self.size())
+            ),
+            false => format!("{} {perplexity}", self.summary.method),
+        }
+    }
+}
+
+impl Report {
+    /// The main finding in one or two sentences, made of the methods that replaced most layers:
+    /// those of equal size, in the first comparison that has such.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let Some(task) = self.perplexity_task() else {
+            return format!("{} runs, without a perplexity among their figures.", self.rows.len());
+        };
+        let dense = metric_of(&self.baseline, task, "token_perplexity");
+        let summaries = self.summaries();
+        let Some(Compared { all, smaller, has_equal }) = of_most_layers(&summaries, task) else {
+            return match dense {
+                Some(dense) => format!(
+                    "The dense model has perplexity {}; nothing was replaced.",
+                    significant(dense, 4)
+                ),
+                None => "Nothing was measured.".to_owned(),
+            };
+        };
+        let against = dense.map_or(String::new(), |dense| {
+            format!(" against {} of the dense model", significant(dense, 4))
+        });
+        match (all.first(), all.len()) {
+            (Some(one), 1) => format!(
+                "With {}, {} has perplexity {}{against}, with {}.",
+                layers_of(one),
+                one.summary.method,
+                spread(one.perplexity, Style::Significant(4)),
+                sizes(one)
+            ),
+            _ if !has_equal => {
+                let shown: Vec<String> = all.iter().map(|one| one.shown(true)).collect();
+                format!(
+                    "With {}, no two methods have the same size, so that none is ahead by perplexity \
+                     alone: {}{against}.",
+                    layers_of(&all[0]),
+                    shown.join(", ")
+                )
+            }
+            _ => at_equal_size(&all, task, &against) + &smaller_ones(&smaller),
+        }
+    }
+}
+
+/// `3 layers replaced`.
+fn layers_of(one: &Entry<'_, '_>) -> String {
+    match one.summary.layer_count {
+        1 => "one layer replaced".to_owned(),
+        n => format!("{n} layers replaced"),
+    }
+}
+
+/// `4,056 parameters in place of 393,216 (1.0 %)`.
+fn sizes(one: &Entry<'_, '_>) -> String {
+    format!(
+        "{} parameters in place of {} ({})",
+        count(one.size()),
+        count(one.summary.parameters(|p| p.targeted_dense as f64)),
+        percent(one.summary.parameters(ParameterCounts::keep)),
+    )
+}
+
+/// What is to be said of methods of one size, the best first.
+fn at_equal_size(all: &[Entry<'_, '_>], task: &str, against: &str) -> String {
+    let (best, others) = all.split_first().expect("methods of one size");
+    let is_ahead = others.iter().all(|other| is_below(best.summary, other.summary, task));
+    let (layers, sizes) = (layers_of(best), sizes(best));
+    if is_ahead {
+        return format!(
+            "With {layers}, at equal size {} comes closest: perplexity {}{against}, with {sizes}.",
+            best.summary.method,
+            spread(best.perplexity, Style::Significant(4)),
+        );
+    }
+    let tied = others.iter().filter(|other| !is_below(best.summary, other.summary, task));
+    let shown: Vec<String> =
+        std::iter::once(best).chain(tied).map(|one| one.shown(false)).collect();
+    format!(
+        "With {layers}, at equal size no method is shown to come closest: perplexities {}{against}, with \
+         {sizes}.",
+        shown.join(", ")
+    )
+}
+
+/// What is to be said of smaller methods that come as close as the best of the larger ones.
+fn smaller_ones(smaller: &[Entry<'_, '_>]) -> String {
+    let shown: Vec<String> = smaller.iter().map(|one| one.shown(true)).collect();
+    match shown.is_empty() {
+        true => String::new(),
+        false => format!(" As close with fewer: {}.", shown.join(", ")),
+    }
+}
+
+/// What a headline compares, the least perplexity first.
+struct Compared<'a, 'b> {
+    /// Methods of one size, or all where no two have the same.
+    all: Vec<Entry<'a, 'b>>,
+    /// Smaller ones than these with no higher perplexity than the best of them.
+    smaller: Vec<Entry<'a, 'b>>,
+    /// Whether there are several of one size.
+    has_equal: bool,
+}
+
+/// The methods that replaced most layers: those of the first comparison that has several of equal
+/// size, else all of the first comparison.
+fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Compared<'a, 'b>> {
+    let mut names: Vec<&str> = summaries.iter().map(|summary| summary.comparison).collect();
+    names.dedup();
+    let mut first = None;
+    for name in names {
+        let own = || summaries.iter().filter(|summary| summary.comparison == name);
+        let most = own().map(|summary| summary.layer_count).max()?;
+        let entry = |summary: &'b Summary<'a>| {
+            Some(Entry { summary, perplexity: summary.metric(task, "token_perplexity")? })
+        };
+        let mut all: Vec<Entry<'a, 'b>> =
+            own().filter(|summary| summary.layer_count == most).filter_map(entry).collect();
+        all.sort_by(|a, b| a.perplexity.mean.total_cmp(&b.perplexity.mean));
+        if let Some(size) = commonest_size(&all) {
+            let (all, mut smaller): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|one| is_equal(one.size(), size));
+            let best = all[0].perplexity.mean;
+            smaller.retain(|one| one.size() < size && one.perplexity.mean <= best);
+            return Some(Compared { all, smaller, has_equal: true });
+        }
+        if first.is_none() && !all.is_empty() {
+            first = Some(all);
+        }
+    }
+    first.map(|all| Compared { all, smaller: Vec::new(), has_equal: false })
+}
+
+/// The size that most methods have, and at least two; of several the one of the best method.
+fn commonest_size(all: &[Entry<'_, '_>]) -> Option<f64> {
+    let members = |size: f64| all.iter().filter(|one| is_equal(one.size(), size)).count();
+    let most = all.iter().map(|one| members(one.size())).max().filter(|most| *most > 1)?;
+    all.iter().map(Entry::size).find(|size| members(*size) == most)
+}
+
+fn is_equal(a: f64, b: f64) -> bool {
+    (a - b).abs() <= EQUAL * a.max(b)
+}
+
+/// Whether the perplexity of one method is below that of another: the 95 % interval of the mean
+/// difference of logarithms, over runs with the same seed and layers, lies below zero.
+fn is_below(one: &Summary<'_>, other: &Summary<'_>, task: &str) -> bool {
+    let loss = |row: &Row| Some(metric_of(&row.results, task, "token_perplexity")?.ln());
+    let difference = |row: &&Row| {
+        let pair = other.rows.iter().find(|o| (o.seed, &o.layers) == (row.seed, &row.layers))?;
+        Some(loss(row)? - loss(pair)?)
+    };
+    let differences: Vec<f64> = one.rows.iter().filter_map(difference).collect();
+    let n = differences.len();
+    // One run says nothing about the next one.
+    let Some(Spread { mean, deviation: Some(deviation) }) = Spread::of(&differences) else {
+        return false;
+    };
+    let quantile = STUDENT.get(n - 2).copied().unwrap_or(STUDENT[STUDENT.len() - 1]);
+    mean + quantile * deviation / (n as f64).sqrt() < 0.0
+}

@@ -1,0 +1,111 @@
+//! Means over seeds and layer sets.
+
+use super::{Report, Row};
+use linwright_evaluate::{ParameterCounts, TaskResult};
+use linwright_report::Spread;
+
+/// All runs of one method and number of layers, taken together.
+#[derive(Clone, Debug)]
+pub struct Summary<'a> {
+    /// The table it belongs to.
+    pub comparison: &'a str,
+    /// The method.
+    pub method: &'a str,
+    /// Number of layers changed.
+    pub layer_count: usize,
+    /// The runs: different seeds, different layers.
+    pub rows: Vec<&'a Row>,
+}
+
+impl Summary<'_> {
+    /// Spread of a figure over the runs that have it.
+    #[must_use]
+    pub fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>())
+    }
+
+    /// Spread of a metric of a task.
+    #[must_use]
+    pub fn metric(&self, task: &str, metric: &str) -> Option<Spread> {
+        self.spread(|row| metric_of(&row.results, task, metric))
+    }
+
+    /// Spread of a count of parameters.
+    #[must_use]
+    pub fn parameters(&self, count: impl Fn(&ParameterCounts) -> f64) -> f64 {
+        self.spread(|row| Some(count(&row.parameters))).map_or(0.0, |spread| spread.mean)
+    }
+}
+
+impl Report {
+    /// The rows taken together by comparison, number of layers and method; comparisons and
+    /// methods in the order in which they first appear, numbers of layers ascending.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<Summary<'_>> {
+        let mut all: Vec<Summary<'_>> = Vec::new();
+        for row in &self.rows {
+            let same = |summary: &&mut Summary<'_>| {
+                summary.comparison == row.comparison
+                    && summary.method == row.method
+                    && summary.layer_count == row.layers.len()
+            };
+            match all.iter_mut().find(same) {
+                Some(summary) => summary.rows.push(row),
+                None => all.push(Summary {
+                    comparison: &row.comparison,
+                    method: &row.method,
+                    layer_count: row.layers.len(),
+                    rows: vec![row],
+                }),
+            }
+        }
+        // A stable sort keeps methods in the order of their first appearance.
+        let order = self.comparisons();
+        all.sort_by_key(|summary| {
+            let comparison = order.iter().position(|name| *name == summary.comparison);
+            (comparison, summary.layer_count)
+        });
+        all
+    }
+
+    /// The comparisons in the order of their first appearance.
+    #[must_use]
+    pub fn comparisons(&self) -> Vec<&str> {
+        first_appearances(self.rows.iter().map(|row| row.comparison.as_str()))
+    }
+
+    /// The methods in the order of their first appearance, which is that of their colours.
+    #[must_use]
+    pub fn methods(&self) -> Vec<&str> {
+        let rows = self.rows.iter().map(|row| row.method.as_str());
+        let curves = self.curves.iter().map(|curve| curve.method.as_str());
+        let errors = self.layer_errors.iter().map(|error| error.method.as_str());
+        first_appearances(rows.chain(curves).chain(errors))
+    }
+
+    /// Name of the task whose perplexity is the main figure, if one was measured.
+    pub(super) fn perplexity_task(&self) -> Option<&str> {
+        self.baseline
+            .iter()
+            .chain(self.rows.iter().flat_map(|row| &row.results))
+            .find(|result| result.metric("token_perplexity").is_some())
+            .map(|result| result.task.as_str())
+    }
+}
+
+/// The value of a metric of a task.
+pub(super) fn metric_of(results: &[TaskResult], task: &str, metric: &str) -> Option<f64> {
+    let result = results.iter().find(|result| result.task == task)?;
+    Some(result.metric(metric)?.value)
+}
+
+/// Each name once, in the order of first appearance.
+pub(super) fn first_appearances<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}

@@ -1,0 +1,316 @@
+//! The tables of a report, before they are rendered.
+
+use super::summary::{first_appearances, metric_of};
+use super::{ParameterCounts, Report, Row, Summary};
+use linwright_evaluate::TaskResult;
+use linwright_report::number::{Style, count, percent, scientific, seconds, significant, spread};
+use linwright_report::{Mark, Row as Line, Spread, Table, iso_date};
+
+/// A metric that gets a column: task, name, and the words over it.
+struct Figure<'a> {
+    task: &'a str,
+    metric: &'a str,
+    title: String,
+}
+
+/// Words over a column, and what it says of the runs of a line.
+type CostColumn = (String, fn(&Summary<'_>) -> Option<String>);
+
+impl Report {
+    /// For each comparison the means of all methods, the dense model first.
+    pub(super) fn result_tables(&self) -> Vec<Table> {
+        let summaries = self.summaries();
+        let figures = self.figures();
+        let perplexity = self.perplexity_task();
+        let mut columns = vec![("Method", false), ("Layers", true), ("Parameters", true)];
+        if perplexity.is_some() {
+            columns.extend([("Perplexity", true), ("Log-perplexity", true)]);
+        }
+        let costs = self.cost_columns();
+        columns.extend(costs.iter().map(|(title, _)| (title.as_str(), true)));
+        columns.push(("Kept", true));
+        columns.extend(figures.iter().map(|figure| (figure.title.as_str(), true)));
+        columns.extend(["Fit error", "Whole model", "Time", "Runs"].map(|title| (title, true)));
+        self.comparisons()
+            .into_iter()
+            .map(|comparison| {
+                let mut rows = vec![self.dense_row(perplexity, (costs.len(), &figures))];
+                let mut layers = 0;
+                for summary in summaries.iter().filter(|s| s.comparison == comparison) {
+                    let mut row = summary_row(summary, perplexity, (&costs, &figures));
+                    row.mark = self.mark(summary.method);
+                    row.starts_block = summary.layer_count != layers;
+                    layers = summary.layer_count;
+                    rows.push(row);
+                }
+                Table { rows, ..Table::new(comparison, columns.iter().copied()) }
+            })
+            .collect()
+    }
+
+    /// The mark of a method in a page.
+    fn mark(&self, method: &str) -> Mark {
+        let place = self.methods().iter().position(|known| *known == method);
+        place.map_or(Mark::Plain, Mark::Series)
+    }
+
+    /// The metrics of tasks other than perplexity, in the order of the baseline.
+    fn figures(&self) -> Vec<Figure<'_>> {
+        let mut figures: Vec<Figure<'_>> = Vec::new();
+        for result in self.all_results() {
+            for metric in result.metrics.iter().filter(|metric| metric.higher_is_better) {
+                let known =
+                    figures.iter().any(|f| f.task == result.task && f.metric == metric.name);
+                if !known {
+                    figures.push(Figure {
+                        task: &result.task,
+                        metric: &metric.name,
+                        title: title(&metric.name),
+                    });
+                }
+            }
+        }
+        figures
+    }
+
+    /// What the replaced sites cost, each with what they cost in the dense model behind it; only
+    /// what some row has.
+    fn cost_columns(&self) -> Vec<CostColumn> {
+        let mut columns: Vec<CostColumn> = Vec::new();
+        if self.rows.iter().any(|row| row.macs.is_some()) {
+            columns.push(("Multiply-adds (dense)".to_owned(), |summary| {
+                let now = summary.spread(|row| Some(row.macs?.targeted as f64))?;
+                let dense = summary.spread(|row| Some(row.macs?.targeted_dense as f64))?;
+                Some(format!("{} ({})", count(now.mean), count(dense.mean)))
+            }));
+        }
+        if let Some(speed) = self.rows.iter().find_map(|row| row.speed) {
+            let title = format!("ms for {} rows (dense)", count(speed.rows as f64));
+            columns.push((title, |summary| {
+                let now = summary.spread(|row| Some(row.speed?.milliseconds))?;
+                let dense = summary.spread(|row| Some(row.speed?.milliseconds_dense))?;
+                Some(format!("{} ({})", significant(now.mean, 2), significant(dense.mean, 2)))
+            }));
+        }
+        columns
+    }
+
+    fn all_results(&self) -> impl Iterator<Item = &TaskResult> {
+        self.baseline.iter().chain(self.rows.iter().flat_map(|row| &row.results))
+    }
+
+    fn dense_row(
+        &self,
+        perplexity: Option<&str>,
+        (costs, figures): (usize, &[Figure<'_>]),
+    ) -> Line {
+        let mut cells = vec!["dense".to_owned(), "0".to_owned(), dash()];
+        if let Some(task) = perplexity {
+            let value = |name| metric_of(&self.baseline, task, name);
+            cells.push(value("token_perplexity").map_or_else(dash, |v| significant(v, 4)));
+            cells.push(value("nll_nats_per_token").map_or_else(dash, |v| format!("{v:.3}")));
+        }
+        cells.extend(std::iter::repeat_with(dash).take(costs));
+        cells.push(percent(1.0));
+        for figure in figures {
+            let value = metric_of(&self.baseline, figure.task, figure.metric);
+            cells.push(value.map_or_else(dash, percent));
+        }
+        cells.extend([dash(), count(self.model.parameters as f64), dash(), "1".to_owned()]);
+        Line { cells, mark: Mark::Baseline, starts_block: false }
+    }
+
+    /// Accuracy by group of questions, a table for each comparison; none if no task has groups.
+    pub(super) fn group_tables(&self) -> Vec<Table> {
+        let mut groups: Vec<(&str, &str)> = Vec::new();
+        for result in self.all_results() {
+            for group in &result.groups {
+                let pair = (result.task.as_str(), group.group.as_str());
+                if !groups.contains(&pair) {
+                    groups.push(pair);
+                }
+            }
+        }
+        if groups.is_empty() {
+            return Vec::new();
+        }
+        let several = first_appearances(groups.iter().map(|(task, _)| *task)).len() > 1;
+        let heads = groups.iter().map(|(task, group)| {
+            let task = task.replace('_', " ");
+            if several { format!("{task}, {group}") } else { (*group).to_owned() }
+        });
+        let heads: Vec<String> = heads.collect();
+        let columns = [("Method", false), ("Layers", true)];
+        let columns = || columns.into_iter().chain(heads.iter().map(|head| (head.as_str(), true)));
+        let summaries = self.summaries();
+        let table = |comparison: &str| Table {
+            rows: self.group_rows(&groups, &summaries, comparison),
+            ..Table::new(&format!("Accuracy by group of questions: {comparison}"), columns())
+        };
+        self.comparisons().into_iter().map(table).collect()
+    }
+
+    fn group_rows(
+        &self,
+        groups: &[(&str, &str)],
+        summaries: &[Summary<'_>],
+        comparison: &str,
+    ) -> Vec<Line> {
+        let dense = groups
+            .iter()
+            .map(|group| group_value(&self.baseline, *group).map_or_else(dash, percent));
+        let mut rows = vec![Line {
+            cells: ["dense".to_owned(), "0".to_owned()].into_iter().chain(dense).collect(),
+            mark: Mark::Baseline,
+            starts_block: false,
+        }];
+        let mut layers = 0;
+        for summary in summaries.iter().filter(|summary| summary.comparison == comparison) {
+            let values = groups.iter().map(|group| {
+                let value = summary.spread(|row| group_value(&row.results, *group));
+                value.map_or_else(dash, |value| spread(value, Style::Percent))
+            });
+            let cells = [summary.method.to_owned(), summary.layer_count.to_string()];
+            rows.push(Line {
+                cells: cells.into_iter().chain(values).collect(),
+                mark: self.mark(summary.method),
+                starts_block: summary.layer_count != layers,
+            });
+            layers = summary.layer_count;
+        }
+        rows
+    }
+
+    /// Every single run.
+    pub(super) fn run_table(&self) -> Table {
+        let perplexity = self.perplexity_task();
+        let titles = [
+            ("Method", false),
+            ("Comparison", false),
+            ("Layers", false),
+            ("Seed", true),
+            ("Parameters", true),
+            ("Kept", true),
+            ("Perplexity", true),
+            ("Fit error", true),
+            ("Time", true),
+        ];
+        let row = |row: &Row| {
+            let layers: Vec<String> = row.layers.iter().map(usize::to_string).collect();
+            let value = perplexity.and_then(|t| metric_of(&row.results, t, "token_perplexity"));
+            Line {
+                cells: vec![
+                    row.method.clone(),
+                    row.comparison.clone(),
+                    layers.join(" "),
+                    row.seed.to_string(),
+                    count(row.parameters.targeted as f64),
+                    percent(row.parameters.keep()),
+                    value.map_or_else(dash, |value| significant(value, 5)),
+                    row.fit_error.map_or_else(dash, scientific),
+                    seconds(row.seconds),
+                ],
+                mark: self.mark(&row.method),
+                starts_block: false,
+            }
+        };
+        Table { rows: self.rows.iter().map(row).collect(), ..Table::new("Every run", titles) }
+    }
+
+    /// Where the report comes from, as pairs of words.
+    pub(super) fn provenance_table(&self) -> Table {
+        let p = &self.provenance;
+        let model = &self.model;
+        let mut pairs = vec![
+            ("Model".to_owned(), model.name.clone()),
+            (
+                "Shape".to_owned(),
+                format!(
+                    "{}, {} layers, width {}, {} parameters",
+                    model.family,
+                    model.layers,
+                    model.hidden,
+                    count(model.parameters as f64)
+                ),
+            ),
+            ("Model sha256".to_owned(), p.model_sha256.clone()),
+            ("Recipe".to_owned(), p.recipe.clone()),
+            ("Recipe sha256".to_owned(), p.recipe_sha256.clone()),
+            ("Seeds".to_owned(), seeds(&p.seeds)),
+            ("Protocols".to_owned(), p.protocols.join(", ")),
+            (
+                "Linwright".to_owned(),
+                match &p.commit {
+                    Some(commit) => format!("{} ({commit})", p.version),
+                    None => p.version.clone(),
+                },
+            ),
+            ("Device".to_owned(), format!("{}, {}, {} threads", p.device, p.dtype, p.threads)),
+            ("Date".to_owned(), iso_date(p.date_unix_seconds)),
+        ];
+        for source in &p.data {
+            pairs.push((
+                format!("Data for {}", source.purpose),
+                format!("{} (sha256 {})", source.path, source.sha256),
+            ));
+        }
+        Table::of_pairs("Provenance", pairs.into_iter().filter(|(_, value)| !value.is_empty()))
+    }
+}
+
+fn summary_row(
+    summary: &Summary<'_>,
+    perplexity: Option<&str>,
+    (costs, figures): (&[CostColumn], &[Figure<'_>]),
+) -> Line {
+    let cell =
+        |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
+    let mut cells = vec![
+        summary.method.to_owned(),
+        summary.layer_count.to_string(),
+        count(summary.parameters(|p| p.targeted as f64)),
+    ];
+    if let Some(task) = perplexity {
+        cells.push(cell(summary.metric(task, "token_perplexity"), Style::Significant(4)));
+        cells.push(cell(summary.metric(task, "nll_nats_per_token"), Style::Fixed(3)));
+    }
+    cells.extend(costs.iter().map(|(_, cost)| cost(summary).unwrap_or_else(dash)));
+    cells.push(percent(summary.parameters(ParameterCounts::keep)));
+    for figure in figures {
+        cells.push(cell(summary.metric(figure.task, figure.metric), Style::Percent));
+    }
+    let fit_error = summary.spread(|row| row.fit_error);
+    let time = summary.spread(|row| Some(row.seconds));
+    cells.extend([
+        fit_error.map_or_else(dash, |value| scientific(value.mean)),
+        count(summary.parameters(|p| p.model as f64)),
+        time.map_or_else(dash, |value| seconds(value.mean)),
+        summary.rows.len().to_string(),
+    ]);
+    Line { cells, ..Line::default() }
+}
+
+/// The first metric of a group of a task.
+fn group_value(results: &[TaskResult], (task, group): (&str, &str)) -> Option<f64> {
+    let result = results.iter().find(|result| result.task == task)?;
+    let group = result.groups.iter().find(|entry| entry.group == group)?;
+    Some(group.metrics.first()?.value)
+}
+
+/// The words over a column of a metric.
+fn title(metric: &str) -> String {
+    match metric {
+        "acc" => "Accuracy".to_owned(),
+        "acc_norm" => "Accuracy, per character".to_owned(),
+        "exact_match" => "Exact completion".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}
+
+fn seeds(seeds: &[u64]) -> String {
+    seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

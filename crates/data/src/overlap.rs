@@ -1,0 +1,258 @@
+//! Text that calibration and evaluation have in common.
+//!
+//! A document overlaps if 13 words in a row of it stand in the calibration text, as contamination
+//! has been counted since GPT-3 (Brown et al. 2020, arXiv:2005.14165, appendix C): letters in lower
+//! case, without punctuation, words between blank space. A document of 8 to 12 words overlaps if
+//! all of them stand there in a row; a shorter one, which any text may hold, only if it is a whole
+//! document there.
+//!
+//! Words in a row are compared by hashes of 64 bits; what is told is looked up in the words.
+
+use super::Corpus;
+use linwright_run::sha256_hex;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
+
+/// Words in a row that are taken for a copy.
+const WORDS: usize = 13;
+/// Words of a document that is short enough to be looked for whole, at least.
+const FEWEST: usize = 8;
+/// Documents that are told, at most.
+const TOLD: usize = 5;
+
+/// What the documents of a task have in common with calibration text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlap {
+    /// The task.
+    pub task: String,
+    /// Words in a row that count.
+    pub words: usize,
+    /// Its documents.
+    pub documents: usize,
+    /// Those that overlap.
+    pub overlapping: usize,
+    /// The first of these.
+    pub first: Vec<OverlapExample>,
+}
+
+/// A document that overlaps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlapExample {
+    /// Where the document is.
+    pub document: String,
+    /// Where the calibration text is.
+    pub calibration: String,
+    /// The words that both have.
+    pub text: String,
+}
+
+/// Calibration text, as what is looked up in it.
+#[derive(Clone, Debug, Default)]
+pub struct CalibrationText {
+    /// Path and sha256 of each file.
+    sources: Vec<(String, String)>,
+    /// Where each document is, and the hashes of its words.
+    documents: Vec<(String, Vec<u64>)>,
+}
+
+impl CalibrationText {
+    /// The documents of some files.
+    #[must_use]
+    pub fn new(corpora: &[Corpus]) -> Self {
+        let mut text = Self::default();
+        for corpus in corpora {
+            let path = corpus.path.display().to_string();
+            for document in &corpus.documents {
+                let words = words(&document.text).map(|word| hash(&word)).collect();
+                text.documents.push((format!("{path}, line {}", document.line), words));
+            }
+            text.sources.push((path, corpus.sha256.clone()));
+        }
+        text
+    }
+
+    /// Path and sha256 of each file.
+    #[must_use]
+    pub fn sources(&self) -> &[(String, String)] {
+        &self.sources
+    }
+
+    /// One sha256 for all of it.
+    #[must_use]
+    pub fn sha256(&self) -> String {
+        let all: Vec<&str> = self.sources.iter().map(|(_, sha256)| sha256.as_str()).collect();
+        sha256_hex(all.concat().as_bytes())
+    }
+
+    /// The overlap of documents, each with where it is and the texts that are of it.
+    #[must_use]
+    pub fn overlap(&self, task: &str, documents: &[(&str, Vec<Cow<'_, str>>)]) -> Overlap {
+        self.overlap_and_places(task, documents).0
+    }
+
+    /// As [`Self::overlap`], with the places of those that overlap in the list.
+    #[must_use]
+    pub fn overlap_and_places(
+        &self,
+        task: &str,
+        documents: &[(&str, Vec<Cow<'_, str>>)],
+    ) -> (Overlap, Vec<usize>) {
+        let texts = documents.iter().flat_map(|(_, texts)| texts);
+        let lengths: BTreeSet<usize> = texts.map(|text| looked_for(words(text).count())).collect();
+        let indices: BTreeMap<usize, Index> =
+            lengths.into_iter().map(|length| (length, Index::new(self, length))).collect();
+        let mut overlap = Overlap {
+            task: task.to_owned(),
+            words: WORDS,
+            documents: documents.len(),
+            overlapping: 0,
+            first: Vec::new(),
+        };
+        let mut places = Vec::new();
+        for (index, (place, texts)) in documents.iter().enumerate() {
+            let Some((text, at)) = texts.iter().find_map(|text| find(text, &indices)) else {
+                continue;
+            };
+            overlap.overlapping += 1;
+            places.push(index);
+            if overlap.first.len() < TOLD {
+                overlap.first.push(OverlapExample {
+                    document: (*place).to_owned(),
+                    calibration: self.documents[at].0.clone(),
+                    text,
+                });
+            }
+        }
+        (overlap, places)
+    }
+}
+
+/// Words in a row that are looked for of a text of some words.
+fn looked_for(words: usize) -> usize {
+    words.min(WORDS)
+}
+
+/// All words in a row of one length, by their hash, and the first document that has them.
+#[derive(Debug)]
+struct Index {
+    grams: Vec<(u64, u32)>,
+}
+
+impl Index {
+    fn new(text: &CalibrationText, length: usize) -> Self {
+        let mut grams = Vec::new();
+        for (document, (_, words)) in text.documents.iter().enumerate() {
+            let document = u32::try_from(document).unwrap_or(u32::MAX);
+            // Fewer words than are looked for in a row only count as a whole.
+            if length > 0 && (length >= FEWEST || words.len() == length) {
+                grams.extend(words.windows(length).map(|row| (combined(row), document)));
+            }
+        }
+        grams.sort_unstable();
+        grams.dedup_by_key(|(gram, _)| *gram);
+        Self { grams }
+    }
+
+    fn get(&self, gram: u64) -> Option<usize> {
+        let at = self.grams.binary_search_by_key(&gram, |(gram, _)| *gram).ok()?;
+        Some(self.grams[at].1 as usize)
+    }
+}
+
+/// The first words of a text that are in the calibration text, and in which document.
+fn find(text: &str, indices: &BTreeMap<usize, Index>) -> Option<(String, usize)> {
+    let words: Vec<String> = words(text).collect();
+    let length = looked_for(words.len());
+    let index = indices.get(&length).filter(|_| length > 0)?;
+    let hashes: Vec<u64> = words.iter().map(|word| hash(word)).collect();
+    hashes.windows(length).enumerate().find_map(|(start, row)| {
+        let document = index.get(combined(row))?;
+        Some((words[start..start + length].join(" "), document))
+    })
+}
+
+/// The words of a text: lower case, letters and digits alone.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let plain = |word: &str| -> String {
+        word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    text.split_whitespace().map(plain).filter(|word| !word.is_empty())
+}
+
+fn hash(word: &str) -> u64 {
+    // Its keys are fixed; that another version may hash otherwise changes no result.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(word.as_bytes());
+    hasher.finish()
+}
+
+fn combined(row: &[u64]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    row.iter().for_each(|&word| hasher.write_u64(word));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+    use std::path::Path;
+
+    const CALIBRATION: &str = "{\"text\": \"Zero one two three four five six seven eight nine ten \
+        eleven twelve, thirteen fourteen.\"}\n{\"text\": \"A lamp.\"}\n";
+
+    fn overlap(documents: &[&str]) -> Overlap {
+        let corpus =
+            Corpus::from_bytes(Path::new("c.jsonl"), CALIBRATION.as_bytes(), (Format::Jsonl, None));
+        let places: Vec<String> = (0..documents.len()).map(|i| format!("d{i}")).collect();
+        let documents: Vec<(&str, Vec<Cow<'_, str>>)> = places
+            .iter()
+            .zip(documents)
+            .map(|(place, text)| (place.as_str(), text.split('|').map(Cow::Borrowed).collect()))
+            .collect();
+        CalibrationText::new(&[corpus.unwrap()]).overlap("t", &documents)
+    }
+
+    #[test]
+    fn thirteen_words_in_a_row_are_a_copy() {
+        let found = overlap(&[
+            "Well: ONE, two - three four five six \"seven\" eight nine ten eleven twelve thirteen!",
+            // Twelve of them, in a longer text.
+            "one two three four five six seven eight nine ten eleven twelve and more",
+            "a question|zero one two three four five six seven eight nine ten eleven twelve x",
+        ]);
+        assert_eq!((found.documents, found.overlapping, found.words), (3, 2, 13));
+        let [first, second] = found.first.as_slice() else { panic!("{found:?}") };
+        assert_eq!(
+            (first.document.as_str(), first.calibration.as_str()),
+            ("d0", "c.jsonl, line 1")
+        );
+        let words = "one two three four five six seven eight nine ten eleven twelve thirteen";
+        assert_eq!((first.text.as_str(), second.document.as_str()), (words, "d2"));
+    }
+
+    #[test]
+    fn shorter_documents_are_looked_for_whole() {
+        let found = overlap(&[
+            "two three four five six seven eight nine",
+            "two three four five six seven eight ten",
+            "two three four five six seven eight",
+            "a LAMP",
+            "lamp",
+            "",
+            "...",
+        ]);
+        let told: Vec<&str> = found.first.iter().map(|one| one.document.as_str()).collect();
+        assert_eq!((found.overlapping, told), (2, vec!["d0", "d3"]));
+        assert_eq!(found.first[1].calibration, "c.jsonl, line 2");
+    }
+
+    #[test]
+    fn only_the_first_are_told() {
+        let found = overlap(&["a lamp"; 9]);
+        assert_eq!((found.overlapping, found.first.len()), (9, TOLD));
+    }
+}

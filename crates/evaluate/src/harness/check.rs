@@ -1,0 +1,225 @@
+//! Whether a task file can be used, before its data is read.
+
+use super::description::{Description, Field, TaskFile};
+use super::filter::Filter;
+use super::functions::Function;
+use super::group::Found;
+use super::metric::MetricRule;
+use super::prompt::{output_of, text_of};
+use super::template::Templates;
+use super::{HarnessOptions, HarnessTask};
+use crate::{EvaluationError, Generation, Request, Task};
+use linwright_run::shown;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// What a file says beside its prompts.
+pub(super) struct Rules {
+    /// The split that is scored.
+    pub(super) scored: String,
+    pub(super) process: Option<&'static Function>,
+    pub(super) results: Option<&'static Function>,
+    pub(super) metrics: Vec<MetricRule>,
+    pub(super) filters: Vec<Filter>,
+    pub(super) generation: Generation,
+}
+
+impl Rules {
+    pub(super) fn of(file: &TaskFile) -> Result<Self, EvaluationError> {
+        let d = &file.description;
+        let scored = d.test_split.clone().or_else(|| d.validation_split.clone());
+        let function = |name: &str, value: &Option<String>| {
+            value.as_deref().map(|value| file.function_of(name, value)).transpose()
+        };
+        let results = function("process_results", &d.process_results)?;
+        let metrics = MetricRule::all(d.metric_list.as_deref(), output_of(d), results.is_some());
+        let filters = Filter::all(d.filter_list.as_deref());
+        Ok(Self {
+            scored: scored
+                .ok_or_else(|| file.wrong("there is no test_split or validation_split"))?,
+            process: function("process_docs", &d.process_docs)?,
+            results,
+            metrics: metrics.map_err(|reason| file.wrong(reason))?,
+            filters: filters.map_err(|reason| file.wrong(reason))?,
+            generation: generation(file)?,
+        })
+    }
+}
+
+/// A task whose file can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validated {
+    /// The task.
+    pub task: String,
+    /// Its kind of requests, in the harness's word.
+    pub output: &'static str,
+    /// Documents of the split that is scored; none if its rows are not at hand.
+    pub documents: Option<usize>,
+    /// Why the rows are not at hand.
+    pub missing: Option<String>,
+    /// What is asked first: a context and its continuations, or a text.
+    pub first: Option<(String, Vec<String>)>,
+}
+
+/// Checks tasks and groups, named as for an evaluation: files, functions, templates and, where its
+/// rows are at hand, what is asked about every document.
+///
+/// # Errors
+/// [`EvaluationError`] for the first file or document that cannot be used.
+pub fn validate(
+    names: &[String],
+    options: &HarnessOptions<'_>,
+) -> Result<Vec<Validated>, EvaluationError> {
+    let mut found = Found::default();
+    for name in names {
+        found.add(name, (Path::new(""), 0))?;
+    }
+    found.files.into_iter().map(|file| validated(file, options)).collect()
+}
+
+/// Checks the text of a task file that includes no other, and gives its prompt for a document where
+/// a template writes it.
+///
+/// # Errors
+/// [`EvaluationError`] saying what is wrong with the text, or with the document.
+pub fn prompt_of_text(
+    text: &str,
+    document: &Map<String, Value>,
+) -> Result<Option<String>, EvaluationError> {
+    let include = |name: &str| Err(format!("{name} is not included here"));
+    let file = TaskFile::parse(text, "text".into(), (Path::new(""), &include))?;
+    Rules::of(&file)?;
+    templates(&file)?;
+    let engine = Templates::new().map_err(|reason| file.wrong(reason))?;
+    let Some(field) = &file.description.doc_to_text else { return Ok(None) };
+    match file.field("doc_to_text", field)? {
+        Field::Text(template) => {
+            let text = engine.render(&template, document);
+            text.map(Some).map_err(|reason| file.wrong(format!("doc_to_text: {reason}")))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, EvaluationError> {
+    Rules::of(&file)?;
+    templates(&file)?;
+    let (task, output) = (file.description.task.clone(), output_of(&file.description).name());
+    let none = |missing| Validated {
+        task: task.clone(),
+        output,
+        documents: None,
+        missing: Some(missing),
+        first: None,
+    };
+    let opened = match HarnessTask::new(file, options) {
+        Err(EvaluationError::Set { source, .. }) => return Ok(none(source.to_string())),
+        Err(EvaluationError::NoRows { name, .. }) => {
+            return Ok(none(format!("the data set {name} is not on this machine")));
+        }
+        other => other?,
+    };
+    let items = opened.items();
+    let first = items.first().map(|item| {
+        let text = item.requests.first().map_or("", Request::text).to_owned();
+        let continuation = |request: &Request<'_>| match request {
+            Request::LogLikelihood { continuation, .. } => Some(continuation.to_string()),
+            _ => None,
+        };
+        (text, item.requests.iter().filter_map(continuation).collect())
+    });
+    Ok(Validated { task, output, documents: Some(items.len()), missing: None, first })
+}
+
+/// Whether the templates of a file are written as templates are.
+fn templates(file: &TaskFile) -> Result<(), EvaluationError> {
+    let engine = Templates::new().map_err(|reason| file.wrong(reason))?;
+    let d: &Description = &file.description;
+    let own = |text: &Option<String>| text.clone().map(Value::from);
+    for (name, value) in [
+        ("doc_to_text", d.doc_to_text.clone()),
+        ("doc_to_target", d.doc_to_target.clone()),
+        ("doc_to_choice", d.doc_to_choice.clone()),
+        ("description", own(&d.description)),
+        ("gen_prefix", own(&d.gen_prefix)),
+    ] {
+        if let Some(Value::String(template)) = value {
+            engine.check(&template).map_err(|reason| file.wrong(format!("{name}: {reason}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// How a model writes, from `generation_kwargs`.
+fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
+    let d = &file.description;
+    let mut generation = Generation { until: vec![d.fewshot_delimiter.clone()], new_tokens: 256 };
+    for (name, value) in d.generation_kwargs.iter().flatten() {
+        match (name.as_str(), value) {
+            ("until", Value::String(text)) => generation.until = vec![text.clone()],
+            ("until", Value::Array(texts)) => {
+                generation.until = texts.iter().cloned().map(text_of).collect();
+            }
+            ("max_gen_toks" | "max_new_tokens", Value::Number(number)) => {
+                let tokens = number.as_u64().filter(|&tokens| tokens > 0);
+                let tokens = tokens.ok_or_else(|| file.wrong(format!("{name} is {number}")))?;
+                generation.new_tokens = tokens as usize;
+            }
+            ("do_sample", Value::Bool(false)) => {}
+            ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
+            // Without drawing it has no effect, and several of the standard tasks give it.
+            ("top_p" | "top_k", Value::Number(_)) => {}
+            _ => {
+                return Err(file.wrong(format!(
+                    "generation_kwargs has {}: {}; only greedy decoding is scored, with until \
+                     and max_gen_toks",
+                    shown(name),
+                    shown(&value.to_string())
+                )));
+            }
+        }
+    }
+    generation.until.retain(|stop| !stop.is_empty());
+    Ok(generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, rows: Option<&str>) -> Result<Vec<Validated>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mine.yaml"), text).unwrap();
+        if let Some(rows) = rows {
+            std::fs::write(dir.path().join("rows.jsonl"), rows).unwrap();
+        }
+        let name = dir.path().join("mine.yaml").display().to_string();
+        validate(&[name], &HarnessOptions::default()).map_err(|error| error.to_string())
+    }
+
+    const TASK: &str = "task: mine\ndataset_path: json\ndataset_kwargs: {data_files: {test: rows.jsonl}}\n\
+                        output_type: multiple_choice\ntest_split: test\ndoc_to_text: \"{{q}}?\"\n\
+                        doc_to_target: 0\ndoc_to_choice: [a, b]\n";
+
+    #[test]
+    fn a_file_with_its_rows_is_asked_about() {
+        let all = check(TASK, Some("{\"q\": \"x\"}\n{\"q\": \"y\"}\n")).unwrap();
+        let [one] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((one.documents, one.output), (Some(2), "multiple_choice"));
+        assert_eq!(one.first, Some(("x?".into(), vec![" a".into(), " b".into()])));
+        let error = check(TASK, Some("{\"q\": \"x\"}\n{\"p\": 1}\n")).unwrap_err();
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_file_without_its_rows_is_checked_by_itself() {
+        let all = validate(&["arc_*".into()], &HarnessOptions::default()).unwrap();
+        let names: Vec<&str> = all.iter().map(|one| one.task.as_str()).collect();
+        assert_eq!(names, ["arc_easy", "arc_challenge"]);
+        assert!(all.iter().all(|one| one.documents.is_none() && one.missing.is_some()), "{all:?}");
+        let broken = TASK.replace("dataset_path: json", "dataset_path: a/b");
+        let broken = broken.replace("{{q}}?", "{{q}");
+        let error = check(&broken, None).unwrap_err();
+        assert!(error.contains("doc_to_text: line 1 of the template"), "{error}");
+    }
+}

@@ -1,0 +1,319 @@
+//! Where the documents of a task are.
+//!
+//! As in the harness, `dataset_path` is `json`, `csv`, `text`, `parquet` or `arrow` with
+//! `data_files` in `dataset_kwargs`: one file, a list, or one or a list for each split; a file or
+//! list without splits is the split `train`. A folder is searched for files named after the split.
+//! Paths count from the working directory and, where nothing is there, from the folder of the task
+//! file. Any other name is that of a set of the hub, which a [`SetSource`] finds. A file that the
+//! caller names for a task stands above all of this.
+
+use super::description::TaskFile;
+use super::functions::{Function, Kind};
+use super::prompt::Located;
+use crate::{DataUsed, EvaluationError};
+use linwright_data::sets::{SetError, SetQuery, SetSource};
+use linwright_data::{DataError, Table, TableFormat};
+use linwright_run::{sha256_hex, shown};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A file that the caller names for a split of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataFile {
+    /// The task.
+    pub task: String,
+    /// The split; that which is scored if absent.
+    pub split: Option<String>,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// The documents of one split.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Split {
+    pub(super) documents: Vec<Located>,
+    /// sha256 of its file, or of those of its files.
+    pub(super) sha256: String,
+    pub(super) files: Vec<DataUsed>,
+    /// What a reader must know of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// A file, how it is read, and the field with its rows.
+type Source = (PathBuf, TableFormat, Option<String>);
+
+/// Files of a split, and how they are read.
+#[derive(Debug, Default)]
+struct Sources {
+    files: Vec<Source>,
+    /// The set and commit where they are from.
+    origin: Option<String>,
+    /// Rows in all of them, where that is known.
+    rows: Option<u64>,
+    notes: Vec<String>,
+}
+
+impl From<Vec<Source>> for Sources {
+    fn from(files: Vec<Source>) -> Self {
+        Self { files, ..Self::default() }
+    }
+}
+
+/// Reads splits of one task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dataset<'a> {
+    pub(super) file: &'a TaskFile,
+    pub(super) given: &'a [DataFile],
+    pub(super) sets: Option<&'a dyn SetSource>,
+    /// The split that is scored.
+    pub(super) scored: &'a str,
+}
+
+impl Dataset<'_> {
+    /// The documents of a split, each changed by `process`.
+    pub(super) fn split(
+        &self,
+        name: &str,
+        process: Option<&Function>,
+    ) -> Result<Split, EvaluationError> {
+        let sources = self.sources(name)?;
+        let mut split = Split { notes: sources.notes, ..Split::default() };
+        let mut hashes = Vec::new();
+        for (path, format, field) in sources.files {
+            let table = Table::open(&path, format, field.as_deref())?;
+            let shown = path.display().to_string();
+            split.notes.extend(table.repeated_ids(format));
+            for row in table.rows {
+                let place = format!("{shown}, {} {}", format.place(), row.line);
+                split.documents.push(Located { fields: row.fields, place });
+            }
+            let path = match &sources.origin {
+                None => shown,
+                Some(origin) => {
+                    let file = path.file_name().unwrap_or_default().to_string_lossy();
+                    format!("{origin}/{file}")
+                }
+            };
+            let sha256 = table.sha256.clone();
+            split.files.push(DataUsed { split: name.to_owned(), path, sha256 });
+            hashes.push(table.sha256);
+        }
+        let found = split.documents.len();
+        if let Some(expected) = sources.rows.filter(|&rows| rows != found as u64) {
+            let origin = sources.origin.unwrap_or_default();
+            return Err(self.file.wrong(format!(
+                "split {name} of {origin} should have {expected} rows and has {found}; remove it \
+                 from the cache, or give its rows with --data"
+            )));
+        }
+        split.sha256 = match hashes.as_slice() {
+            [one] => one.clone(),
+            several => sha256_hex(several.concat().as_bytes()),
+        };
+        if let Some(function) = process {
+            split.documents = self.processed(split.documents, function)?;
+        }
+        Ok(split)
+    }
+
+    /// Documents after `process_docs`.
+    fn processed(
+        &self,
+        mut documents: Vec<Located>,
+        function: &Function,
+    ) -> Result<Vec<Located>, EvaluationError> {
+        let bad = |place: &str, reason| EvaluationError::Document {
+            place: place.to_owned(),
+            task: self.file.description.task.clone(),
+            field: "process_docs".into(),
+            reason,
+        };
+        match function.kind {
+            Kind::Document(change) => {
+                for document in &mut documents {
+                    document.fields =
+                        change(&document.fields).map_err(|reason| bad(&document.place, reason))?;
+                }
+                Ok(documents)
+            }
+            Kind::Lines(count, make) => {
+                let of = |lines: &[Located]| {
+                    let place = &lines[0].place;
+                    let texts: Vec<&str> =
+                        lines.iter().filter_map(|l| l.fields.get("text")?.as_str()).collect();
+                    if texts.len() < count {
+                        let reason = format!(
+                            "a document has {count} lines of text, this one {}",
+                            texts.len()
+                        );
+                        return Err(bad(place, reason));
+                    }
+                    let fields = make(&texts).map_err(|reason| bad(place, reason))?;
+                    Ok(Located { fields, place: place.clone() })
+                };
+                documents.chunks(count).map(of).collect()
+            }
+            Kind::Field(_) | Kind::Results(_) => {
+                let reason = format!("!function {} changes no documents", function.name);
+                Err(self.file.wrong(reason))
+            }
+        }
+    }
+
+    /// Files of a split, how they are read, and the field with their rows.
+    fn sources(&self, split: &str) -> Result<Sources, EvaluationError> {
+        let d = &self.file.description;
+        let is_given = |data: &&DataFile| {
+            data.task == d.task && data.split.as_deref().unwrap_or(self.scored) == split
+        };
+        let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
+        if !given.is_empty() {
+            let file = |data: &&DataFile| Ok((data.path.clone(), self.format(&data.path)?, None));
+            let files: Result<Vec<Source>, EvaluationError> = given.iter().map(file).collect();
+            return Ok(files?.into());
+        }
+        let options = d.dataset_kwargs.as_ref();
+        let option = |name: &str| options.and_then(|options| options.get(name));
+        let field = option("field").and_then(Value::as_str).map(str::to_owned);
+        let format = match d.dataset_path.as_deref() {
+            Some("json") => TableFormat::Json,
+            Some("csv") => match option("sep").or(option("delimiter")).and_then(Value::as_str) {
+                None | Some(",") => TableFormat::Csv,
+                Some("\t") => TableFormat::Tsv,
+                Some(other) => {
+                    return Err(self
+                        .file
+                        .wrong(format!("sep is \"{}\", expected , or a tab", shown(other))));
+                }
+            },
+            Some("text") => TableFormat::Text,
+            Some("parquet") => TableFormat::Parquet,
+            Some("arrow") => TableFormat::Arrow,
+            Some(folder) if self.located(folder).is_dir() => {
+                return Ok(self.in_folder(&self.located(folder), split)?.into());
+            }
+            other => return self.of_set(other, split),
+        };
+        let files = option("data_files");
+        let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
+        let paths = self.paths(files, split)?;
+        let files: Vec<Source> =
+            paths.into_iter().map(|path| (path, format, field.clone())).collect();
+        Ok(files.into())
+    }
+
+    /// The files of a split of a set that is known by its name.
+    fn of_set(&self, name: Option<&str>, split: &str) -> Result<Sources, EvaluationError> {
+        let d = &self.file.description;
+        let revision = d.dataset_kwargs.as_ref().and_then(|options| options.get("revision"));
+        let config = match &d.dataset_name {
+            None | Some(Value::Null) => None,
+            Some(Value::String(config)) => Some(config.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        let query = SetQuery {
+            set: name.unwrap_or_default(),
+            config: config.as_deref(),
+            split,
+            revision: revision.and_then(Value::as_str),
+        };
+        let failed = |source: SetError| EvaluationError::Set {
+            origin: self.file.origin.clone(),
+            task: d.task.clone(),
+            split: split.to_owned(),
+            source: Box::new(source),
+        };
+        let found = match self.sets {
+            None => None,
+            Some(sets) => sets.find(&query).map_err(failed)?,
+        };
+        let Some(found) = found else {
+            return Err(EvaluationError::NoRows {
+                origin: self.file.origin.clone(),
+                task: d.task.clone(),
+                name: name.unwrap_or("none").to_owned(),
+                split: split.to_owned(),
+            });
+        };
+        let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
+        let files: Result<Vec<Source>, EvaluationError> =
+            found.files.into_iter().map(file).collect();
+        Ok(Sources {
+            files: files?,
+            origin: Some(found.origin),
+            rows: found.rows,
+            notes: found.notes,
+        })
+    }
+
+    fn paths(&self, files: &Value, split: &str) -> Result<Vec<PathBuf>, EvaluationError> {
+        let list = match files {
+            Value::Object(splits) => splits.get(split).ok_or_else(|| {
+                let known: Vec<&str> = splits.keys().map(String::as_str).collect();
+                let known = known.join(", ");
+                self.file.wrong(format!("data_files has no split {split}; there are {known}"))
+            })?,
+            _ if split != "train" => {
+                return Err(self.file.wrong(format!(
+                    "data_files names no splits, so that all is the split train; write \
+                     {{{split}: ...}}"
+                )));
+            }
+            list => list,
+        };
+        let one = |value: &Value| match value.as_str() {
+            Some(path) => Ok(self.located(path)),
+            None => Err(self
+                .file
+                .wrong(format!("data_files holds {}, expected a path", shown(&value.to_string())))),
+        };
+        match list {
+            Value::Array(several) => several.iter().map(one).collect(),
+            single => Ok(vec![one(single)?]),
+        }
+    }
+
+    /// A path as it is, or else as seen from the folder of the task file.
+    fn located(&self, path: &str) -> PathBuf {
+        let own = Path::new(path);
+        if own.exists() { own.to_owned() } else { self.file.folder.join(own) }
+    }
+
+    /// Files of a folder whose names begin with that of a split.
+    fn in_folder(&self, folder: &Path, split: &str) -> Result<Vec<Source>, EvaluationError> {
+        let failed = |source| DataError::Read { path: folder.to_owned(), source };
+        let mut files = Vec::new();
+        for folder in [folder.to_owned(), folder.join("data")] {
+            if !folder.is_dir() {
+                continue;
+            }
+            for entry in folder.read_dir().map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let rest = name.strip_prefix(split);
+                let is_of_split = rest.is_some_and(|rest| rest.starts_with(['.', '-']));
+                if is_of_split && TableFormat::of(&path).is_some() {
+                    files.push(path);
+                }
+            }
+        }
+        files.sort();
+        if files.is_empty() {
+            let shown = folder.display();
+            let reason = format!(
+                "{shown} has no file {split}.jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow"
+            );
+            return Err(self.file.wrong(reason));
+        }
+        files.into_iter().map(|path| Ok((path.clone(), self.format(&path)?, None))).collect()
+    }
+
+    fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {
+        TableFormat::of(path).ok_or_else(|| {
+            let shown = path.display();
+            self.file.wrong(format!(
+                "{shown}: expected a .jsonl, .json, .csv, .tsv, .txt, .parquet or .arrow file"
+            ))
+        })
+    }
+}

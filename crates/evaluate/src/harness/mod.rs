@@ -1,0 +1,368 @@
+//! Tasks described in files, in the vocabulary of lm-evaluation-harness, with its prompts, its ways
+//! to score and its numbers.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | [`description`] | the fields of a task file |
+//! | [`dataset`] | where documents come from |
+//! | [`template`], [`functions`] | from a document to text |
+//! | [`prompt`], [`random`] | contexts and the examples in them |
+//! | [`chat`] | contexts as conversations |
+//! | [`filter`] | from what a model wrote to its answer |
+//! | [`metric`] | figures |
+//! | [`outcome`] | from replies to figures and samples |
+//! | [`check`] | whether a file can be used |
+//! | [`group`] | several tasks under one name |
+//! | [`standard`] | the tasks that come along |
+
+mod chat;
+mod check;
+mod dataset;
+mod description;
+mod filter;
+mod functions;
+mod group;
+mod metric;
+mod outcome;
+mod prompt;
+mod random;
+mod standard;
+mod template;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+pub use chat::ChatPrompts;
+pub use check::{Validated, prompt_of_text, validate};
+pub use dataset::DataFile;
+pub use group::{Selection, TaskGroup};
+pub use standard::{STANDARD_TASKS, StandardTask};
+
+use super::request::{Cut, Generation};
+use super::{Bos, DataUsed, EvaluationError, Item, Reply, Request, Task, TaskResult};
+use chat::ChatWriter;
+use check::Rules;
+use dataset::{Dataset, Split};
+use description::{OutputType, TaskFile};
+use filter::Filter;
+use functions::{Function, Kind};
+use linwright_data::sets::SetSource;
+use linwright_run::{sha256_hex, shown};
+use metric::MetricRule;
+use prompt::{Examples, Located, Prompt, Prompter, output_of, text_of};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What can be chosen about a task of a file.
+#[derive(Clone, Debug, Default)]
+pub struct HarnessOptions<'a> {
+    /// Examples before each document; those of the file if absent.
+    pub shots: Option<usize>,
+    /// Only this many documents, from the start.
+    pub limit: Option<usize>,
+    /// Only the documents of these indices, from zero, for the tasks that are named.
+    pub samples: BTreeMap<String, Vec<usize>>,
+    /// Beginning-of-sequence token.
+    pub bos: Bos,
+    /// Files that hold the rows of data sets.
+    pub data: Vec<DataFile>,
+    /// Where data sets are looked for that have a name.
+    pub sets: Option<&'a dyn SetSource>,
+    /// Seed of the examples; the harness has 1234.
+    pub shots_seed: Option<u64>,
+    /// Draws for standard errors without a formula; the harness has 100,000.
+    pub bootstrap: Option<usize>,
+    /// What the system says before all prompts.
+    pub instruction: String,
+    /// Writes prompts as conversations.
+    pub chat: Option<ChatPrompts<'a>>,
+}
+
+/// A task of a file, ready to be asked.
+#[derive(Debug)]
+pub struct HarnessTask {
+    file: TaskFile,
+    output: OutputType,
+    prompts: Vec<Prompt>,
+    multiple_targets: bool,
+    metrics: Vec<MetricRule>,
+    filters: Vec<Filter>,
+    results: Option<&'static Function>,
+    generation: Generation,
+    bos: Bos,
+    shots: usize,
+    /// Its data, without the documents.
+    split: Split,
+    original: usize,
+    bootstrap: usize,
+    /// How prompts are written, in the name of the protocol.
+    form: String,
+    /// What stands between a question and a choice.
+    target_delimiter: String,
+}
+
+impl HarnessTask {
+    /// Opens one task by the path of its file, or by the name of one that comes along.
+    ///
+    /// # Errors
+    /// [`EvaluationError`], naming file or document.
+    pub fn open(name: &str, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
+        Self::new(group::task_file(name)?, options)
+    }
+
+    fn new(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
+        let d = &file.description;
+        let Rules { scored, process, results, metrics, filters, generation } = Rules::of(&file)?;
+        let (given, sets) = (options.data.as_slice(), options.sets);
+        let dataset = Dataset { file: &file, given, sets, scored: &scored };
+        let mut split = dataset.split(&scored, process)?;
+        let first = split.documents.first();
+        let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
+        let prompter = Prompter::new(&file, first, (&options.instruction, options.chat))?;
+        let shots = options.shots.or(d.num_fewshot).unwrap_or(0);
+        let seed = options.shots_seed.unwrap_or(1234);
+        let examples = examples(&dataset, process, (shots, seed), &mut split)?;
+        let original = split.documents.len();
+        let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
+        let prompts = prompter.prompts(chosen, &examples)?;
+        let form = prompt_form(options, prompter.chat.as_ref());
+        Ok(Self {
+            output: output_of(d),
+            metrics,
+            filters,
+            multiple_targets: prompter.multiple_targets,
+            prompts,
+            results,
+            generation,
+            bos: options.bos,
+            shots,
+            split,
+            original,
+            bootstrap: options.bootstrap.unwrap_or(100_000),
+            form,
+            target_delimiter: target_delimiter(&file, options.chat.is_some()),
+            file,
+        })
+    }
+
+    /// Examples before each document.
+    #[must_use]
+    pub fn shots(&self) -> usize {
+        self.shots
+    }
+
+    /// The fields of its file.
+    #[must_use]
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.file.fields
+    }
+
+    /// The name of the way to ask and score.
+    fn protocol(&self) -> String {
+        let shots = self.shots;
+        format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
+    }
+
+    fn requests<'a>(&'a self, prompt: &'a Prompt) -> Vec<Request<'a>> {
+        let likelihood = |context: &'a str, continuation: String| Request::LogLikelihood {
+            context: Cow::Borrowed(context),
+            continuation: Cow::Owned(continuation),
+            look: None,
+        };
+        let context = || prompt.contexts.first().map_or("", String::as_str);
+        match self.output {
+            OutputType::Loglikelihood => {
+                vec![likelihood(context(), text_of(prompt.target.clone()))]
+            }
+            OutputType::LoglikelihoodRolling => vec![Request::Rolling {
+                text: Cow::Owned(text_of(prompt.target.clone())),
+                cut: Cut::Harness,
+            }],
+            OutputType::GenerateUntil => vec![Request::Generate {
+                context: Cow::Borrowed(context()),
+                generation: self.generation.clone(),
+            }],
+            OutputType::MultipleChoice => {
+                let delimiter = &self.target_delimiter;
+                let mut requests: Vec<_> =
+                    if prompt.contexts.len() == prompt.choices.len() && prompt.contexts.len() > 1 {
+                        let target = text_of(prompt.target.clone());
+                        let continuation = format!("{delimiter}{target}");
+                        let contexts = prompt.contexts.iter();
+                        contexts.map(|context| likelihood(context, continuation.clone())).collect()
+                    } else {
+                        let choices = prompt.choices.iter();
+                        choices.map(|c| likelihood(context(), format!("{delimiter}{c}"))).collect()
+                    };
+                if self.metrics.iter().any(|rule| rule.name == "acc_mutual_info") {
+                    let alone = |choice: &String| likelihood("", format!("{delimiter}{choice}"));
+                    requests.extend(prompt.choices.iter().map(alone));
+                }
+                requests
+            }
+        }
+    }
+}
+
+impl Task for HarnessTask {
+    fn id(&self) -> String {
+        self.file.description.task.clone()
+    }
+
+    fn version(&self) -> f64 {
+        let version = self.file.description.metadata.as_ref().and_then(|m| m.get("version"));
+        version.and_then(Value::as_f64).unwrap_or(0.0)
+    }
+
+    fn bos(&self) -> Bos {
+        self.bos
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let item = |prompt| Item {
+            place: place(prompt),
+            requests: self.requests(prompt),
+            own: &prompt.own,
+        };
+        self.prompts.iter().map(item).collect()
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        outcome::result(self, replies, bos_used)
+    }
+}
+
+/// How prompts are written, where it is not the plain way.
+fn prompt_form(options: &HarnessOptions<'_>, chat: Option<&ChatWriter<'_>>) -> String {
+    let mut form = String::new();
+    if let (Some(prompts), Some(writer)) = (options.chat, chat) {
+        form.push_str(if prompts.multiturn { "_chat-multiturn" } else { "_chat" });
+        if writer.without_system.get() {
+            form.push_str("-without-system");
+        }
+    }
+    if !options.instruction.is_empty() {
+        form.push_str("_system-instruction");
+    }
+    form
+}
+
+/// What stands before a choice: in a conversation nothing, unless its answer has begun.
+fn target_delimiter(file: &TaskFile, is_chat: bool) -> String {
+    let d = &file.description;
+    let begun = d.gen_prefix.as_deref().filter(|prefix| !prefix.is_empty());
+    let has_room = begun.is_some_and(|prefix| !prefix.ends_with(char::is_whitespace));
+    if is_chat && !has_room { String::new() } else { d.target_delimiter.clone() }
+}
+
+fn place(prompt: &Prompt) -> String {
+    prompt.place.clone()
+}
+
+/// The documents that are asked about, with their indices: the first ones, or those that are named.
+fn chosen(
+    file: &TaskFile,
+    documents: Vec<Located>,
+    options: &HarnessOptions<'_>,
+) -> Result<Vec<(usize, Located)>, EvaluationError> {
+    let count = documents.len();
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let Some(indices) = options.samples.get(&file.description.task) else {
+        return Ok(documents.into_iter().enumerate().take(limit).collect());
+    };
+    let wanted: BTreeSet<usize> = indices.iter().copied().collect();
+    if let Some(index) = wanted.iter().find(|&&index| index >= count) {
+        let last = count - 1;
+        return Err(file.wrong(format!("samples name document {index}, there are 0 to {last}")));
+    }
+    if wanted.is_empty() || wanted.len() < indices.len() {
+        let reason = if wanted.is_empty() { "no document" } else { "a document twice" };
+        return Err(file.wrong(format!("samples name {reason}")));
+    }
+    // In the order of the split, as in the harness.
+    let is_wanted = |(index, _): &(usize, Located)| wanted.contains(index);
+    Ok(documents.into_iter().enumerate().filter(is_wanted).collect())
+}
+
+/// Where the examples of a task come from. What a reader must know of their data is added to
+/// `scored`.
+fn examples(
+    dataset: &Dataset<'_>,
+    process: Option<&Function>,
+    (count, seed): (usize, u64),
+    scored: &mut Split,
+) -> Result<Examples, EvaluationError> {
+    let (file, d) = (dataset.file, &dataset.file.description);
+    let own = d.fewshot_config.clone().unwrap_or_default();
+    let first = match own.sampler.as_deref() {
+        None | Some("default") => false,
+        Some("first_n") => true,
+        Some(other) => {
+            let reason =
+                format!("sampler \"{}\" is not known; there are default and first_n", shown(other));
+            return Err(file.wrong(reason));
+        }
+    };
+    let own_split = own.split.or_else(|| d.fewshot_split.clone());
+    let mut examples = Examples {
+        documents: Vec::new(),
+        count,
+        first,
+        without_itself: own_split == d.test_split,
+        seed,
+    };
+    if count == 0 {
+        return Ok(examples);
+    }
+    let process = match own.process_docs.as_deref() {
+        Some(function) => Some(file.function_of("process_docs", function)?),
+        None => process,
+    };
+    let mut of_split = |name: &str| -> Result<Vec<Located>, EvaluationError> {
+        let split = dataset.split(name, process)?;
+        let new = |file: &DataUsed| !scored.files.contains(file);
+        let files: Vec<DataUsed> = split.files.into_iter().filter(new).collect();
+        if !files.is_empty() {
+            scored.notes.extend(split.notes);
+        }
+        scored.files.extend(files);
+        Ok(split.documents)
+    };
+    examples.documents = match (own_split, own.samples) {
+        (Some(split), _) => of_split(&split)?,
+        (None, Some(samples)) => {
+            let of = |(index, fields)| Located {
+                fields,
+                place: format!("{}, sample {index}", file.origin),
+            };
+            samples.into_iter().enumerate().map(of).collect()
+        }
+        (None, None) => {
+            let split = d.training_split.as_deref().or(d.validation_split.as_deref());
+            of_split(split.unwrap_or(dataset.scored))?
+        }
+    };
+    if let Some(indices) = own.fewshot_indices {
+        let chosen = indices.iter().map(|&index| examples.documents.get(index).cloned());
+        let chosen: Option<Vec<_>> = chosen.collect();
+        examples.documents =
+            chosen.ok_or_else(|| file.wrong("fewshot_indices point behind the last example"))?;
+    }
+    Ok(examples)
+}
+
+/// What names a task's file in results.
+fn task_hash(file: &TaskFile) -> String {
+    sha256_hex(Value::Object(file.fields.clone()).to_string().as_bytes())
+}
+
+/// The function that scores documents, checked to be one.
+fn scorer(task: &HarnessTask) -> Result<Option<functions::Scorer>, EvaluationError> {
+    match task.results.map(|function| (&function.kind, function.name)) {
+        None => Ok(None),
+        Some((Kind::Results(score), _)) => Ok(Some(*score)),
+        Some((_, name)) => Err(task.file.wrong(format!("!function {name} scores no documents"))),
+    }
+}

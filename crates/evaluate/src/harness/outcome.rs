@@ -1,0 +1,283 @@
+//! From the replies of a model to figures.
+
+use super::functions::{Outcome, words};
+use super::metric::{MetricRule, Value as Measured};
+use super::prompt::{Prompt, text_of};
+use super::{HarnessTask, OutputType, place, scorer, task_hash};
+use crate::result::Sample;
+use crate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
+use linwright_run::sha256_hex;
+use serde_json::{Map, Value, json};
+
+/// The figures of a task.
+pub(super) fn result(
+    task: &HarnessTask,
+    replies: &[Vec<Reply>],
+    bos_used: bool,
+) -> Result<TaskResult, EvaluationError> {
+    let mut counts = Counts { items: replies.len(), ..Counts::default() };
+    replies.iter().flatten().for_each(|reply| counts.add(reply));
+    let mut samples = Vec::new();
+    let mut metrics = Vec::new();
+    for filter in &task.filters {
+        let mut outcomes = Vec::with_capacity(replies.len());
+        for (prompt, replies) in task.prompts.iter().zip(replies) {
+            let filtered: Vec<String> =
+                replies.iter().filter_map(written).map(|text| filter.apply(text)).collect();
+            let (outcome, tie) = outcome(task, prompt, (replies, &filtered))?;
+            counts.ties += usize::from(tie);
+            samples.push(sample(task, prompt, (replies, &filtered), (&filter.name, &outcome)));
+            outcomes.push(outcome);
+        }
+        metrics.extend(
+            task.metrics
+                .iter()
+                .filter_map(|rule| figure(rule, &filter.name, &outcomes, task.bootstrap)),
+        );
+    }
+    Ok(TaskResult {
+        task: task.id(),
+        protocol: task.protocol(),
+        version: task.version(),
+        data_sha256: task.split.sha256.clone(),
+        files: task.split.files.clone(),
+        notes: task.split.notes.clone(),
+        bos_used,
+        metrics,
+        groups: Vec::new(),
+        counts,
+        shots: task.shots,
+        original: task.original,
+        description: Value::Object(task.file.fields.clone()),
+        task_hash: task_hash(&task.file),
+        samples,
+    })
+}
+
+fn figure(rule: &MetricRule, filter: &str, outcomes: &[Outcome], draws: usize) -> Option<Metric> {
+    let values: Vec<Measured> =
+        outcomes.iter().filter_map(|o| o.get(&rule.name)).cloned().collect();
+    (!values.is_empty()).then(|| Metric {
+        name: rule.name.clone(),
+        filter: filter.to_owned(),
+        value: rule.aggregation.of(&values),
+        stderr: rule.aggregation.standard_error(&values, draws),
+        higher_is_better: rule.higher_is_better,
+    })
+}
+
+fn written(reply: &Reply) -> Option<&str> {
+    match reply {
+        Reply::Generated { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn likelihood(reply: &Reply) -> (f64, bool) {
+    match reply {
+        Reply::LogLikelihood { log_likelihood, is_greedy, .. } => (*log_likelihood, *is_greedy),
+        Reply::Rolling { nll, .. } => (-nll, false),
+        _ => (0.0, false),
+    }
+}
+
+/// What a document came to, and whether the best choice was a matter of chance.
+fn outcome(
+    task: &HarnessTask,
+    prompt: &Prompt,
+    (replies, filtered): (&[Reply], &[String]),
+) -> Result<(Outcome, bool), EvaluationError> {
+    let pairs: Vec<(f64, bool)> = replies.iter().map(likelihood).collect();
+    let likelihoods: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
+    if let Some(score) = scorer(task)? {
+        let outcome =
+            score(&prompt.fields, &likelihoods).map_err(|reason| EvaluationError::Document {
+                place: place(prompt),
+                task: task.id(),
+                field: "process_results".into(),
+                reason,
+            })?;
+        return Ok((outcome, false));
+    }
+    let all = match task.output {
+        OutputType::Loglikelihood => {
+            let (value, is_greedy) = pairs.first().copied().unwrap_or((f64::NAN, false));
+            vec![("perplexity", Measured::Number(value)), ("acc", right(is_greedy))]
+        }
+        OutputType::LoglikelihoodRolling => {
+            let text = text_of(prompt.target.clone());
+            let value = likelihoods.first().copied().unwrap_or(f64::NAN);
+            let per = |count: usize| Measured::Weighted(value, count as f64);
+            vec![
+                ("word_perplexity", per(words(&text))),
+                ("byte_perplexity", per(text.len())),
+                ("bits_per_byte", per(text.len())),
+            ]
+        }
+        OutputType::GenerateUntil => {
+            let answer = filtered.first().map_or("", String::as_str);
+            let rule = task.metrics.iter().find(|rule| rule.name == "exact_match");
+            vec![("exact_match", right(rule.is_some_and(|rule| matches(rule, prompt, answer))))]
+        }
+        OutputType::MultipleChoice => return Ok(choice(task, prompt, &pairs)),
+    };
+    let all = all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Ok((all, false))
+}
+
+fn right(is_right: bool) -> Measured {
+    Measured::Number(f64::from(u8::from(is_right)))
+}
+
+/// The figures of a choice.
+fn choice(task: &HarnessTask, prompt: &Prompt, pairs: &[(f64, bool)]) -> (Outcome, bool) {
+    let count = prompt.choices.len();
+    let (pairs, alone) = pairs.split_at(count.min(pairs.len()));
+    let scores: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
+    let per = |length: fn(&str) -> usize| {
+        let lengths = prompt.choices.iter().map(|choice| length(choice) as f64);
+        let shares: Vec<f64> = scores.iter().zip(lengths).map(|(s, l)| s / l).collect();
+        best(&shares).0
+    };
+    let (likeliest, tie) = best(&scores);
+    let is_gold = |choice: usize| prompt.gold.contains(&Some(choice));
+    let first = prompt.gold.first().copied().flatten();
+    let greedy = if task.multiple_targets {
+        prompt.gold.iter().flatten().any(|&gold| pairs.get(gold).is_some_and(|pair| pair.1))
+    } else {
+        first.and_then(|gold| pairs.get(gold)).is_some_and(|pair| pair.1)
+    };
+    let mut outcome = Outcome::from([
+        ("acc".to_owned(), right(is_gold(likeliest))),
+        ("acc_norm".to_owned(), right(is_gold(per(|choice| choice.chars().count())))),
+        ("acc_bytes".to_owned(), right(is_gold(per(str::len)))),
+        ("exact_match".to_owned(), right(greedy)),
+        ("f1".to_owned(), Measured::Classes(first, likeliest)),
+        ("mcc".to_owned(), Measured::Classes(first, likeliest)),
+        ("brier_score".to_owned(), Measured::Probabilities(first, shares(&scores))),
+    ]);
+    if alone.len() == count {
+        let gains: Vec<f64> = scores.iter().zip(alone).map(|(s, (a, _))| s - a).collect();
+        let chosen = Some(best(&gains).0);
+        outcome.insert("acc_mutual_info".to_owned(), right(chosen == first));
+    }
+    outcome.retain(|name, _| task.metrics.iter().any(|rule| rule.name == *name));
+    (outcome, tie)
+}
+
+/// Probabilities in proportion to likelihoods.
+fn shares(scores: &[f64]) -> Vec<f64> {
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let sum: f64 = powers.iter().sum();
+    powers.iter().map(|power| power / sum).collect()
+}
+
+/// Index of the first largest score, and whether another one equals it.
+fn best(scores: &[f64]) -> (usize, bool) {
+    let (mut best, mut tie) = (0, false);
+    for (index, score) in scores.iter().enumerate().skip(1) {
+        if *score > scores[best] {
+            (best, tie) = (index, false);
+        } else if *score == scores[best] {
+            tie = true;
+        }
+    }
+    (best, tie)
+}
+
+/// Whether an answer is one of those that count, by the options of `exact_match`.
+fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
+    let golds: Vec<String> = match (&prompt.target, prompt.choices.is_empty()) {
+        (Value::Array(several), true) => several.iter().cloned().map(text_of).collect(),
+        (target, true) => vec![text_of(target.clone())],
+        (_, false) => {
+            prompt.gold.iter().flatten().map(|&gold| prompt.choices[gold].clone()).collect()
+        }
+    };
+    let is_set = |name: &str| rule.options.get(name).and_then(Value::as_bool) == Some(true);
+    let ignored: Vec<regex::Regex> = rule
+        .options
+        .get("regexes_to_ignore")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|pattern| regex::Regex::new(pattern.as_str()?).ok())
+        .collect();
+    let plain = |text: &str| {
+        let mut text = text.to_owned();
+        for pattern in &ignored {
+            text = pattern.replace_all(&text, "").into_owned();
+        }
+        if is_set("ignore_case") {
+            text = text.to_lowercase();
+        }
+        if is_set("ignore_punctuation") {
+            text.retain(|c| !c.is_ascii_punctuation());
+        }
+        if is_set("ignore_numbers") {
+            text.retain(|c| !c.is_ascii_digit());
+        }
+        text
+    };
+    golds.iter().any(|gold| plain(gold) == plain(answer))
+}
+
+/// A document as the harness logs it.
+fn sample(
+    task: &HarnessTask,
+    prompt: &Prompt,
+    (replies, filtered): (&[Reply], &[String]),
+    (filter, outcome): (&str, &Outcome),
+) -> Sample {
+    let requests = task.requests(prompt);
+    let mut arguments = Map::new();
+    for (index, request) in requests.iter().enumerate() {
+        let values = match request {
+            Request::LogLikelihood { context, continuation, .. } => {
+                json!({"arg_0": context, "arg_1": continuation})
+            }
+            Request::Rolling { text, .. } => json!({"arg_0": text}),
+            Request::Fill(gap) => json!({"arg_0": gap.context, "arg_1": gap.answers}),
+            Request::Similarity([one, other]) => json!({"arg_0": one, "arg_1": other}),
+            Request::Generate { context, generation } => json!({
+                "arg_0": context,
+                "arg_1": {"until": generation.until, "max_gen_toks": generation.new_tokens},
+            }),
+        };
+        arguments.insert(format!("gen_args_{index}"), values);
+    }
+    let truth = |is: bool| if is { "True" } else { "False" };
+    let reply = |reply: &Reply| match reply {
+        Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {
+            json!([log_likelihood.to_string(), truth(*is_greedy)])
+        }
+        Reply::Rolling { nll, .. } => json!((-nll).to_string()),
+        Reply::Generated { text, .. } | Reply::Filled { text, .. } => json!(text),
+        Reply::Similarity { cosine, .. } => json!(cosine),
+    };
+    let replied: Vec<Value> = replies.iter().map(reply).collect();
+    let chosen = if filtered.is_empty() { json!(replied) } else { json!(filtered) };
+    let target = text_of(prompt.target.clone());
+    let first = requests.first().map_or("", |request| request.text());
+    let document = serde_json::to_string_pretty(&prompt.fields).unwrap_or_default();
+    let mut record = Map::new();
+    for (name, value) in [
+        ("doc_id", json!(prompt.index)),
+        ("doc", Value::Object(prompt.fields.clone())),
+        ("target", json!(target)),
+        ("arguments", Value::Object(arguments)),
+        ("resps", replied.iter().map(|reply| json!([reply])).collect()),
+        ("filtered_resps", chosen),
+        ("filter", json!(filter)),
+        ("metrics", outcome.keys().cloned().collect()),
+        ("doc_hash", json!(sha256_hex(document.as_bytes()))),
+        ("prompt_hash", json!(sha256_hex(first.as_bytes()))),
+        ("target_hash", json!(sha256_hex(target.as_bytes()))),
+    ] {
+        record.insert(name.to_owned(), value);
+    }
+    record.extend(outcome.iter().map(|(name, value)| (name.clone(), value.json())));
+    let numbers = outcome.iter().filter_map(|(name, value)| Some((name.clone(), value.number()?)));
+    Sample { place: place(prompt), filter: filter.to_owned(), numbers: numbers.collect(), record }
+}

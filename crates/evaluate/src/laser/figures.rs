@@ -1,0 +1,113 @@
+//! From records to the figures of a set.
+//!
+//! ```text
+//! log loss    L = −1/N Σ ℓᵢ/nᵢ
+//! perplexity  P = exp(−Σ ℓᵢ / Σ nᵢ)
+//! ```
+//!
+//! ℓ is the log-likelihood in nats of the right answer, n the number of its tokens.
+
+use super::words::Overlap;
+use crate::Metric;
+use crate::result::accuracy;
+
+/// So many of the likeliest tokens the right answer may be among.
+pub(super) const TOPS: [usize; 3] = [1, 5, 10];
+
+/// What one record came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) right: bool,
+    /// Log-likelihood of the right answer in nats, and its tokens.
+    pub(super) answer: Option<(f64, usize)>,
+    pub(super) overlap: Option<Overlap>,
+    /// Whether the answer begins with one of the likeliest tokens, for each of [`TOPS`].
+    pub(super) top: Option<[bool; 3]>,
+}
+
+/// Figures over records; shares are between 0 and 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Figures {
+    pub(super) accuracy: f64,
+    pub(super) f1: Option<f64>,
+    pub(super) log_loss: Option<f64>,
+    pub(super) perplexity: Option<f64>,
+    /// Tokens of all right answers.
+    pub(super) tokens: usize,
+    /// Records whose answer has a log-likelihood.
+    pub(super) answers: usize,
+    pub(super) top: Option<[f64; 3]>,
+}
+
+/// The mean of what is there.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn bit(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+impl Row {
+    /// Log-likelihood of the answer per token.
+    fn per_token(&self) -> Option<f64> {
+        self.answer.map(|(nats, tokens)| nats / tokens as f64)
+    }
+
+    /// The figures of this record by the names they have over all.
+    pub(super) fn numbers(&self) -> Vec<(&'static str, f64)> {
+        let mut numbers = vec![("acc", bit(self.right))];
+        numbers.extend(self.overlap.map(|overlap| ("f1", overlap.f1)));
+        numbers.extend(self.per_token().map(|nats| ("log_loss", -nats)));
+        numbers
+    }
+}
+
+impl Figures {
+    pub(super) fn of(rows: &[Row]) -> Self {
+        let answers: Vec<(f64, usize)> = rows.iter().filter_map(|row| row.answer).collect();
+        let tokens = answers.iter().map(|(_, tokens)| tokens).sum();
+        let nats: f64 = answers.iter().map(|(nats, _)| nats).sum();
+        let top = |place: usize| mean(rows.iter().filter_map(|row| Some(bit(row.top?[place]))));
+        Self {
+            accuracy: mean(rows.iter().map(|row| bit(row.right))).unwrap_or(0.0),
+            f1: mean(rows.iter().filter_map(|row| Some(row.overlap?.f1))),
+            log_loss: mean(rows.iter().filter_map(Row::per_token)).map(|mean| -mean),
+            perplexity: (tokens > 0).then(|| (-nats / tokens as f64).exp()),
+            tokens,
+            answers: answers.len(),
+            top: top(0).and_then(|first| Some([first, top(1)?, top(2)?])),
+        }
+    }
+}
+
+/// Standard error of a mean.
+fn error(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() > 1).then(|| (squares / (n - 1.0) / n).sqrt())
+}
+
+/// The figures as metrics.
+pub(super) fn metrics(rows: &[Row]) -> Vec<Metric> {
+    let figures = Figures::of(rows);
+    let error_of = |name: &str| {
+        let numbers = rows.iter().flat_map(Row::numbers).filter(|(found, _)| *found == name);
+        error(&numbers.map(|(_, value)| value).collect::<Vec<_>>())
+    };
+    let mut metrics = vec![accuracy("acc", rows.iter().map(|row| row.right))];
+    metrics.extend(figures.f1.map(|f1| Metric::new("f1", f1, error_of("f1"), true)));
+    metrics.extend(
+        figures.log_loss.map(|loss| Metric::new("log_loss", loss, error_of("log_loss"), false)),
+    );
+    metrics.extend(figures.perplexity.map(|p| Metric::new("answer_perplexity", p, None, false)));
+    for (place, name) in ["top1", "top5", "top10"].into_iter().enumerate() {
+        if figures.top.is_some() {
+            let within = rows.iter().filter_map(|row| Some(row.top?[place]));
+            metrics.push(accuracy(name, within));
+        }
+    }
+    metrics
+}

@@ -1,0 +1,346 @@
+//! The data sets of LASER (Sharma et al. 2023, arXiv:2312.13558) as tasks.
+//!
+//! A set says how its rows become questions; how these are put and judged is the same for all, in
+//! one of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
+//!
+//! Masked language models are asked about gaps, where a set says where its gap is: all masks of an
+//! answer are judged at once.
+//!
+//! Deviations from the paper's code in either way: words and answers may have several tokens, and
+//! their whole likelihood counts; models write greedily; what the model saw before the answer is
+//! the text as this tokenizer cuts it together with the answer.
+
+mod bigbench;
+mod bios;
+mod counterfact;
+mod fever;
+mod figures;
+mod hotpotqa;
+mod outcome;
+mod set;
+mod truthfulqa;
+mod wikidata;
+mod words;
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod tests;
+
+pub use set::LaserSet;
+
+use super::{Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult};
+use linwright_data::{Table, TableFormat};
+use linwright_run::sha256_hex;
+use set::{Form, Mask, Record, Source};
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+/// Version of the way in which the sets are asked and scored.
+const VERSION: f64 = 1.0;
+
+/// All sets.
+pub const LASER_TASKS: &[LaserSet] = &[
+    counterfact::ENTRY,
+    fever::ENTRY,
+    bios::GENDER,
+    bios::PROFESSION,
+    truthfulqa::ENTRY,
+    hotpotqa::ENTRY,
+    bigbench::CAUSAL_JUDGEMENT,
+    bigbench::WEB_OF_LIES,
+    bigbench::EPISTEMIC_REASONING,
+    wikidata::ENTRY,
+];
+
+/// How answers are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scoring {
+    /// An answer must be in what the model wrote; the likeliest word is chosen, the first of equal
+    /// ones; F1 = 2 p r / (p + r).
+    #[default]
+    Correct,
+    /// As in the paper's code: an answer may be in the prompt as well; words are compared in half
+    /// precision, and of two equal ones neither is right; F1 = 2 p r / max(1, p + r); an answer is
+    /// among the likeliest tokens only if it is one of them as a whole.
+    Compat,
+}
+
+impl Scoring {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Correct, Self::Compat];
+
+    /// The word for it in options and protocol ids.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Correct => "correct",
+            Self::Compat => "compat",
+        }
+    }
+}
+
+/// Which records count. The first fifth, in the order of the files, is for choosing layers and
+/// ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// All.
+    #[default]
+    All,
+    /// The first ⌊N/5⌋.
+    Validation,
+    /// The others.
+    Test,
+}
+
+impl Split {
+    /// Every split.
+    pub const ALL: [Self; 3] = [Self::All, Self::Validation, Self::Test];
+
+    /// The word for it in options and protocol ids.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+
+    fn of(self, mut records: Vec<Record>) -> Vec<Record> {
+        let validation = records.len() / 5;
+        match self {
+            Self::All => records,
+            Self::Validation => {
+                records.truncate(validation);
+                records
+            }
+            Self::Test => records.split_off(validation),
+        }
+    }
+}
+
+/// Options of a task.
+#[derive(Clone, Debug, Default)]
+pub struct LaserOptions {
+    /// The files of the set, in order.
+    pub files: Vec<PathBuf>,
+    /// How answers are judged.
+    pub scoring: Scoring,
+    /// Which records count.
+    pub split: Split,
+    /// Tokens that are written, where answers are written; as the set says if none. If it is one,
+    /// the likeliest token must be the answer, and nothing is written.
+    pub new_tokens: Option<usize>,
+    /// Only this many records of the split, from its start.
+    pub limit: Option<usize>,
+    /// Beginning-of-sequence token.
+    pub bos: Bos,
+    /// Whether the likelihood of the question is wanted in the records, too; it takes the logits of
+    /// all tokens.
+    pub whole_texts: bool,
+}
+
+impl LaserSet {
+    /// The set of this name, which may be the paper's: `fever` is `laser_fever`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let is_called =
+            |set: &&Self| [Some(set.name), set.name.strip_prefix("laser_")].contains(&Some(name));
+        LASER_TASKS.iter().find(is_called)
+    }
+
+    /// Whether masked language models can be asked.
+    #[must_use]
+    pub fn has_gaps(&self) -> bool {
+        self.mask.is_some()
+    }
+
+    /// Whether its answers are written, not chosen.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        matches!(self.form, Form::Written { .. })
+    }
+}
+
+/// A set, ready to be asked.
+#[derive(Debug)]
+pub struct LaserTask {
+    set: &'static LaserSet,
+    form: Form,
+    options: LaserOptions,
+    records: Vec<Record>,
+    left_out: Vec<(&'static str, usize)>,
+    /// Records before split and limit.
+    original: usize,
+    sha256: String,
+}
+
+impl LaserTask {
+    /// Reads the files of a set.
+    ///
+    /// # Errors
+    /// [`EvaluationError::Data`], naming file and line; [`EvaluationError::TaskFile`] if there is
+    /// no file or one of an unknown kind; [`EvaluationError::Nothing`] if no record is left.
+    pub fn open(set: &'static LaserSet, options: &LaserOptions) -> Result<Self, EvaluationError> {
+        let wrong = |reason: String| EvaluationError::TaskFile { origin: set.name.into(), reason };
+        if options.files.is_empty() {
+            return Err(wrong(format!("there are no records; give --data {}=FILE", set.name)));
+        }
+        let mut tables = Vec::new();
+        for path in &options.files {
+            let format = TableFormat::of(path).filter(|format| *format != TableFormat::Text);
+            let format = format.ok_or_else(|| {
+                let shown = path.display();
+                wrong(format!("{shown}: expected a .jsonl, .json, .csv or .tsv file"))
+            })?;
+            tables.push(Table::open(path, format, None)?);
+        }
+        Self::new(set, options, &tables)
+    }
+
+    fn new(
+        set: &'static LaserSet,
+        options: &LaserOptions,
+        tables: &[Table],
+    ) -> Result<Self, EvaluationError> {
+        let sources: Vec<Source<'_>> = tables.iter().flat_map(Source::all).collect();
+        let reading = (set.read)(&sources)?;
+        let original = reading.records.len();
+        let mut records = options.split.of(reading.records);
+        records.truncate(options.limit.unwrap_or(usize::MAX));
+        if records.is_empty() {
+            return Err(EvaluationError::Nothing { task: set.name.into(), what: "records" });
+        }
+        let form = match (set.form, options.new_tokens) {
+            (Form::Written { longest, .. }, Some(new_tokens)) => {
+                Form::Written { new_tokens, longest }
+            }
+            (form, _) => form,
+        };
+        let hashes: Vec<&str> = tables.iter().map(|table| table.sha256.as_str()).collect();
+        let sha256 = match hashes[..] {
+            [single] => single.to_owned(),
+            _ => sha256_hex(hashes.concat().as_bytes()),
+        };
+        let left_out = reading.left_out;
+        Ok(Self { set, form, options: options.clone(), records, left_out, original, sha256 })
+    }
+
+    /// How the records are asked and judged, of a model that is masked or not.
+    fn form(&self, is_masked: bool) -> Form {
+        match (self.form, self.set.mask.filter(|_| is_masked)) {
+            (Form::Written { longest, .. }, Some(mask)) => {
+                let new_tokens = self.options.new_tokens.unwrap_or(mask.written);
+                Form::Written { new_tokens, longest }
+            }
+            (form, _) => form,
+        }
+    }
+
+    /// The name of the way to ask and score.
+    fn protocol(&self, is_masked: bool) -> String {
+        let LaserOptions { scoring, split, bos, .. } = &self.options;
+        let scoring = match is_masked {
+            true => format!("{}_masked", scoring.name()),
+            false => scoring.name().to_owned(),
+        };
+        let new = match self.form(is_masked) {
+            Form::Written { new_tokens, .. } => format!("_new-{new_tokens}"),
+            Form::Choice { .. } => String::new(),
+        };
+        let (split, bos) = (split.name(), bos.name());
+        format!("laser-{scoring}{new}_split-{split}_bos-{bos}")
+    }
+
+    fn requests<'a>(&'a self, record: &'a Record) -> Vec<Request<'a>> {
+        let look = Some(Look { likeliest: outcome::LIKELIEST, context: self.options.whole_texts });
+        let likelihood = |answer: &str, look: Option<Look>| Request::LogLikelihood {
+            context: Cow::Borrowed(&record.prompt),
+            continuation: Cow::Owned(format!(" {answer}")),
+            look,
+        };
+        match self.form {
+            Form::Choice { .. } => {
+                let choices = record.choices.iter().enumerate();
+                let looked = |index| look.filter(|_| index == record.gold);
+                choices.map(|(index, choice)| likelihood(choice, looked(index))).collect()
+            }
+            Form::Written { new_tokens, .. } => {
+                let mut requests = vec![likelihood(&record.answer, look)];
+                if new_tokens > 1 {
+                    requests.push(Request::Generate {
+                        context: Cow::Borrowed(&record.prompt),
+                        generation: Generation { until: Vec::new(), new_tokens },
+                    });
+                }
+                requests
+            }
+        }
+    }
+}
+
+impl LaserTask {
+    /// The request of a masked language model.
+    fn gap<'a>(&self, record: &'a Record, mask: Mask) -> Gap<'a> {
+        let (context, before) = match mask.sentence {
+            Some(sentence) => (&record.prompt[..record.start], sentence),
+            None => (record.prompt.as_str(), ""),
+        };
+        let answers = match self.form {
+            Form::Choice { .. } => record.choices.as_slice(),
+            Form::Written { .. } => std::slice::from_ref(&record.answer),
+        };
+        let written = match self.form(true) {
+            Form::Choice { .. } => 0,
+            Form::Written { new_tokens, .. } => new_tokens,
+        };
+        Gap {
+            context: Cow::Borrowed(context),
+            last: mask.last,
+            before: Cow::Borrowed(before),
+            after: Cow::Borrowed(mask.after),
+            answers: answers.iter().map(|answer| format!(" {answer}")).collect(),
+            gold: record.gold,
+            likeliest: outcome::LIKELIEST,
+            written,
+        }
+    }
+}
+
+impl Task for LaserTask {
+    fn id(&self) -> String {
+        self.set.name.to_owned()
+    }
+
+    fn version(&self) -> f64 {
+        VERSION
+    }
+
+    fn bos(&self) -> Bos {
+        self.options.bos
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let items = self.records.iter().map(|record| Item {
+            place: record.place.clone(),
+            requests: self.requests(record),
+            own: &[],
+        });
+        items.collect()
+    }
+
+    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+        let mask = self.set.mask?;
+        let items = self.records.iter().map(|record| Item {
+            place: record.place.clone(),
+            requests: vec![Request::Fill(self.gap(record, mask))],
+            own: &[],
+        });
+        Some(items.collect())
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        outcome::result(self, replies, bos_used)
+    }
+}

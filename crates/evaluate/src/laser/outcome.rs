@@ -1,0 +1,290 @@
+//! From the replies of a model to records and figures.
+
+use super::figures::{Row, TOPS, metrics};
+use super::set::{Form, Record};
+use super::words::{contains, folded, overlap};
+use super::{LaserTask, Scoring, VERSION};
+use crate::result::by_group;
+use crate::{Counts, EvaluationError, Reply, Sample, Seen, Task, TaskResult};
+use serde_json::{Map, Value, json};
+
+/// So many of the likeliest tokens are in a record.
+pub(super) const LIKELIEST: usize = TOPS[2];
+
+/// What a model replied to a record.
+struct Answered {
+    /// How it was asked.
+    form: Form,
+    /// Whether it filled gaps.
+    is_masked: bool,
+    /// Log-likelihood in nats and tokens of each choice, or of the one answer.
+    scores: Vec<(f64, usize)>,
+    /// What it wrote; none where it chose.
+    written: Option<String>,
+    seen: Seen,
+}
+
+/// What that came to.
+struct Judged {
+    row: Row,
+    /// The choice, where there was one.
+    chosen: Option<usize>,
+    tie: bool,
+    generation: String,
+}
+
+impl Answered {
+    fn of(task: &LaserTask, record: &Record, replies: &[Reply]) -> Result<Self, EvaluationError> {
+        let is_masked = replies.iter().any(|reply| matches!(reply, Reply::Filled { .. }));
+        let form = task.form(is_masked);
+        let is_written = matches!(form, Form::Written { .. });
+        let (scores, seen) = (Vec::new(), Seen::default());
+        let mut answered = Self { form, is_masked, scores, written: None, seen };
+        for reply in replies {
+            match reply {
+                Reply::LogLikelihood { log_likelihood, tokens, seen, .. } => {
+                    answered.scores.push((*log_likelihood, *tokens));
+                    if let Some(seen) = seen {
+                        answered.seen = Seen::clone(seen);
+                    }
+                }
+                Reply::Generated { text, .. } => answered.written = Some(text.clone()),
+                Reply::Filled { answers, text, seen, .. } => {
+                    answered.scores.clone_from(answers);
+                    answered.seen = Seen::clone(seen);
+                    answered.written = is_written.then(|| text.clone());
+                }
+                Reply::Rolling { .. } | Reply::Similarity { .. } => {}
+            }
+        }
+        if let (Form::Written { new_tokens: 1, .. }, None) = (form, &answered.written) {
+            let first = answered.seen.likeliest.first();
+            answered.written = first.map(|(text, _)| text.clone());
+        }
+        let asked = match form {
+            Form::Choice { .. } => record.choices.len(),
+            Form::Written { .. } => 1,
+        };
+        if answered.scores.len() == asked && answered.written.is_some() == is_written {
+            return Ok(answered);
+        }
+        Err(EvaluationError::Document {
+            place: record.place.clone(),
+            task: task.id(),
+            field: "replies".to_owned(),
+            reason: format!("{} are not those that were asked for", replies.len()),
+        })
+    }
+
+    /// Whether the answer is among the likeliest tokens, by their number.
+    fn tops(&self, record: &Record, scoring: Scoring) -> [bool; 3] {
+        let rank = match scoring {
+            Scoring::Correct => self.seen.rank,
+            Scoring::Compat => {
+                let answer = folded(&record.answer);
+                let mut texts = self.seen.likeliest.iter().map(|(text, _)| folded(text));
+                texts.position(|text| text == answer).unwrap_or(usize::MAX)
+            }
+        };
+        TOPS.map(|top| rank < top)
+    }
+}
+
+/// A number in half precision.
+fn halved(value: f64) -> f64 {
+    // Ten bits behind the first one; below 2⁻¹⁴ their place is fixed.
+    let exponent = value.abs().log2().floor().max(-14.0);
+    let step = (exponent - 10.0).exp2();
+    let rounded = (value / step).round_ties_even() * step;
+    if rounded.abs() >= 65_520.0 { f64::INFINITY.copysign(value) } else { rounded }
+}
+
+/// Index of the first largest score, and whether another one equals it.
+fn best(scores: &[f64]) -> (usize, bool) {
+    let mut best = 0;
+    for (index, score) in scores.iter().enumerate() {
+        if *score > scores[best] {
+            best = index;
+        }
+    }
+    (best, scores.iter().filter(|score| **score == scores[best]).count() > 1)
+}
+
+fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
+    let scoring = task.options.scoring;
+    let top = Some(answered.tops(record, scoring));
+    match answered.form {
+        Form::Choice { two } => {
+            let own = |score: f64| match scoring {
+                Scoring::Correct => score,
+                Scoring::Compat => halved(score),
+            };
+            let scores: Vec<f64> = answered.scores.iter().map(|(nats, _)| own(*nats)).collect();
+            let (chosen, tie) = best(&scores);
+            let beaten = two && tie && scoring == Scoring::Compat;
+            let right = chosen == record.gold && !beaten;
+            let answer = Some(answered.scores[record.gold]);
+            let generation = record.choices[chosen].clone();
+            let row = Row { right, answer, overlap: None, top };
+            Judged { row, chosen: Some(chosen), tie, generation }
+        }
+        Form::Written { new_tokens, .. } => {
+            let generation = answered.written.clone().unwrap_or_default();
+            let judged = match scoring {
+                Scoring::Correct => generation.clone(),
+                Scoring::Compat if new_tokens == 1 => generation.clone(),
+                Scoring::Compat => format!("{}{generation}", record.prompt),
+            };
+            let right = match new_tokens {
+                1 => folded(&judged) == folded(&record.answer),
+                _ => contains(&judged, &record.answer),
+            };
+            let overlap = Some(overlap(&judged, &record.answer, scoring == Scoring::Compat));
+            let mut answer = answered.scores.first().copied();
+            if let (Scoring::Compat, true, Some((_, tokens))) =
+                (scoring, answered.is_masked, &mut answer)
+            {
+                // The paper's code begins to count the masks of an answer at one.
+                *tokens += 1;
+            }
+            let row = Row { right, answer, overlap, top };
+            Judged { row, chosen: None, tie: false, generation }
+        }
+    }
+}
+
+/// The figures of a task.
+pub(super) fn result(
+    task: &LaserTask,
+    replies: &[Vec<Reply>],
+    bos_used: bool,
+) -> Result<TaskResult, EvaluationError> {
+    let mut counts = Counts::default();
+    let (mut rows, mut groups, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    let first = replies.first().and_then(|replies| replies.first());
+    let is_masked = matches!(first, Some(Reply::Filled { .. }));
+    for (index, (record, replies)) in task.records.iter().zip(replies).enumerate() {
+        let answered = Answered::of(task, record, replies)?;
+        if let Form::Written { longest: Some(longest), .. } = answered.form
+            && answered.scores[0].1 > longest
+        {
+            continue;
+        }
+        let judged = judge(task, record, &answered);
+        replies.iter().for_each(|reply| counts.add(reply));
+        counts.ties += usize::from(judged.tie);
+        samples.push(sample((task, index), record, &answered, &judged));
+        rows.push(judged.row);
+        groups.push(record.group);
+    }
+    if rows.is_empty() {
+        return Err(EvaluationError::Nothing {
+            task: task.id(),
+            what: "records with short answers",
+        });
+    }
+    counts.items = rows.len();
+    let of = |members: &[usize]| {
+        metrics(&members.iter().map(|&member| rows[member]).collect::<Vec<_>>())
+    };
+    Ok(TaskResult {
+        task: task.id(),
+        protocol: task.protocol(is_masked),
+        version: VERSION,
+        data_sha256: task.sha256.clone(),
+        bos_used,
+        metrics: metrics(&rows),
+        groups: by_group(&groups, of),
+        counts,
+        original: task.original,
+        description: description((task, is_masked), replies.len() - rows.len()),
+        samples,
+        ..TaskResult::default()
+    })
+}
+
+/// What the result says about the task, with what was left out.
+fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
+    let form = task.form(is_masked);
+    let mut left_out: Map<String, Value> = Map::new();
+    for (reason, count) in &task.left_out {
+        left_out.insert((*reason).to_owned(), json!(count));
+    }
+    let mut fields = json!({
+        "task": task.id(),
+        "output_type": match form {
+            Form::Choice { .. } => "multiple_choice",
+            Form::Written { .. } => "generate_until",
+        },
+        "scoring": task.options.scoring.name(),
+        "split": task.options.split.name(),
+        "files": task.options.files.len(),
+        "metadata": {"version": VERSION, "protocol": task.protocol(is_masked)},
+    });
+    if let Form::Written { new_tokens, longest } = form {
+        fields["new_tokens"] = json!(new_tokens);
+        if let Some(longest) = longest {
+            left_out.insert(format!("answers of more than {longest} tokens"), json!(long));
+        }
+    }
+    fields["left_out"] = left_out.into();
+    fields
+}
+
+/// A record with the fields of the paper's code.
+fn sample(
+    (task, index): (&LaserTask, usize),
+    record: &Record,
+    answered: &Answered,
+    judged: &Judged,
+) -> Sample {
+    let (row, seen) = (&judged.row, &answered.seen);
+    let mut fields = Map::new();
+    let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    add("ix", json!(index));
+    add("place", json!(record.place));
+    add("question", json!(record.question));
+    add("prompted-question", json!(record.prompt));
+    add("gold-answer", json!(record.answer));
+    if let Some(chosen) = judged.chosen {
+        add("gold-answer-ix", json!(record.gold));
+        add("predicted-answer-ix", json!(chosen));
+    }
+    add("generation", json!(judged.generation));
+    add("correct", json!(row.right));
+    for (name, within) in
+        ["top_1_acc", "top_5_acc", "top_10_acc"].iter().zip(row.top.iter().flatten())
+    {
+        add(name, json!(within));
+    }
+    let likeliest = seen.likeliest.iter();
+    add("top_10_logprob", likeliest.clone().map(|(_, nats)| json!(nats)).collect());
+    add("top_10_tokens", likeliest.map(|(text, _)| json!(text)).collect());
+    if let Some(overlap) = row.overlap {
+        add("f1_score", json!(overlap.f1));
+        add("precision", json!(overlap.precision));
+        add("recall", json!(overlap.recall));
+    }
+    add("case-sensitive", json!(false));
+    add("white-space-strip", json!(true));
+    let (nats, tokens) = row.answer.unwrap_or((f64::NAN, 0));
+    add("total_logprob", json!(seen.context.map(|context| context + nats)));
+    add("question_logprob", json!(seen.context));
+    add("answer_logprob", json!(nats));
+    add("answer_length", json!(tokens));
+    add("question_answer_length", json!(seen.context_tokens + tokens));
+    for (choice, (nats, _)) in record.choices.iter().zip(&answered.scores) {
+        add(&format!("{choice}_logprob"), json!(nats));
+    }
+    add("protocol", json!(task.protocol(answered.is_masked)));
+    if let Some(group) = record.group {
+        add("group", json!(group));
+    }
+    let numbers = row.numbers().into_iter().map(|(name, value)| (name.to_owned(), value));
+    Sample {
+        place: record.place.clone(),
+        filter: "none".to_owned(),
+        numbers: numbers.collect(),
+        record: fields,
+    }
+}

@@ -1,0 +1,175 @@
+//! What a data set says about itself, and the reading of its rows.
+
+use linwright_data::{DataError, Row, Table};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// A data set: one file here, and one line of [`super::LASER_TASKS`].
+#[derive(Clone, Copy, Debug)]
+pub struct LaserSet {
+    /// Name of its task.
+    pub name: &'static str,
+    /// What it is about, in a few words.
+    pub summary: &'static str,
+    /// How it is asked.
+    pub(super) form: Form,
+    /// Where the gap is for a masked language model; none if such a model is not asked.
+    pub(super) mask: Option<Mask>,
+    /// Makes records of the rows of its files, in their order.
+    pub(super) read: fn(&[Source<'_>]) -> Result<Reading, DataError>,
+}
+
+/// How the records of a set are asked and judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Which of some words is the likeliest to come next? Of `two` words the paper's code wants one
+    /// to be strictly likelier than the other.
+    Choice { two: bool },
+    /// Does the model write the answer within so many tokens? Answers that need more than `longest`
+    /// tokens are left out.
+    Written { new_tokens: usize, longest: Option<usize> },
+}
+
+/// How a masked language model is asked: the prompt as it is, or a sentence behind the question,
+/// then the gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mask {
+    /// Sentence in place of the last one of the prompt, up to the gap; none for the prompt.
+    pub(super) sentence: Option<&'static str>,
+    /// Text behind the gap.
+    pub(super) after: &'static str,
+    /// Only so many of the last tokens before the sentence are seen.
+    pub(super) last: Option<usize>,
+    /// Masks in which an answer is written.
+    pub(super) written: usize,
+}
+
+impl Mask {
+    /// The gap is behind the prompt.
+    pub(super) const PROMPT: Self = Self { sentence: None, after: "", last: None, written: 0 };
+}
+
+/// One question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Record {
+    /// Where it stands, for messages.
+    pub(super) place: String,
+    /// The text of the data set.
+    pub(super) question: String,
+    /// What the model is asked.
+    pub(super) prompt: String,
+    /// Bytes of the prompt's start that a masked language model with a sentence of its own sees.
+    pub(super) start: usize,
+    /// The answer, without a space before it.
+    pub(super) answer: String,
+    /// The words to choose from, without a space before them; none for [`Form::Written`].
+    pub(super) choices: Vec<String>,
+    /// Index of the answer among the choices.
+    pub(super) gold: usize,
+    /// Group in which it is counted, too.
+    pub(super) group: Option<&'static str>,
+}
+
+/// The records of a set, and what did not become one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    pub(super) records: Vec<Record>,
+    /// Reasons, and how many rows each of them left out.
+    pub(super) left_out: Vec<(&'static str, usize)>,
+}
+
+/// A row and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    path: &'a Path,
+    line: usize,
+    fields: &'a Map<String, Value>,
+}
+
+impl<'a> Source<'a> {
+    /// The rows of a table.
+    pub(super) fn all(table: &'a Table) -> impl Iterator<Item = Self> {
+        let source = |row: &'a Row| Self { path: &table.path, line: row.line, fields: &row.fields };
+        table.rows.iter().map(source)
+    }
+
+    /// For messages.
+    pub(super) fn place(&self) -> String {
+        format!("{}, line {}", self.path.display(), self.line)
+    }
+
+    /// An error in this row.
+    pub(super) fn bad(&self, reason: String) -> DataError {
+        DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }
+    }
+
+    /// A field that is there and not null.
+    pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
+        self.fields.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The first of these fields that is there, with its name.
+    pub(super) fn one_of<'n>(&self, names: &[&'n str]) -> Result<(&'n str, &'a Value), DataError> {
+        let found = names.iter().find_map(|name| Some((*name, self.get(name)?)));
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.fields.keys().map(String::as_str).take(12).collect();
+            let wanted = names.join("` or `");
+            self.bad(format!("field `{wanted}` is missing; the fields are {known:?}"))
+        })
+    }
+
+    /// The first of these fields that is there, a text that is more than spaces; without those
+    /// around it.
+    pub(super) fn text(&self, names: &[&str]) -> Result<&'a str, DataError> {
+        let (name, value) = self.one_of(names)?;
+        self.text_in(name, value)
+    }
+
+    /// A value as text.
+    pub(super) fn text_in(&self, name: &str, value: &'a Value) -> Result<&'a str, DataError> {
+        let text = value.as_str().map(str::trim).filter(|text| !text.is_empty());
+        text.ok_or_else(|| self.expected(name, value, "a text that is not empty"))
+    }
+
+    /// A value as a list of texts that are not empty.
+    pub(super) fn texts_in(&self, name: &str, value: &'a Value) -> Result<Vec<&'a str>, DataError> {
+        let items =
+            value.as_array().ok_or_else(|| self.expected(name, value, "a list of texts"))?;
+        items.iter().map(|item| self.text_in(name, item)).collect()
+    }
+
+    /// An error about a field with a value of another kind.
+    pub(super) fn expected(&self, name: &str, value: &Value, what: &str) -> DataError {
+        let mut shown: String = value.to_string().chars().take(60).collect();
+        if shown.len() < value.to_string().len() {
+            shown.push_str("...");
+        }
+        self.bad(format!("field `{name}` is {shown}, expected {what}"))
+    }
+
+    /// A number 0 or 1, also where it is written as a text, or as true or false.
+    pub(super) fn bit_in(&self, name: &str, value: &Value) -> Result<bool, DataError> {
+        match value {
+            Value::Bool(bit) => Ok(*bit),
+            Value::Number(number) if number.as_f64() == Some(0.0) => Ok(false),
+            Value::Number(number) if number.as_f64() == Some(1.0) => Ok(true),
+            Value::String(text) if text.trim() == "0" => Ok(false),
+            Value::String(text) if text.trim() == "1" => Ok(true),
+            _ => Err(self.expected(name, value, "0 or 1")),
+        }
+    }
+}
+
+/// A text that ends: with a full stop, if it does not end in one of `ends` already.
+pub(super) fn ended(text: &str, ends: &[char], end: char) -> String {
+    let text = text.trim();
+    if text.ends_with(ends) { text.to_owned() } else { format!("{text}{end}") }
+}
+
+/// Ends after which no full stop is added.
+pub(super) const ENDS: [char; 2] = ['.', '?'];
+
+/// The words of a choice between two.
+pub(super) fn pair(words: [&str; 2]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}

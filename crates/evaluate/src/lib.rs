@@ -1,0 +1,65 @@
+//! Scores a language model on tasks.
+//!
+//! A [`Task`] lists [`Item`]s, each a few [`Request`]s; [`evaluate`] answers them with a
+//! [`LanguageModel`], and the task turns the [`Reply`]s into a [`TaskResult`]. Requests are the
+//! only way between tasks and models, so a task never sees a tensor and a model never sees a
+//! metric.
+//!
+//! A new task is one file and one line of [`TASKS`].
+
+mod compare;
+mod completion;
+mod decoder;
+mod error;
+mod filling;
+mod gaps;
+mod harness;
+mod journal;
+mod language_model;
+mod laser;
+mod multiple_choice;
+mod overlap;
+mod packed;
+mod pair;
+mod perplexity;
+mod questions;
+pub mod report;
+mod request;
+mod result;
+mod result_json;
+mod runner;
+mod sentences;
+mod similarity;
+mod task;
+mod throughput;
+
+#[cfg(test)]
+mod tests;
+
+pub use compare::{Comparison, NORMAL_95, compare};
+pub use completion::Completion;
+pub use decoder::Subject;
+pub use error::EvaluationError;
+pub use gaps::Gaps;
+pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
+pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
+pub use journal::{FileJournal, Journal};
+pub use language_model::{
+    Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence,
+    Written,
+};
+pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
+pub use linwright_model::TokenScore;
+pub use linwright_model::tokenizer::Bos;
+pub use multiple_choice::MultipleChoice;
+pub use overlap::{leave_out_overlap, overlap};
+pub use packed::{Packed, Wanted, last_stages};
+pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
+pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
+pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
+pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
+pub use runner::{Hooks, Progress, RunOptions, check_model, evaluate, evaluate_each};
+pub use sentences::{SENTENCE_TASKS, SentencePairs};
+pub use similarity::Pairs;
+pub use task::{OpenTask, TASKS, Task, TaskEntry, TaskOptions, open_task};
+pub use throughput::tokens_per_second;

@@ -1,0 +1,447 @@
+//! Perplexity of running text.
+//!
+//! ppl = exp(Σ nll / tokens counted), nll in nats; the mean itself, the log-perplexity of papers,
+//! is `nll_nats_per_token`.
+//!
+//! A document is tokenised once and scored from its start. Windows of `window` tokens begin every
+//! `stride` tokens. With stride = window each window is scored alone, from its second token on.
+//! With a smaller stride the first window counts all tokens but its first, a later one only its
+//! last `stride`: those that no window before it has counted, which is fewer in a last, short
+//! window. A beginning-of-sequence token, where used, is the first token of the document; it is
+//! never counted, and later windows do not repeat it.
+//!
+//! `rotor_paper` is window 512, stride 256 on text joined by a space, as in the experiments of the
+//! rotor paper. Figures per word and per byte follow the definitions of the evaluation harness
+//! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
+//! counted, since they would be too good otherwise.
+
+use super::request::Cut;
+use super::task::take_out;
+use super::{
+    Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskEntry,
+    TaskOptions, TaskResult,
+};
+use linwright_data::{Corpus, Document};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::Path;
+
+/// The line of this task in the list.
+pub(super) const ENTRY: TaskEntry = TaskEntry {
+    name: "text",
+    summary: "perplexity per token of a text file or of the documents of a JSONL file",
+    open: |path, options| Ok(Box::new(TextPerplexity::open(path, options)?)),
+};
+
+/// Whether documents are scored one by one or as one text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Each document from its start.
+    #[default]
+    Separate,
+    /// All documents as one, a space between them.
+    Space,
+    /// All documents as one, a blank line between them.
+    BlankLine,
+}
+
+impl Join {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Separate, Self::Space, Self::BlankLine];
+
+    /// The word for it in options and recipes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Separate => "separate",
+            Self::Space => "space",
+            Self::BlankLine => "blank_line",
+        }
+    }
+}
+
+/// How running text is cut and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// Tokens in a window, at least 2.
+    window: usize,
+    /// Tokens from one window to the next, 1 to `window`.
+    stride: usize,
+    /// Beginning-of-sequence token.
+    bos: Bos,
+    /// Whether documents are joined.
+    join: Join,
+    /// Whether a last window that is shorter than the others is left out.
+    #[serde(default)]
+    whole_windows: bool,
+}
+
+/// A protocol that has a name, and is a task by that name.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedProtocol {
+    /// The name.
+    pub name: &'static str,
+    /// One sentence for the listing.
+    pub summary: &'static str,
+    protocol: Protocol,
+}
+
+/// The protocols of papers. What they have in common: one text of all documents, tokenised once.
+pub const PROTOCOLS: &[NamedProtocol] = {
+    const fn of(window: usize, stride: usize, join: Join, whole_windows: bool) -> Protocol {
+        Protocol { window, stride, bos: Bos::Auto, join, whole_windows }
+    }
+    &[
+        NamedProtocol {
+            name: "wikitext2_token_ppl_2048",
+            summary: "WikiText-2 of compression papers: joined by blank lines, whole windows of 2048",
+            protocol: of(2048, 2048, Join::BlankLine, true),
+        },
+        NamedProtocol {
+            name: "ptb_token_ppl_2048",
+            summary: "Penn Treebank of compression papers: joined by spaces, whole windows of 2048",
+            protocol: of(2048, 2048, Join::Space, true),
+        },
+        NamedProtocol {
+            name: "c4_token_ppl_2048",
+            summary: "C4 of compression papers: joined by spaces, whole windows of 2048",
+            protocol: of(2048, 2048, Join::Space, true),
+        },
+        NamedProtocol {
+            name: "wikitext2_token_ppl_128",
+            summary: "WikiText-2 of the feature-space decomposition: whole windows of 128",
+            protocol: of(128, 128, Join::BlankLine, true),
+        },
+        NamedProtocol {
+            name: "rotor_paper",
+            summary: "text of the rotor paper: joined by spaces, windows of 512 every 256",
+            protocol: of(512, 256, Join::Space, false),
+        },
+    ]
+};
+
+impl Protocol {
+    /// Checks and takes the options.
+    ///
+    /// # Errors
+    /// [`EvaluationError::BadProtocol`] if the window is shorter than 2 tokens, or the stride is 0
+    /// or longer than the window.
+    pub fn new(
+        window: usize,
+        stride: usize,
+        bos: Bos,
+        join: Join,
+    ) -> Result<Self, EvaluationError> {
+        let reason = if window < 2 {
+            "a window needs at least 2 tokens, one to predict the other"
+        } else if stride == 0 {
+            "the stride must be at least 1"
+        } else if stride > window {
+            "a stride beyond the window would leave tokens unseen"
+        } else {
+            return Ok(Self { window, stride, bos, join, whole_windows: false });
+        };
+        Err(EvaluationError::BadProtocol { window, stride, reason })
+    }
+
+    /// Window 512, stride 256 on text joined by a space.
+    #[must_use]
+    pub fn rotor_paper() -> Self {
+        Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space, whole_windows: false }
+    }
+
+    /// The name under which figures may be compared.
+    #[must_use]
+    pub fn id(&self) -> String {
+        // The names say nothing of the first token, which is the tokenizer's affair.
+        if let Some(named) = PROTOCOLS.iter().find(|named| named.protocol == *self) {
+            return named.name.to_owned();
+        }
+        let join = match self.join {
+            Join::Separate => "",
+            Join::Space => "_joined-space",
+            Join::BlankLine => "_joined-blank-line",
+        };
+        format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, self.bos.name())
+    }
+
+    /// Tokens in a window.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// The windows of a document of `tokens` tokens: the tokens in it, and the index, inside the
+    /// window, of the first one counted. Windows in which nothing is counted are left out.
+    pub(super) fn windows(&self, tokens: usize) -> Vec<(Range<usize>, usize)> {
+        let mut windows = Vec::new();
+        let (mut start, mut counted) = (0, 0);
+        while counted < tokens {
+            let end = tokens.min(start + self.window);
+            // The first token of a window has nothing before it and can never be counted.
+            let first = (counted - start).max(1);
+            let is_whole = end - start == self.window || !self.whole_windows;
+            if first < end - start && is_whole {
+                windows.push((start..end, first));
+            }
+            counted = end;
+            start += self.stride;
+        }
+        windows
+    }
+}
+
+/// The task over one corpus.
+#[derive(Clone, Debug)]
+pub struct TextPerplexity {
+    name: &'static str,
+    protocol: Protocol,
+    sha256: String,
+    documents: Vec<Document>,
+    file: String,
+}
+
+impl TextPerplexity {
+    /// Over the documents of `corpus`.
+    #[must_use]
+    pub fn new(corpus: Corpus, protocol: Protocol) -> Self {
+        let separator = match protocol.join {
+            Join::Separate => None,
+            Join::Space => Some(" "),
+            Join::BlankLine => Some("\n\n"),
+        };
+        let documents = match separator {
+            None => corpus.documents,
+            Some(separator) => {
+                let texts: Vec<&str> = corpus.documents.iter().map(|d| &*d.text).collect();
+                vec![Document { text: texts.join(separator), line: 1 }]
+            }
+        };
+        let file = corpus.path.display().to_string();
+        Self { name: ENTRY.name, protocol, sha256: corpus.sha256, documents, file }
+    }
+
+    /// The task of a named protocol over a file; windows are those of the protocol, whatever the
+    /// options say.
+    ///
+    /// # Errors
+    /// [`EvaluationError::Data`].
+    pub fn named(
+        named: &NamedProtocol,
+        path: &Path,
+        options: &TaskOptions,
+    ) -> Result<Self, EvaluationError> {
+        let protocol = Protocol { bos: options.bos, ..named.protocol };
+        Ok(Self { name: named.name, ..Self::new(corpus(path, options)?, protocol) })
+    }
+
+    fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
+        let protocol = Protocol::new(options.window, options.stride, options.bos, options.join)?;
+        Ok(Self::new(corpus(path, options)?, protocol))
+    }
+
+    /// The way of cutting and counting.
+    #[must_use]
+    pub fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+}
+
+/// The documents that the options leave.
+fn corpus(path: &Path, options: &TaskOptions) -> Result<Corpus, EvaluationError> {
+    let mut corpus = Corpus::open(path, options.text_field.as_deref())?;
+    corpus.documents.truncate(options.limit.unwrap_or(usize::MAX));
+    Ok(corpus)
+}
+
+impl Task for TextPerplexity {
+    fn id(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn version(&self) -> f64 {
+        1.0
+    }
+
+    fn bos(&self) -> Bos {
+        self.protocol.bos
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        self.documents
+            .iter()
+            .map(|document| Item {
+                place: format!("{}, document at line {}", self.file, document.line),
+                requests: vec![Request::Rolling {
+                    text: Cow::Borrowed(&document.text),
+                    cut: Cut::Protocol(self.protocol),
+                }],
+                own: &[],
+            })
+            .collect()
+    }
+
+    fn leave_out(&mut self, places: &[usize]) -> bool {
+        let is_possible = self.protocol.join == Join::Separate;
+        if is_possible {
+            take_out(&mut self.documents, places);
+        }
+        is_possible
+    }
+
+    fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError> {
+        let (mut nll, mut counted, mut whole) = (0.0, 0, 0);
+        for reply in replies.iter().flatten() {
+            if let Reply::Rolling { nll: n, tokens, text_tokens, .. } = reply {
+                nll += n;
+                counted += tokens;
+                whole += text_tokens;
+            }
+        }
+        if counted == 0 {
+            return Err(EvaluationError::Nothing { task: self.id(), what: "tokens" });
+        }
+        let mean = nll / counted as f64;
+        let mut metrics =
+            vec![lower("token_perplexity", mean.exp()), lower("nll_nats_per_token", mean)];
+        if counted == whole {
+            let texts = || self.documents.iter().map(|d| d.text.as_str());
+            let words = texts().map(|t| t.split_whitespace().count()).sum::<usize>() as f64;
+            let bytes = texts().map(str::len).sum::<usize>() as f64;
+            metrics.extend([
+                lower("word_perplexity", (nll / words).exp()),
+                lower("byte_perplexity", (nll / bytes).exp()),
+                lower("bits_per_byte", nll / bytes / std::f64::consts::LN_2),
+            ]);
+        }
+        let samples = self.samples(replies, counted, mean);
+        Ok(TaskResult {
+            task: self.id(),
+            protocol: self.protocol.id(),
+            version: self.version(),
+            data_sha256: self.sha256.clone(),
+            bos_used,
+            metrics,
+            counts: Counts {
+                items: self.documents.len(),
+                tokens_counted: counted,
+                ..Counts::default()
+            },
+            original: self.documents.len(),
+            samples,
+            ..TaskResult::default()
+        })
+    }
+}
+
+impl TextPerplexity {
+    /// The documents with what each does to the mean loss and to the perplexity: those are ratios
+    /// of sums, and the figure plus the influence of a document has the figure as its mean, so that
+    /// two models compare document by document.
+    fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
+        let tokens_each = counted as f64 / replies.len() as f64;
+        let perplexity = mean.exp();
+        let sample = |(index, (document, replies)): (usize, (&Document, &Vec<Reply>))| {
+            let (mut nll, mut own) = (0.0, 0);
+            for reply in replies {
+                if let Reply::Rolling { nll: n, tokens, .. } = reply {
+                    nll += n;
+                    own += tokens;
+                }
+            }
+            let influence = (nll - mean * own as f64) / tokens_each;
+            let figures = [
+                ("nll_nats_per_token", mean + influence),
+                ("token_perplexity", perplexity * (1.0 + influence)),
+            ];
+            let finite = figures.into_iter().filter(|(_, figure)| figure.is_finite());
+            let place = format!("{}, document at line {}", self.file, document.line);
+            let record = json!({"doc_id": index, "place": place, "nll": nll, "tokens": own});
+            Sample {
+                place,
+                filter: "none".to_owned(),
+                numbers: finite.map(|(name, figure)| (name.to_owned(), figure)).collect(),
+                record: record.as_object().cloned().unwrap_or_default(),
+            }
+        };
+        self.documents.iter().zip(replies).enumerate().map(sample).collect()
+    }
+}
+
+fn lower(name: &str, value: f64) -> Metric {
+    Metric::new(name, value, None, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(window: usize, stride: usize, tokens: usize) -> Vec<(Range<usize>, usize)> {
+        Protocol::new(window, stride, Bos::Never, Join::Separate).unwrap().windows(tokens)
+    }
+
+    #[test]
+    fn windows_side_by_side_count_from_their_second_token() {
+        assert_eq!(windows(4, 4, 10), [(0..4, 1), (4..8, 1), (8..10, 1)]);
+        // A last window of one token has nothing to count.
+        assert_eq!(windows(4, 4, 9), [(0..4, 1), (4..8, 1)]);
+        assert_eq!(windows(4, 4, 3), [(0..3, 1)]);
+        assert_eq!(windows(4, 4, 1), []);
+        assert_eq!(windows(4, 4, 0), []);
+    }
+
+    #[test]
+    fn later_windows_count_their_last_stride() {
+        assert_eq!(windows(4, 2, 8), [(0..4, 1), (2..6, 2), (4..8, 2)]);
+        assert_eq!(windows(4, 2, 7), [(0..4, 1), (2..6, 2), (4..7, 2)]);
+        assert_eq!(windows(4, 1, 6), [(0..4, 1), (1..5, 3), (2..6, 3)]);
+        assert_eq!(windows(512, 256, 512), [(0..512, 1)]);
+        for tokens in 1..40 {
+            for stride in 1..6 {
+                let counted: usize = windows(7, stride, tokens)
+                    .iter()
+                    .map(|(range, first)| range.len() - first)
+                    .sum();
+                assert_eq!(counted, tokens - 1, "{tokens} tokens, stride {stride}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_one_protocol_has_the_papers_name() {
+        assert_eq!(Protocol::rotor_paper().id(), "rotor_paper");
+        let id = |window, stride, bos, join| Protocol::new(window, stride, bos, join).unwrap().id();
+        assert_eq!(id(512, 512, Bos::Always, Join::Separate), "text_ppl_w512_s512_bos-always");
+        assert_eq!(
+            id(512, 256, Bos::Auto, Join::BlankLine),
+            "text_ppl_w512_s256_bos-auto_joined-blank-line"
+        );
+        assert_eq!(id(512, 256, Bos::Auto, Join::Space), "rotor_paper");
+    }
+
+    #[test]
+    fn papers_leave_a_short_last_window_out() {
+        let paper = Protocol {
+            whole_windows: true,
+            ..Protocol::new(4, 4, Bos::Never, Join::Space).unwrap()
+        };
+        assert_eq!(paper.windows(10), [(0..4, 1), (4..8, 1)]);
+        assert_eq!(paper.windows(3), []);
+        let mut names: Vec<_> = PROTOCOLS.iter().map(|named| named.protocol.id()).collect();
+        // Penn Treebank and C4 differ by their text alone.
+        names.dedup();
+        assert_eq!(names[0], "wikitext2_token_ppl_2048");
+        assert_eq!(names.last().unwrap(), "rotor_paper");
+    }
+
+    #[test]
+    fn windows_that_make_no_sense_are_refused() {
+        for (window, stride) in [(1, 1), (0, 0), (8, 0), (8, 9)] {
+            let error = Protocol::new(window, stride, Bos::Auto, Join::Separate).unwrap_err();
+            assert!(error.to_string().contains("do not fit"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the tasks over a set of questions share.
+
+use super::result::by_group;
+use super::{
+    Bos, Counts, EvaluationError, Item, Metric, Reply, Request, TaskEntry, TaskOptions, TaskResult,
+};
+use linwright_data::{Question, QuestionSet};
+use std::path::Path;
+
+/// Version of the way in which questions are asked and scored.
+pub(super) const VERSION: f64 = 1.0;
+
+/// Questions, and how they start.
+#[derive(Clone, Debug)]
+pub(super) struct Questions {
+    pub(super) set: QuestionSet,
+    pub(super) bos: Bos,
+}
+
+/// The log-likelihood of one continuation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Likelihood {
+    pub(super) nats: f64,
+    pub(super) is_greedy: bool,
+}
+
+impl Questions {
+    pub(super) fn open(path: &Path, options: &TaskOptions) -> Result<Self, EvaluationError> {
+        let mut set = QuestionSet::open(path)?;
+        set.questions.truncate(options.limit.unwrap_or(usize::MAX));
+        Ok(Self { set, bos: options.bos })
+    }
+
+    /// One item for each question, with the requests that the task makes of it.
+    pub(super) fn items<'a>(
+        &'a self,
+        requests: impl Fn(&'a Question) -> Vec<Request<'a>>,
+    ) -> Vec<Item<'a>> {
+        let file = self.set.path.display();
+        let item = |question: &'a Question| Item {
+            place: format!("{file}, question at line {}", question.line),
+            requests: requests(question),
+            own: &[],
+        };
+        self.set.questions.iter().map(item).collect()
+    }
+
+    /// The result of the task `entry` with these replies: `figures` makes the figures of a list of
+    /// questions.
+    pub(super) fn result(
+        &self,
+        entry: &TaskEntry,
+        protocol: &str,
+        (replies, bos_used): (&[Vec<Reply>], bool),
+        figures: impl Fn(&[usize]) -> Vec<Metric>,
+    ) -> TaskResult {
+        let mut counts = Counts { items: replies.len(), ..Counts::default() };
+        replies.iter().flatten().for_each(|reply| counts.add(reply));
+        let groups: Vec<Option<&str>> =
+            self.set.questions.iter().map(|question| question.group.as_deref()).collect();
+        TaskResult {
+            task: entry.name.to_owned(),
+            protocol: format!("{protocol}_bos-{}", self.bos.name()),
+            version: VERSION,
+            data_sha256: self.set.sha256.clone(),
+            bos_used,
+            metrics: figures(&(0..replies.len()).collect::<Vec<_>>()),
+            groups: by_group(&groups, figures),
+            counts,
+            original: replies.len(),
+            ..TaskResult::default()
+        }
+    }
+}
+
+/// The log-likelihoods among replies.
+pub(super) fn likelihoods(replies: &[Reply]) -> impl Iterator<Item = Likelihood> {
+    replies.iter().filter_map(|reply| match reply {
+        Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {
+            Some(Likelihood { nats: *log_likelihood, is_greedy: *is_greedy })
+        }
+        _ => None,
+    })
+}

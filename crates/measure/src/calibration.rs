@@ -1,0 +1,217 @@
+//! The token windows that statistics and training samples come from.
+
+use crate::capture::CaptureError;
+use linwright_model::tokenizer::{Bos, Tokenizer};
+use linwright_tensor::RngKey;
+use serde::{Deserialize, Serialize};
+
+/// How windows are divided into a training and a validation part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// Disjoint windows; the last part of the text validates.
+    #[default]
+    Contiguous,
+    /// As the code of arXiv 2507.11688 does, for comparison only: windows overlap by half and are
+    /// divided at random, so that most of what validates was trained on.
+    #[serde(alias = "paper")]
+    RotorPaper,
+}
+
+/// Share of the windows that validate.
+const VALIDATION: f64 = 0.2;
+
+/// Windows of tokens, those for training first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    windows: Vec<Vec<u32>>,
+    train: usize,
+    split: Split,
+}
+
+impl Calibration {
+    /// Cuts documents into windows of at most `window` tokens, until `max_tokens` are reached.
+    ///
+    /// # Errors
+    /// [`CaptureError::Calibration`] if a part would be empty.
+    pub fn new(
+        documents: &[Vec<u32>],
+        window: usize,
+        max_tokens: usize,
+        split: Split,
+    ) -> Result<Self, CaptureError> {
+        let mut windows: Vec<Vec<u32>> = Vec::new();
+        let mut left = max_tokens;
+        match split {
+            Split::Contiguous => {
+                for piece in documents.iter().flat_map(|document| document.chunks(window.max(1))) {
+                    let piece = &piece[..piece.len().min(left)];
+                    left -= piece.len();
+                    if piece.len() > 1 {
+                        windows.push(piece.to_vec());
+                    }
+                }
+            }
+            Split::RotorPaper => {
+                let text: Vec<u32> = documents.iter().flatten().copied().take(max_tokens).collect();
+                let starts = (0..text.len()).step_by((window / 2).max(1));
+                let whole = starts.filter(|start| start + window <= text.len());
+                windows = whole.map(|start| text[start..start + window].to_vec()).collect();
+                RngKey::new(0).fold("rotor_paper split").stream().shuffle(&mut windows);
+            }
+        }
+        let found: usize = windows.iter().map(Vec::len).sum();
+        let wanted = (1.0 - VALIDATION) * found as f64;
+        let mut tokens = 0;
+        let mut train = 0;
+        while train < windows.len() && (tokens as f64) < wanted {
+            tokens += windows[train].len();
+            train += 1;
+        }
+        if train == windows.len() && train > 0 {
+            train -= 1;
+        }
+        if train == 0 {
+            return Err(CaptureError::Calibration { found, windows: windows.len() });
+        }
+        Ok(Self { windows, train, split })
+    }
+
+    /// Encodes texts, given with the line they come from, until `max_tokens` are reached, and cuts
+    /// them into windows as [`Self::new`] does.
+    ///
+    /// # Errors
+    /// [`CaptureError::Text`] if a text cannot be encoded, and those of [`Self::new`].
+    pub fn encode<'t>(
+        texts: impl IntoIterator<Item = (usize, &'t str)>,
+        (tokenizer, bos): (&Tokenizer, Bos),
+        (window, max_tokens): (usize, usize),
+        split: Split,
+    ) -> Result<Self, CaptureError> {
+        let mut documents = Vec::new();
+        let mut tokens = 0;
+        for (line, text) in texts {
+            let encoded = tokenizer
+                .encode_document(text, bos)
+                .map_err(|source| CaptureError::Text { line, source })?;
+            tokens += encoded.len();
+            documents.push(encoded);
+            if tokens >= max_tokens {
+                break;
+            }
+        }
+        Self::new(&documents, window, max_tokens, split)
+    }
+
+    /// All windows, those for training first.
+    #[must_use]
+    pub fn windows(&self) -> &[Vec<u32>] {
+        &self.windows
+    }
+
+    /// Checks that a model with so many positions can read every window.
+    ///
+    /// # Errors
+    /// [`CaptureError::Window`].
+    pub fn check_positions(&self, positions: usize) -> Result<(), CaptureError> {
+        let window = self.windows.iter().map(Vec::len).max().unwrap_or(0);
+        if window > positions {
+            return Err(CaptureError::Window { window, positions });
+        }
+        Ok(())
+    }
+
+    /// Tokens in all windows.
+    #[must_use]
+    pub fn tokens(&self) -> usize {
+        self.windows.iter().map(Vec::len).sum()
+    }
+
+    /// Tokens in the windows for training.
+    #[must_use]
+    pub fn train_tokens(&self) -> usize {
+        self.windows[..self.train].iter().map(Vec::len).sum()
+    }
+
+    /// How the windows were divided.
+    #[must_use]
+    pub fn split(&self) -> Split {
+        self.split
+    }
+
+    /// Groups of windows of at most `tokens` tokens (or one window), none of which holds training
+    /// and validation windows together.
+    #[must_use]
+    pub fn batches(&self, tokens: usize) -> Vec<&[Vec<u32>]> {
+        let (train, validation) = self.windows.split_at(self.train);
+        let mut batches = Vec::new();
+        for mut part in [train, validation] {
+            while !part.is_empty() {
+                let mut sum = part[0].len();
+                let fits = |window: &&Vec<u32>| {
+                    sum += window.len();
+                    sum <= tokens
+                };
+                let count = 1 + part[1..].iter().take_while(fits).count();
+                let (head, tail) = part.split_at(count);
+                batches.push(head);
+                part = tail;
+            }
+        }
+        batches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn documents() -> Vec<Vec<u32>> {
+        vec![(0..50).collect(), (50..53).collect(), (53..120).collect()]
+    }
+
+    #[test]
+    fn contiguous_windows_are_disjoint_ordered_and_validation_is_the_end_of_the_text() {
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let all: Vec<u32> = calibration.windows().iter().flatten().copied().collect();
+        assert_eq!(all, (0..120).collect::<Vec<u32>>());
+        let share = calibration.train_tokens() as f64 / 120.0;
+        assert!((0.75..0.9).contains(&share), "training share {share}");
+    }
+
+    #[test]
+    fn batches_cover_all_windows_and_never_mix_the_parts() {
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::Contiguous).expect("splits");
+        let batches = calibration.batches(25);
+        let all: Vec<u32> = batches.iter().flat_map(|b| b.iter()).flatten().copied().collect();
+        assert_eq!(all, (0..120).collect::<Vec<u32>>());
+        let mut seen = 0;
+        for batch in batches {
+            let tokens: usize = batch.iter().map(Vec::len).sum();
+            assert!(tokens <= 25);
+            assert!(
+                seen + tokens <= calibration.train_tokens() || seen >= calibration.train_tokens()
+            );
+            seen += tokens;
+        }
+    }
+
+    #[test]
+    fn the_papers_split_overlaps_and_is_marked() {
+        let calibration =
+            Calibration::new(&documents(), 10, 1000, Split::RotorPaper).expect("splits");
+        assert_eq!(calibration.tokens(), 230, "23 windows of 10 with stride 5");
+        assert_eq!(calibration.split(), Split::RotorPaper);
+    }
+
+    #[test]
+    fn text_too_short_for_two_parts_is_an_error() {
+        for documents in [vec![], vec![vec![1, 2, 3]]] {
+            let error =
+                Calibration::new(&documents, 10, 100, Split::Contiguous).expect_err("too short");
+            assert!(matches!(error, CaptureError::Calibration { .. }));
+        }
+    }
+}

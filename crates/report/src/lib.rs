@@ -1,0 +1,33 @@
+//! Reports as blocks, and their renderers; no block knows what it shows.
+//!
+//! A [`Document`] is a heading and a list of [`Block`]s: facts, tables, plots, heat maps, pictures,
+//! coloured text, notes, provenance. [`terminal`], [`markdown`] and [`html`] render it; it is JSON
+//! by `serde`. Each domain makes documents of its own results, in a module `report`. Figures that
+//! are files of their own are [`Sheet`]s.
+
+pub mod conformance;
+mod date;
+mod document;
+mod error;
+mod grid;
+mod heat_map;
+pub mod html;
+pub mod markdown;
+pub mod number;
+mod palette;
+pub mod plot;
+mod scale;
+mod sheet;
+mod spread;
+mod table;
+pub mod terminal;
+
+pub use date::iso_date;
+pub use document::{Block, ColouredText, Document, Figure, Image, Mark};
+pub use error::ReportError;
+pub use grid::{Grid, GridCell};
+pub use heat_map::HeatMap;
+pub use scale::Scale;
+pub use sheet::{Panel, Sheet};
+pub use spread::Spread;
+pub use table::{Column, Row, Table};
