@@ -55,7 +55,7 @@ impl Task for Completion {
                 .map(|(prompt, completion)| Request::LogLikelihood {
                     context: Cow::Borrowed(prompt),
                     continuation: Cow::Borrowed(completion),
-                    look: None,
+                    details: None,
                 })
                 .collect()
         })

@@ -1,14 +1,16 @@
-//! A decoder with its tokenizer as the subject of an evaluation.
+//! A transformer and its tokenizer as a [`LanguageModel`].
 
-use super::language_model::{Filled, Likeliest, Masked, ModelFailure, Peek, Peeked, Written};
+use super::language_model::{
+    Generated, Infilled, MaskedInput, ModelFailure, Scored, TopLogprobs, TopLogprobsRequest,
+};
 use super::packed::{Packed, last_stages};
-use super::{Gap, Generation, LanguageModel, Sequence, TokenScore, gaps, similarity};
+use super::{Cloze, Generation, LanguageModel, Sequence, TokenScore, cloze, similarity};
 use linwright_model::checkpoint::Sentence;
 use linwright_model::generate::{Choice, Stopping, generate_text};
 use linwright_model::tokenizer::{Tokenizer, TokenizerError};
 use linwright_model::{ModelError, Stream, Transformer};
 
-/// A decoder and the tokenizer that belongs to it.
+/// A transformer and its tokenizer, evaluated as a [`LanguageModel`].
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     decoder: &'a Transformer,
@@ -18,20 +20,19 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The model with its own longest input.
+    /// The model with the longest input of its configuration.
     #[must_use]
     pub fn new(decoder: &'a Transformer, tokenizer: &'a Tokenizer) -> Self {
         Self { decoder, tokenizer, max_length: None, sentence: None }
     }
 
-    /// The same with inputs of at most so many tokens, if that is fewer.
+    /// Limits inputs to `max_length` tokens, if that is fewer.
     #[must_use]
     pub fn with_max_length(self, max_length: Option<usize>) -> Self {
         Self { max_length, ..self }
     }
 
-    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare
-    /// texts.
+    /// Sets the pooling from token vectors to text embeddings, for tasks that compare texts.
     #[must_use]
     pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
         Self { sentence, ..self }
@@ -64,12 +65,12 @@ impl LanguageModel for Subject<'_> {
         Ok(score(self.decoder, sequences)?)
     }
 
-    fn score_and_peek(
+    fn score_with_top_logprobs(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Peeked, ModelFailure> {
-        let (decoder, packed) = (self.decoder, Packed::new(sequences, peeks));
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Scored, ModelFailure> {
+        let (decoder, packed) = (self.decoder, Packed::new(sequences, top_requests));
         let hidden = Stream::new(decoder.embed(packed.batch())?);
         let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
         packed.read((decoder, self.tokenizer), &hidden, &wanted)
@@ -79,13 +80,13 @@ impl LanguageModel for Subject<'_> {
         !self.decoder.config().is_causal()
     }
 
-    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
+    fn encode_cloze(&self, cloze: &Cloze<'_>, masks: usize) -> Result<MaskedInput, ModelFailure> {
         let limit = self.max_positions().unwrap_or(usize::MAX);
-        gaps::encode(self.tokenizer, gap, masks, limit)
+        cloze::encode(self.tokenizer, cloze, masks, limit)
     }
 
-    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
-        gaps::fill((self.decoder, self.tokenizer), texts)
+    fn infill(&self, texts: &[MaskedInput]) -> Result<Vec<Infilled>, ModelFailure> {
+        cloze::infill((self.decoder, self.tokenizer), texts)
     }
 
     fn has_head(&self) -> bool {
@@ -101,7 +102,8 @@ impl LanguageModel for Subject<'_> {
     }
 
     fn cosines(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<f64>, ModelFailure> {
-        let sentence = self.sentence.ok_or("nothing says how a text becomes one vector")?;
+        let sentence =
+            self.sentence.ok_or("the checkpoint defines no pooling for text embeddings")?;
         similarity::cosines(self.decoder, sentence, pairs)
     }
 
@@ -109,7 +111,7 @@ impl LanguageModel for Subject<'_> {
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Written>, ModelFailure> {
+    ) -> Result<Vec<Generated>, ModelFailure> {
         let stopping = Stopping {
             new_tokens: generation.new_tokens,
             end_tokens: self.tokenizer.eos().into_iter().collect(),
@@ -117,25 +119,25 @@ impl LanguageModel for Subject<'_> {
         };
         let subject = (self.decoder, self.tokenizer);
         let all = generate_text(subject, prompts, &Choice::greedy(), &stopping, &mut |_, _| true)?;
-        let written = |done: linwright_model::generate::Generated| Written {
+        let generated = |done: linwright_model::generate::Generated| Generated {
             text: done.text,
             tokens: done.tokens.len(),
         };
-        Ok(all.into_iter().map(written).collect())
+        Ok(all.into_iter().map(generated).collect())
     }
 }
 
-/// The largest logits of a row.
+/// The largest logits of a row, with the rank of a target token.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Top {
-    /// Tokens before the target when all are sorted.
+pub(super) struct TopTokens {
+    /// Rank of the target, from 0; ties are broken by token id.
     pub(super) rank: usize,
-    /// Tokens and log-probabilities, falling.
+    /// Tokens and log-probabilities in descending order.
     pub(super) tokens: Vec<(u32, f64)>,
 }
 
-impl Top {
-    /// Of logits (vocab), of which `target` has `score`.
+impl TopTokens {
+    /// The `count` largest of logits (vocab); `score` belongs to the target token.
     pub(super) fn of(logits: &[f32], (target, score): (u32, &TokenScore), count: usize) -> Self {
         let own = logits[target as usize];
         let log_sum = score.nll + f64::from(own);
@@ -144,8 +146,8 @@ impl Top {
         for (token, &logit) in (0u32..).zip(logits) {
             rank += usize::from(logit > own || (logit == own && token < target));
             if best.len() < count || best.last().is_some_and(|&(_, least)| logit > least) {
-                let place = best.partition_point(|&(_, other)| other >= logit);
-                best.insert(place, (token, logit));
+                let index = best.partition_point(|&(_, other)| other >= logit);
+                best.insert(index, (token, logit));
                 best.truncate(count);
             }
         }
@@ -153,10 +155,11 @@ impl Top {
         Self { rank, tokens: tokens.collect() }
     }
 
-    pub(super) fn told(self, tokenizer: &Tokenizer) -> Result<Likeliest, TokenizerError> {
+    /// The same with tokens as text.
+    pub(super) fn decode(self, tokenizer: &Tokenizer) -> Result<TopLogprobs, TokenizerError> {
         let text = |(token, log_prob)| Ok((tokenizer.decode(&[token], false)?, log_prob));
         let tokens = self.tokens.into_iter().map(text).collect::<Result<_, _>>()?;
-        Ok(Likeliest { rank: self.rank, tokens })
+        Ok(TopLogprobs { rank: self.rank, tokens })
     }
 }
 
@@ -181,9 +184,9 @@ mod top_tests {
         let log_sum = logits.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
         let of = |target: u32, count| {
             let nll = log_sum - f64::from(logits[target as usize]);
-            Top::of(&logits, (target, &TokenScore { nll, is_greedy: false }), count)
+            TopTokens::of(&logits, (target, &TokenScore { nll, is_greedy: false }), count)
         };
-        let ids = |top: &Top| top.tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let ids = |top: &TopTokens| top.tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>();
         let top = of(3, 3);
         assert_eq!((top.rank, ids(&top)), (1, vec![1, 3, 2]));
         assert!((top.tokens[2].1 - (1.0 - log_sum)).abs() < 1e-12);

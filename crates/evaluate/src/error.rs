@@ -162,9 +162,9 @@ pub enum EvaluationError {
         /// Tokens that fit.
         longest: usize,
     },
-    /// A task that asks how texts go on, and a model that does not know.
+    /// A task that scores or generates continuations, on a masked language model.
     #[error(
-        "task {task} asks how texts go on, and this is a masked language model, which fills gaps; the tasks that ask for gaps are {known}", task = shown(task)
+        "task {task} needs continuations, and this is a masked language model, which answers cloze requests only; the cloze tasks are {known}", task = shown(task)
     )]
     Masked {
         /// The task.

@@ -91,7 +91,7 @@ mod tests {
             is_greedy: true,
             tokens: 2,
             truncated: 0,
-            seen: None,
+            details: None,
         }]
     }
 

@@ -1,51 +1,56 @@
-//! What evaluation needs of a language model.
+//! The language model interface of the evaluation.
 
-use super::{Gap, Generation};
+use super::{Cloze, Generation};
 use linwright_model::TokenScore;
 use std::error::Error;
 
-/// What a model may say is wrong.
+/// Any error of a model or tokenizer.
 pub type ModelFailure = Box<dyn Error + Send + Sync>;
 
-/// A token sequence to be scored.
+/// A token sequence to score.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<'a> {
     /// The tokens; positions count from zero.
     pub tokens: &'a [u32],
-    /// Index of the first token whose score is wanted, at least 1: the first token of a sequence is
-    /// predicted by nothing.
+    /// Index of the first scored token, at least 1: the first token of a sequence has no
+    /// prediction.
     pub first_counted: usize,
-    /// Tokens at the start that all sequences of its group have in common. Zero begins a group, so
-    /// that only later members tell the number.
+    /// Length in tokens of the prefix that all sequences of the group share. Zero starts a new
+    /// group, so the length stands in the second and later members.
     pub shared: usize,
 }
 
-/// A place of a sequence in which the likeliest tokens are wanted.
+/// A request for the largest log-probabilities at one position of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peek {
-    /// Index of the token that stands there, among those whose scores are wanted.
+pub struct TopLogprobsRequest {
+    /// Index of the predicted token, one of the scored tokens.
     pub token: usize,
-    /// So many of the likeliest tokens.
-    pub likeliest: usize,
+    /// Number of largest log-probabilities.
+    pub count: usize,
 }
 
-/// The likeliest tokens in one place.
+/// The most likely tokens at one position.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Likeliest {
-    /// Tokens that are likelier than the one that stands there; of equally likely ones those before
-    /// it in the vocabulary count.
+pub struct TopLogprobs {
+    /// Rank of the target token, from 0; ties are broken by token id.
     pub rank: usize,
-    /// The likeliest tokens, falling: text and log-probability in nats.
+    /// Most likely tokens in descending order: text and log-probability in nats.
     pub tokens: Vec<(String, f64)>,
 }
 
-/// Scores of sequences, and for each what a [`Peek`] found.
-pub type Peeked = (Vec<Vec<TokenScore>>, Vec<Option<Likeliest>>);
+/// Scores of several sequences.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scored {
+    /// For each sequence the scores of its tokens.
+    pub scores: Vec<Vec<TokenScore>>,
+    /// For each sequence the largest log-probabilities, if they were requested.
+    pub top_logprobs: Vec<Option<TopLogprobs>>,
+}
 
-/// Tokens with masks among them, side by side.
+/// Input tokens with one contiguous span of masks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Masked {
-    /// The whole input, with the tokens that begin and end texts.
+pub struct MaskedInput {
+    /// The whole input with its special tokens.
     pub tokens: Vec<u32>,
     /// Index of the first mask.
     pub first: usize,
@@ -53,40 +58,40 @@ pub struct Masked {
     pub masks: usize,
     /// Tokens cut from the left of the context.
     pub truncated: usize,
-    /// Answers to be judged, each of as many tokens as there are masks.
+    /// Candidate answers, each with as many tokens as there are masks.
     pub answers: Vec<Vec<u32>>,
-    /// So many of the likeliest tokens in the place of the first mask.
-    pub likeliest: usize,
-    /// The answer whose first token has its rank told.
+    /// Number of largest log-probabilities to report at the first mask.
+    pub top_logprobs: usize,
+    /// Index of the answer whose first token is ranked.
     pub gold: usize,
 }
 
-/// What a model says about [`Masked`].
+/// Predictions of a masked language model for a [`MaskedInput`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filled {
+pub struct Infilled {
     /// Log-likelihoods of the answers in nats.
     pub log_likelihoods: Vec<f64>,
-    /// The likeliest token of each mask, as one text.
+    /// The most likely token of each mask, decoded as one text.
     pub text: String,
-    /// The first mask.
-    pub likeliest: Likeliest,
+    /// Largest log-probabilities at the first mask.
+    pub top_logprobs: TopLogprobs,
 }
 
-/// A continuation that a model wrote.
+/// A generated continuation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The text, without what stopped it.
+pub struct Generated {
+    /// The text without the stop string.
     pub text: String,
-    /// Its tokens, with what stopped it.
+    /// Number of generated tokens, with those of the stop string.
     pub tokens: usize,
 }
 
-/// A model and its tokenizer, seen as one.
+/// A model together with its tokenizer.
 pub trait LanguageModel {
-    /// The tokens of a text, without any special token around it.
+    /// The tokens of a text without special tokens.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// Any error of the tokenizer.
     fn encode(&self, text: &str) -> Result<Vec<u32>, ModelFailure>;
 
     /// The beginning-of-sequence token, where there is one.
@@ -95,137 +100,139 @@ pub trait LanguageModel {
     /// The end-of-sequence token, where there is one.
     fn eos(&self) -> Option<u32>;
 
-    /// Whether the tokenizer starts a text with the beginning-of-sequence token unless told
-    /// otherwise.
+    /// Whether the tokenizer adds the beginning-of-sequence token by default.
     fn adds_bos(&self) -> bool;
 
     /// The longest input in tokens, where there is a limit.
     fn max_positions(&self) -> Option<usize>;
 
-    /// For each sequence the scores of its tokens from `first_counted` on. Sequences do not see
-    /// each other; what a group shares need be computed only once. The last token of a sequence is
-    /// predicted and is no input, so that a sequence may have one token more than the model has
+    /// Scores of the tokens of each sequence from `first_counted` on. Sequences do not attend to
+    /// each other; a prefix shared by a group may be computed once. The last token of a sequence is
+    /// predicted but is no input, so a sequence may have one token more than the model has
     /// positions.
     ///
     /// # Errors
-    /// What the model says.
+    /// Any error of the model.
     fn score(&self, sequences: &[Sequence<'_>]) -> Result<Vec<Vec<TokenScore>>, ModelFailure>;
 
-    /// As [`Self::score`], and the likeliest tokens in one place of each sequence that has a peek.
+    /// As [`Self::score`], with the largest log-probabilities at one position of each sequence that
+    /// requests them.
     ///
     /// # Errors
-    /// What the model says; by default, that it knows no likeliest tokens.
-    fn score_and_peek(
+    /// Any error of the model; the default implementation supports no such requests.
+    fn score_with_top_logprobs(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Peeked, ModelFailure> {
-        let _ = (sequences, peeks);
-        Err("this model does not tell which tokens are the likeliest".into())
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Scored, ModelFailure> {
+        let _ = (sequences, top_requests);
+        Err("this model does not report top log-probabilities".into())
     }
 
-    /// Whether it is a masked language model: it is asked about gaps, and nothing else.
+    /// Whether this is a masked language model, which answers cloze requests only.
     fn is_masked(&self) -> bool {
         false
     }
 
-    /// The tokens of a text with so many masks in its gap.
+    /// The tokens of a cloze text with `masks` masks in its blank.
     ///
     /// # Errors
-    /// What the tokenizer says; by default, that the model fills no gaps.
-    fn encode_gap(&self, gap: &Gap<'_>, masks: usize) -> Result<Masked, ModelFailure> {
-        let _ = (gap, masks);
-        Err("this model fills no gaps".into())
+    /// Any error of the tokenizer; the default implementation supports no cloze requests.
+    fn encode_cloze(&self, cloze: &Cloze<'_>, masks: usize) -> Result<MaskedInput, ModelFailure> {
+        let _ = (cloze, masks);
+        Err("this model does not predict masked tokens".into())
     }
 
-    /// What stands behind masks.
+    /// Predicts the tokens behind masks.
     ///
     /// # Errors
-    /// What the model says; by default, that it fills no gaps.
-    fn fill(&self, texts: &[Masked]) -> Result<Vec<Filled>, ModelFailure> {
+    /// Any error of the model; the default implementation supports no cloze requests.
+    fn infill(&self, texts: &[MaskedInput]) -> Result<Vec<Infilled>, ModelFailure> {
         let _ = texts;
-        Err("this model fills no gaps".into())
+        Err("this model does not predict masked tokens".into())
     }
 
-    /// Whether it predicts tokens; one that ends in its last layer only makes vectors.
+    /// Whether the model has a language-model head and so predicts tokens; a model without one
+    /// yields embeddings only.
     fn has_head(&self) -> bool {
         true
     }
 
-    /// How it makes one vector of a text, in one word; none if it makes none.
+    /// Name of the pooling from token vectors to the embedding of a text; none if the model has no
+    /// pooling.
     fn pooling(&self) -> Option<&'static str> {
         None
     }
 
-    /// The tokens of a text with all special tokens around it, cut to the longest input, and how
-    /// many tokens that left out.
+    /// The tokens of a text with all special tokens, truncated to the longest input, and the number
+    /// of tokens cut.
     ///
     /// # Errors
-    /// What the tokenizer says; by default, that the model makes no vectors.
+    /// Any error of the tokenizer; the default implementation supports no embeddings.
     fn encode_whole(&self, text: &str) -> Result<(Vec<u32>, usize), ModelFailure> {
         let _ = text;
-        Err("this model makes no vectors of texts".into())
+        Err("this model computes no text embeddings".into())
     }
 
-    /// For each pair of texts the cosine of their vectors.
+    /// Cosine similarity of the embeddings of each pair of texts.
     ///
     /// # Errors
-    /// What the model says; by default, that it makes no vectors.
+    /// Any error of the model; the default implementation supports no embeddings.
     fn cosines(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<f64>, ModelFailure> {
         let _ = pairs;
-        Err("this model makes no vectors of texts".into())
+        Err("this model computes no text embeddings".into())
     }
 
     /// Continues prompts greedily.
     ///
     /// # Errors
-    /// What the model says.
+    /// Any error of the model.
     fn generate(
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Written>, ModelFailure>;
+    ) -> Result<Vec<Generated>, ModelFailure>;
 }
 
-/// Several models of one tokenizer that are asked the same, such as edits of one model, which have
-/// much of their work in common. One that is asked to stop between two models fails with any error:
-/// whoever asked knows.
+/// Several models with one tokenizer that answer the same requests, such as edits of one model,
+/// which share much of their computation. If evaluation is cancelled between two models, the call
+/// may fail with any error: the caller knows why.
 pub trait LanguageModels {
-    /// One of them, for what all have in common: tokens, positions, and whether they fill gaps.
+    /// One of the models, for what all share: tokenizer, positions and kind.
     fn first(&self) -> &dyn LanguageModel;
 
-    /// How many there are.
+    /// Number of models.
     fn count(&self) -> usize;
 
-    /// What [`LanguageModel::score_and_peek`] of each says.
+    /// [`LanguageModel::score_with_top_logprobs`] of each model.
     ///
     /// # Errors
-    /// What a model says.
+    /// Any error of a model.
     fn score_each(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Vec<Peeked>, ModelFailure>;
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Vec<Scored>, ModelFailure>;
 
-    /// What [`LanguageModel::fill`] of each says.
+    /// [`LanguageModel::infill`] of each model.
     ///
     /// # Errors
-    /// What a model says.
-    fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure>;
+    /// Any error of a model.
+    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure>;
 
-    /// What [`LanguageModel::cosines`] of each says.
+    /// [`LanguageModel::cosines`] of each model.
     ///
     /// # Errors
-    /// What a model says.
+    /// Any error of a model.
     fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure>;
 
-    /// What [`LanguageModel::generate`] of each says.
+    /// [`LanguageModel::generate`] of each model.
     ///
     /// # Errors
-    /// What a model says.
+    /// Any error of a model.
     fn generate_each(
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Vec<Written>>, ModelFailure>;
+    ) -> Result<Vec<Vec<Generated>>, ModelFailure>;
 }

@@ -7,13 +7,13 @@
 //!
 //! A new task is one file and one line of [`TASKS`].
 
+mod cloze;
 mod compare;
 mod completion;
 mod decoder;
 mod error;
-mod filling;
-mod gaps;
 mod harness;
+mod infill;
 mod journal;
 mod language_model;
 mod laser;
@@ -36,17 +36,17 @@ mod throughput;
 #[cfg(test)]
 mod tests;
 
+pub use cloze::ClozeBatch;
 pub use compare::{Comparison, NORMAL_95, compare};
 pub use completion::Completion;
 pub use decoder::Subject;
 pub use error::EvaluationError;
-pub use gaps::Gaps;
 pub use harness::{ChatPrompts, DataFile, HarnessOptions, HarnessTask, STANDARD_TASKS, Selection};
 pub use harness::{StandardTask, TaskGroup, Validated, prompt_of_text, validate};
 pub use journal::{FileJournal, Journal};
 pub use language_model::{
-    Filled, LanguageModel, LanguageModels, Likeliest, Masked, ModelFailure, Peek, Peeked, Sequence,
-    Written,
+    Generated, Infilled, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Scored,
+    Sequence, TopLogprobs, TopLogprobsRequest,
 };
 pub use laser::{LASER_TASKS, LaserOptions, LaserSet, LaserTask, Scoring, Split};
 pub use linwright_model::TokenScore;
@@ -55,7 +55,7 @@ pub use multiple_choice::MultipleChoice;
 pub use overlap::{leave_out_overlap, overlap};
 pub use packed::{Packed, Wanted, last_stages};
 pub use perplexity::{Join, NamedProtocol, PROTOCOLS, Protocol, TextPerplexity};
-pub use request::{Cut, Gap, Generation, Item, Look, Reply, Request, Seen};
+pub use request::{Cloze, Cut, DetailRequest, Details, Generation, Item, Reply, Request};
 pub use result::{Counts, DataUsed, GroupResult, Metric, Sample, TaskResult};
 pub use result_json::{EvaluationRecord, ParameterCounts, Prompting, result_json};
 pub use runner::{Hooks, Progress, RunOptions, check_model, evaluate, evaluate_each};

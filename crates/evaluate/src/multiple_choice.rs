@@ -100,7 +100,7 @@ impl Task for MultipleChoice {
                 .map(|choice| Request::LogLikelihood {
                     context: Cow::Borrowed(&question.context),
                     continuation: Cow::Owned(format!(" {choice}")),
-                    look: None,
+                    details: None,
                 })
                 .collect()
         })

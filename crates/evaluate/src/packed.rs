@@ -1,29 +1,29 @@
-//! Sequences as one batch, and where their scores are read.
+//! Packing of sequences into one batch, with shared prefixes stored once.
 
-use super::decoder::Top;
-use super::language_model::{ModelFailure, Peek, Peeked};
+use super::decoder::TopTokens;
+use super::language_model::{ModelFailure, Scored, TopLogprobsRequest};
 use super::{Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};
 use linwright_tensor::Mat;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows that are read, each with the token looked for there.
+/// Rows of hidden states to score, each with its target token.
 pub type Wanted = Vec<(usize, u32)>;
 
-/// Sequences side by side; what a group of them shares is there once.
+/// A batch of sequences in which a prefix shared by a group is stored once.
 #[derive(Debug)]
 pub struct Packed {
     batch: Batch,
-    /// Rows that are read, with the tokens they predict: for each sequence those counted.
+    /// Rows to score with their target tokens, for each sequence those counted.
     wanted: Wanted,
-    /// Scores of each sequence.
+    /// Number of scores of each sequence.
     counts: Vec<usize>,
-    /// Indices among `wanted` that are peeked at, with the sequence.
-    peeks: BTreeMap<usize, (usize, Peek)>,
+    /// For indices into `wanted`: the sequence and its request for top log-probabilities.
+    top_requests: BTreeMap<usize, (usize, TopLogprobsRequest)>,
 }
 
-/// What a sequence is an input by: rows of what its group shares, and rows of its own.
+/// Rows of one sequence in the batch: those of the shared prefix, then its own.
 struct Rows {
     shared: usize,
     start: usize,
@@ -31,16 +31,16 @@ struct Rows {
 }
 
 impl Rows {
-    /// The row of a token.
+    /// Row of a token.
     fn of(&self, token: usize) -> usize {
         if token < self.shared { self.start + token } else { self.own + token - self.shared }
     }
 }
 
-/// Inputs that begin alike.
+/// Inputs with a common prefix.
 struct Group<'a> {
     inputs: Vec<&'a [u32]>,
-    /// Tokens that all begin with.
+    /// Length of the common prefix in tokens.
     shared: usize,
 }
 
@@ -62,60 +62,59 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Fewest tokens at the start of several groups that are worth to be shared.
-const LEAST_COMMON: usize = 4;
+/// Shortest prefix in tokens that is worth sharing between groups.
+const MIN_SHARED_PREFIX: usize = 4;
 
-/// Groups side by side that begin alike, such as the same words before each question, with the
-/// number of tokens they share. Only groups whose inputs are all equal are put together; others
-/// stay by themselves.
-fn families<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'g [Group<'a>], usize)> {
-    let (mut families, mut start) = (Vec::new(), 0);
+/// Runs of neighbouring groups with a common prefix, such as the same instructions before each
+/// question, with the length of that prefix in tokens. Only groups of equal inputs are joined;
+/// others form a run of one.
+fn prefix_groups<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'g [Group<'a>], usize)> {
+    let (mut found, mut start) = (Vec::new(), 0);
     while start < groups.len() {
         let first = &groups[start];
         let (mut end, mut shared) = (start + 1, first.shared);
         while first.is_single() && end < groups.len() && groups[end].is_single() {
             let pairs = first.inputs[0].iter().zip(groups[end].inputs[0]);
             let common = pairs.take_while(|(a, b)| a == b).count().min(shared);
-            // A family does not give up most of what it shares for one more member.
-            let is_worth = common >= LEAST_COMMON && (end == start + 1 || 2 * common >= shared);
+            // One more member must not shorten the shared prefix by more than half.
+            let is_worth =
+                common >= MIN_SHARED_PREFIX && (end == start + 1 || 2 * common >= shared);
             if !is_worth {
                 break;
             }
             (end, shared) = (end + 1, common);
         }
-        families.push((&groups[start..end], shared));
+        found.push((&groups[start..end], shared));
         start = end;
     }
-    families
+    found
 }
 
-/// Tokens of a sequence whose scores are wanted.
+/// Number of scored tokens of a sequence.
 fn counted(sequence: &Sequence<'_>) -> usize {
     sequence.tokens.len().saturating_sub(sequence.first_counted.max(1))
 }
 
 impl Packed {
-    /// Puts sequences side by side. The last token of each is no input.
+    /// Packs sequences. The last token of each is no input.
     #[must_use]
-    pub fn new(sequences: &[Sequence<'_>], peeks: &[Option<Peek>]) -> Self {
+    pub fn new(sequences: &[Sequence<'_>], top_requests: &[Option<TopLogprobsRequest>]) -> Self {
         let groups: Vec<Group<'_>> =
             sequences.chunk_by(|_, later| later.shared > 0).map(Group::of).collect();
         let (mut branching, mut rows) = (Vec::new(), Vec::with_capacity(sequences.len()));
         let mut next = 0;
-        for family in families(&groups) {
-            let (of_family, shared) = family;
-            let first = of_family[0].inputs.first().map_or(&[][..], |input| &input[..shared]);
+        for (members, shared) in prefix_groups(&groups) {
+            let first = members[0].inputs.first().map_or(&[][..], |input| &input[..shared]);
             let (start, mut branches) = (next, Vec::new());
             next += shared;
-            for group in of_family {
-                // Where several groups begin alike, all inputs of each are equal, and are there
-                // once.
-                let (mut own_row, is_alone) = (next, of_family.len() == 1);
-                for (place, input) in group.inputs.iter().enumerate() {
-                    if is_alone || place == 0 {
+            for group in members {
+                // Groups joined by a common prefix have equal inputs, which are stored once.
+                let (mut own_row, is_alone) = (next, members.len() == 1);
+                for (index, input) in group.inputs.iter().enumerate() {
+                    if is_alone || index == 0 {
                         own_row = next;
                         let own = &input[shared..];
-                        // What has no input of its own is predicted by what is shared.
+                        // An input without own tokens is predicted by the shared prefix.
                         if !own.is_empty() {
                             branches.push(own);
                             next += own.len();
@@ -131,31 +130,34 @@ impl Packed {
             tokens.map(|token| (rows.of(token - 1), sequence.tokens[token]))
         });
         let wanted = wanted.collect();
-        let (mut places, mut first) = (BTreeMap::new(), 0);
-        for (index, (sequence, peek)) in sequences.iter().zip(peeks).enumerate() {
-            if let Some(peek) = peek {
-                places.insert(first + peek.token - sequence.first_counted.max(1), (index, *peek));
+        let (mut requests, mut first) = (BTreeMap::new(), 0);
+        for (index, (sequence, top_request)) in sequences.iter().zip(top_requests).enumerate() {
+            if let Some(top_request) = top_request {
+                requests.insert(
+                    first + top_request.token - sequence.first_counted.max(1),
+                    (index, *top_request),
+                );
             }
             first += counted(sequence);
         }
         let counts = sequences.iter().map(counted).collect();
-        Self { batch: Batch::branching(&branching), wanted, counts, peeks: places }
+        Self { batch: Batch::branching(&branching), wanted, counts, top_requests: requests }
     }
 
-    /// What a model is given.
+    /// The input batch.
     #[must_use]
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// Rows that are read, with the tokens they predict.
+    /// Rows to score, each with its target token.
     #[must_use]
     pub fn wanted(&self) -> &[(usize, u32)] {
         &self.wanted
     }
 
-    /// Scores from rows of `hidden` that left the last layer; `wanted` are the rows to read in it,
-    /// in the order of [`Self::wanted`].
+    /// Scores from rows of `hidden`, the output of the last layer; `wanted` are the rows to read in
+    /// it, in the order of [`Self::wanted`].
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
@@ -179,37 +181,39 @@ impl Packed {
         Ok(self.counts.iter().map(|&count| scores.by_ref().take(count).collect()).collect())
     }
 
-    /// As [`Self::scores`], with what was peeked at.
+    /// As [`Self::scores`], with the requested top log-probabilities.
     ///
     /// # Errors
-    /// What the model or the tokenizer says.
+    /// Any error of the model or the tokenizer.
     pub fn read(
         &self,
         (model, tokenizer): (&Transformer, &Tokenizer),
         hidden: &Mat<f32>,
         wanted: &[(usize, u32)],
-    ) -> Result<Peeked, ModelFailure> {
+    ) -> Result<Scored, ModelFailure> {
         let mut found = vec![None; self.counts.len()];
         let mut show = |row: usize, logits: &[f32], score: &TokenScore| {
-            if let Some(&(index, peek)) = self.peeks.get(&row) {
-                found[index] = Some(Top::of(logits, (wanted[row].1, score), peek.likeliest));
+            if let Some(&(index, top_request)) = self.top_requests.get(&row) {
+                found[index] =
+                    Some(TopTokens::of(logits, (wanted[row].1, score), top_request.count));
             }
         };
         let scores = self.scores_seen(model, hidden, wanted, &mut show)?;
-        let told = |top: Option<Top>| top.map(|top| top.told(tokenizer)).transpose();
-        Ok((scores, found.into_iter().map(told).collect::<Result<_, _>>()?))
+        let decoded = |top: Option<TopTokens>| top.map(|top| top.decode(tokenizer)).transpose();
+        let top_logprobs = found.into_iter().map(decoded).collect::<Result<_, _>>()?;
+        Ok(Scored { scores, top_logprobs })
     }
 }
 
-/// Takes rows through a model from a stage on. The last MLP is computed only for the rows that are
-/// read, where that is less than half of them: it looks at no other row. Gives what left the last
-/// layer, and where in it the wanted rows are.
+/// Runs a model from a stage to the last layer. The last MLP is computed only for the rows that are
+/// read, where those are fewer than half: it mixes no rows. Returns the output of the last layer
+/// and the indices of the wanted rows in it.
 ///
 /// # Errors
-/// What the model says.
+/// Any error of the model.
 ///
 /// # Panics
-/// If there is no such row or stage.
+/// If a row or the stage does not exist.
 pub fn last_stages(
     model: &Transformer,
     mut stream: Stream,
@@ -228,8 +232,8 @@ pub fn last_stages(
     let alone = Batch::new(&tokens.iter().map(|token| &token[..]).collect::<Vec<_>>());
     let mut chosen = stream.chosen(&rows);
     model.run_stages(&mut chosen, &alone, stages - 1..stages)?;
-    let place = |row: usize| rows.binary_search(&row).expect("a row that is read");
-    let wanted = wanted.iter().map(|(row, token)| (place(*row), *token)).collect();
+    let index = |row: usize| rows.binary_search(&row).expect("a row that is read");
+    let wanted = wanted.iter().map(|(row, token)| (index(*row), *token)).collect();
     Ok((chosen.into_rows(), wanted))
 }
 
@@ -241,13 +245,13 @@ mod tests {
         Sequence { tokens, first_counted: tokens.len() - 1, shared }
     }
 
-    /// Tokens of the batch that stand before a wanted one, in order, by the batch's own structure.
+    /// Input token and target token of each scored row, in order.
     fn read(packed: &Packed) -> Vec<(u32, u32)> {
         packed.wanted().iter().map(|(row, token)| (packed.batch().tokens()[*row], *token)).collect()
     }
 
     #[test]
-    fn what_several_questions_begin_with_is_there_once() {
+    fn a_prefix_of_several_questions_is_stored_once() {
         // Two choices of each of three questions, which begin with 1 2 3 4.
         let texts: Vec<Vec<u32>> = [5, 6, 7]
             .into_iter()
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_the_beginning_of_another_one_ends_in_what_is_shared() {
+    fn a_question_that_is_a_prefix_of_another_ends_in_the_shared_rows() {
         let texts = [vec![1, 2, 3, 4, 90], vec![1, 2, 3, 4, 5, 90]];
         let sequences: Vec<Sequence<'_>> = texts.iter().map(|text| whole(text, 0)).collect();
         let packed = Packed::new(&sequences, &[None, None]);
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_with_tokens_of_their_own_and_short_beginnings_stay_as_they_are() {
+    fn choices_with_own_tokens_and_short_prefixes_are_not_joined() {
         let texts = [vec![1, 2, 3, 4, 5, 90], vec![1, 2, 3, 4, 6, 91], vec![1, 2, 3, 7, 92]];
         let sequences = [
             whole(&texts[0], 0),
@@ -285,15 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn a_family_keeps_most_of_what_it_shares() {
+    fn a_prefix_group_keeps_most_of_its_prefix() {
         let text = |common: u32, own: u32| -> Vec<u32> {
             (0..12).map(|i| if i < common { i } else { 100 * own + i }).collect()
         };
         let texts = [text(10, 1), text(10, 2), text(4, 3), text(4, 4)];
         let sequences: Vec<Sequence<'_>> = texts.iter().map(|text| whole(text, 0)).collect();
         let groups: Vec<Group<'_>> = sequences.iter().map(|one| Group::of(&[*one])).collect();
-        let found: Vec<(usize, usize)> =
-            families(&groups).into_iter().map(|(family, shared)| (family.len(), shared)).collect();
+        let found: Vec<(usize, usize)> = prefix_groups(&groups)
+            .into_iter()
+            .map(|(members, shared)| (members.len(), shared))
+            .collect();
         assert_eq!(found, [(2, 10), (2, 4)]);
     }
 }

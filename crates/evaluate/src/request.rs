@@ -1,14 +1,14 @@
-//! The questions that a task may put to a model.
+//! Requests that a task may send to a model.
 //!
-//! Three kinds exist in this field: log-likelihood of a continuation, rolling log-likelihood of a
-//! text, and generation. Masked language models, which know what stands on both sides, are asked
-//! one kind of their own, and encoders how alike two texts are.
+//! Three kinds are standard: log-likelihood of a continuation, rolling log-likelihood of a text,
+//! and generation. Masked language models, which see the context on both sides, answer cloze
+//! requests, and encoders compare the embeddings of two texts.
 
 use super::Protocol;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// One question to the model.
+/// One request to a model.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
     /// How likely is `continuation` after `context`?
@@ -17,8 +17,8 @@ pub enum Request<'a> {
         context: Cow<'a, str>,
         /// Text judged.
         continuation: Cow<'a, str>,
-        /// What else is wanted, beyond what scoring needs; usually nothing.
-        look: Option<Look>,
+        /// Details beyond the score; usually none.
+        details: Option<DetailRequest>,
     },
     /// How likely is a text from its start, in windows?
     Rolling {
@@ -34,88 +34,91 @@ pub enum Request<'a> {
         /// When it ends.
         generation: Generation,
     },
-    /// What stands in the gap of a text? Only masked language models are asked this.
-    Fill(Gap<'a>),
-    /// How alike are the vectors of two texts?
+    /// Which tokens fill the blank of a text? Only masked language models answer this.
+    Cloze(Cloze<'a>),
+    /// How similar are the embeddings of two texts?
     Similarity([Cow<'a, str>; 2]),
 }
 
 impl Request<'_> {
-    /// The text that it begins with.
+    /// The text at the start of the request.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
             Self::LogLikelihood { context, .. } | Self::Generate { context, .. } => context,
             Self::Rolling { text, .. } => text,
-            Self::Fill(gap) => &gap.context,
+            Self::Cloze(cloze) => &cloze.context,
             Self::Similarity([first, _]) => first,
         }
     }
 }
 
-/// A text with a gap: `context`, a space, `before`, the gap, `after`.
+/// A text with a blank: `context`, a space, `before`, the blank, `after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap<'a> {
+pub struct Cloze<'a> {
     /// The start of the text, which is cut from the left where it is too long.
     pub context: Cow<'a, str>,
-    /// Only so many of the context's last tokens are seen.
-    pub last: Option<usize>,
-    /// Text between the context and the gap.
+    /// Largest number of context tokens that are kept, counted from the right; none keeps all.
+    pub max_context_tokens: Option<usize>,
+    /// Text between the context and the blank.
     pub before: Cow<'a, str>,
-    /// Text behind the gap.
+    /// Text after the blank.
     pub after: Cow<'a, str>,
-    /// What may stand in the gap, with the space before it. Each has as many masks as it has
-    /// tokens, which are judged at once.
+    /// Candidate answers, each with its leading space. An answer of `n` tokens is scored with `n`
+    /// masks, all of its tokens at once.
     pub answers: Vec<String>,
-    /// Index of the answer whose first place is looked at.
+    /// Index of the correct answer.
     pub gold: usize,
-    /// So many of the likeliest tokens in that place.
-    pub likeliest: usize,
-    /// Masks in whose places the likeliest tokens are written.
-    pub written: usize,
+    /// Number of largest log-probabilities to report at the first mask of the correct answer.
+    pub top_logprobs: usize,
+    /// Number of masks to fill with their most likely tokens as text; 0 fills none.
+    pub filled_masks: usize,
 }
 
-/// A closer look at where a continuation begins. It costs logits that scoring alone does not read.
+/// Details of a log-likelihood request. They cost logits that scoring alone does not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// So many of the likeliest tokens in the place of the continuation's first one.
-    pub likeliest: usize,
-    /// Whether the log-likelihood of the context is wanted, which needs logits of all its tokens.
+pub struct DetailRequest {
+    /// Number of largest log-probabilities to report at the first token of the continuation.
+    pub top_logprobs: usize,
+    /// Whether to report the log-likelihood of the context, which needs the logits of all its
+    /// tokens.
     pub context: bool,
 }
 
-/// What a [`Look`] found.
+/// Details of a reply: rank and largest log-probabilities at the first token of the answer, and
+/// the log-likelihood of the context.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Tokens that are likelier than the first one of the continuation; of equally likely ones
-    /// those before it in the vocabulary count.
+pub struct Details {
+    /// Rank of the answer's first token, from 0; ties are broken by token id.
     pub rank: usize,
-    /// The likeliest tokens, falling: text and log-probability in nats.
-    pub likeliest: Vec<(String, f64)>,
-    /// Log-likelihood of the context in nats without its first token, which nothing predicts; none
-    /// if it was not asked for.
-    pub context: Option<f64>,
-    /// Tokens of the context, with the one that begins it.
+    /// Most likely tokens in descending order: text and log-probability in nats.
+    #[serde(rename = "likeliest")]
+    pub top_logprobs: Vec<(String, f64)>,
+    /// Log-likelihood of the context in nats, without its first token, which has no prediction;
+    /// none if it was not requested.
+    #[serde(rename = "context")]
+    pub context_log_likelihood: Option<f64>,
+    /// Tokens of the context, with the beginning-of-sequence token.
     pub context_tokens: usize,
 }
 
-/// How a text is cut in windows.
+/// How a text is split into windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// By a protocol.
+    /// By a perplexity protocol.
     Protocol(Protocol),
-    /// As the evaluation harness does: every token is predicted once, the first after a token that
-    /// begins or ends texts; windows of the model's length follow each other, the last one takes in
-    /// as much before it as fits.
+    /// As lm-evaluation-harness does: every token is predicted once, the first one after the
+    /// beginning- or end-of-sequence token; windows have the model's length and do not overlap,
+    /// except that the last one is extended to the left to full length.
     Harness,
 }
 
-/// When a continuation ends, at the latest. It is decoded greedily.
+/// Stopping conditions of a continuation, which is decoded greedily.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// Texts that end it; they are not part of it.
+    /// Stop strings, which are not part of the continuation.
     pub until: Vec<String>,
-    /// Tokens at most.
+    /// Largest number of new tokens.
     pub new_tokens: usize,
 }
 
@@ -133,9 +136,9 @@ pub enum Reply {
         tokens: usize,
         /// Tokens cut from the left of the context to fit the model.
         truncated: usize,
-        /// What a [`Look`] found, if one was asked for.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        seen: Option<Box<Seen>>,
+        /// Details, if they were requested.
+        #[serde(default, rename = "seen", skip_serializing_if = "Option::is_none")]
+        details: Option<Box<Details>>,
     },
     /// Answer to [`Request::Rolling`].
     Rolling {
@@ -150,33 +153,35 @@ pub enum Reply {
     },
     /// Answer to [`Request::Generate`].
     Generated {
-        /// What was written.
+        /// The generated text.
         text: String,
         /// Its tokens.
         tokens: usize,
         /// Tokens cut from the left of the context to fit the model.
         truncated: usize,
     },
-    /// Answer to [`Request::Fill`].
-    Filled {
-        /// For each answer its log-likelihood in nats, and its tokens.
+    /// Answer to [`Request::Cloze`].
+    #[serde(rename = "filled")]
+    Infilled {
+        /// Log-likelihood in nats and number of tokens of each answer.
         answers: Vec<(f64, usize)>,
-        /// The likeliest token of each mask, as one text.
+        /// The most likely token of each mask, decoded as one text.
         text: String,
-        /// Where the gold answer begins.
-        seen: Box<Seen>,
-        /// Tokens cut from the left of the context, most for any answer.
+        /// Details at the first mask of the correct answer.
+        #[serde(rename = "seen")]
+        details: Box<Details>,
+        /// Tokens cut from the left of the context, at most, over the answers.
         truncated: usize,
     },
     /// Answer to [`Request::Similarity`].
     Similarity {
-        /// Cosine of the two vectors.
+        /// Cosine similarity of the two embeddings.
         cosine: f64,
         /// Tokens of both texts.
         tokens: usize,
         /// Tokens cut from the ends of the texts to fit the model.
         truncated: usize,
-        /// How the model makes one vector of a text.
+        /// Pooling from token vectors to the embedding of a text.
         pooling: String,
     },
 }
@@ -184,17 +189,18 @@ pub enum Reply {
 /// The requests of one document or question.
 #[derive(Clone, Debug)]
 pub struct Item<'a> {
-    /// Where it comes from, for messages: `stories.jsonl, line 3`.
+    /// Source of the item, for messages: `stories.jsonl, line 3`.
     pub place: String,
     /// The requests, answered in this order.
     pub requests: Vec<Request<'a>>,
-    /// What of each context is the document's own, where contexts hold more, such as examples; one
-    /// for all of them or one for each. Empty where contexts are the document's own.
+    /// The document's own part of each context, where contexts also hold other text such as
+    /// few-shot examples: one entry for all requests, or one for each. Empty if contexts hold only
+    /// the document.
     pub own: &'a [String],
 }
 
 impl Item<'_> {
-    /// The texts of the document itself, each with what is judged or sought behind it.
+    /// The document's own texts, each with its continuation or answer.
     #[must_use]
     pub fn own_texts(&self) -> Vec<Cow<'_, str>> {
         let text = |(index, request): (usize, &'_ Request<'_>)| {
@@ -206,7 +212,9 @@ impl Item<'_> {
                 Request::LogLikelihood { context, continuation, .. } => own(context) + continuation,
                 Request::Generate { context, .. } => own(context),
                 Request::Rolling { text, .. } => text.clone().into_owned(),
-                Request::Fill(gap) => format!("{} {}{}", own(&gap.context), gap.before, gap.after),
+                Request::Cloze(cloze) => {
+                    format!("{} {}{}", own(&cloze.context), cloze.before, cloze.after)
+                }
                 Request::Similarity(texts) => texts.join(" "),
             }
         };

@@ -83,7 +83,7 @@ impl Counts {
             Reply::LogLikelihood { tokens, truncated, .. }
             | Reply::Generated { tokens, truncated, .. } => (*tokens, *truncated > 0),
             Reply::Rolling { tokens, .. } => (*tokens, false),
-            Reply::Filled { answers, truncated, .. } => {
+            Reply::Infilled { answers, truncated, .. } => {
                 (answers.iter().map(|(_, tokens)| tokens).sum(), *truncated > 0)
             }
             Reply::Similarity { tokens, truncated, .. } => (*tokens, *truncated > 0),

@@ -1,23 +1,24 @@
-//! Puts the requests of a task to a model, in batches of bounded size.
+//! Runs the requests of a task on a model, in batches of bounded size.
 
-use super::filling::{self, Filling};
+use super::infill::{self, MaskedInfill};
 use super::journal::Journal;
 use super::pair::{beginning, encode_pair};
-use super::similarity::Likening;
+use super::similarity::PendingSimilarity;
 use super::{
-    Bos, Cut, EvaluationError, Filled, Generation, Item, LASER_TASKS, LanguageModel,
-    LanguageModels, Likeliest, Look, Masked, ModelFailure, Peek, Peeked, Protocol, Reply, Request,
-    SENTENCE_TASKS, Seen, Sequence, Task, TaskResult, TokenScore, Written,
+    Bos, Cut, DetailRequest, Details, EvaluationError, Generated, Generation, Infilled, Item,
+    LASER_TASKS, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Protocol, Reply,
+    Request, SENTENCE_TASKS, Scored, Sequence, Task, TaskResult, TokenScore, TopLogprobs,
+    TopLogprobsRequest,
 };
 use std::ops::Range;
 
-/// How requests are answered; none of it changes a figure by more than rounding.
+/// Batching options, which change no score by more than rounding.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
-    /// Tokens that the model sees at once. Memory grows with it; a single longer sequence is still
-    /// taken whole.
+    /// Largest number of tokens in a batch. Memory grows with it; a single longer sequence is still
+    /// one batch.
     pub max_batch_tokens: usize,
-    /// Tokens of the longest sequence that memory has room for, if that is bounded.
+    /// Longest sequence in tokens that fits in memory, if bounded.
     pub longest: Option<usize>,
 }
 
@@ -27,26 +28,26 @@ impl Default for RunOptions {
     }
 }
 
-/// How far an evaluation is.
+/// Progress of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tokens seen by the model.
+    /// Tokens processed.
     pub done_tokens: u64,
     /// Tokens of the whole task.
     pub total_tokens: u64,
 }
 
-/// The caller's side of a long evaluation.
+/// Callbacks of a long evaluation.
 pub struct Hooks<'a> {
     /// Called after every batch.
     pub progress: &'a mut dyn FnMut(Progress),
     /// Asked before every batch; `true` stops.
     pub cancelled: &'a dyn Fn() -> bool,
-    /// Keeps replies, and knows those of an earlier run.
+    /// Stores replies and restores those of an earlier run.
     pub journal: Option<&'a mut dyn Journal>,
 }
 
-/// A piece of a request that the model sees as one sequence.
+/// A part of a request that is scored as one sequence.
 struct Job {
     item: usize,
     request: usize,
@@ -54,46 +55,46 @@ struct Job {
     window: Option<usize>,
     tokens: Vec<u32>,
     first_counted: usize,
-    look: Option<Look>,
+    details: Option<DetailRequest>,
 }
 
 impl Job {
-    /// The first token that is scored: that of the continuation, or of the context where its
-    /// likelihood is wanted too.
+    /// Index of the first scored token: that of the continuation, or of the context if its
+    /// log-likelihood was requested.
     fn first_scored(&self) -> usize {
-        if self.look.is_some_and(|look| look.context) { 1 } else { self.first_counted }
+        if self.details.is_some_and(|details| details.context) { 1 } else { self.first_counted }
     }
 }
 
-/// Jobs of one item that begin alike.
+/// Jobs of one item with a common prefix.
 struct Group {
     jobs: Range<usize>,
-    /// Tokens that all of them begin with.
+    /// Length of the common prefix in tokens.
     shared: usize,
 }
 
-/// A continuation to be written.
-struct Writing {
+/// A continuation to be generated.
+struct PendingGeneration {
     item: usize,
     request: usize,
     tokens: Vec<u32>,
     generation: Generation,
 }
 
-/// Everything that is asked of the model, and what it has replied so far.
+/// All requests of a task, and the replies so far.
 #[derive(Default)]
 struct Plan {
     jobs: Vec<Job>,
-    writings: Vec<Writing>,
-    fillings: Vec<Filling>,
-    likenings: Vec<Likening>,
+    generations: Vec<PendingGeneration>,
+    infills: Vec<MaskedInfill>,
+    similarities: Vec<PendingSimilarity>,
     /// For each model and item the reply to each request.
     replies: Vec<Vec<Vec<Reply>>>,
-    /// For each item the jobs, writings, fillings and likenings that are open.
+    /// For each item the number of jobs, generations, infills and similarities left to do.
     open: Vec<usize>,
 }
 
-/// Asks the model everything that the task wants to know.
+/// Evaluates a task on a model.
 ///
 /// # Errors
 /// [`EvaluationError::Interrupted`] if asked to stop; else what is wrong with the data, the
@@ -104,7 +105,7 @@ pub fn evaluate(
     options: &RunOptions,
     hooks: &mut Hooks<'_>,
 ) -> Result<TaskResult, EvaluationError> {
-    let mut results = evaluate_each(task, &Alone(model), options, hooks, |result| result)?;
+    let mut results = evaluate_each(task, &Single(model), options, hooks, |result| result)?;
     Ok(results.swap_remove(0))
 }
 
@@ -132,22 +133,22 @@ pub fn evaluate_each<R>(
     let groups = plan.groups(options.max_batch_tokens);
     plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
-        + plan.writings.iter().map(Writing::cost).sum::<usize>()
-        + plan.fillings.iter().map(|filling| filling.text.tokens.len()).sum::<usize>()
-        + plan.likenings.iter().map(Likening::cost).sum::<usize>();
+        + plan.generations.iter().map(PendingGeneration::cost).sum::<usize>()
+        + plan.infills.iter().map(MaskedInfill::cost).sum::<usize>()
+        + plan.similarities.iter().map(PendingSimilarity::cost).sum::<usize>();
     let mut run = Run { items: &items, models, hooks, done: 0, total: total as u64 };
     run.score(&mut plan, &groups, options.max_batch_tokens)?;
-    run.write(&mut plan, options.max_batch_tokens)?;
-    run.fill(&mut plan, options.max_batch_tokens)?;
-    run.liken(&mut plan, options.max_batch_tokens)?;
+    run.generate(&mut plan, options.max_batch_tokens)?;
+    run.infill(&mut plan, options.max_batch_tokens)?;
+    run.compare_texts(&mut plan, options.max_batch_tokens)?;
     let each = plan.replies.into_iter();
     each.map(|replies| Ok(keep(task.score(&replies, bos.is_some())?))).collect()
 }
 
-/// One model among models.
-struct Alone<'a>(&'a dyn LanguageModel);
+/// One model as a set of models.
+struct Single<'a>(&'a dyn LanguageModel);
 
-impl LanguageModels for Alone<'_> {
+impl LanguageModels for Single<'_> {
     fn first(&self) -> &dyn LanguageModel {
         self.0
     }
@@ -159,16 +160,17 @@ impl LanguageModels for Alone<'_> {
     fn score_each(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Vec<Peeked>, ModelFailure> {
-        if peeks.iter().any(Option::is_some) {
-            return Ok(vec![self.0.score_and_peek(sequences, peeks)?]);
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Vec<Scored>, ModelFailure> {
+        if top_requests.iter().any(Option::is_some) {
+            return Ok(vec![self.0.score_with_top_logprobs(sequences, top_requests)?]);
         }
-        Ok(vec![(self.0.score(sequences)?, vec![None; sequences.len()])])
+        let scores = self.0.score(sequences)?;
+        Ok(vec![Scored { scores, top_logprobs: vec![None; sequences.len()] }])
     }
 
-    fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure> {
-        Ok(vec![self.0.fill(texts)?])
+    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {
+        Ok(vec![self.0.infill(texts)?])
     }
 
     fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
@@ -179,7 +181,7 @@ impl LanguageModels for Alone<'_> {
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Vec<Written>>, ModelFailure> {
+    ) -> Result<Vec<Vec<Generated>>, ModelFailure> {
         Ok(vec![self.0.generate(prompts, generation)?])
     }
 }
@@ -190,7 +192,7 @@ fn items_of<'a>(
     model: &dyn LanguageModel,
 ) -> Result<Vec<Item<'a>>, EvaluationError> {
     let pairs = SENTENCE_TASKS.iter().map(|(name, _)| *name);
-    let items = if model.is_masked() { task.gaps() } else { Some(task.items()) };
+    let items = if model.is_masked() { task.cloze_items() } else { Some(task.items()) };
     let is_pair = |request: &Request<'_>| matches!(request, Request::Similarity(_));
     let asks_tokens = |items: &Vec<Item<'_>>| {
         items.iter().flat_map(|item| &item.requests).any(|request| !is_pair(request))
@@ -200,7 +202,7 @@ fn items_of<'a>(
         return Err(EvaluationError::NoHead { task: task.id(), known });
     }
     items.ok_or_else(|| {
-        let sets = LASER_TASKS.iter().filter(|set| set.has_gaps()).map(|set| set.name);
+        let sets = LASER_TASKS.iter().filter(|set| set.has_cloze()).map(|set| set.name);
         let known = sets.chain(pairs).collect::<Vec<_>>().join(", ");
         EvaluationError::Masked { task: task.id(), known }
     })
@@ -280,7 +282,7 @@ impl Plan {
 
     /// Everything that is to be done.
     fn planned(&self) -> usize {
-        self.jobs.len() + self.writings.len() + self.fillings.len() + self.likenings.len()
+        self.jobs.len() + self.generations.len() + self.infills.len() + self.similarities.len()
     }
 
     /// Plans one request.
@@ -295,7 +297,7 @@ impl Plan {
             model.encode(text).map_err(failed)
         };
         match &item.requests[request] {
-            Request::LogLikelihood { context, continuation, look } => {
+            Request::LogLikelihood { context, continuation, details } => {
                 let place = format!("{}, choice {request}", item.place);
                 let pair = encode_pair(model, (context, continuation), bos, &place)?;
                 self.jobs.push(Job {
@@ -304,14 +306,14 @@ impl Plan {
                     window: None,
                     tokens: pair.tokens,
                     first_counted: pair.continuation,
-                    look: *look,
+                    details: *details,
                 });
                 Ok(Reply::LogLikelihood {
                     log_likelihood: 0.0,
                     is_greedy: true,
                     tokens: 0,
                     truncated: pair.truncated,
-                    seen: None,
+                    details: None,
                 })
             }
             Request::Rolling { text, cut } => {
@@ -325,20 +327,20 @@ impl Plan {
                         window: Some(window),
                         tokens: tokens[range].to_vec(),
                         first_counted,
-                        look: None,
+                        details: None,
                     });
                 }
                 Ok(Reply::Rolling { nll: 0.0, tokens: 0, text_tokens: text.len(), windows: 0 })
             }
-            Request::Fill(gap) => {
-                let (fillings, reply) = filling::plan((index, request), gap, model, &item.place)?;
-                self.fillings.extend(fillings);
+            Request::Cloze(cloze) => {
+                let (infills, reply) = infill::plan((index, request), cloze, model, &item.place)?;
+                self.infills.extend(infills);
                 Ok(reply)
             }
             Request::Similarity(texts) => {
                 let (likening, reply) =
-                    Likening::plan((index, request), texts, model, &item.place)?;
-                self.likenings.push(likening);
+                    PendingSimilarity::plan((index, request), texts, model, &item.place)?;
+                self.similarities.push(likening);
                 Ok(reply)
             }
             Request::Generate { context, generation } => {
@@ -355,7 +357,12 @@ impl Plan {
                 let truncated = tokens.len().saturating_sub(room);
                 let tokens = tokens.split_off(truncated);
                 let generation = generation.clone();
-                self.writings.push(Writing { item: index, request, tokens, generation });
+                self.generations.push(PendingGeneration {
+                    item: index,
+                    request,
+                    tokens,
+                    generation,
+                });
                 Ok(Reply::Generated { text: String::new(), tokens: 0, truncated })
             }
         }
@@ -392,9 +399,9 @@ impl Plan {
     ) -> Result<(), EvaluationError> {
         let Some(longest) = options.longest else { return Ok(()) };
         let groups = groups.iter().map(|g| (self.jobs[g.jobs.start].item, self.cost(g)));
-        let writings = self.writings.iter().map(|w| (w.item, w.cost()));
-        let likenings = self.likenings.iter().map(|pair| (pair.item, pair.cost()));
-        match groups.chain(writings).chain(likenings).max_by_key(|(_, tokens)| *tokens) {
+        let generations = self.generations.iter().map(|w| (w.item, w.cost()));
+        let similarities = self.similarities.iter().map(|pair| (pair.item, pair.cost()));
+        match groups.chain(generations).chain(similarities).max_by_key(|(_, tokens)| *tokens) {
             Some((item, tokens)) if tokens > longest => {
                 Err(EvaluationError::TooLong { place: items[item].place.clone(), tokens, longest })
             }
@@ -473,7 +480,7 @@ fn check_window(
     }
 }
 
-impl Writing {
+impl PendingGeneration {
     fn cost(&self) -> usize {
         self.tokens.len() + self.generation.new_tokens
     }
@@ -504,13 +511,14 @@ impl Run<'_, '_> {
             let jobs = batch[0].jobs.start..batch[count - 1].jobs.end;
             for (of, found) in self.scores(&plan.jobs[jobs.clone()], batch)?.into_iter().enumerate()
             {
-                for ((index, scores), likeliest) in jobs.clone().zip(found.0).zip(found.1) {
+                let scored = found.scores.into_iter().zip(found.top_logprobs);
+                for (index, (scores, top_logprobs)) in jobs.clone().zip(scored) {
                     let job = &plan.jobs[index];
                     check_finite(self.items, job, &scores)?;
                     let reply = &mut plan.replies[of][job.item][job.request];
                     let (context, scores) = scores.split_at(job.first_counted - job.first_scored());
                     add(reply, sum_of(scores), scores);
-                    note(reply, job, context, likeliest);
+                    add_details(reply, job, context, top_logprobs);
                 }
             }
             for index in jobs {
@@ -522,29 +530,29 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Writes continuations, those that end alike side by side.
-    fn write(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    /// Generates continuations; those with equal stopping conditions share a batch.
+    fn generate(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
         let mut next = 0;
-        while next < plan.writings.len() {
+        while next < plan.generations.len() {
             self.check()?;
-            let generation = plan.writings[next].generation.clone();
-            let alike = plan.writings[next..].iter().take_while(|w| w.generation == generation);
-            let count = fitting(alike.map(Writing::cost), max_tokens);
-            let batch = &plan.writings[next..next + count];
+            let generation = plan.generations[next].generation.clone();
+            let alike = plan.generations[next..].iter().take_while(|w| w.generation == generation);
+            let count = fitting(alike.map(PendingGeneration::cost), max_tokens);
+            let batch = &plan.generations[next..next + count];
             let prompts: Vec<Vec<u32>> = batch.iter().map(|w| w.tokens.clone()).collect();
-            let cost = batch.iter().map(Writing::cost).sum();
-            let written = self.models.generate_each(&prompts, &generation);
-            let written = written.map_err(|source| self.failure(batch[0].item, source))?;
-            for (of, written) in written.into_iter().enumerate() {
-                for (writing, written) in plan.writings[next..next + count].iter().zip(written) {
-                    let reply = &mut plan.replies[of][writing.item][writing.request];
+            let cost = batch.iter().map(PendingGeneration::cost).sum();
+            let found = self.models.generate_each(&prompts, &generation);
+            let found = found.map_err(|source| self.failure(batch[0].item, source))?;
+            for (of, found) in found.into_iter().enumerate() {
+                for (pending, generated) in plan.generations[next..next + count].iter().zip(found) {
+                    let reply = &mut plan.replies[of][pending.item][pending.request];
                     if let Reply::Generated { text, tokens, .. } = reply {
-                        (*text, *tokens) = (written.text, written.tokens);
+                        (*text, *tokens) = (generated.text, generated.tokens);
                     }
                 }
             }
             for index in next..next + count {
-                self.close(plan, plan.writings[index].item)?;
+                self.close(plan, plan.generations[index].item)?;
             }
             self.advance(cost);
             next += count;
@@ -552,30 +560,30 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Fills gaps.
-    fn fill(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    /// Answers cloze requests.
+    fn infill(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
         let mut next = 0;
-        while next < plan.fillings.len() {
+        while next < plan.infills.len() {
             self.check()?;
-            let costs = plan.fillings[next..].iter().map(|filling| filling.text.tokens.len());
+            let costs = plan.infills[next..].iter().map(MaskedInfill::cost);
             let count = fitting(costs, max_tokens);
-            let batch = &plan.fillings[next..next + count];
-            let cost = batch.iter().map(|filling| filling.text.tokens.len()).sum();
-            let texts: Vec<Masked> = batch.iter().map(|filling| filling.text.clone()).collect();
-            let filled = self.models.fill_each(&texts);
-            let filled = filled.map_err(|source| self.failure(batch[0].item, source))?;
-            for (of, filled) in filled.into_iter().enumerate() {
-                for (filling, filled) in plan.fillings[next..next + count].iter().zip(filled) {
-                    let place = &self.items[filling.item].place;
-                    filling.add(
-                        filled,
-                        &mut plan.replies[of][filling.item][filling.request],
+            let batch = &plan.infills[next..next + count];
+            let cost = batch.iter().map(MaskedInfill::cost).sum();
+            let texts: Vec<MaskedInput> = batch.iter().map(|infill| infill.text.clone()).collect();
+            let found = self.models.infill_each(&texts);
+            let found = found.map_err(|source| self.failure(batch[0].item, source))?;
+            for (of, found) in found.into_iter().enumerate() {
+                for (infill, infilled) in plan.infills[next..next + count].iter().zip(found) {
+                    let place = &self.items[infill.item].place;
+                    infill.add(
+                        infilled,
+                        &mut plan.replies[of][infill.item][infill.request],
                         place,
                     )?;
                 }
             }
             for index in next..next + count {
-                self.close(plan, plan.fillings[index].item)?;
+                self.close(plan, plan.infills[index].item)?;
             }
             self.advance(cost);
             next += count;
@@ -583,25 +591,26 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Compares texts.
-    fn liken(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    /// Compares pairs of texts.
+    fn compare_texts(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
         let mut next = 0;
-        while next < plan.likenings.len() {
+        while next < plan.similarities.len() {
             self.check()?;
-            let count = fitting(plan.likenings[next..].iter().map(Likening::cost), max_tokens);
-            let batch = &plan.likenings[next..next + count];
-            let cost = batch.iter().map(Likening::cost).sum();
+            let count =
+                fitting(plan.similarities[next..].iter().map(PendingSimilarity::cost), max_tokens);
+            let batch = &plan.similarities[next..next + count];
+            let cost = batch.iter().map(PendingSimilarity::cost).sum();
             let pairs: Vec<[Vec<u32>; 2]> = batch.iter().map(|one| one.pair.clone()).collect();
             let found = self.models.cosines_each(&pairs);
             let found = found.map_err(|source| self.failure(batch[0].item, source))?;
             for (of, cosines) in found.into_iter().enumerate() {
-                for (one, cosine) in plan.likenings[next..next + count].iter().zip(cosines) {
+                for (one, cosine) in plan.similarities[next..next + count].iter().zip(cosines) {
                     let place = &self.items[one.item].place;
                     one.add(cosine, &mut plan.replies[of][one.item][one.request], place)?;
                 }
             }
             for index in next..next + count {
-                self.close(plan, plan.likenings[index].item)?;
+                self.close(plan, plan.similarities[index].item)?;
             }
             self.advance(cost);
             next += count;
@@ -609,7 +618,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What a model refused, unless it was asked to stop.
+    /// The error of a model, or the cancellation if there was one.
     fn failure(&self, item: usize, source: ModelFailure) -> EvaluationError {
         let place = self.items[item].place.clone();
         self.check().err().unwrap_or(EvaluationError::Model { place, source })
@@ -627,7 +636,7 @@ impl Run<'_, '_> {
         (self.hooks.progress)(Progress { done_tokens: self.done, total_tokens: self.total });
     }
 
-    /// Counts a part of an item as done, and keeps the item once it is whole.
+    /// Counts a part of an item as done, and stores the item in the journal once it is complete.
     fn close(&mut self, plan: &mut Plan, item: usize) -> Result<(), EvaluationError> {
         if plan.close(item)
             && let Some(journal) = self.hooks.journal.as_deref_mut()
@@ -639,9 +648,9 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// The scores of a batch. If the model refuses it, its jobs are tried one by one, so that the
-    /// error can say which of them it was.
-    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Vec<Peeked>, EvaluationError> {
+    /// The scores of a batch. If the model fails on it, its jobs are tried one by one, so that the
+    /// error names the job.
+    fn scores(&self, jobs: &[Job], groups: &[Group]) -> Result<Vec<Scored>, EvaluationError> {
         fn sequence(job: &Job, shared: usize) -> Sequence<'_> {
             Sequence { tokens: &job.tokens, first_counted: job.first_scored(), shared }
         }
@@ -653,12 +662,12 @@ impl Run<'_, '_> {
                 sequences.push(sequence(&jobs[index - start], shared));
             }
         }
-        let peek = |job: &Job| {
-            let look = job.look.filter(|look| look.likeliest > 0)?;
-            Some(Peek { token: job.first_counted, likeliest: look.likeliest })
+        let top_request = |job: &Job| {
+            let details = job.details.filter(|details| details.top_logprobs > 0)?;
+            Some(TopLogprobsRequest { token: job.first_counted, count: details.top_logprobs })
         };
-        let peeks: Vec<Option<Peek>> = jobs.iter().map(peek).collect();
-        self.models.score_each(&sequences, &peeks).map_err(|source| {
+        let top_requests: Vec<Option<TopLogprobsRequest>> = jobs.iter().map(top_request).collect();
+        self.models.score_each(&sequences, &top_requests).map_err(|source| {
             if let Err(stopped) = self.check() {
                 return stopped;
             }
@@ -672,7 +681,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// How many of the first costs go into one batch, at least one.
+/// Number of leading costs that fit into one batch, at least one.
 fn fitting(costs: impl Iterator<Item = usize>, max_tokens: usize) -> usize {
     let mut tokens = 0;
     let fitting = costs.take_while(|cost| {
@@ -687,7 +696,7 @@ fn sum_of(scores: &[TokenScore]) -> f64 {
     scores.iter().map(|score| score.nll).sum()
 }
 
-/// Refuses losses that are no numbers.
+/// Rejects non-finite losses.
 fn check_finite(
     items: &[Item<'_>],
     job: &Job,
@@ -723,18 +732,23 @@ fn add(reply: &mut Reply, sum: f64, scores: &[TokenScore]) {
             *tokens += scores.len();
             *windows += 1;
         }
-        Reply::Generated { .. } | Reply::Filled { .. } | Reply::Similarity { .. } => {}
+        Reply::Generated { .. } | Reply::Infilled { .. } | Reply::Similarity { .. } => {}
     }
 }
 
-/// Adds what a closer look found, if there was one.
-fn note(reply: &mut Reply, job: &Job, context: &[TokenScore], likeliest: Option<Likeliest>) {
-    if let (Reply::LogLikelihood { seen, .. }, Some(look)) = (reply, job.look) {
-        let Likeliest { rank, tokens } = likeliest.unwrap_or_default();
-        *seen = Some(Box::new(Seen {
+/// Adds the details of a log-likelihood reply, if they were requested.
+fn add_details(
+    reply: &mut Reply,
+    job: &Job,
+    context: &[TokenScore],
+    top_logprobs: Option<TopLogprobs>,
+) {
+    if let (Reply::LogLikelihood { details, .. }, Some(wanted)) = (reply, job.details) {
+        let TopLogprobs { rank, tokens } = top_logprobs.unwrap_or_default();
+        *details = Some(Box::new(Details {
             rank,
-            likeliest: tokens,
-            context: look.context.then(|| -sum_of(context)),
+            top_logprobs: tokens,
+            context_log_likelihood: wanted.context.then(|| -sum_of(context)),
             context_tokens: job.first_counted,
         }));
     }

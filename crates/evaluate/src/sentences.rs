@@ -168,7 +168,7 @@ impl Task for SentencePairs {
     }
 
     /// The same: every model that makes vectors of tokens can be asked.
-    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+    fn cloze_items(&self) -> Option<Vec<Item<'_>>> {
         Some(self.items())
     }
 

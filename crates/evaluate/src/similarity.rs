@@ -1,4 +1,4 @@
-//! Pairs of texts, and how alike their vectors are.
+//! Cosine similarity of the embeddings of text pairs.
 
 use super::language_model::ModelFailure;
 use super::packed::{Wanted, last_stages};
@@ -8,14 +8,14 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, Transformer};
 use linwright_tensor::Mat;
 
-/// A pair of texts that the model is to see.
-pub(super) struct Likening {
+/// A pair of texts to compare.
+pub(super) struct PendingSimilarity {
     pub(super) item: usize,
     pub(super) request: usize,
     pub(super) pair: [Vec<u32>; 2],
 }
 
-impl Likening {
+impl PendingSimilarity {
     /// The pair of a request, with a reply that lacks the cosine.
     pub(super) fn plan(
         (item, request): (usize, usize),
@@ -37,7 +37,7 @@ impl Likening {
         Ok((Self { item, request, pair: [one, other] }, reply))
     }
 
-    /// Tokens that the model sees.
+    /// Tokens of both texts.
     pub(super) fn cost(&self) -> usize {
         self.pair.iter().map(Vec::len).sum()
     }

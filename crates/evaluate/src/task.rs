@@ -19,8 +19,8 @@ pub trait Task {
     /// Everything to ask.
     fn items(&self) -> Vec<Item<'_>>;
 
-    /// As [`Self::items`], for masked language models; none if the task is nothing for them.
-    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+    /// Items for masked language models; none if the task does not support them.
+    fn cloze_items(&self) -> Option<Vec<Item<'_>>> {
         None
     }
 

@@ -102,13 +102,13 @@ impl LanguageModel for Fake {
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Written>, ModelFailure> {
+    ) -> Result<Vec<Generated>, ModelFailure> {
         let write = |prompt: &Vec<u32>| {
             let letters = (1..=generation.new_tokens as u32).map(|i| prompt[prompt.len() - 1] + i);
             let text: String = letters.filter_map(char::from_u32).collect();
             let stops = generation.until.iter().filter_map(|stop| text.find(stop.as_str()));
             let end = stops.min().unwrap_or(text.len());
-            Written { text: text[..end].to_owned(), tokens: end }
+            Generated { text: text[..end].to_owned(), tokens: end }
         };
         Ok(prompts.iter().map(write).collect())
     }
@@ -500,9 +500,13 @@ fn a_closer_look_changes_no_score_and_finds_the_likeliest() {
         .zip([0, 11, 0])
         .map(|(tokens, shared)| Sequence { tokens, first_counted: 4, shared })
         .collect();
-    let peeks =
-        [None, Some(Peek { token: 12, likeliest: 28 }), Some(Peek { token: 4, likeliest: 3 })];
-    let (scores, found) = model.score_and_peek(&sequences, &peeks).unwrap();
+    let top_requests = [
+        None,
+        Some(TopLogprobsRequest { token: 12, count: 28 }),
+        Some(TopLogprobsRequest { token: 4, count: 3 }),
+    ];
+    let Scored { scores, top_logprobs: found } =
+        model.score_with_top_logprobs(&sequences, &top_requests).unwrap();
     assert_eq!(scores, model.score(&sequences).unwrap());
     assert_eq!(found[0], None);
     for (index, place, count) in [(1, 12, 28), (2, 4, 3)] {
@@ -525,8 +529,9 @@ fn a_closer_look_changes_no_score_and_finds_the_likeliest() {
     }
     let sum: f64 = found[1].as_ref().unwrap().tokens.iter().map(|(_, nats)| nats.exp()).sum();
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
-    let message = Fake::default().score_and_peek(&sequences, &peeks).unwrap_err().to_string();
-    assert!(message.contains("likeliest"), "{message}");
+    let message =
+        Fake::default().score_with_top_logprobs(&sequences, &top_requests).unwrap_err().to_string();
+    assert!(message.contains("top log-probabilities"), "{message}");
 }
 
 #[test]

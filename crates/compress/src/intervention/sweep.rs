@@ -287,8 +287,8 @@ impl Work<'_> {
         };
         let asked = Variants::new((model, self.tokenizer), variants, self.max_length)
             .with_sentence(self.sentence)
-            .asking(&go_on);
-        let asked = if self.shares { asked } else { asked.alone() };
+            .with_cancellation(&go_on);
+        let asked = if self.shares { asked } else { asked.without_sharing() };
         let mut hooks = Hooks {
             progress: &mut |p| at.set((p.done_tokens, p.total_tokens)),
             cancelled: &|| shared.borrow().interrupted(),

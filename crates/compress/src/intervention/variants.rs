@@ -1,10 +1,10 @@
-//! Many edits of one model, asked the same at once.
+//! Evaluation of many edits of one model on the same batches.
 
 use super::edit::put;
 use crate::CompressError;
 use linwright_evaluate::{
-    Filled, Gaps, Generation, LanguageModel, LanguageModels, Masked, ModelFailure, Packed, Pairs,
-    Peek, Peeked, Sequence, Subject, Written, last_stages,
+    ClozeBatch, Generated, Generation, Infilled, LanguageModel, LanguageModels, MaskedInput,
+    ModelFailure, Packed, Pairs, Scored, Sequence, Subject, TopLogprobsRequest, last_stages,
 };
 use linwright_model::checkpoint::Sentence;
 use linwright_model::tokenizer::Tokenizer;
@@ -13,17 +13,17 @@ use linwright_ops::{Op, SiteId, Sites};
 use linwright_tensor::Mat;
 use std::cell::RefCell;
 
-/// One edit: operators and biases that replace those of some slots.
+/// One edit of a model: replacement operators and biases of some slots.
 #[derive(Clone, Debug, Default)]
 pub struct Variant {
-    /// Slots and what stands in them; none is the model as it is.
+    /// Replacement operators by slot; empty for the unedited model.
     pub ops: Vec<(SiteId, Op<f32>)>,
-    /// Biases of these slots, where they change, too.
+    /// Replacement biases by slot, where the edit changes them.
     pub biases: Vec<(SiteId, Vec<f32>)>,
 }
 
 impl Variant {
-    /// What stands in some slots of an edited model.
+    /// The operators and biases of some slots of an edited model.
     ///
     /// # Panics
     /// If the model has no such slot.
@@ -40,13 +40,13 @@ impl Variant {
     }
 }
 
-/// A model and edits of it, as models to ask. Batches go through the model once; each edit starts
-/// from what stood before the first stage that it changes, and only one copy of the model is there,
-/// in which operators change places.
+/// A model and edits of it as [`LanguageModels`]. A batch runs through the original model once;
+/// each edit starts from the residual stream before the first stage that it changes. One copy of
+/// the model serves all edits: operators are swapped in and out.
 pub struct Variants<'a> {
-    /// The model as it is.
+    /// The original model.
     model: &'a Transformer,
-    /// A copy that shares its weights, in which edits are made.
+    /// A copy that shares its weights, to which edits are applied.
     edited: RefCell<Transformer>,
     /// The model and its tokenizer.
     subject: Subject<'a>,
@@ -54,18 +54,18 @@ pub struct Variants<'a> {
     variants: &'a [Variant],
     /// First stage that each variant changes.
     stages: Vec<usize>,
-    /// Whether prefixes are shared; if not, each edit computes everything, which is slower and the
-    /// same.
+    /// Whether the stages before an edit are shared; if not, each edit computes all stages, which
+    /// is slower and gives the same result.
     shares: bool,
     max_length: Option<usize>,
-    /// How a text becomes one vector, where that is known.
+    /// Pooling for text embeddings, if the checkpoint defines one.
     sentence: Option<Sentence>,
-    /// Called before each edit of a batch with its index; says whether to go on.
+    /// Called before each edit of a batch with the number of edits done; `false` cancels.
     go_on: &'a dyn Fn(usize) -> bool,
 }
 
 impl<'a> Variants<'a> {
-    /// Edits of a model, which is asked as it is where an edit has no operators.
+    /// Edits of a model; an edit without operators is the original model.
     ///
     /// # Panics
     /// If an edit names a slot that no layer of the model has.
@@ -100,27 +100,26 @@ impl<'a> Variants<'a> {
         }
     }
 
-    /// The same without sharing anything between the edits.
+    /// Computes each edit from the first layer on, without sharing work between edits.
     #[must_use]
-    pub fn alone(self) -> Self {
+    pub fn without_sharing(self) -> Self {
         Self { shares: false, ..self }
     }
 
-    /// The same with a way from the vectors of all tokens to that of a text, for tasks that compare
-    /// texts.
+    /// Sets the pooling from token vectors to text embeddings, for tasks that compare texts.
     #[must_use]
     pub fn with_sentence(self, sentence: Option<Sentence>) -> Self {
         Self { subject: self.subject.with_sentence(sentence), sentence, ..self }
     }
 
-    /// The same, asking before each edit of a batch, with how many are done, whether to go on: a
+    /// Calls `go_on` before each edit of a batch with the number of edits done; `false` cancels. A
     /// batch of hundreds of edits takes minutes.
     #[must_use]
-    pub fn asking(self, go_on: &'a dyn Fn(usize) -> bool) -> Self {
+    pub fn with_cancellation(self, go_on: &'a dyn Fn(usize) -> bool) -> Self {
         Self { go_on, ..self }
     }
 
-    /// Runs `work` on the model with an edit made.
+    /// Runs `work` on the model with an edit applied.
     fn with<R>(
         &self,
         index: usize,
@@ -128,19 +127,19 @@ impl<'a> Variants<'a> {
     ) -> Result<R, ModelFailure> {
         let mut model = self.edited.borrow_mut();
         let mut before = Vec::new();
-        let mut made: Result<(), CompressError> = Ok(());
+        let mut applied: Result<(), CompressError> = Ok(());
         for (site, op) in &self.variants[index].ops {
             match put(&mut model, site, op.clone()) {
                 Ok(old) => before.push((site, old)),
                 Err(error) => {
-                    made = Err(error);
+                    applied = Err(error);
                     break;
                 }
             }
         }
         let mut biases = self.variants[index].biases.clone();
         biases.iter_mut().for_each(|(site, bias)| swap_bias(&mut model, site, bias));
-        let done = match made {
+        let done = match applied {
             Ok(()) => work(&model),
             Err(error) => Err(error.into()),
         };
@@ -155,8 +154,8 @@ impl<'a> Variants<'a> {
         if (self.go_on)(done) { Ok(()) } else { Err("stopped between two edits".into()) }
     }
 
-    /// What each edit makes of a batch: calls `read` with the model, what left its last layer, and
-    /// where in it the wanted rows are.
+    /// Runs a batch through each edit: calls `read` with the model, the output of its last layer
+    /// and the indices of the wanted rows in it.
     fn each<R>(
         &self,
         batch: &Batch,
@@ -185,7 +184,7 @@ impl<'a> Variants<'a> {
     }
 }
 
-/// Puts a bias into a slot that has one, and gives what stood there.
+/// Swaps a bias with that of a slot, if the slot has one.
 fn swap_bias(model: &mut Transformer, site: &SiteId, bias: &mut [f32]) {
     let slot = model.slot_mut(site).expect("the slot was found in the model");
     if let Some(own) = slot.bias_mut() {
@@ -205,25 +204,26 @@ impl LanguageModels for Variants<'_> {
     fn score_each(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Vec<Peeked>, ModelFailure> {
-        let packed = Packed::new(sequences, peeks);
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Vec<Scored>, ModelFailure> {
+        let packed = Packed::new(sequences, top_requests);
         self.each(packed.batch(), packed.wanted(), |model, hidden, wanted| {
             packed.read((model, self.tokenizer), hidden, wanted)
         })
     }
 
-    fn fill_each(&self, texts: &[Masked]) -> Result<Vec<Vec<Filled>>, ModelFailure> {
-        let gaps = Gaps::new(self.model, texts)?;
-        self.each(gaps.batch(), gaps.wanted(), |model, hidden, wanted| {
-            gaps.read((model, self.tokenizer), hidden, wanted)
+    fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {
+        let cloze = ClozeBatch::new(self.model, texts)?;
+        self.each(cloze.batch(), cloze.wanted(), |model, hidden, wanted| {
+            cloze.read((model, self.tokenizer), hidden, wanted)
         })
     }
 
     fn cosines_each(&self, pairs: &[[Vec<u32>; 2]]) -> Result<Vec<Vec<f64>>, ModelFailure> {
-        let sentence = self.sentence.ok_or("nothing says how a text becomes one vector")?;
+        let sentence =
+            self.sentence.ok_or("the checkpoint defines no pooling for text embeddings")?;
         let pairs = Pairs::new(sentence, pairs);
-        // Every row is wanted, so that what left the last layer comes whole.
+        // Every row is wanted, so the whole output of the last layer is returned.
         self.each(pairs.batch(), pairs.wanted(), |_, hidden, _| Ok(pairs.cosines(hidden)))
     }
 
@@ -231,7 +231,7 @@ impl LanguageModels for Variants<'_> {
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Vec<Written>>, ModelFailure> {
+    ) -> Result<Vec<Vec<Generated>>, ModelFailure> {
         let write = |index| {
             self.check(index)?;
             self.with(index, |model| {

@@ -5,7 +5,7 @@ use linwright_compress::intervention::{
     ComponentStore, Cut, Edit, Edits, Intervention, Lname, Size, SlotSet, Variant, Variants,
     apply_edits,
 };
-use linwright_evaluate::{Generation, LanguageModel, LanguageModels, Masked, Subject};
+use linwright_evaluate::{Generation, LanguageModel, LanguageModels, MaskedInput, Subject};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Sites;
 use linwright_run::Silent;
@@ -47,29 +47,29 @@ fn cut_models(model: &Transformer) -> (Vec<Variant>, Vec<Transformer>) {
 }
 
 #[test]
-fn gaps_are_filled_as_by_each_model_alone() {
+fn masks_are_filled_as_by_each_model_alone() {
     let (model, tokenizer) = (model("BertForMaskedLM", "bert"), tokenizer());
     let (variants, models) = cut_models(&model);
-    let texts: Vec<Masked> = [(20u32, 9usize), (31, 14)]
-        .map(|(from, length)| Masked {
+    let texts: Vec<MaskedInput> = [(20u32, 9usize), (31, 14)]
+        .map(|(from, length)| MaskedInput {
             tokens: (from..).take(length).collect(),
             first: 4,
             masks: 2,
             truncated: 0,
             answers: vec![vec![3, 9], vec![60, 1]],
-            likeliest: 3,
+            top_logprobs: 3,
             gold: 1,
         })
         .into();
     for asked in [
         Variants::new((&model, &tokenizer), &variants, None),
-        Variants::new((&model, &tokenizer), &variants, None).alone(),
+        Variants::new((&model, &tokenizer), &variants, None).without_sharing(),
     ] {
-        let together = asked.fill_each(&texts).unwrap();
+        let together = asked.infill_each(&texts).unwrap();
         for (found, edited) in together.iter().zip(&models) {
-            let alone = Subject::new(edited, &tokenizer).fill(&texts).unwrap();
+            let alone = Subject::new(edited, &tokenizer).infill(&texts).unwrap();
             for (a, b) in found.iter().zip(&alone) {
-                assert_eq!((&a.text, a.likeliest.rank), (&b.text, b.likeliest.rank));
+                assert_eq!((&a.text, a.top_logprobs.rank), (&b.text, b.top_logprobs.rank));
                 for (x, y) in a.log_likelihoods.iter().zip(&b.log_likelihoods) {
                     assert!((x - y).abs() < 1e-5, "{x} {y}");
                 }
@@ -108,7 +108,7 @@ fn it_stops_between_two_edits() {
         seen.set(done);
         done < 2
     };
-    let asked = Variants::new((&model, &tokenizer), &variants, None).asking(&go_on);
+    let asked = Variants::new((&model, &tokenizer), &variants, None).with_cancellation(&go_on);
     let generation = Generation { until: Vec::new(), new_tokens: 2 };
     let error = asked.generate_each(&[vec![5]], &generation).unwrap_err().to_string();
     assert_eq!((error.as_str(), seen.get()), ("stopped between two edits", 2));

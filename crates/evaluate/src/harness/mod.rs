@@ -169,7 +169,7 @@ impl HarnessTask {
         let likelihood = |context: &'a str, continuation: String| Request::LogLikelihood {
             context: Cow::Borrowed(context),
             continuation: Cow::Owned(continuation),
-            look: None,
+            details: None,
         };
         let context = || prompt.contexts.first().map_or("", String::as_str);
         match self.output {

@@ -238,7 +238,7 @@ fn sample(
                 json!({"arg_0": context, "arg_1": continuation})
             }
             Request::Rolling { text, .. } => json!({"arg_0": text}),
-            Request::Fill(gap) => json!({"arg_0": gap.context, "arg_1": gap.answers}),
+            Request::Cloze(cloze) => json!({"arg_0": cloze.context, "arg_1": cloze.answers}),
             Request::Similarity([one, other]) => json!({"arg_0": one, "arg_1": other}),
             Request::Generate { context, generation } => json!({
                 "arg_0": context,
@@ -253,7 +253,7 @@ fn sample(
             json!([log_likelihood.to_string(), truth(*is_greedy)])
         }
         Reply::Rolling { nll, .. } => json!((-nll).to_string()),
-        Reply::Generated { text, .. } | Reply::Filled { text, .. } => json!(text),
+        Reply::Generated { text, .. } | Reply::Infilled { text, .. } => json!(text),
         Reply::Similarity { cosine, .. } => json!(cosine),
     };
     let replied: Vec<Value> = replies.iter().map(reply).collect();

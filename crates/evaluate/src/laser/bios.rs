@@ -13,7 +13,12 @@ pub(super) const GENDER: LaserSet = LaserSet {
     name: "laser_bios_gender",
     summary: "biographies, male or female (Bias in Bios)",
     form: Form::Choice { two: true },
-    mask: Some(Mask { sentence: Some("This person is"), after: ".", last: Some(50), written: 0 }),
+    mask: Some(Mask {
+        sentence: Some("This person is"),
+        after: ".",
+        max_context_tokens: Some(50),
+        filled_masks: 0,
+    }),
     read: |sources| {
         let records = sources.iter().map(gender).collect::<Result<_, _>>()?;
         Ok(Reading { records, left_out: Vec::new() })
@@ -28,8 +33,8 @@ pub(super) const PROFESSION: LaserSet = LaserSet {
     mask: Some(Mask {
         sentence: Some("The profession of the person in the text is called"),
         after: ".",
-        last: None,
-        written: 0,
+        max_context_tokens: None,
+        filled_masks: 0,
     }),
     read: |sources| {
         let mut reading = Reading::default();

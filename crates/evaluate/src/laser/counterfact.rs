@@ -12,8 +12,8 @@ use serde_json::Value;
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_counterfact",
     summary: "facts, each in its own words and in others (CounterFact)",
-    form: Form::Written { new_tokens: 10, longest: None },
-    mask: Some(Mask { after: ".", written: 1, ..Mask::PROMPT }),
+    form: Form::Generated { new_tokens: 10, longest: None },
+    mask: Some(Mask { after: ".", filled_masks: 1, ..Mask::PROMPT }),
     read,
 };
 

@@ -11,7 +11,7 @@ use super::words::Overlap;
 use crate::Metric;
 use crate::result::accuracy;
 
-/// So many of the likeliest tokens the right answer may be among.
+/// Values of `k` in top-k accuracy.
 pub(super) const TOPS: [usize; 3] = [1, 5, 10];
 
 /// What one record came to.

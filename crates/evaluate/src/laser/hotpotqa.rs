@@ -12,8 +12,8 @@ use linwright_data::DataError;
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_hotpotqa",
     summary: "questions over two articles, answered without them (HotpotQA)",
-    form: Form::Written { new_tokens: 15, longest: Some(14) },
-    mask: Some(Mask { written: 5, ..Mask::PROMPT }),
+    form: Form::Generated { new_tokens: 15, longest: Some(14) },
+    mask: Some(Mask { filled_masks: 5, ..Mask::PROMPT }),
     read: |sources| {
         let records = sources.iter().map(record).collect::<Result<_, _>>()?;
         Ok(Reading { records, left_out: Vec::new() })

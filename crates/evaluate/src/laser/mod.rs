@@ -3,8 +3,8 @@
 //! A set says how its rows become questions; how these are put and judged is the same for all, in
 //! one of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
 //!
-//! Masked language models are asked about gaps, where a set says where its gap is: all masks of an
-//! answer are judged at once.
+//! Masked language models answer cloze requests, for sets that have a cloze form: all masks of an
+//! answer are scored at once.
 //!
 //! Deviations from the paper's code in either way: words and answers may have several tokens, and
 //! their whole likelihood counts; models write greedily; what the model saw before the answer is
@@ -29,7 +29,9 @@ mod tests;
 
 pub use set::LaserSet;
 
-use super::{Bos, EvaluationError, Gap, Generation, Item, Look, Reply, Request, Task, TaskResult};
+use super::{
+    Bos, Cloze, DetailRequest, EvaluationError, Generation, Item, Reply, Request, Task, TaskResult,
+};
 use linwright_data::{Table, TableFormat};
 use linwright_run::sha256_hex;
 use set::{Form, Mask, Record, Source};
@@ -150,16 +152,16 @@ impl LaserSet {
         LASER_TASKS.iter().find(is_called)
     }
 
-    /// Whether masked language models can be asked.
+    /// Whether the set has a cloze form for masked language models.
     #[must_use]
-    pub fn has_gaps(&self) -> bool {
+    pub fn has_cloze(&self) -> bool {
         self.mask.is_some()
     }
 
-    /// Whether its answers are written, not chosen.
+    /// Whether answers are generated, not chosen.
     #[must_use]
-    pub fn is_written(&self) -> bool {
-        matches!(self.form, Form::Written { .. })
+    pub fn is_generated(&self) -> bool {
+        matches!(self.form, Form::Generated { .. })
     }
 }
 
@@ -213,8 +215,8 @@ impl LaserTask {
             return Err(EvaluationError::Nothing { task: set.name.into(), what: "records" });
         }
         let form = match (set.form, options.new_tokens) {
-            (Form::Written { longest, .. }, Some(new_tokens)) => {
-                Form::Written { new_tokens, longest }
+            (Form::Generated { longest, .. }, Some(new_tokens)) => {
+                Form::Generated { new_tokens, longest }
             }
             (form, _) => form,
         };
@@ -230,9 +232,9 @@ impl LaserTask {
     /// How the records are asked and judged, of a model that is masked or not.
     fn form(&self, is_masked: bool) -> Form {
         match (self.form, self.set.mask.filter(|_| is_masked)) {
-            (Form::Written { longest, .. }, Some(mask)) => {
-                let new_tokens = self.options.new_tokens.unwrap_or(mask.written);
-                Form::Written { new_tokens, longest }
+            (Form::Generated { longest, .. }, Some(mask)) => {
+                let new_tokens = self.options.new_tokens.unwrap_or(mask.filled_masks);
+                Form::Generated { new_tokens, longest }
             }
             (form, _) => form,
         }
@@ -246,7 +248,7 @@ impl LaserTask {
             false => scoring.name().to_owned(),
         };
         let new = match self.form(is_masked) {
-            Form::Written { new_tokens, .. } => format!("_new-{new_tokens}"),
+            Form::Generated { new_tokens, .. } => format!("_new-{new_tokens}"),
             Form::Choice { .. } => String::new(),
         };
         let (split, bos) = (split.name(), bos.name());
@@ -254,20 +256,21 @@ impl LaserTask {
     }
 
     fn requests<'a>(&'a self, record: &'a Record) -> Vec<Request<'a>> {
-        let look = Some(Look { likeliest: outcome::LIKELIEST, context: self.options.whole_texts });
-        let likelihood = |answer: &str, look: Option<Look>| Request::LogLikelihood {
+        let (top_logprobs, context) = (outcome::TOP_LOGPROBS, self.options.whole_texts);
+        let details = Some(DetailRequest { top_logprobs, context });
+        let likelihood = |answer: &str, details: Option<DetailRequest>| Request::LogLikelihood {
             context: Cow::Borrowed(&record.prompt),
             continuation: Cow::Owned(format!(" {answer}")),
-            look,
+            details,
         };
         match self.form {
             Form::Choice { .. } => {
                 let choices = record.choices.iter().enumerate();
-                let looked = |index| look.filter(|_| index == record.gold);
-                choices.map(|(index, choice)| likelihood(choice, looked(index))).collect()
+                let of_gold = |index| details.filter(|_| index == record.gold);
+                choices.map(|(index, choice)| likelihood(choice, of_gold(index))).collect()
             }
-            Form::Written { new_tokens, .. } => {
-                let mut requests = vec![likelihood(&record.answer, look)];
+            Form::Generated { new_tokens, .. } => {
+                let mut requests = vec![likelihood(&record.answer, details)];
                 if new_tokens > 1 {
                     requests.push(Request::Generate {
                         context: Cow::Borrowed(&record.prompt),
@@ -282,28 +285,28 @@ impl LaserTask {
 
 impl LaserTask {
     /// The request of a masked language model.
-    fn gap<'a>(&self, record: &'a Record, mask: Mask) -> Gap<'a> {
+    fn cloze<'a>(&self, record: &'a Record, mask: Mask) -> Cloze<'a> {
         let (context, before) = match mask.sentence {
             Some(sentence) => (&record.prompt[..record.start], sentence),
             None => (record.prompt.as_str(), ""),
         };
         let answers = match self.form {
             Form::Choice { .. } => record.choices.as_slice(),
-            Form::Written { .. } => std::slice::from_ref(&record.answer),
+            Form::Generated { .. } => std::slice::from_ref(&record.answer),
         };
-        let written = match self.form(true) {
+        let filled_masks = match self.form(true) {
             Form::Choice { .. } => 0,
-            Form::Written { new_tokens, .. } => new_tokens,
+            Form::Generated { new_tokens, .. } => new_tokens,
         };
-        Gap {
+        Cloze {
             context: Cow::Borrowed(context),
-            last: mask.last,
+            max_context_tokens: mask.max_context_tokens,
             before: Cow::Borrowed(before),
             after: Cow::Borrowed(mask.after),
             answers: answers.iter().map(|answer| format!(" {answer}")).collect(),
             gold: record.gold,
-            likeliest: outcome::LIKELIEST,
-            written,
+            top_logprobs: outcome::TOP_LOGPROBS,
+            filled_masks,
         }
     }
 }
@@ -330,11 +333,11 @@ impl Task for LaserTask {
         items.collect()
     }
 
-    fn gaps(&self) -> Option<Vec<Item<'_>>> {
+    fn cloze_items(&self) -> Option<Vec<Item<'_>>> {
         let mask = self.set.mask?;
         let items = self.records.iter().map(|record| Item {
             place: record.place.clone(),
-            requests: vec![Request::Fill(self.gap(record, mask))],
+            requests: vec![Request::Cloze(self.cloze(record, mask))],
             own: &[],
         });
         Some(items.collect())

@@ -5,26 +5,26 @@ use super::set::{Form, Record};
 use super::words::{contains, folded, overlap};
 use super::{LaserTask, Scoring, VERSION};
 use crate::result::by_group;
-use crate::{Counts, EvaluationError, Reply, Sample, Seen, Task, TaskResult};
+use crate::{Counts, Details, EvaluationError, Reply, Sample, Task, TaskResult};
 use serde_json::{Map, Value, json};
 
-/// So many of the likeliest tokens are in a record.
-pub(super) const LIKELIEST: usize = TOPS[2];
+/// Number of top log-probabilities in a record.
+pub(super) const TOP_LOGPROBS: usize = TOPS[2];
 
 /// What a model replied to a record.
 struct Answered {
-    /// How it was asked.
+    /// Form of the request.
     form: Form,
-    /// Whether it filled gaps.
+    /// Whether the model is a masked language model.
     is_masked: bool,
     /// Log-likelihood in nats and tokens of each choice, or of the one answer.
     scores: Vec<(f64, usize)>,
-    /// What it wrote; none where it chose.
-    written: Option<String>,
-    seen: Seen,
+    /// Generated answer; none for choices.
+    generated: Option<String>,
+    details: Details,
 }
 
-/// What that came to.
+/// Scores of one record.
 struct Judged {
     row: Row,
     /// The choice, where there was one.
@@ -35,37 +35,37 @@ struct Judged {
 
 impl Answered {
     fn of(task: &LaserTask, record: &Record, replies: &[Reply]) -> Result<Self, EvaluationError> {
-        let is_masked = replies.iter().any(|reply| matches!(reply, Reply::Filled { .. }));
+        let is_masked = replies.iter().any(|reply| matches!(reply, Reply::Infilled { .. }));
         let form = task.form(is_masked);
-        let is_written = matches!(form, Form::Written { .. });
-        let (scores, seen) = (Vec::new(), Seen::default());
-        let mut answered = Self { form, is_masked, scores, written: None, seen };
+        let is_generated = matches!(form, Form::Generated { .. });
+        let (scores, details) = (Vec::new(), Details::default());
+        let mut answered = Self { form, is_masked, scores, generated: None, details };
         for reply in replies {
             match reply {
-                Reply::LogLikelihood { log_likelihood, tokens, seen, .. } => {
+                Reply::LogLikelihood { log_likelihood, tokens, details, .. } => {
                     answered.scores.push((*log_likelihood, *tokens));
-                    if let Some(seen) = seen {
-                        answered.seen = Seen::clone(seen);
+                    if let Some(details) = details {
+                        answered.details = Details::clone(details);
                     }
                 }
-                Reply::Generated { text, .. } => answered.written = Some(text.clone()),
-                Reply::Filled { answers, text, seen, .. } => {
+                Reply::Generated { text, .. } => answered.generated = Some(text.clone()),
+                Reply::Infilled { answers, text, details, .. } => {
                     answered.scores.clone_from(answers);
-                    answered.seen = Seen::clone(seen);
-                    answered.written = is_written.then(|| text.clone());
+                    answered.details = Details::clone(details);
+                    answered.generated = is_generated.then(|| text.clone());
                 }
                 Reply::Rolling { .. } | Reply::Similarity { .. } => {}
             }
         }
-        if let (Form::Written { new_tokens: 1, .. }, None) = (form, &answered.written) {
-            let first = answered.seen.likeliest.first();
-            answered.written = first.map(|(text, _)| text.clone());
+        if let (Form::Generated { new_tokens: 1, .. }, None) = (form, &answered.generated) {
+            let first = answered.details.top_logprobs.first();
+            answered.generated = first.map(|(text, _)| text.clone());
         }
         let asked = match form {
             Form::Choice { .. } => record.choices.len(),
-            Form::Written { .. } => 1,
+            Form::Generated { .. } => 1,
         };
-        if answered.scores.len() == asked && answered.written.is_some() == is_written {
+        if answered.scores.len() == asked && answered.generated.is_some() == is_generated {
             return Ok(answered);
         }
         Err(EvaluationError::Document {
@@ -76,13 +76,13 @@ impl Answered {
         })
     }
 
-    /// Whether the answer is among the likeliest tokens, by their number.
+    /// Whether the answer is among the most likely tokens, for each number of [`TOPS`].
     fn tops(&self, record: &Record, scoring: Scoring) -> [bool; 3] {
         let rank = match scoring {
-            Scoring::Correct => self.seen.rank,
+            Scoring::Correct => self.details.rank,
             Scoring::Compat => {
                 let answer = folded(&record.answer);
-                let mut texts = self.seen.likeliest.iter().map(|(text, _)| folded(text));
+                let mut texts = self.details.top_logprobs.iter().map(|(text, _)| folded(text));
                 texts.position(|text| text == answer).unwrap_or(usize::MAX)
             }
         };
@@ -128,8 +128,8 @@ fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
             let row = Row { right, answer, overlap: None, top };
             Judged { row, chosen: Some(chosen), tie, generation }
         }
-        Form::Written { new_tokens, .. } => {
-            let generation = answered.written.clone().unwrap_or_default();
+        Form::Generated { new_tokens, .. } => {
+            let generation = answered.generated.clone().unwrap_or_default();
             let judged = match scoring {
                 Scoring::Correct => generation.clone(),
                 Scoring::Compat if new_tokens == 1 => generation.clone(),
@@ -162,10 +162,10 @@ pub(super) fn result(
     let mut counts = Counts::default();
     let (mut rows, mut groups, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     let first = replies.first().and_then(|replies| replies.first());
-    let is_masked = matches!(first, Some(Reply::Filled { .. }));
+    let is_masked = matches!(first, Some(Reply::Infilled { .. }));
     for (index, (record, replies)) in task.records.iter().zip(replies).enumerate() {
         let answered = Answered::of(task, record, replies)?;
-        if let Form::Written { longest: Some(longest), .. } = answered.form
+        if let Form::Generated { longest: Some(longest), .. } = answered.form
             && answered.scores[0].1 > longest
         {
             continue;
@@ -214,14 +214,14 @@ fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
         "task": task.id(),
         "output_type": match form {
             Form::Choice { .. } => "multiple_choice",
-            Form::Written { .. } => "generate_until",
+            Form::Generated { .. } => "generate_until",
         },
         "scoring": task.options.scoring.name(),
         "split": task.options.split.name(),
         "files": task.options.files.len(),
         "metadata": {"version": VERSION, "protocol": task.protocol(is_masked)},
     });
-    if let Form::Written { new_tokens, longest } = form {
+    if let Form::Generated { new_tokens, longest } = form {
         fields["new_tokens"] = json!(new_tokens);
         if let Some(longest) = longest {
             left_out.insert(format!("answers of more than {longest} tokens"), json!(long));
@@ -238,7 +238,7 @@ fn sample(
     answered: &Answered,
     judged: &Judged,
 ) -> Sample {
-    let (row, seen) = (&judged.row, &answered.seen);
+    let (row, details) = (&judged.row, &answered.details);
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     add("ix", json!(index));
@@ -257,9 +257,9 @@ fn sample(
     {
         add(name, json!(within));
     }
-    let likeliest = seen.likeliest.iter();
-    add("top_10_logprob", likeliest.clone().map(|(_, nats)| json!(nats)).collect());
-    add("top_10_tokens", likeliest.map(|(text, _)| json!(text)).collect());
+    let top_logprobs = details.top_logprobs.iter();
+    add("top_10_logprob", top_logprobs.clone().map(|(_, nats)| json!(nats)).collect());
+    add("top_10_tokens", top_logprobs.map(|(text, _)| json!(text)).collect());
     if let Some(overlap) = row.overlap {
         add("f1_score", json!(overlap.f1));
         add("precision", json!(overlap.precision));
@@ -268,11 +268,11 @@ fn sample(
     add("case-sensitive", json!(false));
     add("white-space-strip", json!(true));
     let (nats, tokens) = row.answer.unwrap_or((f64::NAN, 0));
-    add("total_logprob", json!(seen.context.map(|context| context + nats)));
-    add("question_logprob", json!(seen.context));
+    add("total_logprob", json!(details.context_log_likelihood.map(|context| context + nats)));
+    add("question_logprob", json!(details.context_log_likelihood));
     add("answer_logprob", json!(nats));
     add("answer_length", json!(tokens));
-    add("question_answer_length", json!(seen.context_tokens + tokens));
+    add("question_answer_length", json!(details.context_tokens + tokens));
     for (choice, (nats, _)) in record.choices.iter().zip(&answered.scores) {
         add(&format!("{choice}_logprob"), json!(nats));
     }

@@ -13,7 +13,7 @@ pub struct LaserSet {
     pub summary: &'static str,
     /// How it is asked.
     pub(super) form: Form,
-    /// Where the gap is for a masked language model; none if such a model is not asked.
+    /// Position of the blank for a masked language model; none if the set has no cloze form.
     pub(super) mask: Option<Mask>,
     /// Makes records of the rows of its files, in their order.
     pub(super) read: fn(&[Source<'_>]) -> Result<Reading, DataError>,
@@ -27,26 +27,26 @@ pub(super) enum Form {
     Choice { two: bool },
     /// Does the model write the answer within so many tokens? Answers that need more than `longest`
     /// tokens are left out.
-    Written { new_tokens: usize, longest: Option<usize> },
+    Generated { new_tokens: usize, longest: Option<usize> },
 }
 
-/// How a masked language model is asked: the prompt as it is, or a sentence behind the question,
-/// then the gap.
+/// Cloze form of a record: the prompt, or a sentence after the question, then the blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mask {
-    /// Sentence in place of the last one of the prompt, up to the gap; none for the prompt.
+    /// Sentence up to the blank, which replaces the last one of the prompt; none for the prompt.
     pub(super) sentence: Option<&'static str>,
-    /// Text behind the gap.
+    /// Text after the blank.
     pub(super) after: &'static str,
-    /// Only so many of the last tokens before the sentence are seen.
-    pub(super) last: Option<usize>,
-    /// Masks in which an answer is written.
-    pub(super) written: usize,
+    /// Largest number of tokens kept before the sentence, counted from the right.
+    pub(super) max_context_tokens: Option<usize>,
+    /// Number of masks that are filled with a generated answer.
+    pub(super) filled_masks: usize,
 }
 
 impl Mask {
-    /// The gap is behind the prompt.
-    pub(super) const PROMPT: Self = Self { sentence: None, after: "", last: None, written: 0 };
+    /// The blank after the prompt.
+    pub(super) const PROMPT: Self =
+        Self { sentence: None, after: "", max_context_tokens: None, filled_masks: 0 };
 }
 
 /// One question.
@@ -62,7 +62,7 @@ pub(super) struct Record {
     pub(super) start: usize,
     /// The answer, without a space before it.
     pub(super) answer: String,
-    /// The words to choose from, without a space before them; none for [`Form::Written`].
+    /// The words to choose from, without a space before them; none for [`Form::Generated`].
     pub(super) choices: Vec<String>,
     /// Index of the answer among the choices.
     pub(super) gold: usize,

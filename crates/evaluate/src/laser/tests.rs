@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    Hooks, LanguageModel, Likeliest, ModelFailure, Peek, Peeked, RunOptions, Sequence, TokenScore,
-    Written, evaluate,
+    Generated, Hooks, LanguageModel, ModelFailure, RunOptions, Scored, Sequence, TokenScore,
+    TopLogprobs, TopLogprobsRequest, evaluate,
 };
 use linwright_data::DataError;
 use serde_json::{Value, json};
@@ -81,14 +81,14 @@ impl LanguageModel for Ruled {
         Ok(sequences.iter().map(one).collect())
     }
 
-    fn score_and_peek(
+    fn score_with_top_logprobs(
         &self,
         sequences: &[Sequence<'_>],
-        peeks: &[Option<Peek>],
-    ) -> Result<Peeked, ModelFailure> {
-        let peeked = sequences.iter().zip(peeks).map(|(sequence, peek)| {
-            let peek = (*peek)?;
-            let (before, rest) = sequence.tokens.split_at(peek.token);
+        top_requests: &[Option<TopLogprobsRequest>],
+    ) -> Result<Scored, ModelFailure> {
+        let found = sequences.iter().zip(top_requests).map(|(sequence, top_request)| {
+            let top_request = (*top_request)?;
+            let (before, rest) = sequence.tokens.split_at(top_request.token);
             self.behind(before);
             let words = self.vocabulary.borrow().clone();
             let mut all: Vec<(f64, u32)> =
@@ -96,22 +96,22 @@ impl LanguageModel for Ruled {
             all.sort_by(|a, b| a.0.total_cmp(&b.0));
             let rank = all.iter().position(|(_, id)| *id == rest[0])?;
             let text = |id: u32| format!(" {}", words[id as usize]);
-            let tokens = all.into_iter().take(peek.likeliest);
-            Some(Likeliest { rank, tokens: tokens.map(|(loss, id)| (text(id), -loss)).collect() })
+            let tokens = all.into_iter().take(top_request.count);
+            Some(TopLogprobs { rank, tokens: tokens.map(|(loss, id)| (text(id), -loss)).collect() })
         });
-        Ok((self.score(sequences)?, peeked.collect()))
+        Ok(Scored { scores: self.score(sequences)?, top_logprobs: found.collect() })
     }
 
     fn generate(
         &self,
         prompts: &[Vec<u32>],
         generation: &Generation,
-    ) -> Result<Vec<Written>, ModelFailure> {
+    ) -> Result<Vec<Generated>, ModelFailure> {
         assert!(generation.until.is_empty() && generation.new_tokens > 1);
         let write = |prompt: &Vec<u32>| {
             let known = self.writes.iter().find(|(word, _)| prompt.contains(&self.id(word)));
             let text = known.map_or(String::new(), |(_, text)| (*text).to_owned());
-            Written { tokens: text.split_whitespace().count(), text }
+            Generated { tokens: text.split_whitespace().count(), text }
         };
         Ok(prompts.iter().map(write).collect())
     }
@@ -569,10 +569,10 @@ fn names_are_told_apart() {
 /// tokens, and what was written.
 fn filled(replies: &[(&[(f64, usize)], &str)]) -> Vec<Vec<Reply>> {
     let reply = |(answers, text): &(&[(f64, usize)], &str)| {
-        vec![Reply::Filled {
+        vec![Reply::Infilled {
             answers: answers.to_vec(),
             text: (*text).to_owned(),
-            seen: Box::default(),
+            details: Box::default(),
             truncated: 0,
         }]
     };
@@ -580,7 +580,7 @@ fn filled(replies: &[(&[(f64, usize)], &str)]) -> Vec<Vec<Reply>> {
 }
 
 #[test]
-fn gaps_by_hand() {
+fn cloze_by_hand() {
     let rows: Vec<Value> = (0..5)
         .map(|i| {
             json!({
@@ -608,11 +608,12 @@ fn gaps_by_hand() {
     assert_figures(&result(Scoring::Compat), &[("log_loss", 16.0 / 15.0)]);
     // What is asked: the prompt, and five masks to write in.
     let made = task("laser_hotpotqa", &rows, &with(Scoring::Correct)).unwrap();
-    let Some(Request::Fill(gap)) = made.gaps().unwrap()[0].requests.first().cloned() else {
-        panic!("a gap was expected");
+    let Some(Request::Cloze(cloze)) = made.cloze_items().unwrap()[0].requests.first().cloned()
+    else {
+        panic!("a cloze request was expected");
     };
-    assert_eq!(gap.context, "Where is 0? The answer is");
-    assert_eq!((gap.written, gap.answers[0].as_str()), (5, " New York"));
+    assert_eq!(cloze.context, "Where is 0? The answer is");
+    assert_eq!((cloze.filled_masks, cloze.answers[0].as_str()), (5, " New York"));
     // One mask in CounterFact: the likeliest token must be the answer.
     let made = task("laser_counterfact", &rows[..2], &with(Scoring::Correct)).unwrap();
     let replies = filled(&[
@@ -626,12 +627,21 @@ fn gaps_by_hand() {
     assert_eq!(found.protocol, "laser-correct_masked_new-1_split-all_bos-auto");
     let bios = json!({"hard_text": "He sings", "gender": 0, "profession": 5});
     let made = task("laser_bios_gender", &[bios], &with(Scoring::Correct)).unwrap();
-    let Some(Request::Fill(gap)) = made.gaps().unwrap()[0].requests.first().cloned() else {
-        panic!("a gap was expected");
+    let Some(Request::Cloze(cloze)) = made.cloze_items().unwrap()[0].requests.first().cloned()
+    else {
+        panic!("a cloze request was expected");
     };
-    assert_eq!(gap.context, "Consider the following text: He sings.");
-    assert_eq!((gap.before.as_ref(), gap.after.as_ref()), ("This person is", "."));
-    assert_eq!((gap.last, gap.answers), (Some(50), vec![" male".to_owned(), " female".to_owned()]));
+    assert_eq!(cloze.context, "Consider the following text: He sings.");
+    assert_eq!((cloze.before.as_ref(), cloze.after.as_ref()), ("This person is", "."));
+    assert_eq!(
+        (cloze.max_context_tokens, cloze.answers),
+        (Some(50), vec![" male".to_owned(), " female".to_owned()])
+    );
     let other = json!({"input": "Is it?", "target": "Yes"});
-    assert!(task("laser_web_of_lies", &[other], &with(Scoring::Correct)).unwrap().gaps().is_none());
+    assert!(
+        task("laser_web_of_lies", &[other], &with(Scoring::Correct))
+            .unwrap()
+            .cloze_items()
+            .is_none()
+    );
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_qa_wikidata",
     summary: "facts to be completed (BIG-bench)",
-    form: Form::Written { new_tokens: 10, longest: None },
+    form: Form::Generated { new_tokens: 10, longest: None },
     mask: None,
     read: |sources| {
         let mut reading = Reading::default();

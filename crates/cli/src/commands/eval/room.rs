@@ -54,8 +54,8 @@ impl Texts {
                             texts.iter().map(|text| text.len()).max().unwrap_or(0)
                         }
                         Request::Generate { context, .. } => context.len(),
-                        Request::Fill(gap) => {
-                            gap.context.len() + gap.before.len() + gap.after.len()
+                        Request::Cloze(cloze) => {
+                            cloze.context.len() + cloze.before.len() + cloze.after.len()
                         }
                     } as u64;
                     texts.longest = texts.longest.max(own);

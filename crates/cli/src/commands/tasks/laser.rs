@@ -33,7 +33,7 @@ impl LaserTaskArgs {
             ("--split", self.split != Split::default() && sets.is_empty()),
             (
                 "--laser-new-tokens",
-                self.laser_new_tokens.is_some() && !sets.iter().any(|set| set.is_written()),
+                self.laser_new_tokens.is_some() && !sets.iter().any(|set| set.is_generated()),
             ),
         ];
         match unread.iter().find(|(_, is_unread)| *is_unread) {

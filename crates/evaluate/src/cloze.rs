@@ -1,36 +1,36 @@
-//! Masked language models and the gaps of texts.
+//! Cloze requests of masked language models: masked inputs and their predictions.
 
-use super::Gap;
-use super::decoder::Top;
-use super::language_model::{Filled, Likeliest, Masked, ModelFailure};
+use super::Cloze;
+use super::decoder::TopTokens;
+use super::language_model::{Infilled, MaskedInput, ModelFailure};
 use super::packed::last_stages;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;
 
-/// The tokens of a text with masks in its gap, at most `limit` of them: of what is longer, the left
-/// of the context is cut.
+/// The tokens of a cloze text with masks in its blank, at most `limit` of them: the context of a
+/// longer text is cut from the left.
 pub(super) fn encode(
     tokenizer: &Tokenizer,
-    gap: &Gap<'_>,
+    cloze: &Cloze<'_>,
     masks: usize,
     limit: usize,
-) -> Result<Masked, ModelFailure> {
+) -> Result<MaskedInput, ModelFailure> {
     let (mask, name) = tokenizer.mask().ok_or(
-        "the tokenizer names no mask token; tokenizer_config.json should have it as mask_token",
+        "the tokenizer has no mask token; tokenizer_config.json should name it as mask_token",
     )?;
-    let context = tokenizer.encode(&gap.context, false)?;
-    let wanted = gap.last.map_or(context.len(), |last| last.min(context.len()));
+    let context = tokenizer.encode(&cloze.context, false)?;
+    let wanted = cloze.max_context_tokens.map_or(context.len(), |last| last.min(context.len()));
     let mut kept = wanted;
     loop {
-        let seen = match kept == context.len() {
-            true => gap.context.to_string(),
+        let visible = match kept == context.len() {
+            true => cloze.context.to_string(),
             false => tokenizer.decode(&context[context.len() - kept..], true)?,
         };
-        let hidden = name.repeat(masks);
-        let parts = [seen.trim(), gap.before.as_ref(), hidden.as_str()];
+        let blank = name.repeat(masks);
+        let parts = [visible.trim(), cloze.before.as_ref(), blank.as_str()];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let tokens = tokenizer.encode(&format!("{}{}", parts.join(" "), gap.after), true)?;
+        let tokens = tokenizer.encode(&format!("{}{}", parts.join(" "), cloze.after), true)?;
         let over = tokens.len().saturating_sub(limit);
         if over > 0 && kept > 0 {
             kept -= over.min(kept);
@@ -41,52 +41,54 @@ pub(super) fn encode(
             return Err(format!("{found} tokens without the context, {limit} fit").into());
         }
         let places: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] == mask).collect();
-        // A mask in the text itself stands before those of the gap.
+        // Mask tokens of the text itself come before those of the blank.
         let first = places.len().checked_sub(masks).and_then(|start| places.get(start)).copied();
         let first = first.filter(|first| places.ends_with(&[*first + masks - 1]));
         let first = first.ok_or_else(|| {
             format!("the tokenizer does not keep {masks} times {name} as that many tokens")
         })?;
         let truncated = wanted - kept;
-        return Ok(Masked {
+        return Ok(MaskedInput {
             tokens,
             first,
             masks,
             truncated,
             answers: Vec::new(),
-            likeliest: 0,
+            top_logprobs: 0,
             gold: 0,
         });
     }
 }
 
-/// What a model found behind the masks of one text.
+/// Predictions for one masked input.
 struct Found {
+    /// Log-likelihood of each answer.
     nats: Vec<f64>,
-    written: Vec<u32>,
-    top: Option<Top>,
+    /// Most likely token of each mask.
+    filled: Vec<u32>,
+    top: Option<TopTokens>,
 }
 
-/// Masked texts as one batch, and where what stands behind the masks is read.
+/// Masked inputs as one batch, with the rows of their masks.
 #[derive(Debug)]
-pub struct Gaps<'a> {
-    texts: &'a [Masked],
+pub struct ClozeBatch<'a> {
+    texts: &'a [MaskedInput],
     batch: Batch,
-    /// For each row that is read the text and the mask.
+    /// Input and mask of each row that is read.
     places: Vec<(usize, usize)>,
     wanted: Vec<(usize, u32)>,
 }
 
-impl<'a> Gaps<'a> {
-    /// Puts texts side by side.
+impl<'a> ClozeBatch<'a> {
+    /// A batch of masked inputs.
     ///
     /// # Errors
     /// If the model has no head.
-    pub fn new(model: &Transformer, texts: &'a [Masked]) -> Result<Self, ModelFailure> {
+    pub fn new(model: &Transformer, texts: &'a [MaskedInput]) -> Result<Self, ModelFailure> {
         if !model.has_head() {
             return Err(
-                "the model has no head, so that it predicts no tokens; only checkpoints with a \
-                        masked language head can be asked"
+                "the model has no language-model head, so it predicts no tokens; cloze tasks need a \
+                 checkpoint with a masked-language-model head"
                     .into(),
             );
         }
@@ -103,71 +105,71 @@ impl<'a> Gaps<'a> {
         Ok(Self { texts, batch, places, wanted })
     }
 
-    /// What a model is given.
+    /// The input batch.
     #[must_use]
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// Rows that are read, with the tokens looked for.
+    /// Rows that are read, each with its target token.
     #[must_use]
     pub fn wanted(&self) -> &[(usize, u32)] {
         &self.wanted
     }
 
-    /// What stands behind the masks, from rows of `hidden` that left the last layer: the
-    /// log-likelihood of an answer is the sum over its tokens, each of which is predicted with all
-    /// of them hidden. `wanted` are the rows to read in `hidden`, in the order of [`Self::wanted`].
+    /// Predictions from rows of `hidden`, the output of the last layer. The log-likelihood of an
+    /// answer is the sum over its tokens, each predicted with all of them masked. `wanted` are the
+    /// rows to read in `hidden`, in the order of [`Self::wanted`].
     ///
     /// # Errors
-    /// What the model or the tokenizer says.
+    /// Any error of the model or the tokenizer.
     pub fn read(
         &self,
         (model, tokenizer): (&Transformer, &Tokenizer),
         hidden: &Mat<f32>,
         wanted: &[(usize, u32)],
-    ) -> Result<Vec<Filled>, ModelFailure> {
-        let start = |text: &Masked| Found {
+    ) -> Result<Vec<Infilled>, ModelFailure> {
+        let start = |text: &MaskedInput| Found {
             nats: vec![0.0; text.answers.len()],
-            written: Vec::with_capacity(text.masks),
+            filled: Vec::with_capacity(text.masks),
             top: None,
         };
         let mut found: Vec<Found> = self.texts.iter().map(start).collect();
-        let mut show = |place: usize, logits: &[f32], score: &TokenScore| {
-            let ((index, mask), (_, target)) = (self.places[place], wanted[place]);
-            let (text, found) = (&self.texts[index], &mut found[index]);
+        let mut show = |index: usize, logits: &[f32], score: &TokenScore| {
+            let ((input, mask), (_, target)) = (self.places[index], wanted[index]);
+            let (text, found) = (&self.texts[input], &mut found[input]);
             let log_sum = score.nll + f64::from(logits[target as usize]);
             for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
                 *nats += f64::from(logits[answer[mask] as usize]) - log_sum;
             }
-            let top = Top::of(logits, (target, score), text.likeliest.max(1));
-            found.written.extend(top.tokens.first().map(|(token, _)| *token));
-            if mask == 0 && text.likeliest > 0 {
+            let top = TopTokens::of(logits, (target, score), text.top_logprobs.max(1));
+            found.filled.extend(top.tokens.first().map(|(token, _)| *token));
+            if mask == 0 && text.top_logprobs > 0 {
                 found.top = Some(top);
             }
         };
         model.score_rows_seen(hidden, wanted, &mut show)?;
-        let told = |found: Found| {
-            let likeliest = found.top.map(|top| top.told(tokenizer)).transpose()?;
-            Ok(Filled {
+        let decoded = |found: Found| {
+            let top_logprobs = found.top.map(|top| top.decode(tokenizer)).transpose()?;
+            Ok(Infilled {
                 log_likelihoods: found.nats,
-                text: tokenizer.decode(&found.written, false)?,
-                likeliest: likeliest.unwrap_or_else(Likeliest::default),
+                text: tokenizer.decode(&found.filled, false)?,
+                top_logprobs: top_logprobs.unwrap_or_default(),
             })
         };
-        found.into_iter().map(told).collect()
+        found.into_iter().map(decoded).collect()
     }
 }
 
-/// What stands behind masks.
-pub(super) fn fill(
+/// Predicts the tokens behind masks.
+pub(super) fn infill(
     (model, tokenizer): (&Transformer, &Tokenizer),
-    texts: &[Masked],
-) -> Result<Vec<Filled>, ModelFailure> {
-    let gaps = Gaps::new(model, texts)?;
-    let hidden = Stream::new(model.embed(gaps.batch())?);
-    let (hidden, wanted) = last_stages(model, hidden, gaps.batch(), (0, gaps.wanted()))?;
-    gaps.read((model, tokenizer), &hidden, &wanted)
+    texts: &[MaskedInput],
+) -> Result<Vec<Infilled>, ModelFailure> {
+    let batch = ClozeBatch::new(model, texts)?;
+    let hidden = Stream::new(model.embed(batch.batch())?);
+    let (hidden, wanted) = last_stages(model, hidden, batch.batch(), (0, batch.wanted()))?;
+    batch.read((model, tokenizer), &hidden, &wanted)
 }
 
 #[cfg(test)]
@@ -217,53 +219,53 @@ mod tests {
         (Transformer::random(config, RngKey::new(3)), tokenizer.unwrap())
     }
 
-    fn gap(context: &'static str, last: Option<usize>) -> Gap<'static> {
-        Gap {
+    fn cloze(context: &'static str, last: Option<usize>) -> Cloze<'static> {
+        Cloze {
             context: Cow::Borrowed(context),
-            last,
+            max_context_tokens: last,
             before: Cow::Borrowed("is"),
             after: Cow::Borrowed("."),
             answers: vec!["ab".to_owned(), "xy".to_owned()],
             gold: 1,
-            likeliest: 4,
-            written: 2,
+            top_logprobs: 4,
+            filled_masks: 2,
         }
     }
 
     #[test]
-    fn gaps_have_masks_and_contexts_are_cut_from_the_left() {
+    fn blanks_have_masks_and_contexts_are_cut_from_the_left() {
         let (_, tokenizer) = parts(true);
         let ids = |text: &str| tokenizer.encode(text, false).unwrap();
         let framed = |before: &str, masks: usize| {
             [vec![0], ids(before), vec![MASK; masks], ids("."), vec![1]].concat()
         };
-        let made = encode(&tokenizer, &gap("what", None), 2, 128).unwrap();
+        let made = encode(&tokenizer, &cloze("what", None), 2, 128).unwrap();
         assert_eq!(made.tokens, framed("what is ", 2));
         assert_eq!((made.first, made.masks, made.truncated), (9, 2, 0));
-        let made = encode(&tokenizer, &gap("what", Some(2)), 1, 128).unwrap();
+        let made = encode(&tokenizer, &cloze("what", Some(2)), 1, 128).unwrap();
         assert_eq!((made.tokens, made.truncated), (framed("at is ", 1), 0));
-        let made = encode(&tokenizer, &gap("what", None), 1, 10).unwrap();
+        let made = encode(&tokenizer, &cloze("what", None), 1, 10).unwrap();
         assert_eq!((made.tokens, made.truncated), (framed("at is ", 1), 2));
-        // A mask in the text is not the gap.
-        let made = encode(&tokenizer, &gap("[MASK]", None), 1, 128).unwrap();
+        // A mask in the text is not the blank.
+        let made = encode(&tokenizer, &cloze("[MASK]", None), 1, 128).unwrap();
         assert_eq!(made.first, 6);
-        let message = encode(&tokenizer, &gap("what", None), 1, 6).unwrap_err().to_string();
+        let message = encode(&tokenizer, &cloze("what", None), 1, 6).unwrap_err().to_string();
         assert_eq!(message, "7 tokens without the context, 6 fit");
-        let message = encode(&parts(false).1, &gap("a", None), 1, 9).unwrap_err().to_string();
+        let message = encode(&parts(false).1, &cloze("a", None), 1, 9).unwrap_err().to_string();
         assert!(message.contains("mask_token"), "{message}");
     }
 
     #[test]
-    fn gaps_are_filled_by_the_logits_behind_the_masks() {
+    fn blanks_are_filled_by_the_logits_of_the_masks() {
         let (model, tokenizer) = parts(true);
-        let mut texts: Vec<Masked> = ["what", "who was it"]
-            .map(|context| encode(&tokenizer, &gap(context, None), 2, 128).unwrap())
+        let mut texts: Vec<MaskedInput> = ["what", "who was it"]
+            .map(|context| encode(&tokenizer, &cloze(context, None), 2, 128).unwrap())
             .into();
         texts[1].answers =
             ["ab", "xy"].map(|answer| tokenizer.encode(answer, false).unwrap()).into();
-        (texts[1].gold, texts[1].likeliest) = (1, 4);
-        let filled = fill((&model, &tokenizer), &texts).unwrap();
-        assert!(filled[0].log_likelihoods.is_empty() && filled[0].likeliest.tokens.is_empty());
+        (texts[1].gold, texts[1].top_logprobs) = (1, 4);
+        let filled = infill((&model, &tokenizer), &texts).unwrap();
+        assert!(filled[0].log_likelihoods.is_empty() && filled[0].top_logprobs.tokens.is_empty());
         // The same from all logits of that text alone.
         let batch = Batch::new(&[&texts[1].tokens]);
         let mut hidden = model.embed(&batch).unwrap();
@@ -288,13 +290,13 @@ mod tests {
         };
         let (first, second) = (sorted(0), sorted(1));
         let rank = first.iter().position(|id| *id == texts[1].answers[1][0]);
-        assert_eq!(Some(filled[1].likeliest.rank), rank);
-        assert_eq!(filled[1].likeliest.tokens.len(), 4);
+        assert_eq!(Some(filled[1].top_logprobs.rank), rank);
+        assert_eq!(filled[1].top_logprobs.tokens.len(), 4);
         assert_eq!(filled[1].text, tokenizer.decode(&[first[0], second[0]], false).unwrap());
     }
 
     #[test]
-    fn masked_models_are_asked_about_gaps_only() {
+    fn masked_models_answer_cloze_requests_only() {
         let (model, tokenizer) = parts(true);
         let subject = Subject::new(&model, &tokenizer);
         assert!(subject.is_masked());
@@ -320,7 +322,7 @@ mod tests {
         for set in LASER_TASKS {
             if let Ok(task) = LaserTask::open(set, &options) {
                 let result = evaluate(&task, &subject, &RunOptions::default(), &mut hooks);
-                assert_eq!(result.is_ok(), set.has_gaps(), "{}: {result:?}", set.name);
+                assert_eq!(result.is_ok(), set.has_cloze(), "{}: {result:?}", set.name);
                 let Ok(result) = result else { continue };
                 assert!(result.protocol.starts_with("laser-correct_masked"), "{}", result.protocol);
                 assert!(result.metric("log_loss").unwrap().value > 0.0);
@@ -343,7 +345,8 @@ mod tests {
         let error = evaluate(task.as_ref(), &subject, &RunOptions::default(), &mut hooks);
         let message = error.unwrap_err().to_string();
         assert!(
-            message.contains("which fills gaps") && message.contains("laser_fever"),
+            message.contains("which answers cloze requests only")
+                && message.contains("laser_fever"),
             "{message}"
         );
     }
