@@ -1,9 +1,9 @@
 //! Speed and memory of operators, against the dense operator of the same shape in the same run; and
 //! the speed of whole models, [`time_model`].
 //!
-//! A [`Plan`] names subjects (a specification each), shapes and passes. For each shape every
-//! operator is built from the seed, its answer is compared with an oracle ([`Oracle`]), and only
-//! then is it timed: rounds go through all operators and the dense one in turn, so that a busy
+//! A [`OperatorPlan`] names subjects (a specification each), shapes and passes. For each shape
+//! every operator is built from the seed, its answer is compared with an oracle ([`Oracle`]), and
+//! only then is it timed: rounds go through all operators and the dense one in turn, so that a busy
 //! machine slows all of them, and what counts is the median of the rounds. Results are data,
 //! [`OperatorBench`].
 //!
@@ -41,5 +41,5 @@ pub use memory::forward_peak_bytes;
 pub use model::{ModelBench, ModelPlan, time_model};
 pub use product::{ProductCheck, check_product};
 pub use record::{Entry, Machine, OperatorBench, PassTime, Skipped};
-pub use run::{Pass, Plan, run};
+pub use run::{OperatorPlan, Pass, run};
 pub use subject::{Subject, standard};

@@ -97,13 +97,13 @@ fn notes(bench: &OperatorBench) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Dtype, Pass, Plan, Subject, run, standard};
+    use crate::{Dtype, OperatorPlan, Pass, Subject, run, standard};
     use linwright_ops::Shape;
     use linwright_run::Silent;
 
     #[test]
     fn a_figure_holds_every_operator_and_the_machine() {
-        let plan = Plan {
+        let plan = OperatorPlan {
             subjects: ["rotor", "low_rank"].map(|k| Subject::new(standard(k).unwrap())).to_vec(),
             shapes: [64, 128].map(|d| Shape { out: d, inp: d }).to_vec(),
             passes: vec![Pass::Forward],

@@ -73,7 +73,7 @@ impl Serialize for Pass {
 
 /// What to time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct OperatorPlan {
     /// The operators; dense is added where it is not among them.
     pub subjects: Vec<Subject>,
     /// Features out and in.
@@ -90,7 +90,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl OperatorPlan {
     /// Whether the plan can be carried out in memory at all.
     fn check(&self) -> Result<(), BenchError> {
         let wrong = |what, found: String, expected: &str| {
@@ -152,7 +152,7 @@ impl Plan {
 /// # Errors
 /// [`BenchError`]: a plan that cannot be carried out, a wrong answer, numbers that are not finite,
 /// no operator that exists for any of the shapes, or an interruption.
-pub fn run(plan: &Plan, monitor: &mut dyn Monitor) -> Result<OperatorBench, BenchError> {
+pub fn run(plan: &OperatorPlan, monitor: &mut dyn Monitor) -> Result<OperatorBench, BenchError> {
     plan.check()?;
     match plan.dtype {
         Dtype::F32 => run_in::<f32>(plan, monitor),
@@ -160,7 +160,10 @@ pub fn run(plan: &Plan, monitor: &mut dyn Monitor) -> Result<OperatorBench, Benc
     }
 }
 
-fn run_in<T: Scalar>(plan: &Plan, monitor: &mut dyn Monitor) -> Result<OperatorBench, BenchError> {
+fn run_in<T: Scalar>(
+    plan: &OperatorPlan,
+    monitor: &mut dyn Monitor,
+) -> Result<OperatorBench, BenchError> {
     let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for &shape in &plan.shapes {
         monitor.stage(&format!("checking {} x {}", shape.out, shape.inp));
@@ -191,7 +194,7 @@ fn run_in<T: Scalar>(plan: &Plan, monitor: &mut dyn Monitor) -> Result<OperatorB
 }
 
 fn rounds<T: Scalar>(
-    plan: &Plan,
+    plan: &OperatorPlan,
     shape: Shape,
     candidates: &mut [Candidate<T>],
     monitor: &mut dyn Monitor,
@@ -218,7 +221,7 @@ fn rounds<T: Scalar>(
     Ok(())
 }
 
-fn entries<T: Scalar>(plan: &Plan, candidates: &[Candidate<T>]) -> Vec<Entry> {
+fn entries<T: Scalar>(plan: &OperatorPlan, candidates: &[Candidate<T>]) -> Vec<Entry> {
     let is_dense = |candidate: &&Candidate<T>| candidate.subject.spec.kind() == "dense";
     let dense = candidates.iter().find(is_dense);
     let pass_time = |candidate: &Candidate<T>, index: usize| {
@@ -266,8 +269,8 @@ mod tests {
     use super::*;
     use linwright_run::{Silent, Stopped};
 
-    fn plan(kinds: &[&str], shapes: &[(usize, usize)]) -> Plan {
-        Plan {
+    fn plan(kinds: &[&str], shapes: &[(usize, usize)]) -> OperatorPlan {
+        OperatorPlan {
             subjects: kinds.iter().map(|kind| Subject::new(standard(kind).unwrap())).collect(),
             shapes: shapes.iter().map(|&(out, inp)| Shape { out, inp }).collect(),
             passes: Pass::ALL.to_vec(),
@@ -278,7 +281,7 @@ mod tests {
         }
     }
 
-    fn quietly(plan: &Plan) -> Result<OperatorBench, BenchError> {
+    fn quietly(plan: &OperatorPlan) -> Result<OperatorBench, BenchError> {
         run(plan, &mut Silent)
     }
 
@@ -316,13 +319,13 @@ mod tests {
     #[test]
     fn impossible_plans_are_refused_before_anything_is_made() {
         let good = plan(&["rotor"], &[(64, 64)]);
-        let no_rows = Plan { rows: 0, ..good.clone() };
-        let no_rounds = Plan { rounds: 0, ..good.clone() };
-        let nothing = Plan { subjects: Vec::new(), ..good.clone() };
-        let no_shape = Plan { shapes: Vec::new(), ..good.clone() };
+        let no_rows = OperatorPlan { rows: 0, ..good.clone() };
+        let no_rounds = OperatorPlan { rounds: 0, ..good.clone() };
+        let nothing = OperatorPlan { subjects: Vec::new(), ..good.clone() };
+        let no_shape = OperatorPlan { shapes: Vec::new(), ..good.clone() };
         let no_features = plan(&["rotor"], &[(64, 0)]);
-        let no_optimizer = Plan { dtype: Dtype::F64, ..good.clone() };
-        let too_much = Plan { rows: usize::MAX / 2, ..good };
+        let no_optimizer = OperatorPlan { dtype: Dtype::F64, ..good.clone() };
+        let too_much = OperatorPlan { rows: usize::MAX / 2, ..good };
         let all = [no_rows, no_rounds, nothing, no_shape, no_features, no_optimizer, too_much];
         for plan in all {
             let error = quietly(&plan).unwrap_err();

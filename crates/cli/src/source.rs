@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use clap::Args;
 use linwright::model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
-use linwright::model::hub::{self, Hooks, HubId, Settings};
+use linwright::model::hub::{self, Hooks, HubId, HubSettings};
 use linwright::pocket::{Unpacked, unpack};
 use linwright::run::Monitor;
 use std::cell::RefCell;
@@ -75,7 +75,7 @@ pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Fa
 
 fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
     console.stage(&format!("looking for {id}"));
-    let settings = Settings::from_environment(variable)?;
+    let settings = HubSettings::from_environment(variable)?;
     let shared = RefCell::new(&mut *console);
     let found = hub::find(
         id,

@@ -83,7 +83,7 @@ struct PendingGeneration {
 
 /// All requests of a task, and the replies so far.
 #[derive(Default)]
-struct Plan {
+struct RequestPlan {
     jobs: Vec<Job>,
     generations: Vec<PendingGeneration>,
     infills: Vec<MaskedInfill>,
@@ -129,7 +129,7 @@ pub fn evaluate_each<R>(
     let model = models.first();
     let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
-    let mut plan = Plan::new(&items, (models, bos), hooks)?;
+    let mut plan = RequestPlan::new(&items, (models, bos), hooks)?;
     let groups = plan.groups(options.max_batch_tokens);
     plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
@@ -245,7 +245,7 @@ fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, Evaluatio
     Ok(Some(token))
 }
 
-impl Plan {
+impl RequestPlan {
     /// Cuts all requests into jobs, and makes for each request a reply that nothing was added to
     /// yet. Items whose replies are known already are not asked again.
     fn new(
@@ -499,7 +499,7 @@ impl Run<'_, '_> {
     /// Scores groups of jobs, batch by batch.
     fn score(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut RequestPlan,
         groups: &[Group],
         max_tokens: usize,
     ) -> Result<(), EvaluationError> {
@@ -531,7 +531,11 @@ impl Run<'_, '_> {
     }
 
     /// Generates continuations; those with equal stopping conditions share a batch.
-    fn generate(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    fn generate(
+        &mut self,
+        plan: &mut RequestPlan,
+        max_tokens: usize,
+    ) -> Result<(), EvaluationError> {
         let mut next = 0;
         while next < plan.generations.len() {
             self.check()?;
@@ -561,7 +565,7 @@ impl Run<'_, '_> {
     }
 
     /// Answers cloze requests.
-    fn infill(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    fn infill(&mut self, plan: &mut RequestPlan, max_tokens: usize) -> Result<(), EvaluationError> {
         let mut next = 0;
         while next < plan.infills.len() {
             self.check()?;
@@ -592,7 +596,11 @@ impl Run<'_, '_> {
     }
 
     /// Compares pairs of texts.
-    fn compare_texts(&mut self, plan: &mut Plan, max_tokens: usize) -> Result<(), EvaluationError> {
+    fn compare_texts(
+        &mut self,
+        plan: &mut RequestPlan,
+        max_tokens: usize,
+    ) -> Result<(), EvaluationError> {
         let mut next = 0;
         while next < plan.similarities.len() {
             self.check()?;
@@ -637,7 +645,7 @@ impl Run<'_, '_> {
     }
 
     /// Counts a part of an item as done, and stores the item in the journal once it is complete.
-    fn close(&mut self, plan: &mut Plan, item: usize) -> Result<(), EvaluationError> {
+    fn close(&mut self, plan: &mut RequestPlan, item: usize) -> Result<(), EvaluationError> {
         if plan.close(item)
             && let Some(journal) = self.hooks.journal.as_deref_mut()
         {

@@ -24,8 +24,8 @@ use linwright_run::atomic;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::{RngKey, parallel};
 use linwright_train::{
-    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Settings, Slice,
-    TrainError, train,
+    Checkpoint, Control, OptimizerSettings, Outcome, Problem, Schedule, Slice, TrainError,
+    TrainSettings, train,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -234,7 +234,7 @@ impl Prepared {
         let batching = Batching { tokens: self.recipe.batch_tokens, key: key.fold("batches") };
         let mut task =
             Task(LanguageModeling::new(&mut decoder, &self.train, &self.validation, batching));
-        let settings = Settings {
+        let settings = TrainSettings {
             name: "pocket".to_owned(),
             steps: task.0.steps(self.recipe.epochs),
             schedule: self.recipe.schedule,

@@ -2,14 +2,14 @@
 
 use crate::checkpoint_common::save_small;
 use linwright_model::checkpoint::load;
-use linwright_model::hub::{Found, Hooks, HubError, HubId, Settings, find};
+use linwright_model::hub::{Found, Hooks, HubError, HubId, HubSettings, find};
 use std::fs;
 use std::path::Path;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
 fn look(cache: &Path, model: &str, offline: bool) -> Result<Found, HubError> {
-    let mut settings = Settings::new(cache.into());
+    let mut settings = HubSettings::new(cache.into());
     settings.offline = offline;
     // Nobody listens there.
     settings.endpoint = "http://127.0.0.1:1".into();

@@ -156,8 +156,8 @@ fn bytes_of(values: &[f32]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Checkpoint, Control, OptimizerSettings, Problem, Progress, Schedule, Settings, Slice,
-        TrainError, train,
+        Checkpoint, Control, OptimizerSettings, Problem, Progress, Schedule, Slice, TrainError,
+        TrainSettings, train,
     };
 
     /// Least squares to a fixed point, with a batch that depends on the step.
@@ -189,8 +189,8 @@ mod tests {
         Quadratic { values: vec![0.0, 10.0], gradient: vec![0.0; 2] }
     }
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> TrainSettings {
+        TrainSettings {
             name: "quadratic".into(),
             steps: 60,
             schedule: Schedule { peak: 0.5, warmup: 3, floor: 0.0 },

@@ -15,5 +15,7 @@ pub use checkpoint::Checkpoint;
 pub use error::TrainError;
 pub use lbfgs::{LbfgsSettings, Minimum, lbfgs};
 pub use optimizer::{Optimizer, OptimizerSettings};
-pub use run::{Control, Curve, CurvePoint, Outcome, Problem, Progress, Settings, Slice, train};
+pub use run::{
+    Control, Curve, CurvePoint, Outcome, Problem, Progress, Slice, TrainSettings, train,
+};
 pub use schedule::Schedule;

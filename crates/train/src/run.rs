@@ -38,7 +38,7 @@ pub trait Problem {
 /// How a run goes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct TrainSettings {
     /// What messages and errors call the run.
     pub name: String,
     /// Number of updates.
@@ -132,7 +132,7 @@ pub(crate) struct Best {
 /// [`TrainError`]: interruption, divergence, a number that is not finite, a foreign checkpoint.
 pub fn train(
     problem: &mut dyn Problem,
-    settings: &Settings,
+    settings: &TrainSettings,
     checkpoint: Option<&Checkpoint>,
     control: &mut dyn Control,
 ) -> Result<Outcome, TrainError> {
@@ -171,7 +171,7 @@ pub fn train(
 
 fn one_step(
     problem: &mut dyn Problem,
-    settings: &Settings,
+    settings: &TrainSettings,
     state: &mut State,
 ) -> Result<f64, TrainError> {
     let (name, step) = (&settings.name, state.step);
@@ -197,7 +197,7 @@ fn one_step(
 
 fn validate(
     problem: &mut dyn Problem,
-    settings: &Settings,
+    settings: &TrainSettings,
     state: &mut State,
 ) -> Result<(), TrainError> {
     let (name, step) = (&settings.name, state.step);
@@ -233,7 +233,7 @@ fn validate(
 
 fn finish(
     problem: &mut dyn Problem,
-    settings: &Settings,
+    settings: &TrainSettings,
     state: State,
     resumed_at: Option<u64>,
 ) -> Outcome {

@@ -1,6 +1,6 @@
 //! Errors of rotors by a fixed number of iterations.
 
-use super::{ConvergenceError, Plan, go_on};
+use super::{ConvergenceError, ConvergencePlan, go_on};
 use linwright_measure::timing::MedianRange;
 use linwright_run::Monitor;
 use linwright_tensor::kernels::spin::{
@@ -100,7 +100,7 @@ enum Way<'a> {
 type Errors = Vec<(f64, Option<f64>)>;
 
 pub(super) fn rows(
-    plan: &Plan,
+    plan: &ConvergencePlan,
     monitor: &mut dyn Monitor,
 ) -> Result<(Vec<AccuracyRow>, Vec<ExactRow>), ConvergenceError> {
     let random = plan.generators.iter().map(|&n| (Angles::Normal, n));

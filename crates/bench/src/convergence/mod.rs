@@ -39,7 +39,7 @@ pub const MOST_REPEATS: usize = 10_000;
 
 /// What to compute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ConvergencePlan {
     /// Generators n of the algebras, 2^n features each.
     pub generators: Vec<usize>,
     /// Random bivectors of each.
@@ -70,7 +70,7 @@ pub struct Convergence {
 pub enum ConvergenceError {
     /// A plan out of range.
     #[error("{what}: found {found}, expected {expected}")]
-    Plan {
+    ConvergencePlan {
         /// What is wrong.
         what: &'static str,
         /// What was asked for.
@@ -94,7 +94,7 @@ pub enum ConvergenceError {
     Interrupted,
 }
 
-impl Plan {
+impl ConvergencePlan {
     fn check(&self) -> Result<(), ConvergenceError> {
         let wrong =
             |what, found, expected: String| Err(ConvergenceError::Plan { what, found, expected });
@@ -116,7 +116,10 @@ impl Plan {
 ///
 /// # Errors
 /// [`ConvergenceError`]: a plan out of range, numbers that are not finite, an interruption.
-pub fn run(plan: &Plan, monitor: &mut dyn Monitor) -> Result<Convergence, ConvergenceError> {
+pub fn run(
+    plan: &ConvergencePlan,
+    monitor: &mut dyn Monitor,
+) -> Result<Convergence, ConvergenceError> {
     plan.check()?;
     monitor.stage("training rotors");
     let training = training::rows(plan, monitor)?;
@@ -186,12 +189,12 @@ mod tests {
     use linwright_tensor::kernels::spin::skew_matrix;
     use linwright_tensor::linalg::{PowerSettings, power_plane};
 
-    fn quietly(plan: &Plan, cancelled: bool) -> Result<Convergence, ConvergenceError> {
+    fn quietly(plan: &ConvergencePlan, cancelled: bool) -> Result<Convergence, ConvergenceError> {
         if cancelled { run(plan, &mut Stopped) } else { run(plan, &mut Silent) }
     }
 
-    fn plan() -> Plan {
-        Plan { generators: vec![4, 6], repeats: 6, seed: 2 }
+    fn plan() -> ConvergencePlan {
+        ConvergencePlan { generators: vec![4, 6], repeats: 6, seed: 2 }
     }
 
     #[test]
@@ -267,18 +270,18 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
-        let small = Plan { generators: vec![5], repeats: 2, seed: 7 };
+        let small = ConvergencePlan { generators: vec![5], repeats: 2, seed: 7 };
         assert_eq!(quietly(&small, false), quietly(&small, false));
     }
 
     #[test]
     fn plans_out_of_range_and_interruptions_are_errors() {
         let refused = [
-            Plan { generators: Vec::new(), ..plan() },
-            Plan { generators: vec![3], ..plan() },
-            Plan { generators: vec![13], ..plan() },
-            Plan { repeats: 0, ..plan() },
-            Plan { repeats: MOST_REPEATS + 1, ..plan() },
+            ConvergencePlan { generators: Vec::new(), ..plan() },
+            ConvergencePlan { generators: vec![3], ..plan() },
+            ConvergencePlan { generators: vec![13], ..plan() },
+            ConvergencePlan { repeats: 0, ..plan() },
+            ConvergencePlan { repeats: MOST_REPEATS + 1, ..plan() },
         ];
         for plan in refused {
             let error = quietly(&plan, false).unwrap_err();
@@ -289,7 +292,8 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_every_number() {
-        let found = quietly(&Plan { generators: vec![4], repeats: 2, seed: 0 }, false).unwrap();
+        let found =
+            quietly(&ConvergencePlan { generators: vec![4], repeats: 2, seed: 0 }, false).unwrap();
         let csv = found.to_csv();
         let of = |rows: &[(bool, usize)]| rows.iter().map(|(_, count)| count).sum::<usize>();
         let derivatives =

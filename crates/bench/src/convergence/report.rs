@@ -126,12 +126,12 @@ fn ticks() -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::convergence::{Plan, run};
+    use crate::convergence::{ConvergencePlan, run};
     use linwright_run::Silent;
 
     #[test]
     fn a_figure_holds_every_size_and_case() {
-        let plan = Plan { generators: vec![4, 5], repeats: 2, seed: 0 };
+        let plan = ConvergencePlan { generators: vec![4, 5], repeats: 2, seed: 0 };
         let mut found = run(&plan, &mut Silent).unwrap();
         let svg = rotor_convergence(&found).unwrap();
         for said in ["d = 16", "d = 32", "angles equal", "exact, all of them", "training step"] {

@@ -1,6 +1,6 @@
 //! Iterations of the first plane while a rotor learns another.
 
-use super::{ConvergenceError, Plan, go_on};
+use super::{ConvergenceError, ConvergencePlan, go_on};
 use crate::learner::Learner;
 use linwright_measure::timing::MedianRange;
 use linwright_ops::{Op, OpSpec, RotorSpec, Shape, Workspace};
@@ -38,7 +38,7 @@ pub struct TrainingRow {
 }
 
 pub(super) fn rows(
-    plan: &Plan,
+    plan: &ConvergencePlan,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<TrainingRow>, ConvergenceError> {
     let mut rows = Vec::new();

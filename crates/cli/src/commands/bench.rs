@@ -10,8 +10,8 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::bench::report::operator_growth;
 use linwright::bench::{
-    BenchError, Dtype, Entry, Machine, ModelPlan, OperatorBench, Pass, PassTime, Plan, Subject,
-    crossovers, forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
+    BenchError, Dtype, Entry, Machine, ModelPlan, OperatorBench, OperatorPlan, Pass, PassTime,
+    Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
 use linwright::compress::recipe;
 use linwright::measure::timing::MedianRange;
@@ -202,7 +202,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
     let kinds = OpSpec::KINDS.iter().map(ToString::to_string);
     let named = if args.operators.is_empty() { kinds.collect() } else { args.operators.clone() };
     let square = |dims: &[usize]| dims.iter().map(|&d| Shape { out: d, inp: d }).collect();
-    let plan = Plan {
+    let plan = OperatorPlan {
         subjects: named.iter().map(|text| subject(text)).collect::<Result<_, _>>()?,
         shapes: match (args.dims.is_empty(), args.growth) {
             (false, _) => args.dims.clone(),
@@ -241,7 +241,7 @@ fn operators(args: &OperatorsArgs, shared: &Shared) -> Result<(), Failure> {
     args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
 }
 
-fn timed(plan: &Plan, console: &mut Console) -> Result<OperatorBench, Failure> {
+fn timed(plan: &OperatorPlan, console: &mut Console) -> Result<OperatorBench, Failure> {
     Ok(run_bench(plan, console)?)
 }
 
@@ -257,7 +257,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
 /// Asks a process of its own, since memory that this one got for the timing would hide what a pass
 /// needs; and one whose allocator wants no huge pages, since the first touch of one counts two
 /// megabytes.
-fn peak_of(entry: &Entry, plan: &Plan) -> Result<Option<u64>, Failure> {
+fn peak_of(entry: &Entry, plan: &OperatorPlan) -> Result<Option<u64>, Failure> {
     let failed = |why: String| Failure::general(format!("memory of {}: {why}", entry.label));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
     let spec = serde_json::to_string(&entry.spec).map_err(|error| failed(error.to_string()))?;

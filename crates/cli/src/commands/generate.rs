@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use linwright::evaluate::Bos;
 use linwright::model::checkpoint::LoadedModel;
-use linwright::model::generate::{Generated, Settings, Stopping, TextEnd, generate_text};
+use linwright::model::generate::{Generated, SamplingSettings, Stopping, TextEnd, generate_text};
 use linwright::model::tokenizer::Tokenizer;
 use linwright::run::input;
 use linwright::tensor::RngKey;
@@ -76,7 +76,7 @@ pub(crate) struct SamplingArgs {
 pub(crate) struct Writer {
     pub(crate) loaded: LoadedModel,
     pub(crate) tokenizer: Tokenizer,
-    settings: Settings,
+    settings: SamplingSettings,
     stopping: Stopping,
 }
 
@@ -111,7 +111,7 @@ impl SamplingArgs {
         Ok(Writer { loaded, tokenizer, settings, stopping })
     }
 
-    fn settings(&self, loaded: &LoadedModel) -> Result<Settings, Failure> {
+    fn settings(&self, loaded: &LoadedModel) -> Result<SamplingSettings, Failure> {
         let vocab = loaded.decoder.config().vocab;
         let mut settings = loaded.source.generation_settings(vocab)?;
         let choice = &mut settings.choice;

@@ -6,7 +6,9 @@ use crate::console::Console;
 use crate::failure::{Failure, Kind, told};
 use clap::{Args, Subcommand};
 use linwright::bench::convergence::report::rotor_convergence;
-use linwright::bench::convergence::{Convergence, ConvergenceError, Plan, run as run_experiment};
+use linwright::bench::convergence::{
+    Convergence, ConvergenceError, ConvergencePlan, run as run_experiment,
+};
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +52,11 @@ struct ConvergenceArgs {
 
 pub(crate) fn run(args: &RotorArgs, shared: &Shared) -> Result<(), Failure> {
     let What::Convergence(args) = &args.what;
-    let plan = Plan { generators: generators(&args.dims)?, repeats: args.seeds, seed: args.seed };
+    let plan = ConvergencePlan {
+        generators: generators(&args.dims)?,
+        repeats: args.seeds,
+        seed: args.seed,
+    };
     let mut console = Console::new(shared);
     let found = computed(&plan, &mut console)?;
     console.finish();
@@ -80,7 +86,7 @@ fn generators(text: &str) -> Result<Vec<usize>, Failure> {
     }
 }
 
-fn computed(plan: &Plan, console: &mut Console) -> Result<Convergence, Failure> {
+fn computed(plan: &ConvergencePlan, console: &mut Console) -> Result<Convergence, Failure> {
     Ok(run_experiment(plan, console)?)
 }
 

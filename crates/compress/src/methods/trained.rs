@@ -5,7 +5,7 @@ use crate::FitError;
 use linwright_measure::samples::{Samples, gather, power};
 use linwright_ops::{Backward, Grads, Op, OpSpec, Shape, Tape, Workspace};
 use linwright_tensor::{Mat, MatRef, RngKey};
-use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Settings, Slice, train};
+use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Slice, TrainSettings, train};
 use serde::{Deserialize, Serialize};
 
 /// Operations of Adam on one parameter, in multiply-adds.
@@ -116,7 +116,7 @@ impl Training {
         let op = spec.random::<f32>(problem.shape, key.fold("operator"))?;
         let batch = self.batch.min(samples.train);
         let steps = self.steps(samples.train);
-        let settings = Settings {
+        let settings = TrainSettings {
             name: problem.site.to_string(),
             steps,
             schedule: Schedule { peak: self.rate, warmup: 0, floor: 0.0 },

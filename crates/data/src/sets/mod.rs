@@ -11,7 +11,7 @@ mod glob;
 mod prepared;
 
 use super::DataError;
-use linwright_model::hub::{Dataset, Hooks, HubError, HubId, Settings, datasets_cache, is_true};
+use linwright_model::hub::{Dataset, Hooks, HubError, HubId, HubSettings, datasets_cache, is_true};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt;
@@ -78,7 +78,7 @@ pub trait SetSource: fmt::Debug {
 pub type Variable<'a> = dyn Fn(&str) -> Option<OsString> + 'a;
 
 /// Where data sets are looked for, by the environment: `HF_DATASETS_CACHE` and what
-/// [`Settings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`.
+/// [`HubSettings::from_environment`] reads, with `HF_DATASETS_OFFLINE` besides `HF_HUB_OFFLINE`.
 /// Nothing of it is read before a set is asked for.
 pub struct Sets<'a> {
     variable: &'a Variable<'a>,
@@ -99,7 +99,7 @@ impl<'a> Sets<'a> {
     }
 
     fn on_hub(&self, id: &HubId, query: &SetQuery<'_>) -> Result<SetFiles, SetError> {
-        let mut settings = Settings::from_environment(self.variable)?;
+        let mut settings = HubSettings::from_environment(self.variable)?;
         let offline = (self.variable)("HF_DATASETS_OFFLINE");
         settings.offline |= offline.is_some_and(|value| is_true(&value));
         let mut hooks = self.hooks.borrow_mut();

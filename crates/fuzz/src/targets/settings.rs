@@ -2,7 +2,7 @@
 
 use super::{few, outcome};
 use linwright_model::TransformerConfig;
-use linwright_model::generate::Settings;
+use linwright_model::generate::SamplingSettings;
 use serde_json::Value;
 
 /// Most layers of a model whose tensors are listed, to keep runs short.
@@ -35,7 +35,7 @@ pub(super) fn config(bytes: &[u8]) -> String {
 /// Reads a `generation_config.json`.
 pub(super) fn generation(bytes: &[u8]) -> String {
     let Ok(json) = serde_json::from_slice::<Value>(bytes) else { return "no JSON".into() };
-    outcome(Settings::from_json(&json, VOCAB).map(|settings| {
+    outcome(SamplingSettings::from_json(&json, VOCAB).map(|settings| {
         let choice = format!("{:?}", settings.choice);
         let choice = choice.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
         format!("{choice} {} {}", settings.new_tokens.is_some(), few(settings.end_tokens.len()))

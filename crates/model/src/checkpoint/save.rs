@@ -124,7 +124,7 @@ pub fn save(
     if options.form == Form::Factored {
         factored::check(decoder, source)?;
     }
-    let plan = Plan::new(decoder, options.form, dtype)?;
+    let plan = WeightLayout::new(decoder, options.form, dtype)?;
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
@@ -234,7 +234,7 @@ enum Content<'a> {
 }
 
 /// All tensors of a model in the order in which they are written.
-pub(super) struct Plan<'a> {
+pub(super) struct WeightLayout<'a> {
     decoder: &'a Transformer,
     form: Form,
     dtype: DType,
@@ -242,7 +242,7 @@ pub(super) struct Plan<'a> {
     headers: Headers,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> WeightLayout<'a> {
     pub(super) fn new(
         decoder: &'a Transformer,
         form: Form,

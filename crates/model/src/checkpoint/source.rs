@@ -3,7 +3,7 @@
 use super::error::CheckpointError;
 use super::{native, sentence};
 use crate::config::TransformerConfig;
-use crate::generate::Settings;
+use crate::generate::SamplingSettings;
 use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
 use crate::transformer::Transformer;
 use linwright_run::input;
@@ -96,13 +96,13 @@ impl Source {
     ///
     /// # Errors
     /// [`CheckpointError::Json`] or [`CheckpointError::Config`].
-    pub fn generation_settings(&self, vocab: usize) -> Result<Settings, CheckpointError> {
+    pub fn generation_settings(&self, vocab: usize) -> Result<SamplingSettings, CheckpointError> {
         let path = self.dir.join(GENERATION_CONFIG);
         let object = match self.companion(GENERATION_CONFIG) {
             Some(bytes) => parse_object(&path, bytes)?,
             None => Map::new(),
         };
-        Settings::from_json(&Value::Object(object), vocab)
+        SamplingSettings::from_json(&Value::Object(object), vocab)
             .map_err(|source| CheckpointError::Config { path, source })
     }
 

@@ -9,7 +9,7 @@ mod settings;
 mod text;
 
 pub use session::{Ask, Ranks, Session, Step};
-pub use settings::Settings;
+pub use settings::SamplingSettings;
 pub use text::{GenerateError, Generated, Stopping, TextEnd, TextWriter, generate_text};
 
 use crate::error::ModelError;

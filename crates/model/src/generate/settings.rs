@@ -11,7 +11,7 @@ const MOST_NEW_TOKENS: usize = 1 << 24;
 
 /// What a `generation_config.json` says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct SamplingSettings {
     /// How tokens are chosen: greedily unless `do_sample` is true.
     pub choice: Choice,
     /// Tokens that are added at most, where the file says.
@@ -20,7 +20,7 @@ pub struct Settings {
     pub end_tokens: Vec<u32>,
 }
 
-impl Settings {
+impl SamplingSettings {
     /// Reads a `generation_config.json` of a model with this vocabulary. Absent fields mean what
     /// they mean to transformers, but for `top_k`: absent, every token may be drawn.
     ///

@@ -106,7 +106,7 @@ fn tokens_are_drawn_as_often_as_they_are_likely_and_within_bounds() {
 
 #[test]
 fn settings_say_how_and_wrong_ones_are_named() {
-    let settings = |value| Settings::from_json(&value, 100);
+    let settings = |value| SamplingSettings::from_json(&value, 100);
     let sampled = settings(json!({
         "do_sample": true, "temperature": 0.6, "top_p": 0.9, "eos_token_id": [3, 9],
     }));

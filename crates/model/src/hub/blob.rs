@@ -2,7 +2,7 @@
 
 use super::Hooks;
 use super::cache::Repository;
-use super::client::{Ask, Client, Fault, Patience, Reply, number, text};
+use super::client::{Client, Method, Reply, RequestFailure, Retries, number, text};
 use super::download::create_parent;
 use super::error::HubError;
 use crate::checkpoint::hex;
@@ -117,15 +117,15 @@ impl Blob {
             // Nothing could tell whether two pieces belong together.
             part.restart()?;
         }
-        let mut patience = Patience::new(client);
+        let mut retries = Retries::new(client);
         while part.bytes < self.size {
             let had = part.bytes;
             let progress = |hooks: &mut Hooks<'_>, bytes| (hooks.progress)(before + bytes, total);
             if let Err(fault) = self.attempt(client, &mut part, hooks, &progress) {
                 if part.bytes > had {
-                    patience = Patience::new(client);
+                    retries = Retries::new(client);
                 }
-                patience.wait(fault, hooks)?;
+                retries.wait(fault, hooks)?;
             }
         }
         part.finish(client, path)
@@ -138,16 +138,17 @@ impl Blob {
         part: &mut Part<'_>,
         hooks: &mut Hooks<'_>,
         progress: &dyn Fn(&mut Hooks<'_>, u64),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestFailure> {
         if self.sha256().is_none() {
             part.restart()?;
         }
-        let Reply { response, host } = client.ask(Ask::From(part.bytes), &self.url, &self.name)?;
+        let Reply { response, host } =
+            client.send(Method::From(part.bytes), &self.url, &self.name)?;
         if response.status().as_u16() != 206 {
             part.restart()?;
         } else if !continues(text(response.headers(), "content-range"), part.bytes, self.size) {
             let reason = "is another part of the file than was asked for";
-            return Err(client.answer(&host, &self.name, reason).into());
+            return Err(client.bad_response(&host, &self.name, reason).into());
         }
         if let Some(length) = number(response.headers(), "content-length") {
             self.check(client, part.bytes.saturating_add(length))?;
@@ -158,7 +159,7 @@ impl Blob {
             if (hooks.cancelled)() {
                 return Err(HubError::Interrupted { id: client.id.to_string() }.into());
             }
-            let broken = |reason: String| Fault::Passing { host: host.clone(), reason };
+            let broken = |reason: String| RequestFailure::Transient { host: host.clone(), reason };
             match body.read(&mut piece) {
                 Ok(0) if part.bytes == self.size => return Ok(()),
                 Ok(0) => {
@@ -169,7 +170,7 @@ impl Blob {
                     if part.bytes + bytes as u64 > self.size {
                         let found = part.bytes + bytes as u64;
                         part.discard()?;
-                        return self.check(client, found).map_err(Fault::from);
+                        return self.check(client, found).map_err(RequestFailure::from);
                     }
                     part.append(&piece[..bytes])?;
                     progress(hooks, part.bytes);
@@ -276,7 +277,7 @@ impl<'a> Part<'a> {
     }
 }
 
-impl From<OutputError> for Fault {
+impl From<OutputError> for RequestFailure {
     fn from(error: OutputError) -> Self {
         HubError::from(error).into()
     }

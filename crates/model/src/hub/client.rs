@@ -1,83 +1,84 @@
-//! Requests to the hub: redirects by hand, so that the token stays with the endpoint.
+//! HTTP requests to the hub. Redirects are followed here, so that the token is sent to the endpoint
+//! only.
 
 use super::Hooks;
 use super::error::HubError;
 use super::id::HubId;
-use super::settings::Settings;
+use super::settings::HubSettings;
 use linwright_run::shown_reason;
 use std::thread;
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body, Proxy};
 
-/// Most redirects of one request.
+/// Largest number of redirects of one request.
 const REDIRECTS: usize = 6;
-/// Time for a connection to stand.
-const CONNECT: Duration = Duration::from_secs(15);
-/// Time in which an answer begins, and in which the next bytes of it come.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Timeout for name resolution and for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout for the start of a response, and for each further read of its body.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How soon a wait notices that it should end.
-const ATTENTION: Duration = Duration::from_millis(50);
-/// The address of a content behind a redirect, as the hub announces it.
+/// Interval at which a pause checks for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Header with the etag of the file behind a redirect.
 pub(super) const LINKED_ETAG: &str = "x-linked-etag";
 
-/// Whoever asks one hub about one model or data set.
+/// HTTP client for one model or data set of a hub.
 #[derive(Debug)]
 pub(super) struct Client<'a> {
     agent: Agent,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a HubSettings,
     pub(super) id: &'a HubId,
 }
 
-/// What is asked for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ask {
-    /// The headers alone, of the first answer that names a content.
+pub(super) enum Method {
+    /// The headers of the first response with an etag.
     Head,
-    /// The content from this byte on.
+    /// The body, from this byte offset on.
     From(u64),
 }
 
-/// An answer with status 200 or 206, or the headers of a redirect for [`Ask::Head`].
+/// A response with status 200 or 206, or for [`Method::Head`] the headers of a redirect.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) response: Response<Body>,
-    /// Who gave it.
+    /// Host that sent the response.
     pub(super) host: String,
 }
 
-/// Why there is no reply.
+/// A failed request.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// It may be better next time.
-    Passing { host: String, reason: String },
-    /// It will not.
-    Final(Box<HubError>),
+pub(super) enum RequestFailure {
+    /// Worth a retry.
+    Transient { host: String, reason: String },
+    /// Not worth a retry.
+    Permanent(Box<HubError>),
 }
 
-impl From<HubError> for Fault {
+impl From<HubError> for RequestFailure {
     fn from(error: HubError) -> Self {
-        Self::Final(Box::new(error))
+        Self::Permanent(Box::new(error))
     }
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(id: &'a HubId, settings: &'a Settings) -> Self {
+    pub(super) fn new(id: &'a HubId, settings: &'a HubSettings) -> Self {
         let config = Agent::config_builder()
             .max_redirects(0)
             .http_status_as_error(false)
             .proxy(if settings.proxies { Proxy::try_from_env() } else { None })
             .user_agent(concat!("linwright/", env!("CARGO_PKG_VERSION")))
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(SILENCE))
-            .timeout_per_read(Some(SILENCE));
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(IDLE_TIMEOUT))
+            .timeout_per_read(Some(IDLE_TIMEOUT));
         Self { agent: config.build().into(), settings, id }
     }
 
-    /// The address of something of the model. `parts` are escaped.
+    /// URL of a resource of the model or data set. `parts` must be escaped.
     pub(super) fn url(&self, parts: &[&str]) -> String {
         let mut url = self.settings.endpoint.clone();
         for part in parts {
@@ -87,61 +88,71 @@ impl<'a> Client<'a> {
         url
     }
 
-    /// Asks, following redirects. `what` is for messages.
-    pub(super) fn ask(&self, ask: Ask, url: &str, what: &str) -> Result<Reply, Fault> {
+    /// Sends a request and follows redirects. `what` names the resource in messages.
+    pub(super) fn send(
+        &self,
+        method: Method,
+        url: &str,
+        what: &str,
+    ) -> Result<Reply, RequestFailure> {
         let mut at = self.address(url, what)?;
         let home = Origin::of(&at);
         for _ in 0..=REDIRECTS {
             let origin = Origin::of(&at);
-            let response = self.send(ask, &at, origin == home)?;
+            let response = self.send_once(method, &at, origin == home)?;
             let host = origin.host.clone();
-            let linked = ask == Ask::Head && response.headers().contains_key(LINKED_ETAG);
+            let linked = method == Method::Head && response.headers().contains_key(LINKED_ETAG);
             if !response.status().is_redirection() || linked {
-                return self.judge(Reply { response, host }, what, origin == home);
+                return self.classify(Reply { response, host }, what, origin == home);
             }
             let location = text(response.headers(), "location").unwrap_or_default();
             let next = self.address(&origin.resolve(&location), what)?;
             if origin.secure && !Origin::of(&next).secure {
                 return Err(self
-                    .answer(&host, what, "leads to an address without encryption")
+                    .bad_response(&host, what, "leads to an address without encryption")
                     .into());
             }
             at = next;
         }
-        Err(self.answer(&home.host, what, "leads from redirect to redirect").into())
+        Err(self.bad_response(&home.host, what, "leads from redirect to redirect").into())
     }
 
-    fn send(&self, ask: Ask, at: &Uri, home: bool) -> Result<Response<Body>, Fault> {
-        let mut request = match ask {
-            Ask::Head => self.agent.head(at),
-            Ask::From(_) => self.agent.get(at),
+    fn send_once(
+        &self,
+        method: Method,
+        at: &Uri,
+        home: bool,
+    ) -> Result<Response<Body>, RequestFailure> {
+        let mut request = match method {
+            Method::Head => self.agent.head(at),
+            Method::From(_) => self.agent.get(at),
         };
-        // Sizes are those of the file, not of a packed form of it.
+        // Sizes must be those of the file, not of a compressed body.
         request = request.header("Accept-Encoding", "identity");
-        if let Ask::From(start @ 1..) = ask {
+        if let Method::From(start @ 1..) = method {
             request = request.header("Range", format!("bytes={start}-"));
         }
         if let Some(token) = self.settings.token.as_ref().filter(|_| home) {
             request = request.header("Authorization", token.header());
         }
-        request.call().map_err(|error| Fault::Passing {
+        request.call().map_err(|error| RequestFailure::Transient {
             host: Origin::of(at).host,
             reason: shown_reason(&error.to_string()),
         })
     }
 
-    fn address(&self, url: &str, what: &str) -> Result<Uri, Fault> {
+    fn address(&self, url: &str, what: &str) -> Result<Uri, RequestFailure> {
         let uri = url.parse::<Uri>().ok();
         let known =
             |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         uri.filter(known).ok_or_else(|| {
             let host = self.settings.endpoint.clone();
-            self.answer(&host, what, "leads to what is no address").into()
+            self.bad_response(&host, what, "leads to what is no address").into()
         })
     }
 
-    /// Sorts an answer by its status.
-    fn judge(&self, reply: Reply, what: &str, home: bool) -> Result<Reply, Fault> {
+    /// Classifies a response by its status.
+    fn classify(&self, reply: Reply, what: &str, home: bool) -> Result<Reply, RequestFailure> {
         let status = reply.response.status();
         if status.is_success() || status.is_redirection() {
             return Ok(reply);
@@ -149,7 +160,7 @@ impl<'a> Client<'a> {
         let host = reply.host;
         let code = text(reply.response.headers(), "x-error-code").unwrap_or_default();
         match status.as_u16() {
-            status @ (401 | 403) if home => Err(Fault::from(HubError::Refused {
+            status @ (401 | 403) if home => Err(RequestFailure::from(HubError::Refused {
                 id: self.id.to_string(),
                 host,
                 what: what.into(),
@@ -157,17 +168,22 @@ impl<'a> Client<'a> {
                 advice: self.advice(status, &code),
             })),
             404 if home => {
-                let (what, advice) = self.nothing(what, &code);
-                Err(Fault::from(HubError::NotFound { id: self.id.to_string(), host, what, advice }))
+                let (what, advice) = self.not_found(what, &code);
+                Err(RequestFailure::from(HubError::NotFound {
+                    id: self.id.to_string(),
+                    host,
+                    what,
+                    advice,
+                }))
             }
-            // A server of contents refuses an address that is too old: the next try gets a new one.
+            // A content server rejects an expired URL; the next attempt gets a new one.
             status @ (401 | 403 | 408 | 429 | 500..) => {
                 let reason = format!("status {status} for {what}");
-                Err(Fault::Passing { host, reason })
+                Err(RequestFailure::Transient { host, reason })
             }
             status => {
                 let reason = format!("has status {status}; expected 200");
-                Err(self.answer(&host, what, &reason).into())
+                Err(self.bad_response(&host, what, &reason).into())
             }
         }
     }
@@ -194,7 +210,7 @@ impl<'a> Client<'a> {
         .into()
     }
 
-    fn nothing(&self, what: &str, code: &str) -> (String, &'static str) {
+    fn not_found(&self, what: &str, code: &str) -> (String, &'static str) {
         match code {
             "RevisionNotFound" => {
                 let revision = format!("revision {} of it", self.id.revision());
@@ -206,8 +222,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// An answer that cannot be used.
-    pub(super) fn answer(&self, host: &str, what: &str, reason: &str) -> HubError {
+    /// The error for an unusable response.
+    pub(super) fn bad_response(&self, host: &str, what: &str, reason: &str) -> HubError {
         HubError::Answer {
             id: self.id.to_string(),
             host: host.into(),
@@ -216,41 +232,48 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Does something until it succeeds, fails for good or fails too often.
-    pub(super) fn patiently<T>(
+    /// Calls `act` until it succeeds, fails permanently or has used up its retries.
+    pub(super) fn with_retries<T>(
         &self,
         hooks: &Hooks<'_>,
-        mut act: impl FnMut() -> Result<T, Fault>,
+        mut act: impl FnMut() -> Result<T, RequestFailure>,
     ) -> Result<T, HubError> {
-        let mut patience = Patience::new(self);
+        let mut retries = Retries::new(self);
         loop {
             match act() {
                 Ok(done) => return Ok(done),
-                Err(fault) => patience.wait(fault, hooks)?,
+                Err(fault) => retries.wait(fault, hooks)?,
             }
         }
     }
 }
 
-/// How often it is tried again, and after what pause.
+/// Remaining retries and the pause before the next one.
 #[derive(Debug)]
-pub(super) struct Patience<'a> {
+pub(super) struct Retries<'a> {
     client: &'a Client<'a>,
     left: u32,
     pause: Duration,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Retries<'a> {
     pub(super) fn new(client: &'a Client<'a>) -> Self {
         Self { client, left: client.settings.retries, pause: client.settings.pause }
     }
 
-    /// Waits before the next attempt, or gives the fault as an error.
-    pub(super) fn wait(&mut self, fault: Fault, hooks: &Hooks<'_>) -> Result<(), HubError> {
+    /// Pauses before the next attempt.
+    ///
+    /// # Errors
+    /// The failure, if it is permanent or no retry is left; [`HubError::Interrupted`].
+    pub(super) fn wait(
+        &mut self,
+        fault: RequestFailure,
+        hooks: &Hooks<'_>,
+    ) -> Result<(), HubError> {
         let id = self.client.id.to_string();
         let (host, reason) = match fault {
-            Fault::Final(error) => return Err(*error),
-            Fault::Passing { host, reason } => (host, reason),
+            RequestFailure::Permanent(error) => return Err(*error),
+            RequestFailure::Transient { host, reason } => (host, reason),
         };
         if self.left == 0 {
             return Err(HubError::Unreachable { id, host, reason });
@@ -266,12 +289,12 @@ impl<'a> Patience<'a> {
             if rest.is_zero() {
                 return Ok(());
             }
-            thread::sleep(rest.min(ATTENTION));
+            thread::sleep(rest.min(POLL_INTERVAL));
         }
     }
 }
 
-/// Who is asked: scheme, host and port. A token belongs to one.
+/// Origin of a URL: scheme, host and port. A token belongs to one origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Origin {
     secure: bool,
@@ -286,7 +309,7 @@ impl Origin {
         Self { secure, host: uri.host().unwrap_or_default().to_lowercase(), port }
     }
 
-    /// The address that a redirect of this host leads to.
+    /// Target URL of a redirect with this `Location`, relative to the origin.
     fn resolve(&self, location: &str) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         if location.starts_with("//") {
@@ -299,17 +322,17 @@ impl Origin {
     }
 }
 
-/// A header as text.
+/// Value of a header as text.
 pub(super) fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// A header as a number.
+/// Value of a header as a number.
 pub(super) fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     text(headers, name)?.trim().parse().ok()
 }
 
-/// Writes a text so that it can stand between two slashes of an address.
+/// Percent-encodes a text as one path segment of a URL.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -327,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redirect_stays_where_it_says() {
+    fn redirects_resolve_against_their_origin() {
         let at = |text: &str| Origin::of(&text.parse().unwrap());
         let hub = at("https://Hub.example/a");
         assert_eq!(hub, at("https://hub.example:443/b"));

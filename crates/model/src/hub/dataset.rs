@@ -3,7 +3,7 @@
 use super::cache::{Cached, Repository};
 use super::error::HubError;
 use super::id::{Commit, HubId};
-use super::settings::Settings;
+use super::settings::HubSettings;
 use super::{Found, Hooks};
 use crate::checkpoint::CheckpointError;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const DEEPEST: usize = 16;
 /// A data set at one commit.
 #[derive(Debug)]
 pub struct Dataset<'a> {
-    settings: &'a Settings,
+    settings: &'a HubSettings,
     /// What was asked for: the data set at a branch or tag.
     asked: HubId,
     found: Found,
@@ -39,7 +39,7 @@ impl<'a> Dataset<'a> {
     /// [`HubError`].
     pub fn open(
         id: &HubId,
-        settings: &'a Settings,
+        settings: &'a HubSettings,
         hooks: &mut Hooks<'_>,
     ) -> Result<Self, HubError> {
         if !settings.offline {
@@ -61,11 +61,11 @@ impl<'a> Dataset<'a> {
     }
 
     #[cfg(feature = "hub")]
-    fn ask(id: &HubId, settings: &'a Settings, hooks: &mut Hooks<'_>) -> Result<Self, HubError> {
+    fn ask(id: &HubId, settings: &'a HubSettings, hooks: &mut Hooks<'_>) -> Result<Self, HubError> {
         use super::client::Client;
         use super::listing::Listing;
         let client = Client::new(id, settings);
-        match client.patiently(hooks, || Listing::ask(&client)) {
+        match client.with_retries(hooks, || Listing::ask(&client)) {
             Ok(listing) => {
                 let commit = listing.commit.clone();
                 let dir = Repository::new(id, &settings.cache).snapshot(&commit);
@@ -88,7 +88,7 @@ impl<'a> Dataset<'a> {
     }
 
     #[cfg(not(feature = "hub"))]
-    fn ask(id: &HubId, settings: &'a Settings, _: &mut Hooks<'_>) -> Result<Self, HubError> {
+    fn ask(id: &HubId, settings: &'a HubSettings, _: &mut Hooks<'_>) -> Result<Self, HubError> {
         Self::cached(id, settings)?.map_err(|found| HubError::NotBuilt {
             id: id.to_string(),
             cache: settings.cache.clone(),
@@ -97,7 +97,7 @@ impl<'a> Dataset<'a> {
     }
 
     /// What the cache has, or what it has instead.
-    fn cached(id: &HubId, settings: &'a Settings) -> Result<Result<Self, String>, HubError> {
+    fn cached(id: &HubId, settings: &'a HubSettings) -> Result<Result<Self, String>, HubError> {
         let (dir, commit) = match Repository::new(id, &settings.cache).at(id)? {
             Ok(found) => found,
             Err(Cached::Partial(found)) => return Ok(Err(found)),

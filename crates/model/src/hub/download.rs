@@ -2,11 +2,11 @@
 
 use super::blob::{Blob, Place};
 use super::cache::Repository;
-use super::client::{Ask, Client, Fault, LINKED_ETAG, escaped, number, text};
+use super::client::{Client, LINKED_ETAG, Method, RequestFailure, escaped, number, text};
 use super::error::HubError;
 use super::id::{Commit, HubId};
 use super::listing::{Listing, most_bytes};
-use super::settings::Settings;
+use super::settings::HubSettings;
 use super::{Found, Hooks};
 use crate::checkpoint::shards_of;
 use linwright_run::atomic::{OutputError, write_atomic};
@@ -16,11 +16,11 @@ use std::fs;
 /// written last, so that it never leads to a snapshot that is not whole.
 pub(super) fn bring(
     id: &HubId,
-    settings: &Settings,
+    settings: &HubSettings,
     hooks: &mut Hooks<'_>,
 ) -> Result<Found, HubError> {
     let client = Client::new(id, settings);
-    let listing = client.patiently(hooks, || Listing::ask(&client))?;
+    let listing = client.with_retries(hooks, || Listing::ask(&client))?;
     let weights = listing.weights(&client)?;
     let repository = Repository::new(id, &settings.cache);
     let work = Work { client: &client, repository: &repository, commit: &listing.commit };
@@ -40,7 +40,7 @@ pub(super) fn bring(
 pub(super) fn bring_files(
     (asked, id, commit): (&HubId, &HubId, &Commit),
     names: &[String],
-    settings: &Settings,
+    settings: &HubSettings,
     hooks: &mut Hooks<'_>,
 ) -> Result<(), HubError> {
     let client = Client::new(id, settings);
@@ -81,7 +81,7 @@ impl Work<'_> {
             if (hooks.cancelled)() {
                 return Err(HubError::Interrupted { id: self.client.id.to_string() });
             }
-            blobs.push(self.client.patiently(hooks, || self.head(name))?);
+            blobs.push(self.client.with_retries(hooks, || self.head(name))?);
         }
         let total: u64 = blobs.iter().map(|blob| blob.size).fold(0, u64::saturating_add);
         if let [first, rest @ ..] = blobs.as_slice() {
@@ -102,14 +102,15 @@ impl Work<'_> {
     }
 
     /// What the hub says of a file before it is downloaded.
-    fn head(&self, name: &str) -> Result<Blob, Fault> {
+    fn head(&self, name: &str) -> Result<Blob, RequestFailure> {
         let client = self.client;
         let parts: Vec<String> = name.split('/').map(escaped).collect();
         let page = client.id.page();
         let url = client.url(&[&page, "resolve", self.commit.as_str(), &parts.join("/")]);
-        let reply = client.ask(Ask::Head, &url, name)?;
+        let reply = client.send(Method::Head, &url, name)?;
         let headers = reply.response.headers();
-        let wrong = |reason: &str| Fault::from(client.answer(&reply.host, name, reason));
+        let wrong =
+            |reason: &str| RequestFailure::from(client.bad_response(&reply.host, name, reason));
         if let Some(commit) = text(headers, "x-repo-commit")
             && commit != self.commit.as_str()
         {

@@ -1,6 +1,6 @@
 //! The files of a model on the hub, and which of them are needed.
 
-use super::client::{Ask, Client, Fault, escaped};
+use super::client::{Client, Method, RequestFailure, escaped};
 use super::error::HubError;
 use super::id::{Commit, Kind};
 use crate::checkpoint::{companion_names, weights_among};
@@ -42,29 +42,33 @@ struct Sibling {
 
 impl Listing {
     /// Asks the hub.
-    pub(super) fn ask(client: &Client<'_>) -> Result<Self, Fault> {
+    pub(super) fn ask(client: &Client<'_>) -> Result<Self, RequestFailure> {
         let id = client.id;
         let revision = escaped(id.revision());
         let url = client.url(&[&id.api(), "revision", &revision]);
         let what = format!("such {} or revision", id.noun());
-        let reply = client.ask(Ask::From(0), &url, &what)?;
+        let reply = client.send(Method::From(0), &url, &what)?;
         let host = reply.host;
         let mut bytes = Vec::new();
         let body = reply.response.into_body().into_reader();
-        body.take(LISTING_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Fault::Passing { host: host.clone(), reason: error.to_string() })?;
+        body.take(LISTING_BYTES + 1).read_to_end(&mut bytes).map_err(|error| {
+            RequestFailure::Transient { host: host.clone(), reason: error.to_string() }
+        })?;
         if bytes.len() as u64 > LISTING_BYTES {
             let reason = format!("is larger than {LISTING_BYTES} bytes");
-            return Err(client.answer(&host, WHAT, &reason).into());
+            return Err(client.bad_response(&host, WHAT, &reason).into());
         }
         let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
             let reason = format!("is not JSON with sha and siblings ({error})");
-            client.answer(&host, WHAT, &reason)
+            client.bad_response(&host, WHAT, &reason)
         })?;
         let commit = Commit::parse(&answer.sha).ok_or_else(|| {
             let sha = shown(&answer.sha);
-            client.answer(&host, WHAT, &format!("names {sha} as its commit; expected 40 digits"))
+            client.bad_response(
+                &host,
+                WHAT,
+                &format!("names {sha} as its commit; expected 40 digits"),
+            )
         })?;
         let names: BTreeSet<String> = answer.siblings.into_iter().map(|s| s.rfilename).collect();
         if let Some(name) = names.iter().find(|name| !stays_inside(name)) {

@@ -29,7 +29,7 @@ mod settings;
 pub use dataset::{CONVERTED, Dataset};
 pub use error::HubError;
 pub use id::{Commit, HubId};
-pub use settings::{Settings, Token, datasets_cache, is_true};
+pub use settings::{HubSettings, Token, datasets_cache, is_true};
 
 use cache::{Cached, Repository};
 use std::fmt;
@@ -68,7 +68,7 @@ pub struct Found {
 ///
 /// # Errors
 /// [`HubError`].
-pub fn find(id: &HubId, settings: &Settings, hooks: &mut Hooks<'_>) -> Result<Found, HubError> {
+pub fn find(id: &HubId, settings: &HubSettings, hooks: &mut Hooks<'_>) -> Result<Found, HubError> {
     let repository = Repository::new(id, &settings.cache);
     let cached = repository.look(id)?;
     if !settings.offline {
@@ -84,7 +84,7 @@ pub fn find(id: &HubId, settings: &Settings, hooks: &mut Hooks<'_>) -> Result<Fo
 #[cfg(feature = "hub")]
 fn ask(
     id: &HubId,
-    settings: &Settings,
+    settings: &HubSettings,
     cached: Cached,
     hooks: &mut Hooks<'_>,
 ) -> Result<Found, HubError> {
@@ -103,7 +103,7 @@ fn ask(
 #[cfg(not(feature = "hub"))]
 fn ask(
     id: &HubId,
-    settings: &Settings,
+    settings: &HubSettings,
     cached: Cached,
     _: &mut Hooks<'_>,
 ) -> Result<Found, HubError> {

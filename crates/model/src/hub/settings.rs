@@ -15,7 +15,7 @@ const TOKEN_BYTES: u64 = 4096;
 
 /// How models of the hub are found.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct HubSettings {
     /// The cache that is shared with other programs: folders `models--owner--name`.
     pub cache: PathBuf,
     /// Scheme and host of the hub, without a slash at the end.
@@ -32,7 +32,7 @@ pub struct Settings {
     pub pause: Duration,
 }
 
-impl Settings {
+impl HubSettings {
     /// The public hub without a token, and a cache.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
@@ -81,7 +81,7 @@ impl Settings {
 }
 
 /// The cache of the library `datasets`: `HF_DATASETS_CACHE`, else `datasets` in `HF_HOME` as
-/// [`Settings::from_environment`] finds it; none if nothing says where that is.
+/// [`HubSettings::from_environment`] finds it; none if nothing says where that is.
 #[must_use]
 pub fn datasets_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     path_of("HF_DATASETS_CACHE", &variable).or_else(|| Some(home(&variable)?.join("datasets")))
@@ -188,8 +188,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn settings(variables: &[(&str, &str)]) -> Result<Settings, HubError> {
-        Settings::from_environment(|name| {
+    fn settings(variables: &[(&str, &str)]) -> Result<HubSettings, HubError> {
+        HubSettings::from_environment(|name| {
             let found = variables.iter().find(|(other, _)| *other == name);
             found.map(|(_, value)| OsString::from(value))
         })

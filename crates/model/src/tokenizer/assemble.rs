@@ -2,7 +2,7 @@
 
 use super::TokenizerError;
 use super::files::malformed;
-use super::settings::Settings;
+use super::settings::TokenizerSettings;
 use crate::families::tokenizers::Class;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(super) struct Assembled {
 pub(super) fn assemble(
     path: &Path,
     parts: Parts,
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Assembled, TokenizerError> {
     let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
     let mut inner = Library::new(parts.model);
@@ -81,7 +81,7 @@ pub(super) fn assemble(
 pub(super) fn surround(
     path: &Path,
     inner: &mut Library,
-    settings: &Settings,
+    settings: &TokenizerSettings,
     roles: &[Option<AddedToken>; 7],
     class: Option<Class>,
 ) -> Result<(), TokenizerError> {
@@ -107,7 +107,7 @@ pub(super) fn surround(
 pub(super) fn add_tokens(
     path: &Path,
     inner: &mut Library,
-    settings: &Settings,
+    settings: &TokenizerSettings,
     roles: &[Option<AddedToken>; 7],
     further: Vec<AddedToken>,
 ) -> Result<BTreeSet<u32>, TokenizerError> {
@@ -190,7 +190,7 @@ fn component<T: DeserializeOwned>(path: &Path, json: Value) -> Result<Option<T>,
 fn template(
     path: &Path,
     inner: &Library,
-    settings: &Settings,
+    settings: &TokenizerSettings,
     roles: &[Option<AddedToken>; 7],
     ends: Ends,
 ) -> Result<Value, TokenizerError> {

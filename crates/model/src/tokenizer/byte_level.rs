@@ -3,7 +3,7 @@
 use super::TokenizerError;
 use super::assemble::{Ends, Parts};
 use super::files::{malformed, object, shown, text};
-use super::settings::Settings;
+use super::settings::TokenizerSettings;
 use crate::families::tokenizers::Class;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(super) fn parts(
     vocab: (&Path, &[u8]),
     merges: (&Path, &[u8]),
     class: Class,
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
     let known = read_vocab(vocab.0, vocab.1)?;
     let merges = read_merges(merges.0, text(merges.0, merges.1)?, &known)?;

@@ -34,7 +34,7 @@ use files::Files;
 use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use settings::Settings;
+use settings::TokenizerSettings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokenizers::models::ModelWrapper;
@@ -112,7 +112,7 @@ impl Tokenizer {
         model_type: Option<&str>,
     ) -> Result<Option<Self>, TokenizerError> {
         let files = Files::new(dir, files)?;
-        let settings = Settings::read(&files)?;
+        let settings = TokenizerSettings::read(&files)?;
         if let Some(bytes) = files.get(files::TOKENIZER) {
             let path = files.path(files::TOKENIZER);
             let mut made = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
@@ -388,7 +388,7 @@ impl Tokenizer {
     fn take_class_rules(
         &mut self,
         class: Class,
-        settings: &Settings,
+        settings: &TokenizerSettings,
         unknown: Option<&AddedToken>,
     ) -> Result<(), TokenizerError> {
         let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
@@ -461,7 +461,7 @@ impl Tokenizer {
 /// The raw vocabulary of a folder and what it gives.
 fn vocabulary(
     files: &Files<'_>,
-    settings: &Settings,
+    settings: &TokenizerSettings,
     model_type: Option<&str>,
 ) -> Result<Option<(PathBuf, assemble::Parts)>, TokenizerError> {
     for name in files::SENTENCEPIECE {
@@ -494,7 +494,7 @@ fn vocabulary(
 /// The class that the settings name if it reads such a file, or the first one if they name none.
 fn class_among(
     known: &[Class],
-    settings: &Settings,
+    settings: &TokenizerSettings,
     model_type: Option<&str>,
     path: &Path,
 ) -> Result<Class, TokenizerError> {

@@ -31,13 +31,13 @@ pub(super) enum Role {
 }
 
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct TokenizerSettings {
     path: PathBuf,
     fields: Map<String, Value>,
     declared: Vec<(u32, AddedToken)>,
 }
 
-impl Settings {
+impl TokenizerSettings {
     pub(super) fn read(files: &Files<'_>) -> Result<Self, TokenizerError> {
         let mut fields = files.object(SETTINGS)?.unwrap_or_default();
         let path = files.path(SETTINGS);

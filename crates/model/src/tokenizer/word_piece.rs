@@ -3,7 +3,7 @@
 use super::TokenizerError;
 use super::assemble::{Ends, Parts};
 use super::files::{malformed, text};
-use super::settings::{Role, Settings};
+use super::settings::{Role, TokenizerSettings};
 use crate::families::tokenizers::Class;
 use serde_json::json;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 pub(super) fn parts(
     path: &Path,
     bytes: &[u8],
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
     let mut vocab = Vocab::default();
     for (id, line) in (0_u32..).zip(text(path, bytes)?.lines()) {

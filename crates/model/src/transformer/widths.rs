@@ -92,7 +92,7 @@ impl Transformer {
         let mut query_heads = None;
         let mut plans = Vec::with_capacity(layers);
         for (layer, kept) in kept.iter().enumerate() {
-            let plan = Plan::new(&self.config, layer, kept)?;
+            let plan = LayerPruning::new(&self.config, layer, kept)?;
             let into = &mut config.layers[layer];
             if let (AttentionConfig::Heads(heads), Some(plan)) = (&mut into.attention, &plan.heads)
             {
@@ -136,19 +136,19 @@ impl Transformer {
 }
 
 /// What stays of a layer, checked; absent where the layer has no such part.
-struct Plan {
+struct LayerPruning {
     mlp: Option<Vec<usize>>,
-    heads: Option<HeadsPlan>,
+    heads: Option<HeadPruning>,
 }
 
 /// Heads that stay.
-struct HeadsPlan {
+struct HeadPruning {
     query: Vec<usize>,
     kv: Vec<usize>,
     old: HeadsConfig,
 }
 
-impl Plan {
+impl LayerPruning {
     fn new(
         config: &TransformerConfig,
         layer: usize,
@@ -168,7 +168,7 @@ impl Plan {
         };
         let heads = match (layer_config.attention, &kept.heads) {
             (AttentionConfig::Heads(old), kept) => Some(
-                HeadsPlan::new(config, old, kept.as_ref())
+                HeadPruning::new(config, old, kept.as_ref())
                     .map_err(|reason| wrong("heads", reason))?,
             ),
             (AttentionConfig::Linear | AttentionConfig::Absent, Some(_)) => {
@@ -180,7 +180,7 @@ impl Plan {
     }
 }
 
-impl HeadsPlan {
+impl HeadPruning {
     fn new(
         config: &TransformerConfig,
         old: HeadsConfig,

@@ -7,7 +7,7 @@ mod refusals;
 mod server;
 
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
-use linwright_model::hub::{Found, Hooks, HubError, HubId, Settings, Token, find};
+use linwright_model::hub::{Found, Hooks, HubError, HubId, HubSettings, Token, find};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::RngKey;
 use server::{Hub, MODEL};
@@ -24,7 +24,7 @@ const TOKEN: &str = "hf_secret";
 struct Scene {
     hub: Hub,
     cache: TempDir,
-    settings: Settings,
+    settings: HubSettings,
 }
 
 impl Scene {
@@ -35,7 +35,7 @@ impl Scene {
     fn with(files: BTreeMap<String, Vec<u8>>) -> Self {
         let hub = Hub::new(files);
         let cache = tempfile::tempdir().unwrap();
-        let mut settings = Settings::new(cache.path().join("hub"));
+        let mut settings = HubSettings::new(cache.path().join("hub"));
         settings.endpoint.clone_from(&hub.endpoint);
         settings.retries = 2;
         settings.pause = Duration::from_millis(1);

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::failure::told;
 use crate::source::cache_home_of;
-use linwright::model::hub::{HubError, Settings, datasets_cache};
+use linwright::model::hub::{HubError, HubSettings, datasets_cache};
 use linwright::report::number::bytes;
 use linwright::run::shown;
 use serde_json::{Value, json};
@@ -170,7 +170,7 @@ fn no_home(topic: &'static str, variables: &[&str]) -> Finding {
 
 /// The cache of the hub, and how the hub itself is asked. No token is shown.
 fn hub(variable: Variable<'_>) -> Vec<Finding> {
-    let settings = match Settings::from_environment(variable) {
+    let settings = match HubSettings::from_environment(variable) {
         Ok(settings) => settings,
         Err(HubError::NoCache) => return vec![no_home("hub cache", &["HF_HUB_CACHE", "HF_HOME"])],
         Err(error) => {
@@ -178,7 +178,7 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
             return vec![Finding::broken("hub cache", told(&error), advice, Value::Null)];
         }
     };
-    let Settings { cache, endpoint, token, offline, .. } = &settings;
+    let HubSettings { cache, endpoint, token, offline, .. } = &settings;
     let way_out = ("downloads", "make it writable, or set HF_HUB_CACHE to another folder");
     let token = if token.is_some() { "a token is set" } else { "no token is set" };
     let data = json!({

@@ -51,7 +51,7 @@ impl ImportedTensors {
 }
 
 /// Tensors that are about to be read, one at a time.
-struct Plan {
+struct TensorImport {
     tensors: Vec<(Planned, Origin)>,
     notes: Vec<String>,
 }
@@ -108,7 +108,7 @@ pub fn import_tensors(
 }
 
 /// What is to be read, and the weight file if it is one.
-fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
+fn plan(path: &Path) -> Result<(TensorImport, Option<TensorFile>), CheckpointError> {
     let is_dir = path.metadata().map_err(CheckpointError::read(path))?.is_dir();
     let extension = path.extension().and_then(|extension| extension.to_str());
     let (tensors, notes) = match extension {
@@ -135,7 +135,7 @@ fn plan(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
             Planned::values(tensor.name.clone(), stored(tensor.dtype), tensor.out_shape());
         (planned, Origin::Raw(tensor))
     };
-    Ok((Plan { tensors: tensors.into_iter().map(planned).collect(), notes }, None))
+    Ok((TensorImport { tensors: tensors.into_iter().map(planned).collect(), notes }, None))
 }
 
 /// Refuses tensors that read the same bytes: a short list could make any number of copies of one
@@ -173,7 +173,7 @@ fn stored(dtype: DType) -> DType {
 }
 
 /// All floating-point tensors of a weight file.
-fn of_file(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
+fn of_file(path: &Path) -> Result<(TensorImport, Option<TensorFile>), CheckpointError> {
     let file = TensorFile::open(path)?;
     let (mut tensors, mut notes) = (Vec::new(), file.notes().to_vec());
     for (name, info) in file.tensors() {
@@ -188,5 +188,5 @@ fn of_file(path: &Path) -> Result<(Plan, Option<TensorFile>), CheckpointError> {
             }
         }
     }
-    Ok((Plan { tensors, notes }, Some(file)))
+    Ok((TensorImport { tensors, notes }, Some(file)))
 }

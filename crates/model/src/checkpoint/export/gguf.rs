@@ -1,7 +1,7 @@
 //! The form of one file, which llama.cpp reads.
 
 use super::super::gguf::{file_name, write_gguf};
-use super::super::save::{DirWriter, Form, Plan, SavedModel};
+use super::super::save::{DirWriter, Form, SavedModel, WeightLayout};
 use super::super::source::Source;
 use super::card::{self, Sizes};
 use super::{ExportError, ExportForm, ExportOptions};
@@ -21,7 +21,7 @@ pub(super) fn write(
     out: &Path,
 ) -> Result<(SavedModel, Sizes), ExportError> {
     // Refuses what is not linear, by its site.
-    let parameters = Plan::new(model, Form::Dense, dtype)?.parameters();
+    let parameters = WeightLayout::new(model, Form::Dense, dtype)?.parameters();
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);

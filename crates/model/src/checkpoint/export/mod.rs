@@ -31,7 +31,7 @@ pub use card::{Card, Sizes};
 pub use error::ExportError;
 pub use widths::{BLOCKS_FILE, BLOCKS_MODELLING};
 
-use super::save::{self, Form, Plan, SHARD_BYTES, SaveOptions, SavedModel};
+use super::save::{self, Form, SHARD_BYTES, SaveOptions, SavedModel, WeightLayout};
 use super::source::Source;
 use crate::families::BLOCKS;
 use crate::transformer::Transformer;
@@ -276,7 +276,7 @@ pub fn export(
     if form == ExportForm::Factored {
         factored::check(&model, &source)?;
     }
-    let plan = Plan::new(&model, form.saved_as(), dtype)?;
+    let plan = WeightLayout::new(&model, form.saved_as(), dtype)?;
     let sizes = Sizes::new(&model, plan.parameters(), plan.bytes(), dtype);
     let card = card::of_model(&model, &source, (form, &sizes, &warnings), &options.card);
     let mut save_options = SaveOptions::new(form.saved_as());

@@ -16,7 +16,7 @@ mod tests;
 pub use date::Date;
 
 use super::files::{CHAT_JINJA, CHAT_JSON, Files, malformed, shown};
-use super::settings::Settings;
+use super::settings::TokenizerSettings;
 use super::{Tokenizer, TokenizerError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -101,7 +101,7 @@ impl Templates {
     /// else that of `chat_template.json`. `tokens` are special tokens by role.
     pub(super) fn read(
         files: &Files<'_>,
-        settings: &Settings,
+        settings: &TokenizerSettings,
         tokens: Map<String, Value>,
     ) -> Result<Self, TokenizerError> {
         let mut found = Self { path: files.path(CHAT_JINJA), named: Vec::new(), tokens };

@@ -16,7 +16,7 @@ pub(super) use model::LONGEST_PIECE;
 use super::TokenizerError;
 use super::assemble::{Ends, Parts};
 use super::files::malformed;
-use super::settings::Settings;
+use super::settings::TokenizerSettings;
 use crate::families::tokenizers::Class;
 use model::{Algorithm, Kind, Proto};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) fn parts(
     path: &Path,
     bytes: &[u8],
     class: Option<Class>,
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
     let proto = Proto::parse(bytes).map_err(|fault| {
         let expected = format!("{} of a sentencepiece model", fault.expected);
@@ -121,7 +121,7 @@ fn bpe(
     path: &Path,
     proto: &Proto,
     class: Option<Class>,
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
     let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
     let scored: Vec<(&str, f32)> =
@@ -193,7 +193,7 @@ pub(super) fn unprefixed() -> Result<(NormalizerWrapper, (Value, Value)), String
 
 /// How Llama cuts a text and joins tokens. With `legacy` a space is put before every part of a text
 /// that special tokens leave, otherwise only before the text.
-pub(super) fn prefixed(settings: &Settings) -> Result<(Value, Value), TokenizerError> {
+pub(super) fn prefixed(settings: &TokenizerSettings) -> Result<(Value, Value), TokenizerError> {
     let prefix = settings.flag("add_prefix_space")?.unwrap_or(true);
     let legacy = settings.flag("legacy")?.unwrap_or(false);
     let scheme = match (prefix, legacy) {
@@ -224,7 +224,7 @@ fn unigram(
     path: &Path,
     proto: &Proto,
     class: Option<Class>,
-    settings: &Settings,
+    settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
     let invalid = |reason: String| TokenizerError::Invalid { path: path.into(), reason };
     let mut pieces: Vec<(String, f64)> =
@@ -291,7 +291,7 @@ fn fixed_unknown(path: &Path, proto: &Proto, id: usize) -> Result<usize, Tokeniz
 fn unigram_normalizer(
     proto: &Proto,
     class: Option<Class>,
-    settings: &Settings,
+    settings: &TokenizerSettings,
     invalid: &dyn Fn(String) -> TokenizerError,
 ) -> Result<Option<NormalizerWrapper>, TokenizerError> {
     let mut steps: Vec<NormalizerWrapper> = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::complex::Complex;
 use super::passes::{Spectral, there_and_back};
-use super::plan::{Plan, is_smooth, root};
+use super::plan::{FftPlan, is_smooth, root};
 use crate::Scalar;
 use crate::kernels::registers::{Lanes, Plain};
 
@@ -26,9 +26,9 @@ fn parts(value: One) -> [f64; 2] {
 pub struct CyclicTransform<T> {
     features: usize,
     /// Of the length n or of the longer one.
-    pub(super) plan: Plan<T>,
+    pub(super) plan: FftPlan<T>,
     /// The same in `f64`, for parameters and gradients.
-    wide: Plan<f64>,
+    wide: FftPlan<f64>,
     chirp: Option<Chirp>,
 }
 
@@ -74,7 +74,7 @@ impl<V: Lanes> Spectral<V> for Multiply<'_, V::Number> {
 }
 
 /// Spectrum of `data`, in the order of the plan; the data is used up.
-fn spectrum_of(plan: &Plan<f64>, data: &mut [One]) -> Vec<[f64; 2]> {
+fn spectrum_of(plan: &FftPlan<f64>, data: &mut [One]) -> Vec<[f64; 2]> {
     let mut spectrum = vec![[0.0; 2]; plan.len()];
     there_and_back(plan, data, &mut Keep(&mut spectrum));
     spectrum
@@ -88,7 +88,7 @@ fn padded(least: usize) -> usize {
 }
 
 impl Chirp {
-    fn new(n: usize, plan: &Plan<f64>) -> Self {
+    fn new(n: usize, plan: &FftPlan<f64>) -> Self {
         // The square modulo 2 n, so that the angle is exact.
         let square = |t: usize| (t as u128 * t as u128 % (2 * n as u128)) as usize;
         let factors: Vec<[f64; 2]> = (0..n).map(|t| root(square(t), 2 * n)).collect();
@@ -103,7 +103,7 @@ impl Chirp {
         Self { factors, spectrum }
     }
 
-    fn transform(&self, plan: &Plan<f64>, x: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    fn transform(&self, plan: &FftPlan<f64>, x: &[[f64; 2]]) -> Vec<[f64; 2]> {
         let mut data = vec![one([0.0; 2]); plan.len()];
         for ((data, &x), factor) in data.iter_mut().zip(x).zip(&self.factors) {
             *data = one(x).times(factor);
@@ -123,9 +123,9 @@ impl<T: Scalar> CyclicTransform<T> {
     pub fn new(features: usize) -> Self {
         assert!(features > 0, "vectors without numbers");
         let len = if is_smooth(features) { features } else { padded(2 * features - 1) };
-        let wide = Plan::new(len);
+        let wide = FftPlan::new(len);
         let chirp = (len > features).then(|| Chirp::new(features, &wide));
-        Self { features, plan: Plan::new(len), wide, chirp }
+        Self { features, plan: FftPlan::new(len), wide, chirp }
     }
 
     /// Numbers of a vector.

@@ -8,7 +8,7 @@
 
 use super::butterfly::butterfly;
 use super::complex::Complex;
-use super::plan::{Level, Plan};
+use super::plan::{FftPlan, Level};
 use crate::kernels::registers::{Lanes, Pass};
 
 /// What happens to the number at one place of a spectrum.
@@ -52,7 +52,7 @@ struct OfRadix<P, const R: usize>(P);
 /// # Panics
 /// If `data` is not of the length of the plan.
 pub(super) fn there_and_back<V: Lanes, S: Spectral<V>>(
-    plan: &Plan<V::Number>,
+    plan: &FftPlan<V::Number>,
     data: &mut [Complex<V>],
     work: &mut S,
 ) {

@@ -22,7 +22,7 @@ pub(super) struct Level<T> {
 /// A complex transform of one length, in place, whose frequencies come out in the order that
 /// needs no exchange.
 #[derive(Clone, Debug)]
-pub(super) struct Plan<T> {
+pub(super) struct FftPlan<T> {
     len: usize,
     levels: Vec<Level<T>>,
     head: usize,
@@ -75,7 +75,7 @@ fn radices(len: usize) -> Vec<usize> {
     radices
 }
 
-impl<T: Scalar> Plan<T> {
+impl<T: Scalar> FftPlan<T> {
     /// A transform of `len` numbers, `len` of small factors.
     pub(super) fn new(len: usize) -> Self {
         let cast = |[re, im]: [f64; 2]| [T::from_f64(re), T::from_f64(im)];

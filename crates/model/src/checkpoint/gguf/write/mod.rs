@@ -11,6 +11,7 @@ mod vocabulary;
 
 pub use save::save_gguf;
 pub(in crate::checkpoint) use save::{file_name, write_gguf};
+use settings::GgufSettings;
 
 use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;
@@ -89,7 +90,7 @@ impl GgufWriter {
         tensors: &[(String, Vec<usize>)],
         dtype: DType,
     ) -> Result<Self, NoGguf> {
-        let (architecture, heads, mut keys, factors) =
+        let GgufSettings { architecture, heads, mut keys, rotary_factors } =
             settings::of(model.config, model.name, dtype)?;
         let named: BTreeMap<&str, &[usize]> =
             tensors.iter().map(|(name, shape)| (name.as_str(), &shape[..])).collect();
@@ -106,7 +107,7 @@ impl GgufWriter {
                 .ok_or_else(|| refuse(format!("tensor {name}"), "has no place in the format"))
         };
         let tensors = tensors.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(Self { heads, keys, tensors, factors, next: 0 })
+        Ok(Self { heads, keys, tensors, factors: rotary_factors, next: 0 })
     }
 
     /// Everything before the tensors of the model.

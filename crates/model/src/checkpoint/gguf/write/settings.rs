@@ -1,4 +1,4 @@
-//! The keys that say what a `config.json` says.
+//! GGUF metadata keys from the fields of a `config.json`.
 
 use super::values::Keys;
 use super::{NoGguf, refuse};
@@ -8,16 +8,25 @@ use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Architecture, heads, keys and tensors of rotary factors.
-pub(super) type Settings = (&'static Architecture, Heads, Keys, Vec<(&'static str, Vec<f32>)>);
+/// GGUF architecture and metadata of a model.
+pub(super) struct GgufSettings {
+    /// The architecture.
+    pub(super) architecture: &'static Architecture,
+    /// Attention heads, which some rules need.
+    pub(super) heads: Heads,
+    /// The metadata keys.
+    pub(super) keys: Keys,
+    /// Tensors of rotary frequency factors, by name.
+    pub(super) rotary_factors: Vec<(&'static str, Vec<f32>)>,
+}
 
-/// A configuration and the architecture that it becomes.
+/// A `config.json` and its GGUF architecture.
 struct Config<'a> {
     fields: &'a Map<String, Value>,
     architecture: &'static Architecture,
 }
 
-/// A family that shares its architecture with another one, which has no window.
+/// A family with a sliding window that uses the architecture of a family without.
 const WINDOWED: (&str, &str) = ("mistral", "llama");
 
 fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf> {
@@ -50,7 +59,7 @@ pub(super) fn of(
     fields: &Map<String, Value>,
     name: &str,
     dtype: DType,
-) -> Result<Settings, NoGguf> {
+) -> Result<GgufSettings, NoGguf> {
     let model_type = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let wanted = if model_type == WINDOWED.0 { WINDOWED.1 } else { model_type };
     let architecture = ALL.into_iter().find(|architecture| architecture.model_type == wanted);
@@ -65,7 +74,7 @@ pub(super) fn of(
     for (key, field) in architecture.sizes {
         let size = match (size(fields, field)?, key) {
             (Some(size), _) => size,
-            // Four times as wide where it is not said.
+            // The default width is four times that of the model.
             (None, "feed_forward_length") => 4 * config.sized("embedding_length")?,
             (None, _) => return Err(refuse(field, "is missing")),
         };
@@ -80,12 +89,12 @@ pub(super) fn of(
     };
     keys.number(&config.key(key), epsilon);
     config.check_fixed()?;
-    let factors = config.rotary(&mut keys, heads)?;
+    let rotary_factors = config.rotary(&mut keys, heads)?;
     config.others(&mut keys, heads)?;
-    Ok((architecture, heads, keys, factors))
+    Ok(GgufSettings { architecture, heads, keys, rotary_factors })
 }
 
-/// What most tensors are stored as, in the numbering of llama.cpp.
+/// Type of most tensors, in the numbering of llama.cpp.
 fn file_type(dtype: DType) -> Result<u32, NoGguf> {
     match dtype {
         DType::F32 => Ok(0),
@@ -95,7 +104,7 @@ fn file_type(dtype: DType) -> Result<u32, NoGguf> {
     }
 }
 
-/// Refuses a model without an embedding: readers of the format take the vocabulary from it.
+/// Rejects a model without an embedding: GGUF readers take the vocabulary from it.
 pub(super) fn check_embedding(
     architecture: &Architecture,
     tensors: &BTreeMap<&str, &[usize]>,
@@ -113,7 +122,7 @@ impl Config<'_> {
         format!("{}.{key}", self.architecture.name)
     }
 
-    /// The field of a key of sizes.
+    /// Value of the field that belongs to a size key.
     fn sized(&self, key: &str) -> Result<u32, NoGguf> {
         let field = self.architecture.sizes.iter().find(|(other, _)| *other == key);
         let field = field.map_or("", |(_, field)| field);
@@ -138,7 +147,7 @@ impl Config<'_> {
         Ok(Heads { queries, keys: kv, size: length })
     }
 
-    /// What all models of an architecture have, and this one may not.
+    /// Rejects fields whose value the architecture fixes otherwise.
     fn check_fixed(&self) -> Result<(), NoGguf> {
         let found = |field: &str| self.fields.get(field).and_then(Value::as_str);
         let said: Vec<_> = self
@@ -155,7 +164,7 @@ impl Config<'_> {
         Err(refuse(*field, format!("is {found:?}, the format knows {value:?} only")))
     }
 
-    /// The object that rotary fields stand in: a newer one, or the configuration itself.
+    /// The object with the rotary fields: `rope_parameters`, or the configuration itself.
     fn rotary_fields(&self) -> &Map<String, Value> {
         let object = self.fields.get("rope_parameters").and_then(Value::as_object);
         let full = object.and_then(|o| o.get("full_attention")).and_then(Value::as_object);
@@ -249,7 +258,7 @@ impl Config<'_> {
         }
     }
 
-    /// What only some architectures have.
+    /// Keys of single architectures.
     fn others(&self, keys: &mut Keys, heads: Heads) -> Result<(), NoGguf> {
         let fields = self.fields;
         let windows = fields.get("use_sliding_window") != Some(&Value::Bool(false));
@@ -287,7 +296,8 @@ impl Config<'_> {
         Ok(())
     }
 
-    /// The pattern of layers with a window, where it is not every other one.
+    /// Checks the pattern of sliding-window layers where it is not every other one, and adds its
+    /// rotary base.
     fn local_layers(&self, keys: &mut Keys) -> Result<(), NoGguf> {
         const PATTERN: u32 = 6;
         let object = self.fields.get("rope_parameters").and_then(|o| o.get("sliding_attention"));
