@@ -70,7 +70,7 @@ pub struct Convergence {
 pub enum ConvergenceError {
     /// A plan out of range.
     #[error("{what}: found {found}, expected {expected}")]
-    ConvergencePlan {
+    Plan {
         /// What is wrong.
         what: &'static str,
         /// What was asked for.
