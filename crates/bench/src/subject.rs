@@ -35,7 +35,7 @@ fn defaults(kind: &str) -> Option<OpSpec> {
 }
 
 /// A value as a label tells it: operators by their own labels.
-fn told(value: &Value) -> String {
+fn value_label(value: &Value) -> String {
     let parts = match value {
         Value::String(text) => return text.clone(),
         Value::Array(parts) => parts.iter().cloned().map(serde_json::from_value).collect(),
@@ -72,7 +72,7 @@ impl Subject {
         let mut label = spec.kind().to_owned();
         for (key, value) in options(&spec) {
             if key != "kind" && !value.is_null() && usual.get(&key) != Some(&value) {
-                label.push_str(&format!(" {key}={}", told(&value)));
+                label.push_str(&format!(" {key}={}", value_label(&value)));
             }
         }
         Self { label, spec }

@@ -6,7 +6,7 @@ use crate::commands::{
     laser, ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
 };
 use crate::console;
-use crate::failure::{Failure, told};
+use crate::failure::{Failure, message_of};
 use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
@@ -180,7 +180,7 @@ impl Shared {
             threads => threads,
         };
         linwright::tensor::parallel::set_threads(threads).map_err(|error| {
-            Failure::general(format!("cannot start {threads} threads: {}", told(&error)))
+            Failure::general(format!("cannot start {threads} threads: {}", message_of(&error)))
         })
     }
 }

@@ -121,7 +121,7 @@ impl Failure {
 
     pub(crate) fn io(what: &str, error: &io::Error) -> Self {
         let kind = if is_full(error) { Kind::Resources } else { Kind::General };
-        Self::new(kind, format!("{what}: {}", told(error)))
+        Self::new(kind, format!("{what}: {}", message_of(error)))
     }
 
     fn interrupted(message: String) -> Self {
@@ -132,20 +132,20 @@ impl Failure {
 /// A message in which no argument of the command stands at full length or with lines of its own: a
 /// path is quoted in many places.
 fn arguments_shown(message: &str) -> String {
-    let mut told = message.to_owned();
+    let mut message_of = message.to_owned();
     for arg in std::env::args_os().skip(1) {
         let arg = arg.to_string_lossy();
         let value = arg.split_once('=').filter(|_| arg.starts_with("--")).map_or(&*arg, |(_, v)| v);
-        if !is_plain(value) && told.contains(value) {
-            told = told.replace(value, &shown(value));
+        if !is_plain(value) && message_of.contains(value) {
+            message_of = message_of.replace(value, &shown(value));
         }
     }
-    told
+    message_of
 }
 
 /// An error with all its causes. Most messages hold those of their causes; where one does not, the
 /// cause comes after a colon.
-pub(crate) fn told(error: &dyn Error) -> String {
+pub(crate) fn message_of(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -175,7 +175,7 @@ impl From<CompressError> for Failure {
         if error.is_interruption() {
             return Self::interrupted("interrupted".into());
         }
-        let (message, for_good) = (told(&error), error.is_final());
+        let (message, for_good) = (message_of(&error), error.is_final());
         let failure = match error {
             CompressError::Fit { source: FitError::Train(error), .. } => {
                 Self { message, ..Self::from(error) }
@@ -222,7 +222,7 @@ impl From<CompressError> for Failure {
 
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             TrainError::Interrupted { .. } => Self::interrupted(message),
             TrainError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
@@ -252,7 +252,7 @@ impl From<StudyError> for Failure {
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             RunError::Output(error) => error.into(),
             RunError::Fingerprint { .. } => Self::new(Kind::Fingerprint, message),
@@ -264,7 +264,7 @@ impl From<RunError> for Failure {
 
 impl From<JournalError> for Failure {
     fn from(error: JournalError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             JournalError::Io { path, source } => Self::io(&path.display().to_string(), &source),
             JournalError::InUse { .. } => Self::general(message),
@@ -275,7 +275,7 @@ impl From<JournalError> for Failure {
 
 impl From<EvaluationError> for Failure {
     fn from(error: EvaluationError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             EvaluationError::Interrupted { .. } => Self::interrupted(message),
             EvaluationError::Journal(error) => error.into(),
@@ -309,13 +309,13 @@ impl From<EvaluationError> for Failure {
 
 impl From<RecipeError> for Failure {
     fn from(error: RecipeError) -> Self {
-        Self::new(Kind::Recipe, told(&error))
+        Self::new(Kind::Recipe, message_of(&error))
     }
 }
 
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             CheckpointError::Output(error) => error.into(),
             CheckpointError::Config { .. } => Self::new(Kind::Recipe, message),
@@ -351,7 +351,7 @@ impl From<CheckpointError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             ExportError::Checkpoint(error) => error.into(),
             ExportError::Form { .. } | ExportError::Option { .. } => Self::usage(message),
@@ -367,7 +367,7 @@ impl From<ExportError> for Failure {
 
 impl From<HubError> for Failure {
     fn from(error: HubError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             HubError::Interrupted { .. } => Self::interrupted(message),
             HubError::Output(error) => Self { message, ..Self::from(error) },
@@ -392,7 +392,7 @@ impl From<HubError> for Failure {
 
 impl From<OutputError> for Failure {
     fn from(error: OutputError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             OutputError::Exists { .. } => {
                 Self::usage(message).hint("choose another output or give --force")
@@ -408,7 +408,7 @@ impl From<OutputError> for Failure {
 
 impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             InspectError::Checkpoint(error) => error.into(),
             InspectError::Cache(error) => Self { message, ..Self::from(error) }
@@ -423,7 +423,7 @@ impl From<InspectError> for Failure {
 
 impl From<PocketError> for Failure {
     fn from(error: PocketError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             PocketError::Train(error) => error.into(),
             PocketError::Checkpoint(error) => error.into(),
@@ -440,7 +440,7 @@ macro_rules! general {
     ($($error:ty),*) => {
         $(impl From<$error> for Failure {
             fn from(error: $error) -> Self {
-                Self::general(told(&error))
+                Self::general(message_of(&error))
             }
         })*
     };
@@ -474,7 +474,7 @@ mod tests {
         let inner = Link("no such bit", None);
         let shown = Link("site q: no such bit", Some(Box::new(inner)));
         let hidden = Link("the model failed", Some(Box::new(shown)));
-        assert_eq!(told(&hidden), "the model failed: site q: no such bit");
-        assert_eq!(told(&Link("alone", None)), "alone");
+        assert_eq!(message_of(&hidden), "the model failed: site q: no such bit");
+        assert_eq!(message_of(&Link("alone", None)), "alone");
     }
 }

@@ -161,21 +161,24 @@ mod tests {
     fn our_files_are_told_from_others() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let told = |content: &str, of: fn(&Path) -> bool| {
+        let recognised = |content: &str, of: fn(&Path) -> bool| {
             fs::write(&path, content).unwrap();
             of(&path)
         };
-        assert!(told("{\"results\": {}, \"linwright\": {\"schema\": 1}}", is_result));
+        assert!(recognised("{\"results\": {}, \"linwright\": {\"schema\": 1}}", is_result));
         for other in ["", "{}", "[\"linwright\"]", "linwright", "{\"model_source\": \"linwright\"}"]
         {
-            assert!(!told(other, is_result), "{other}");
+            assert!(!recognised(other, is_result), "{other}");
         }
-        assert!(told("<html><meta name=\"generator\" content=\"linwright 0.1\">", is_page));
-        assert!(!told("<html><meta name=\"generator\" content=\"pandoc\">linwright", is_page));
+        assert!(recognised("<html><meta name=\"generator\" content=\"linwright 0.1\">", is_page));
+        assert!(!recognised(
+            "<html><meta name=\"generator\" content=\"pandoc\">linwright",
+            is_page
+        ));
         let sample = "{\"doc_id\": 0, \"doc\": {}, \"linwright\": \"0.1.0\"}\n";
-        assert!(told(&sample.repeat(2), is_samples));
+        assert!(recognised(&sample.repeat(2), is_samples));
         for other in ["", "{}\n", "{\"doc_id\": 0}\n", "{\"text\": \"doc_id\"}\n"] {
-            assert!(!told(other, is_samples), "{other}");
+            assert!(!recognised(other, is_samples), "{other}");
         }
     }
 }

@@ -252,8 +252,9 @@ fn what_is_above_noise_stays() {
     assert_eq!(sites.len(), 2);
     for site in sites {
         let name = site["site"].as_str().unwrap();
-        let told = w.ok_json(&format!("inspect model --spectra --no-cache --filter {name}.weight"));
-        let above = number(&told["groups"][0]["spectra"]["above_edge"]);
+        let inspected =
+            w.ok_json(&format!("inspect model --spectra --no-cache --filter {name}.weight"));
+        let above = number(&inspected["groups"][0]["spectra"]["above_edge"]);
         assert_eq!(number(&site["report"]["kept"]["rank"]), above, "{name}");
     }
 }

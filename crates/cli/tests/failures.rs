@@ -48,9 +48,9 @@ fn with_json_an_error_is_one_line_of_json() {
     ] {
         let stderr = w.run(&format!("{command} --json --quiet"));
         assert_eq!((stderr.code, stderr.stdout.as_str()), (Some(code), ""), "{stderr:?}");
-        let told: Value = serde_json::from_str(&stderr.stderr)
+        let reported: Value = serde_json::from_str(&stderr.stderr)
             .unwrap_or_else(|error| panic!("{command}: {error}: {stderr:?}"));
-        let error = told["error"].as_object().unwrap();
+        let error = reported["error"].as_object().unwrap();
         let keys: Vec<&String> = error.keys().collect();
         assert_eq!(keys, ["message", "hint", "exit_code"]);
         assert_eq!(error["exit_code"], code);

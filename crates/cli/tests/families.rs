@@ -301,8 +301,8 @@ fn tried(tiny: &Tiny) -> Vec<String> {
             wrong.push(format!("{line}: {fault}: {outcome:?}"));
         }
         if outcome.code == Some(0) {
-            for made in w.names().iter().filter(|name| !before.contains(name)) {
-                let path = w.path(made);
+            for created in w.names().iter().filter(|name| !before.contains(name)) {
+                let path = w.path(created);
                 if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
                     .unwrap();
             }

@@ -35,9 +35,9 @@ fn results_name_the_commit_of_a_cached_model() {
         let json: Value = serde_json::from_str(&stdout).unwrap();
         assert_eq!(json["model"], format!("owner/small@{COMMIT}"), "{args}");
     }
-    let told = run(&w, "inspect owner/small");
+    let run_output = run(&w, "inspect owner/small");
     let note = format!("note: owner/small is owner/small@{COMMIT}");
-    assert!(told.stderr.contains(&note), "{}", told.stderr);
+    assert!(run_output.stderr.contains(&note), "{}", run_output.stderr);
 }
 
 #[cfg(unix)]

@@ -106,7 +106,7 @@ fn a_build_is_made_again_when_its_checkout_moves() {
 #[test]
 fn every_command_has_a_manual_page() {
     let w = Workshop::new();
-    let told = w.ok_json("man --output man1");
+    let listed = w.ok_json("man --output man1");
     let expected: BTreeSet<String> = verbs(&w, "")
         .iter()
         .flat_map(|verb| {
@@ -121,7 +121,7 @@ fn every_command_has_a_manual_page() {
     let written: BTreeSet<String> =
         names(&w.path("man1")).into_iter().filter(|name| name != ".linwright").collect();
     assert_eq!(written, expected);
-    assert_eq!(told["pages"].as_array().unwrap().len(), expected.len());
+    assert_eq!(listed["pages"].as_array().unwrap().len(), expected.len());
     for name in &expected {
         let page = w.text(&format!("man1/{name}"));
         for section in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", "\\-\\-threads"] {

@@ -70,13 +70,13 @@ fn a_recipe_gives_a_report_in_three_forms_and_again_the_same() {
 #[test]
 fn text_that_the_fit_saw_too_is_told() {
     let w = Workshop::new();
-    let told = |name: &str| {
+    let notes_of = |name: &str| {
         w.write("tiny.yaml", RECIPE);
         let report = w.ok_json(&format!("run -r tiny.yaml -o {name} --quiet"));
         let notes = report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap());
         notes.filter(|note| note.contains("in common")).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(told("apart"), Vec::<String>::new());
+    assert_eq!(notes_of("apart"), Vec::<String>::new());
     let of = |name: &str, line: usize| -> Value {
         serde_json::from_str(w.text(name).lines().nth(line).unwrap()).unwrap()
     };
@@ -86,7 +86,7 @@ fn text_that_the_fit_saw_too_is_told() {
     let mut lines: Vec<String> = w.text("text.jsonl").lines().map(str::to_owned).collect();
     lines[1] = serde_json::json!({ "text": mixed }).to_string();
     w.write("text.jsonl", lines.join("\n"));
-    let notes = told("common");
+    let notes = notes_of("common");
     assert_eq!(notes.len(), 1, "{notes:?}");
     for said in ["1 of ", "13 words in a row", "line 2", "calibration.jsonl, line 4"] {
         assert!(notes[0].contains(said), "{said}: {notes:?}");

@@ -154,12 +154,12 @@ fn checksum<'a>(stored: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>
 
 fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let told = |key: &str| metadata.metadata().as_ref().and_then(|m| m.get(key));
-    let stored = told("fit").ok_or("no fit in its metadata")?;
+    let entry = |key: &str| metadata.metadata().as_ref().and_then(|m| m.get(key));
+    let stored = entry("fit").ok_or("no fit in its metadata")?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let views = file.tensors();
     let data = views.iter().map(|(name, view)| (name.as_str(), view.data()));
-    if told(SUM) != Some(&checksum(stored, data)) {
+    if entry(SUM) != Some(&checksum(stored, data)) {
         return Err("its checksum differs, so that something in it was changed".to_owned());
     }
     let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;

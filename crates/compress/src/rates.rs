@@ -391,10 +391,10 @@ mod tests {
             let mut nearest = f64::INFINITY;
             for _ in 0..3 {
                 rates.fits.clear();
-                let told = rates.fit_seconds(&method, shape, rows).expect("is estimated");
+                let estimated = rates.fit_seconds(&method, shape, rows).expect("is estimated");
                 let began = Instant::now();
                 planted.fit(&method).expect("fits");
-                let ratio = told / began.elapsed().as_secs_f64();
+                let ratio = estimated / began.elapsed().as_secs_f64();
                 if ratio.ln().abs() < nearest.ln().abs() {
                     nearest = ratio;
                 }

@@ -475,8 +475,8 @@ tables:
             let to = format!("method: {kind}, rank: 4}}");
             let message = error(&GOOD.replacen("method: low_rank, rank: 4}", &to, 1));
             assert!(message.contains(kind), "{message}");
-            let told = message.contains("is an operator, not a method");
-            assert!(told || message.contains("did you mean `low_rank`?"), "{message}");
+            let is_explained = message.contains("is an operator, not a method");
+            assert!(is_explained || message.contains("did you mean `low_rank`?"), "{message}");
         }
         let message = error(&GOOD.replacen("method: low_rank, rank: 4}", "method: kronecker}", 1));
         assert!(message.contains("operator: {kind: kronecker}"), "{message}");

@@ -245,8 +245,8 @@ mod tests {
             "",
             "...",
         ]);
-        let told: Vec<&str> = found.first.iter().map(|one| one.document.as_str()).collect();
-        assert_eq!((found.overlapping, told), (2, vec!["d0", "d3"]));
+        let documents: Vec<&str> = found.first.iter().map(|one| one.document.as_str()).collect();
+        assert_eq!((found.overlapping, documents), (2, vec!["d0", "d3"]));
         assert_eq!(found.first[1].calibration, "c.jsonl, line 2");
     }
 

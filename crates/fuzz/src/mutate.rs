@@ -194,20 +194,20 @@ mod tests {
         let run = || {
             let mut stream = RngKey::new(3).stream();
             let tokens = [b"token".to_vec()];
-            let mut made = Vec::new();
+            let mut mutants = Vec::new();
             for _ in 0..2000 {
                 let mut input = b"{\"a\": 12} and more \x05\0\0\0 bytes".to_vec();
                 let (stream, other) = (&mut stream, &b"others"[..]);
                 Material { stream, other, tokens: &tokens, longest: 40 }.mutate(&mut input);
                 assert!(input.len() <= 40);
-                made.push(input);
+                mutants.push(input);
             }
-            made
+            mutants
         };
-        let made = run();
-        assert_eq!(made, run());
-        let different: std::collections::BTreeSet<_> = made.iter().collect();
+        let mutants = run();
+        assert_eq!(mutants, run());
+        let different: std::collections::BTreeSet<_> = mutants.iter().collect();
         assert!(different.len() > 1500, "{}", different.len());
-        assert!(made.iter().any(|input| input.windows(5).any(|window| window == b"token")));
+        assert!(mutants.iter().any(|input| input.windows(5).any(|window| window == b"token")));
     }
 }

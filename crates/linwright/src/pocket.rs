@@ -356,7 +356,7 @@ fn start(config: TransformerConfig, key: RngKey) -> Transformer {
     let residual = 1.0 / (2.0 * config.layers.len() as f64).sqrt();
     let (head_dim, query_width) = (config.head_dim, config.query_width());
     let (mut value, mut group) = (Vec::new(), 1);
-    let made = Transformer::from_tensors::<Infallible>(config, &mut |name, shape| {
+    let built = Transformer::from_tensors::<Infallible>(config, &mut |name, shape| {
         let count = shape.iter().product();
         let [_, inp] = *shape else { return Ok(vec![1.0; count]) };
         let writes = name.contains("o_proj") || name.contains("down_proj");
@@ -375,7 +375,7 @@ fn start(config: TransformerConfig, key: RngKey) -> Transformer {
         }
         Ok(weight)
     });
-    match made {
+    match built {
         Ok(decoder) => decoder,
         Err(never) => match never {},
     }

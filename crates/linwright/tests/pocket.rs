@@ -41,8 +41,8 @@ fn text_and_tokenizer_of_the_assets_can_be_made_again_from_their_recipe() {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("is JSON"))
         .map(|line| line["text"].as_str().expect("a text").to_owned())
         .collect();
-    let told: Vec<&String> = prepared.world().test().iter().map(|story| &story.text).collect();
-    assert_eq!(test.iter().collect::<Vec<_>>(), told);
+    let texts: Vec<&String> = prepared.world().test().iter().map(|story| &story.text).collect();
+    assert_eq!(test.iter().collect::<Vec<_>>(), texts);
 }
 
 #[test]

@@ -384,8 +384,8 @@ fn cards_and_records_tell_what_is_known_and_files_are_the_same_again() {
         assert!(card.contains(said), "{said}: {card}");
     }
     let again = dir.path().join("again");
-    let made = load(&outs[0]).unwrap();
-    export(&made.decoder, &made.source, &asked(ExportForm::Dense), &again).unwrap();
+    let loaded = load(&outs[0]).unwrap();
+    export(&loaded.decoder, &loaded.source, &asked(ExportForm::Dense), &again).unwrap();
     let card = fs::read_to_string(again.join("README.md")).unwrap();
     assert!(card.contains("base_model: \"somebody/small\"\n"), "what is made of it: {card}");
     let config = json_of(&outs[0].join("config.json"));

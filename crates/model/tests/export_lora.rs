@@ -45,8 +45,8 @@ fn a_difference_of_low_rank_is_stored_with_its_rank() {
     add(&mut model, DOWN, 2);
     add(&mut model, "model.layers.1.self_attn.o_proj", 2);
     let adapter = export_lora(&model, &source, &base, &LoraOptions::default(), &out).unwrap();
-    let told: Vec<_> = adapter.sites.iter().map(|s| (s.site.0.as_str(), s.rank)).collect();
-    assert_eq!(told, [(Q, 1), ("model.layers.1.self_attn.o_proj", 2), (DOWN, 2)]);
+    let ranks: Vec<_> = adapter.sites.iter().map(|s| (s.site.0.as_str(), s.rank)).collect();
+    assert_eq!(ranks, [(Q, 1), ("model.layers.1.self_attn.o_proj", 2), (DOWN, 2)]);
     assert!(adapter.sites.iter().all(|site| site.loss < 1e-5), "{adapter:?}");
     let settings = json_of(&out.join("adapter_config.json"));
     assert_eq!((&settings["r"], &settings["lora_alpha"]), (&json!(2), &json!(2)));

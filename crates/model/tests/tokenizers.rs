@@ -173,9 +173,9 @@ fn text_that_looks_like_special_tokens_gets_the_ids_of_transformers() {
         let files = [("tokenizer.json", &json), ("tokenizer_config.json", &case["settings"])]
             .map(|(name, content)| (name.to_owned(), content.to_string().into_bytes()));
         let model_type = case["model_type"].as_str();
-        let made = Tokenizer::from_files(Path::new("x"), &files, model_type).unwrap().unwrap();
+        let tokenizer = Tokenizer::from_files(Path::new("x"), &files, model_type).unwrap().unwrap();
         for (text, expected) in texts.iter().zip(case["ids"].as_array().unwrap()) {
-            let found = made.encode_with_special(text.as_str().unwrap()).unwrap();
+            let found = tokenizer.encode_with_special(text.as_str().unwrap()).unwrap();
             if found != ids(expected) {
                 let (kind, settings) = (&case["model_type"], &case["settings"]);
                 wrong.push(format!("{kind} {settings} {text}:\n  {found:?}\n  {expected}"));

@@ -147,8 +147,8 @@ mod tests {
     fn pipes_and_devices_are_refused_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
+        let status = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(status.success());
         // Opened, it would wait for a writer.
         let error = open(&pipe).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

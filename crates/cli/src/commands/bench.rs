@@ -3,7 +3,7 @@
 use super::{grouped, print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
-use crate::failure::{Failure, Kind, told};
+use crate::failure::{Failure, Kind, message_of};
 use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
@@ -250,7 +250,7 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     if let Some(spec) = standard(&text.replace('-', "_")) {
         return Ok(Subject::new(spec));
     }
-    let spec = recipe::operator(text).map_err(|error| Failure::usage(told(&error)))?;
+    let spec = recipe::operator(text).map_err(|error| Failure::usage(message_of(&error)))?;
     Ok(Subject::new(spec))
 }
 
@@ -355,7 +355,7 @@ fn machine(bench: &OperatorBench) -> String {
 
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             BenchError::Plan { .. } | BenchError::Operator(_) | BenchError::Nothing { .. } => {
                 Self::usage(message)

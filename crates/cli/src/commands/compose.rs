@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
         .test
         .as_ref()
         .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
-    let made =
+    let composed =
         if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
     let plan = output.join("edits.json");
     print(&format!("{}{made}{test}\n\nedits: {}", steps(&composed), plan.display()))

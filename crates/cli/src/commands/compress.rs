@@ -206,7 +206,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
             .map(|(stage, seconds)| serde_json::json!({"stage": stage, "seconds": seconds}))
             .collect();
         return print_json(&serde_json::json!({
-            "model": place.name, "output": args.output, "plan": plan, "saved": form::told(&done.saved),
+            "model": place.name, "output": args.output, "plan": plan, "saved": form::summary(&done.saved),
             "summary": summary, "sites": done.edited.sites, "stages": stages,
             "dense": done.judged.dense, "results": done.judged.results,
             "comparisons": done.judged.comparisons,

@@ -101,7 +101,7 @@ impl Saving<'_> {
 }
 
 /// The form that was written, why, and notes, for results in JSON.
-pub(super) fn told(done: &Exported) -> Value {
+pub(super) fn summary(done: &Exported) -> Value {
     json!({
         "form": done.choice.form.name(), "reason": done.choice.reason, "warnings": done.warnings,
     })

@@ -149,12 +149,12 @@ fn result(
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {
         let saved = &done.saved;
-        let mut told = form::told(done);
-        told["output"] = json!(args.output);
-        told["parameters"] = json!(saved.parameters);
-        told["weight_bytes"] = json!(bytes(saved));
-        told["max_logit_difference"] = json!(saved.max_difference);
-        told
+        let mut summary = form::summary(done);
+        summary["output"] = json!(args.output);
+        summary["parameters"] = json!(saved.parameters);
+        summary["weight_bytes"] = json!(bytes(saved));
+        summary["max_logit_difference"] = json!(saved.max_difference);
+        summary
     });
     Ok(json!({
         "model": model, "edits": done.edits, "sites": done.sites,

@@ -3,7 +3,7 @@
 use super::{print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
-use crate::failure::{Failure, Kind, told};
+use crate::failure::{Failure, Kind, message_of};
 use clap::{Args, Subcommand};
 use linwright::bench::convergence::report::rotor_convergence;
 use linwright::bench::convergence::{
@@ -147,7 +147,7 @@ fn shown(found: &Convergence) -> String {
 
 impl From<ConvergenceError> for Failure {
     fn from(error: ConvergenceError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             ConvergenceError::Plan { .. } => Self::usage(message),
             ConvergenceError::Numerics { .. } | ConvergenceError::Operator(_) => {

@@ -3,7 +3,7 @@
 use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
-use crate::failure::{Failure, Kind, told};
+use crate::failure::{Failure, Kind, message_of};
 use crate::source::{find_model, open_model};
 use crate::{interrupt, outputs};
 use clap::{ArgGroup, Args};
@@ -198,7 +198,8 @@ fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
         (None, Some(size)) => {
             size.check().map_err(|reason| Failure::usage(format!("--{reason}")))?;
             let shape = Shape { out: rows, inp: cols };
-            let count = size.rank(shape, None).map_err(|error| Failure::usage(told(&error)))?;
+            let count =
+                size.rank(shape, None).map_err(|error| Failure::usage(message_of(&error)))?;
             (count, size.to_string())
         }
         (None, None) => {
@@ -301,7 +302,7 @@ impl Found {
 
 impl From<StoredError> for Failure {
     fn from(error: StoredError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             StoredError::Checkpoint(error) => error.into(),
             StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
@@ -312,7 +313,7 @@ impl From<StoredError> for Failure {
 
 impl From<VendiError> for Failure {
     fn from(error: VendiError) -> Self {
-        let message = told(&error);
+        let message = message_of(&error);
         match error {
             VendiError::Interrupted => Self::new(Kind::Interrupted, message),
             VendiError::Rank { .. } | VendiError::Gamma(_) | VendiError::Order(_) => {

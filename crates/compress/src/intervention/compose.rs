@@ -109,7 +109,7 @@ pub fn compose(
     };
     let mut accepted = Variant::default();
     for place in order {
-        let made = variants(&place, grid, work.model, work.store)?;
+        let candidates = variants(&place, grid, work.model, work.store)?;
         let print = Fingerprint::of(&[("place", &place), ("edits", &composed.edits)]);
         let step = finished_cell(directory, &print, || {
             let layer =
@@ -120,12 +120,12 @@ pub fn compose(
                 ..Variant::default()
             };
             let stacked: Vec<Variant> =
-                made.iter().map(|(_, _, variant)| on_top(variant)).collect();
+                candidates.iter().map(|(_, _, variant)| on_top(variant)).collect();
             let at = (directory, &print);
             let dense = &composed.dense;
             let asked = (work.validation, |result| Score::beside(dense, &result));
             let found = work.judge(asked, (work.model, &stacked), at, monitor)?;
-            let tried = made.iter().zip(found).map(|((size, kept, _), score)| Trial {
+            let tried = candidates.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,
                 kept: kept.clone(),
                 score,
@@ -135,7 +135,7 @@ pub fn compose(
             Ok(Step { place: place.clone(), tried, accepted })
         })?;
         if let Some(index) = step.accepted {
-            let (size, _, variant) = &made[index];
+            let (size, _, variant) = &candidates[index];
             accepted.ops.extend(variant.ops.iter().cloned());
             composed.score = step.tried[index].score.clone();
             composed.edits.edits.push(edit(&place, grid, *size));

@@ -353,7 +353,7 @@ pub(super) fn variants(
         return nested(&place.sites[0], grid, model, store);
     }
     let empty = |size: &Size| (*size, Vec::new(), Variant::default());
-    let mut made: Vec<_> = grid.sizes.iter().map(empty).collect();
+    let mut variants: Vec<_> = grid.sizes.iter().map(empty).collect();
     for site in &place.sites {
         let slot = model.slot(site).expect("a slot of the model");
         let first = Cut { size: grid.sizes[0], ..how };
@@ -363,7 +363,7 @@ pub(super) fn variants(
         let components = components.map(|(components, _)| components);
         let failed = |source| CompressError::Fit { site: site.clone(), source };
         let mut chosen = ChosenRows::default();
-        for (size, kept, variant) in &mut made {
+        for (size, kept, variant) in &mut variants {
             let how = Cut { size: *size, ..first };
             let done = match how.intervention {
                 Intervention::Vendi => chosen.cut(&weight, &how, components.as_ref(), grid),
@@ -374,7 +374,7 @@ pub(super) fn variants(
             variant.ops.push((site.clone(), done.op));
         }
     }
-    Ok(made)
+    Ok(variants)
 }
 
 /// The rows of a weight that `vendi` chooses, once for all sizes: those of a size are the first of
@@ -427,16 +427,20 @@ fn nested(
     rising.sort_unstable();
     rising.dedup();
     let nested = NestedRanks::all(components, &rising);
-    let mut made = Vec::with_capacity(ranks.len());
+    let mut variants = Vec::with_capacity(ranks.len());
     for (size, rank) in grid.sizes.iter().zip(ranks) {
         let op = match rising.iter().position(|known| *known == rank) {
             Some(level) => Op::Linear(Box::new(nested[level].clone())),
             None => cut_slot(slot, &Cut { size: Size::Rate(10.0), ..grid.cut }, store)?.op,
         };
         let kept = vec![Kept::of_rank(rank, shape, Some(&values))];
-        made.push((*size, kept, Variant { ops: vec![(site.clone(), op)], ..Variant::default() }));
+        variants.push((
+            *size,
+            kept,
+            Variant { ops: vec![(site.clone(), op)], ..Variant::default() },
+        ));
     }
-    Ok(made)
+    Ok(variants)
 }
 
 /// Judges every cell of a grid. Finished parts are in the directory: the same call goes on there.
@@ -538,7 +542,7 @@ fn judge_group(
     directory: &RunDirectory,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<Cell>, StudyError> {
-    let (mut cells, mut made) = (Vec::new(), Vec::new());
+    let (mut cells, mut edits) = (Vec::new(), Vec::new());
     for (index, place) in group.iter().enumerate() {
         if monitor.interrupted() {
             return Err(CompressError::Interrupted.into());
@@ -548,12 +552,12 @@ fn judge_group(
         monitor.progress(index as u64, group.len() as u64);
         for (size, kept, variant) in variants(place, grid, work.model, work.store)? {
             cells.push((place.clone(), size, kept));
-            made.push(variant);
+            edits.push(variant);
         }
     }
-    monitor.stage(&format!("judging {} cells", made.len()));
+    monitor.stage(&format!("judging {} cells", edits.len()));
     let asked = (work.validation, |result| Score::beside(dense, &result));
-    let found = work.judge(asked, (work.model, &made), (directory, print), monitor)?;
+    let found = work.judge(asked, (work.model, &edits), (directory, print), monitor)?;
     let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
         place,
         size,
@@ -575,8 +579,8 @@ fn tested(
     finished_cell(directory, &print, || {
         monitor.stage("the best cell on the test items");
         let one = Grid { sizes: vec![best.size], ..grid.clone() };
-        let mut made = variants(&best.place, &one, work.model, work.store)?;
-        let edited = made.swap_remove(0).2;
+        let mut best_edit = variants(&best.place, &one, work.model, work.store)?;
+        let edited = best_edit.swap_remove(0).2;
         tested_variant(work, test, (work.model, edited), (directory, &print), monitor)
     })
 }

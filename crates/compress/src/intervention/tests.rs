@@ -9,13 +9,13 @@ fn random(rows: usize, cols: usize, seed: u64) -> Mat<f32> {
     Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
 }
 
-fn made(weight: &Mat<f32>, how: &Cut) -> Done {
+fn done(weight: &Mat<f32>, how: &Cut) -> Done {
     let components = Components::of(weight.view()).unwrap();
     cut(weight, how, Some(&components), RngKey::new(3)).unwrap()
 }
 
 fn dense(weight: &Mat<f32>, how: &Cut) -> Mat<f32> {
-    made(weight, how).op.to_dense().unwrap()
+    done(weight, how).op.to_dense().unwrap()
 }
 
 fn distance(a: &Mat<f32>, b: &Mat<f32>) -> f64 {
@@ -54,7 +54,7 @@ fn rank_reduction_is_a_projection_that_commutes_with_what_it_should() {
 #[test]
 fn the_more_stays_the_less_is_lost_and_all_is_the_weight_itself() {
     let weight = random(18, 30, 2);
-    let error = |size: Size| made(&weight, &Cut::new(Intervention::RankReduction, size)).report;
+    let error = |size: Size| done(&weight, &Cut::new(Intervention::RankReduction, size)).report;
     let mut last = 1.1;
     for rate in [10.0, 9.0, 7.0, 5.0, 2.0, 0.0] {
         let report = error(Size::Rate(rate));
@@ -93,14 +93,14 @@ fn factors_are_kept_where_they_are_smaller_and_equal_the_product() {
     let weight = random(40, 40, 4);
     // 40 * 40 / 80 = 20 is break-even.
     for (rank, factored) in [(19, true), (20, false), (30, false)] {
-        let report = made(&weight, &reduction(rank)).report;
+        let report = done(&weight, &reduction(rank)).report;
         assert_eq!(report.factored, factored, "rank {rank}");
         assert_eq!(report.parameters, if factored { rank * 80 } else { 1600 });
         assert_eq!(report.kept.keep, rank as f64 / 20.0);
     }
     let as_is = |storage| dense(&weight, &Cut { storage, ..reduction(7) });
     assert!(distance(&as_is(Storage::Dense), &as_is(Storage::Factored)) < 1e-4);
-    assert!(made(&weight, &Cut { storage: Storage::Factored, ..reduction(30) }).report.factored);
+    assert!(done(&weight, &Cut { storage: Storage::Factored, ..reduction(30) }).report.factored);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
     let weight = random(16, 10, 5);
     for compat in [false, true] {
         let how = Cut { compat, ..Cut::new(Intervention::Vendi, Size::Rank(4)) };
-        let done = made(&weight, &how);
+        let done = done(&weight, &how);
         let (rows, found) = (done.report.rows.clone(), done.op.to_dense().unwrap());
         assert_eq!((rows.len(), rows[0]), (4, 0));
         for &row in &rows {
@@ -140,7 +140,7 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
 fn zeros_and_what_is_not_finite() {
     let zeros = Mat::zeros(6, 4);
     for intervention in Intervention::ALL.into_iter().filter(|i| *i != Intervention::Vendi) {
-        let done = made(&zeros, &Cut::new(intervention, Size::Rate(5.0)));
+        let done = done(&zeros, &Cut::new(intervention, Size::Rate(5.0)));
         assert_eq!(done.op.to_dense().unwrap(), zeros, "{}", intervention.name());
         assert_eq!(done.report.relative_error, 0.0);
     }

@@ -121,9 +121,12 @@ fn a_planted_shift_goes_to_the_bias_with_every_method() {
         let (_, validation) = planted.judge(&with, TRAIN..ROWS);
         let largest = residual.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
         assert!(largest < 1e-4, "{label}: the mean residual is {residual:?}");
-        let told = (with.report.train_relative_error, with.report.relative_error);
-        assert!((told.0 - train).abs() < 1e-5, "{label}: told {told:?}, found {train}");
-        assert!((told.1 - validation).abs() < 1e-5, "{label}: told {told:?}, found {validation}");
+        let reported = (with.report.train_relative_error, with.report.relative_error);
+        assert!((reported.0 - train).abs() < 1e-5, "{label}: reported {reported:?}, found {train}");
+        assert!(
+            (reported.1 - validation).abs() < 1e-5,
+            "{label}: reported {reported:?}, found {validation}"
+        );
         let before = without.report.relative_error;
         assert!(validation < 0.98 * before, "{label}: {validation} with a bias, {before} without");
     }

@@ -138,14 +138,14 @@ impl World {
         let key = self.key();
         let teller = Teller::avoiding(&self.grammar, &[&self.validation, &self.test]);
         let pieces: Vec<usize> = (0..self.settings.stories).step_by(PIECE).collect();
-        let told = parallel::map(pieces, |_, first| {
+        let stories = parallel::map(pieces, |_, first| {
             let last = (first + PIECE).min(self.settings.stories);
             let key = key.fold("stories");
             (first..last).map(|index| teller.tell(key, index as u64)).collect::<Vec<_>>()
         });
         let mut documents = Vec::new();
         let mut redrawn = 0;
-        for (story, times) in told.into_iter().flatten() {
+        for (story, times) in stories.into_iter().flatten() {
             documents.push(story.text);
             redrawn += times;
         }

@@ -546,8 +546,9 @@ fn files_are_named_and_read_in_order() {
     };
     let files = vec![file("b.jsonl", "first"), file("a.jsonl", "second")];
     let options = LaserOptions { files, ..LaserOptions::default() };
-    let made = LaserTask::open(set, &options).unwrap();
-    let questions: Vec<&str> = made.records.iter().map(|record| record.question.as_str()).collect();
+    let opened = LaserTask::open(set, &options).unwrap();
+    let questions: Vec<&str> =
+        opened.records.iter().map(|record| record.question.as_str()).collect();
     assert_eq!(questions, ["first", "second"]);
     let none = LaserTask::open(set, &LaserOptions::default()).unwrap_err().to_string();
     assert_eq!(none, "laser_fever: there are no records; give --data laser_fever=FILE");
@@ -597,8 +598,8 @@ fn cloze_by_hand() {
         (&[(-3.0, 2)], " York"),
     ]);
     let result = |scoring| {
-        let made = task("laser_hotpotqa", &rows, &with(scoring)).unwrap();
-        made.score(&replies, false).unwrap()
+        let opened = task("laser_hotpotqa", &rows, &with(scoring)).unwrap();
+        opened.score(&replies, false).unwrap()
     };
     let found = result(Scoring::Correct);
     assert_eq!(correct(&found), [true, false, true, false, false]);
@@ -607,27 +608,27 @@ fn cloze_by_hand() {
     // The masks are counted from one on: three for each answer.
     assert_figures(&result(Scoring::Compat), &[("log_loss", 16.0 / 15.0)]);
     // What is asked: the prompt, and five masks to write in.
-    let made = task("laser_hotpotqa", &rows, &with(Scoring::Correct)).unwrap();
-    let Some(Request::Cloze(cloze)) = made.cloze_items().unwrap()[0].requests.first().cloned()
+    let opened = task("laser_hotpotqa", &rows, &with(Scoring::Correct)).unwrap();
+    let Some(Request::Cloze(cloze)) = opened.cloze_items().unwrap()[0].requests.first().cloned()
     else {
         panic!("a cloze request was expected");
     };
     assert_eq!(cloze.context, "Where is 0? The answer is");
     assert_eq!((cloze.filled_masks, cloze.answers[0].as_str()), (5, " New York"));
     // One mask in CounterFact: the likeliest token must be the answer.
-    let made = task("laser_counterfact", &rows[..2], &with(Scoring::Correct)).unwrap();
+    let opened = task("laser_counterfact", &rows[..2], &with(Scoring::Correct)).unwrap();
     let replies = filled(&[
         (&[(-1.0, 1)], " rome"),
         (&[(-1.0, 1)], " Romeo"),
         (&[(-1.0, 1)], "Rome"),
         (&[(-1.0, 1)], ""),
     ]);
-    let found = made.score(&replies, false).unwrap();
+    let found = opened.score(&replies, false).unwrap();
     assert_eq!(correct(&found), [true, false, true, false]);
     assert_eq!(found.protocol, "laser-correct_masked_new-1_split-all_bos-auto");
     let bios = json!({"hard_text": "He sings", "gender": 0, "profession": 5});
-    let made = task("laser_bios_gender", &[bios], &with(Scoring::Correct)).unwrap();
-    let Some(Request::Cloze(cloze)) = made.cloze_items().unwrap()[0].requests.first().cloned()
+    let opened = task("laser_bios_gender", &[bios], &with(Scoring::Correct)).unwrap();
+    let Some(Request::Cloze(cloze)) = opened.cloze_items().unwrap()[0].requests.first().cloned()
     else {
         panic!("a cloze request was expected");
     };

@@ -113,8 +113,9 @@ pub(super) fn chat_request(bytes: &[u8]) -> String {
     static TOKENIZERS: OnceLock<Vec<Tokenizer>> = OnceLock::new();
     let tokenizers = TOKENIZERS.get_or_init(|| {
         let template = |name| known(&format!("../fuzz/chat_template/{name}.jinja"));
-        let made = ["llama3", "qwen"].map(|name| with_template(&template(name)).ok().flatten());
-        made.into_iter().flatten().collect()
+        let tokenizers =
+            ["llama3", "qwen"].map(|name| with_template(&template(name)).ok().flatten());
+        tokenizers.into_iter().flatten().collect()
     });
     let Ok(mut request) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
         return "no object".into();

@@ -90,12 +90,12 @@ impl Blob {
         create_parent(&path)?;
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|error| OutputError::io("create", &path, error))?;
-        let mut told = false;
+        let mut is_reported = false;
         // On a file system without locks the file is not protected.
         while let Err(TryLockError::WouldBlock) = file.try_lock() {
-            if !told {
+            if !is_reported {
                 (hooks.stage)(&format!("waiting for another program to bring {}", self.name));
-                told = true;
+                is_reported = true;
             }
             if (hooks.cancelled)() {
                 return Err(HubError::Interrupted { id: client.id.to_string() });

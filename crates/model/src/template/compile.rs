@@ -126,7 +126,7 @@ fn accounted<'a>(plain: &Instructions<'a>) -> Instructions<'a> {
         groups.push(group);
     }
     places.push(length);
-    let mut made = Instructions::new(plain.name(), plain.source());
+    let mut compiled = Instructions::new(plain.name(), plain.source());
     for (at, group) in (0..).zip(groups) {
         let (span, line) = (plain.get_span(at), plain.get_line(at));
         for mut instruction in group {
@@ -142,13 +142,13 @@ fn accounted<'a>(plain: &Instructions<'a>) -> Instructions<'a> {
                 *to = *place;
             }
             match (span, line.map(u16::try_from)) {
-                (Some(span), _) => made.add_with_span(instruction, span),
-                (None, Some(Ok(line))) => made.add_with_line(instruction, line),
-                _ => made.add(instruction),
+                (Some(span), _) => compiled.add_with_span(instruction, span),
+                (None, Some(Ok(line))) => compiled.add_with_line(instruction, line),
+                _ => compiled.add(instruction),
             };
         }
     }
-    made
+    compiled
 }
 
 /// An instruction with its account.

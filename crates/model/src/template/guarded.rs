@@ -79,8 +79,8 @@ pub(super) fn method(
         "join" if args.len() == 1 => check_join(state, &args[0], Some(value))?,
         _ => check_call(state, name, &all)?,
     }
-    let made = inner(state, value, name, args)?;
-    Ledger::of(state).keep(made, makes_texts(name))
+    let result = inner(state, value, name, args)?;
+    Ledger::of(state).keep(result, makes_texts(name))
 }
 
 /// Whether the texts inside a result are new ones.

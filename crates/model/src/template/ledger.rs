@@ -9,7 +9,7 @@ pub const MOST_OUTPUT: usize = 1 << 24;
 /// Bytes of text in one value that a template makes: more than the longest context holds.
 pub const MOST_TEXT: usize = 1 << 23;
 /// Bytes of all values that a template makes.
-const MOST_MADE: usize = 96 << 20;
+const MAX_ALLOCATED: usize = 96 << 20;
 /// Values inside one value, each as often as it would be printed.
 const MOST_NODES: usize = 1 << 18;
 /// Values inside each other; JSON that is read goes to 128.
@@ -33,7 +33,7 @@ pub(super) struct Extent {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     printed: usize,
-    made: usize,
+    allocated: usize,
     visits: usize,
 }
 
@@ -59,9 +59,9 @@ impl Ledger {
 
     /// Notes that a value of so many bytes was made.
     pub(super) fn make(&mut self, bytes: usize) -> Result<(), Error> {
-        self.made = self.made.saturating_add(bytes);
-        if self.made > MOST_MADE {
-            return Err(refusal(format!("it makes more than {MOST_MADE} bytes of values")));
+        self.allocated = self.allocated.saturating_add(bytes);
+        if self.allocated > MAX_ALLOCATED {
+            return Err(refusal(format!("it makes more than {MAX_ALLOCATED} bytes of values")));
         }
         Ok(())
     }

@@ -115,19 +115,19 @@ impl Tokenizer {
         let settings = TokenizerSettings::read(&files)?;
         if let Some(bytes) = files.get(files::TOKENIZER) {
             let path = files.path(files::TOKENIZER);
-            let mut made = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
-            let class = Class::beside_json(settings.class()?, model_type, made.is_of_bytes()?);
+            let mut tokenizer = Self::from_bytes(&path, bytes, Some(&settings.value()))?;
+            let class = Class::beside_json(settings.class()?, model_type, tokenizer.is_of_bytes()?);
             let defaults = class.map(Class::defaults).unwrap_or_default();
             let roles = settings.roles(&defaults.map(|token| token.map(str::to_owned)))?;
             if let Some(class @ (Class::Prefixed | Class::Plain)) = class {
-                made.take_class_rules(class, &settings, roles[settings::UNKNOWN].as_ref())?;
+                tokenizer.take_class_rules(class, &settings, roles[settings::UNKNOWN].as_ref())?;
             }
-            made.appended =
-                assemble::add_tokens(&path, &mut made.inner, &settings, &roles, Vec::new())?;
-            assemble::surround(&path, &mut made.inner, &settings, &roles, class)?;
-            made.mask = made.role(&roles[settings::MASK]);
-            made.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
-            return Ok(Some(made));
+            tokenizer.appended =
+                assemble::add_tokens(&path, &mut tokenizer.inner, &settings, &roles, Vec::new())?;
+            assemble::surround(&path, &mut tokenizer.inner, &settings, &roles, class)?;
+            tokenizer.mask = tokenizer.role(&roles[settings::MASK]);
+            tokenizer.templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
+            return Ok(Some(tokenizer));
         }
         let Some((path, parts)) = vocabulary(&files, &settings, model_type)? else {
             return Ok(None);
@@ -135,11 +135,11 @@ impl Tokenizer {
         let Assembled { inner, bos, eos, appended, roles } =
             assemble::assemble(&path, parts, &settings)?;
         let templates = Templates::read(&files, &settings, settings::by_name(&roles))?;
-        let mut made =
+        let mut tokenizer =
             Self { inner, path, bos, eos, mask: None, adds_bos: false, appended, templates };
-        made.mask = made.role(&roles[settings::MASK]);
-        made.adds_bos = made.post_processor_adds_bos()?;
-        Ok(Some(made))
+        tokenizer.mask = tokenizer.role(&roles[settings::MASK]);
+        tokenizer.adds_bos = tokenizer.post_processor_adds_bos()?;
+        Ok(Some(tokenizer))
     }
 
     /// Makes a tokenizer of the files in a folder, as [`Self::from_files`] does.

@@ -43,9 +43,9 @@ fn policies_decide_about_the_first_token_and_truncation_is_off() {
     assert_eq!((plain.vocab(), plain.bos(), plain.eos()), (4, Some(0), None));
 
     let config = json!({"bos_token": {"content": "<s>"}, "add_bos_token": false});
-    let told = load(&word_level(), Some(config)).unwrap();
-    assert_eq!(told.encode_document("a", Bos::Auto).unwrap(), [1]);
-    assert_eq!(told.encode_document("a", Bos::Always).unwrap(), [0, 1]);
+    let configured = load(&word_level(), Some(config)).unwrap();
+    assert_eq!(configured.encode_document("a", Bos::Auto).unwrap(), [1]);
+    assert_eq!(configured.encode_document("a", Bos::Always).unwrap(), [0, 1]);
 }
 
 #[test]
@@ -165,15 +165,18 @@ fn raw_vocabularies_say_what_is_wrong_with_them() {
 #[test]
 fn tokens_that_only_a_role_asks_for_need_no_row_in_the_model() {
     let vocab = VOCAB.replace("<|endoftext|>", "z");
-    let made = from_files(&[("vocab.json", &vocab), ("merges.txt", MERGES)]).unwrap().unwrap();
-    assert_eq!(made.encode("a<|endoftext|>", false).unwrap(), [1, 6]);
-    assert_eq!((made.eos(), made.vocab()), (Some(6), 7));
-    let fitted = made.for_model(6, None, Some(3)).unwrap();
+    let tokenizer = from_files(&[("vocab.json", &vocab), ("merges.txt", MERGES)]).unwrap().unwrap();
+    assert_eq!(tokenizer.encode("a<|endoftext|>", false).unwrap(), [1, 6]);
+    assert_eq!((tokenizer.eos(), tokenizer.vocab()), (Some(6), 7));
+    let fitted = tokenizer.for_model(6, None, Some(3)).unwrap();
     assert_eq!((fitted.bos(), fitted.eos()), (None, Some(3)));
     let declared = r#"{"added_tokens_decoder": {"6": {"content": "<x>"}}}"#;
     let rows = [("vocab.json", VOCAB), ("merges.txt", MERGES), ("tokenizer_config.json", declared)];
-    let made = from_files(&rows).unwrap().unwrap();
-    assert!(matches!(made.for_model(6, None, None), Err(TokenizerError::Vocabulary { id: 6, .. })));
+    let tokenizer = from_files(&rows).unwrap().unwrap();
+    assert!(matches!(
+        tokenizer.for_model(6, None, None),
+        Err(TokenizerError::Vocabulary { id: 6, .. })
+    ));
 }
 
 #[test]

@@ -421,25 +421,25 @@ mod tests {
     fn a_directory_appears_at_commit_and_vanishes_without() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("model");
-        let mut made = AtomicDir::create(&target, false).unwrap();
-        assert_eq!(made.write("a", |w| w.write_all(b"abc")).unwrap(), 3);
+        let mut folder = AtomicDir::create(&target, false).unwrap();
+        assert_eq!(folder.write("a", |w| w.write_all(b"abc")).unwrap(), 3);
         assert!(!target.exists());
-        drop(made);
+        drop(folder);
         assert!(names(dir.path()).is_empty());
 
-        let mut made = AtomicDir::create(&target, false).unwrap();
-        made.write("a", |w| w.write_all(b"abc")).unwrap();
-        made.commit().unwrap();
+        let mut folder = AtomicDir::create(&target, false).unwrap();
+        folder.write("a", |w| w.write_all(b"abc")).unwrap();
+        folder.commit().unwrap();
         assert_eq!(names(&target), [".linwright", "a"]);
         assert_eq!(names(dir.path()), ["model"]);
     }
 
     fn written(target: &Path, files: &[&str], force: bool) -> Result<(), OutputError> {
-        let mut made = AtomicDir::create(target, force)?;
+        let mut folder = AtomicDir::create(target, force)?;
         for file in files {
-            made.write(file, |w| w.write_all(b"written"))?;
+            folder.write(file, |w| w.write_all(b"written"))?;
         }
-        made.commit()
+        folder.commit()
     }
 
     #[test]
@@ -450,10 +450,10 @@ mod tests {
         let error = written(&target, &["old"], false).unwrap_err();
         assert!(matches!(error, OutputError::Exists { .. }), "{error}");
         written(&target, &["old", "folder/old"], true).unwrap();
-        let mut made = AtomicDir::create(&target, true).unwrap();
-        made.write("new", |w| w.write_all(b"new")).unwrap();
+        let mut folder = AtomicDir::create(&target, true).unwrap();
+        folder.write("new", |w| w.write_all(b"new")).unwrap();
         assert_eq!(names(&target), [".linwright", "folder", "old"]);
-        made.commit().unwrap();
+        folder.commit().unwrap();
         assert_eq!(names(&target), [".linwright", "new"]);
         assert_eq!(names(dir.path()), ["model"]);
     }
@@ -510,10 +510,10 @@ mod tests {
     fn what_came_there_during_the_work_stays() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("model");
-        let made = AtomicDir::create(&target, true).unwrap();
+        let folder = AtomicDir::create(&target, true).unwrap();
         fs::create_dir(&target).unwrap();
         fs::write(target.join("notes.txt"), "thesis").unwrap();
-        let error = made.commit().unwrap_err();
+        let error = folder.commit().unwrap_err();
         assert!(matches!(error, OutputError::NotOurs { .. }), "{error}");
         assert_eq!(names(&target), ["notes.txt"]);
         assert_eq!(names(dir.path()), ["model"]);
@@ -538,12 +538,12 @@ mod tests {
     fn a_full_disk_is_told_apart_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("model");
-        let mut made = AtomicDir::create(&target, false).unwrap().limit(10);
-        made.write("a", |w| w.write_all(&[0; 6])).unwrap();
-        let error = made.write("b", |w| w.write_all(&[0; 6])).unwrap_err();
+        let mut folder = AtomicDir::create(&target, false).unwrap().limit(10);
+        folder.write("a", |w| w.write_all(&[0; 6])).unwrap();
+        let error = folder.write("b", |w| w.write_all(&[0; 6])).unwrap_err();
         assert!(matches!(error, OutputError::Full { .. }), "{error}");
         assert!(error.to_string().contains("model/b"), "{error}");
-        drop(made);
+        drop(folder);
         assert!(names(dir.path()).is_empty());
     }
 

@@ -1,7 +1,7 @@
 //! From the options of `linwright compress` to a plan.
 
 use super::{CompressArgs, HealArg, MethodArg};
-use crate::failure::{Failure, told};
+use crate::failure::{Failure, message_of};
 use linwright::compress::methods::{
     BlockHadamardMethod, DenseMethod, How, LowRankMethod, Method, RotorMethod, StructuredMethod,
     Training,
@@ -71,7 +71,8 @@ fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, Fai
         true if recipe::operator(&ranked).is_ok() => &ranked,
         _ => operator,
     };
-    let operator = recipe::operator(operator).map_err(|error| Failure::usage(told(&error)))?;
+    let operator =
+        recipe::operator(operator).map_err(|error| Failure::usage(message_of(&error)))?;
     let method = StructuredMethod { keep, ..StructuredMethod::new(operator) };
     method.check().map_err(|reason| Failure::usage(format!("--operator {reason}")))?;
     Ok(method)

@@ -71,18 +71,18 @@ mod tests {
         let state = folder.path().join(".out.linwright-state");
         std::fs::create_dir_all(state.join("fits")).unwrap();
         std::fs::write(state.join("fits/a.safetensors"), "a fit").unwrap();
-        let told = format!("{:?}", tidy(&state, failure));
-        (state.exists(), told)
+        let reported = format!("{:?}", tidy(&state, failure));
+        (state.exists(), reported)
     }
 
     #[test]
     fn fits_are_kept_where_the_same_command_can_go_on_and_nowhere_else() {
         let source = FitError::NonFinite { what: "the target".into(), stage: "a fit".into() };
         let error = CompressError::Fit { site: SiteId("up".into()), source };
-        let (kept, told) = after(error.into());
-        assert!(!kept && !told.contains("goes on"), "{told}");
+        let (kept, reported) = after(error.into());
+        assert!(!kept && !reported.contains("goes on"), "{reported}");
         let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-        let (kept, told) = after(CompressError::Io { path: "out".into(), source }.into());
-        assert!(kept && told.contains("the same command goes on from there"), "{told}");
+        let (kept, reported) = after(CompressError::Io { path: "out".into(), source }.into());
+        assert!(kept && reported.contains("the same command goes on from there"), "{reported}");
     }
 }

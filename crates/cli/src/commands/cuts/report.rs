@@ -145,11 +145,11 @@ impl Findings<'_> {
         };
         let test = test.as_ref().map(|test| (&test.comparisons, "test"));
         let parts = [Some((&best.score.comparisons, "validation")), test].into_iter().flatten();
-        let told = parts.filter_map(|(comparisons, part)| {
+        let compared = parts.filter_map(|(comparisons, part)| {
             let own = objective.of_metric(comparisons)?;
             Some(format!(", on {part} items {} {}", objective.metric, in_one_cell(own)))
         });
-        format!("{found}{}{}", cell_name(best), told.collect::<String>())
+        format!("{found}{}{}", cell_name(best), compared.collect::<String>())
     }
 
     /// What the terminal shows.

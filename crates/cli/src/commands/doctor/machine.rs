@@ -157,12 +157,12 @@ pub(super) fn memory(read: Read<'_>, limits: Limits) -> Finding {
     let data = json!({
         "total_bytes": total, "available_bytes": available, "cgroup_limit_bytes": limits.memory,
     });
-    let told = |bytes_of: Option<u64>| bytes_of.map_or_else(|| "unknown".into(), bytes);
+    let shown = |bytes_of: Option<u64>| bytes_of.map_or_else(|| "unknown".into(), bytes);
     let limit = limits.memory.map_or_else(
         || "no limit of a control group".to_owned(),
         |limit| format!("a control group allows {}", bytes(limit)),
     );
-    let found = format!("{} in all, {} available, {limit}", told(total), told(available));
+    let found = format!("{} in all, {} available, {limit}", shown(total), shown(available));
     match available {
         Some(available) if available < LITTLE_MEMORY => Finding::missing(
             "memory",

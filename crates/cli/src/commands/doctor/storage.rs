@@ -1,7 +1,7 @@
 //! Caches and the disk that outputs go to.
 
 use super::finding::Finding;
-use crate::failure::told;
+use crate::failure::message_of;
 use crate::source::cache_home_of;
 use linwright::model::hub::{HubError, HubSettings, datasets_cache};
 use linwright::report::number::bytes;
@@ -128,8 +128,8 @@ fn count(path: &Path) -> (usize, u64, bool) {
 /// alone do not tell of file systems that are read only.
 fn is_writable(path: &Path) -> bool {
     let probe = path.join(format!(".linwright-doctor-{}", std::process::id()));
-    let made = OpenOptions::new().write(true).create_new(true).open(&probe);
-    made.is_ok() && fs::remove_file(&probe).is_ok()
+    let created = OpenOptions::new().write(true).create_new(true).open(&probe);
+    created.is_ok() && fs::remove_file(&probe).is_ok()
 }
 
 /// The caches: of the hub, of the library `datasets`, and our own.
@@ -175,7 +175,7 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         Err(HubError::NoCache) => return vec![no_home("hub cache", &["HF_HUB_CACHE", "HF_HOME"])],
         Err(error) => {
             let advice = "mend the variable or file that is named, or take it away";
-            return vec![Finding::broken("hub cache", told(&error), advice, Value::Null)];
+            return vec![Finding::broken("hub cache", message_of(&error), advice, Value::Null)];
         }
     };
     let HubSettings { cache, endpoint, token, offline, .. } = &settings;

@@ -1,6 +1,6 @@
 //! What a client is told when something went wrong.
 
-use crate::failure::told;
+use crate::failure::message_of;
 use linwright::model::ModelError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::run::shown_message;
@@ -82,7 +82,7 @@ impl ApiError {
 
 impl From<TokenizerError> for ApiError {
     fn from(error: TokenizerError) -> Self {
-        Self::new(500, told(&error)).code("tokenizer")
+        Self::new(500, message_of(&error)).code("tokenizer")
     }
 }
 
@@ -98,7 +98,7 @@ impl From<ModelError> for ApiError {
             | ModelError::HeldInHalf { .. }
             | ModelError::NoTargets => "model",
         };
-        Self::new(500, told(&error)).code(code)
+        Self::new(500, message_of(&error)).code(code)
     }
 }
 

@@ -21,7 +21,7 @@ const MOST_STOPS: usize = 64;
 const LONGEST_STOP: usize = 1024;
 /// Most tokens of all choices of a request, each counted as often as tokens are told in its place:
 /// they become an answer of some ten megabytes.
-const MOST_TOLD: usize = 1 << 18;
+const MAX_LOGPROBS: usize = 1 << 18;
 /// Largest temperature of the protocol.
 const HOTTEST: f64 = 2.0;
 
@@ -107,13 +107,13 @@ impl Order {
     fn within_bounds(self) -> Result<Self, ApiError> {
         let each = |prompt: &Prompt| prompt.tokens.len() + self.limits.new_tokens;
         let tokens = self.choices * self.prompts.iter().map(each).sum::<usize>();
-        let told = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
-        if told > MOST_TOLD {
+        let logprobs = tokens.saturating_mul(1 + self.logprobs.unwrap_or(0));
+        if logprobs > MAX_LOGPROBS {
             return Err(ApiError::new(
                 400,
                 format!(
                     "the request asks for {tokens} tokens in all, with {} likeliest ones at each, which \
-                 is {told} to tell; a request may have {MOST_TOLD}: divide it",
+                 is {logprobs} to tell; a request may have {MAX_LOGPROBS}: divide it",
                     self.logprobs.unwrap_or(0)
                 ),
             ));

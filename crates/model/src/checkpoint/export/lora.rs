@@ -157,7 +157,7 @@ pub fn export_lora(
     for (name, bytes) in &source.companions {
         writer.text(name, bytes)?;
     }
-    let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.told).collect();
+    let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.summary).collect();
     writer.text("README.md", text(source, (&sites, &warnings), options, resolution).as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
     writer.text("reproduce.json", &record)?;
@@ -189,22 +189,22 @@ fn size_warnings(
     model: &Transformer,
     (dtype, of_model): (DType, DType),
 ) -> Vec<String> {
-    let of = |f: &Factors| (f.told.site.0.clone(), f.told.parameters, f.dense);
+    let of = |f: &Factors| (f.summary.site.0.clone(), f.summary.parameters, f.dense);
     let named: Vec<(String, u64, u64)> = factors.iter().map(of).collect();
     let sites: Vec<(&str, u64, u64)> =
         named.iter().map(|(site, own, dense)| (site.as_str(), *own, *dense)).collect();
-    let own = factors.iter().map(|f| f.told.parameters).sum::<u64>() * dtype.size() as u64;
+    let own = factors.iter().map(|f| f.summary.parameters).sum::<u64>() * dtype.size() as u64;
     let whole = model.config().parameters() * of_model.size() as u64;
     sizes::of_adapter(&sites, (own, whole))
 }
 
 /// Refuses differences of which the factors would be no smaller than the weight.
 fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
-    let full = |f: &&Factors| f.told.parameters >= f.dense;
+    let full = |f: &&Factors| f.summary.parameters >= f.dense;
     let full: Vec<String> = factors
         .iter()
         .filter(full)
-        .map(|f| format!("{} (rank {} of {})", f.told.site, f.told.full_rank, f.most))
+        .map(|f| format!("{} (rank {} of {})", f.summary.site, f.summary.full_rank, f.most))
         .collect();
     if full.is_empty() {
         return Ok(());
@@ -321,7 +321,7 @@ fn norm(values: &[f64]) -> f64 {
 
 /// The factors of a site.
 struct Factors {
-    told: LoraSite,
+    summary: LoraSite,
     /// Smaller side of the weight.
     most: usize,
     /// Parameters of the weight.
@@ -357,7 +357,7 @@ impl Factors {
         let loss = if all > 0.0 { (left[rank] / all).sqrt() } else { 0.0 };
         let parameters = (a.data().len() + b.data().len()) as u64;
         Ok(Self {
-            told: LoraSite { site, rank, full_rank, loss, parameters },
+            summary: LoraSite { site, rank, full_rank, loss, parameters },
             most: matrix.rows().min(matrix.cols()),
             dense: slot.shape().dense_parameters() as u64,
             a,
@@ -388,7 +388,7 @@ fn write(
     let tensors: Vec<(Planned, &[f32])> = factors
         .iter()
         .flat_map(|f| {
-            let [a, b] = names(&f.told.site, model.config());
+            let [a, b] = names(&f.summary.site, model.config());
             [(a, &f.a), (b, &f.b)]
         })
         .map(|(name, m)| (Planned::values(name, dtype, vec![m.rows(), m.cols()]), m.data()))
@@ -404,13 +404,14 @@ fn write(
 fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, base: &Path) -> Value {
     let config = model.config();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    factors.iter().for_each(|f| *counts.entry(f.told.rank).or_default() += 1);
+    factors.iter().for_each(|f| *counts.entry(f.summary.rank).or_default() += 1);
     // The commonest rank is that of the adapter; not every runtime knows the others.
     let common = counts.iter().max_by_key(|(_, count)| **count).map_or(1, |(rank, _)| *rank);
-    let others = factors.iter().filter(|f| f.told.rank != common);
-    let pattern: Map<String, Value> =
-        others.map(|f| (module(&f.told.site, config).to_owned(), json!(f.told.rank))).collect();
-    let modules: Vec<&str> = factors.iter().map(|f| module(&f.told.site, config)).collect();
+    let others = factors.iter().filter(|f| f.summary.rank != common);
+    let pattern: Map<String, Value> = others
+        .map(|f| (module(&f.summary.site, config).to_owned(), json!(f.summary.rank)))
+        .collect();
+    let modules: Vec<&str> = factors.iter().map(|f| module(&f.summary.site, config)).collect();
     let name = options.card.base_model.clone();
     json!({
         "peft_type": "LORA",
@@ -443,8 +444,8 @@ fn text(
     let front = card::front_matter(source, &options.card, "peft", &["linwright", "lora"]);
     let (least, most) = sites
         .iter()
-        .fold((usize::MAX, 0), |(least, most), site| (least.min(site.rank), most.max(site.rank)));
-    let loss = sites.iter().map(|site| site.loss).fold(0.0, f64::max);
+        .fold((usize::MAX, 0), |(least, most), lora| (least.min(lora.rank), most.max(lora.rank)));
+    let loss = sites.iter().map(|lora| lora.loss).fold(0.0, f64::max);
     let parameters: u64 = sites.iter().map(|site| site.parameters).sum();
     format!(
         "{front}# A LoRA adapter written by Linwright {}\n\n\
@@ -469,31 +470,31 @@ fn read_back(
     (resolution, dtype): (f64, DType),
 ) -> Result<(), ExportError> {
     let file = TensorFile::open(&dir.join(WEIGHTS))?;
-    for told in sites {
-        let Some(slot) = model.slot(&told.site) else { continue };
+    for lora in sites {
+        let Some(slot) = model.slot(&lora.site) else { continue };
         let Some(Difference { matrix, weight }) = base.difference(slot, model.config())? else {
             continue;
         };
-        let [a, b] = names(&told.site, model.config());
-        let a = file.read(&a, &[told.rank, matrix.cols()])?.values;
-        let b = file.read(&b, &[matrix.rows(), told.rank])?.values;
-        let a = MatRef::new(&a, told.rank, matrix.cols());
+        let [a, b] = names(&lora.site, model.config());
+        let a = file.read(&a, &[lora.rank, matrix.cols()])?.values;
+        let b = file.read(&b, &[matrix.rows(), lora.rank])?.values;
+        let a = MatRef::new(&a, lora.rank, matrix.cols());
         let mut off = 0.0;
-        for (i, row) in b.chunks_exact(told.rank).enumerate() {
-            let mut made = vec![0.0f64; matrix.cols()];
+        for (i, row) in b.chunks_exact(lora.rank).enumerate() {
+            let mut product = vec![0.0f64; matrix.cols()];
             for (k, factor) in row.iter().enumerate() {
-                let pairs = made.iter_mut().zip(a.row(k));
-                pairs.for_each(|(made, a)| *made += f64::from(*factor) * f64::from(*a));
+                let pairs = product.iter_mut().zip(a.row(k));
+                pairs.for_each(|(product, a)| *product += f64::from(*factor) * f64::from(*a));
             }
-            let gaps = matrix.row(i).iter().zip(&made).map(|(d, made)| (d - made).powi(2));
+            let gaps = matrix.row(i).iter().zip(&product).map(|(d, product)| (d - product).powi(2));
             off += gaps.sum::<f64>();
         }
         let whole = norm(matrix.data());
         let rounding = STORED_ROUNDINGS * self::resolution(dtype) * whole;
         let weight = weight.max(f64::MIN_POSITIVE);
-        let (found, allowed) = (off.sqrt() / weight, (told.loss * whole + rounding) / weight);
+        let (found, allowed) = (off.sqrt() / weight, (lora.loss * whole + rounding) / weight);
         if found.is_nan() || found > allowed.max(resolution) {
-            let site = told.site.clone();
+            let site = lora.site.clone();
             return Err(ExportError::Differs { path: dir.into(), site, found, allowed });
         }
     }

@@ -146,7 +146,7 @@ fn tokenizers_give_the_ids_of_their_own_libraries() {
 
 /// A file put together by hand.
 #[derive(Clone, Default)]
-struct Made {
+struct SyntheticGguf {
     keys: Vec<(String, u32, Vec<u8>)>,
     tensors: Vec<(String, Vec<u64>, u32, u64)>,
     data: usize,
@@ -163,7 +163,7 @@ const BOOL: u32 = 7;
 const TEXT: u32 = 8;
 const ARRAY: u32 = 9;
 
-impl Made {
+impl SyntheticGguf {
     fn new() -> Self {
         Self { version: 3, ..Self::default() }
     }
@@ -234,15 +234,15 @@ fn nested(depth: usize) -> Vec<u8> {
 
 #[test]
 fn a_small_model_by_hand_is_read() {
-    let made = Made::model().key("deep", ARRAY, &nested(4));
-    let contents = Contents::parse(&made.bytes()).unwrap();
+    let file = SyntheticGguf::model().key("deep", ARRAY, &nested(4));
+    let contents = Contents::parse(&file.bytes()).unwrap();
     assert_eq!(contents.config["hidden_size"], 8);
     assert_eq!(contents.config["rms_norm_eps"], 1e-5);
     assert_eq!(contents.config["num_key_value_heads"], 2);
     assert_eq!(contents.config["tie_word_embeddings"], true);
     assert_eq!(contents.tensors["model.embed_tokens.weight"].shape, [4, 8]);
     assert!(contents.tokenizer.unwrap_err().to_string().contains("tokenizer.ggml.model"));
-    let second = Made { version: 2, ..Made::model() };
+    let second = SyntheticGguf { version: 2, ..SyntheticGguf::model() };
     assert_eq!(Contents::parse(&second.bytes()).unwrap().header.version, 2);
 }
 
@@ -250,34 +250,53 @@ fn a_small_model_by_hand_is_read() {
 fn what_is_wrong_with_the_bytes_is_said() {
     let huge = u64::MAX.to_le_bytes();
     let array = |kind: u32, count: u64| [&kind.to_le_bytes()[..], &count.to_le_bytes()].concat();
-    let text_key = |value: &[u8]| Made::new().key("a", TEXT, value).fault();
-    let tensors = |made: Made| Made { data: 256, ..made }.fault();
-    let f32s = |name: &str, extents: &[u64], at: u64| Made::new().tensor(name, extents, 0, at);
+    let text_key = |value: &[u8]| SyntheticGguf::new().key("a", TEXT, value).fault();
+    let tensors = |file: SyntheticGguf| SyntheticGguf { data: 256, ..file }.fault();
+    let f32s =
+        |name: &str, extents: &[u64], at: u64| SyntheticGguf::new().tensor(name, extents, 0, at);
     for (fault, said) in [
         (header::parse(b"GG").err().unwrap(), "the header at byte 0 takes 4 bytes"),
         (header::parse(b"PK\x03\x04").err().unwrap(), "this is no GGUF file"),
         (header::parse(b"tjgg\x03\0\0\0").err().unwrap(), "before GGUF"),
-        (Made { version: 1, ..Made::new() }.fault(), "version 1 is not read"),
-        (Made { version: 3 << 24, ..Made::new() }.fault(), "big-endian"),
-        (Made { version: 9, ..Made::new() }.fault(), "GGUF version 9"),
+        (SyntheticGguf { version: 1, ..SyntheticGguf::new() }.fault(), "version 1 is not read"),
+        (SyntheticGguf { version: 3 << 24, ..SyntheticGguf::new() }.fault(), "big-endian"),
+        (SyntheticGguf { version: 9, ..SyntheticGguf::new() }.fault(), "GGUF version 9"),
         (text_key(&huge), "the value of key a at byte 45 takes 18446744073709551615"),
         (text_key(&[2, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]), "key a at byte 45 is not valid UTF-8"),
-        (Made::new().key("a", 13, &[0; 8]).fault(), "key a at byte 33 has the unknown type 13"),
-        (Made::new().key("a", BOOL, &[2]).fault(), "key a at byte 37 holds 2 as a truth value"),
-        (Made::new().key("a", ARRAY, &array(U32, 1 << 62)).fault(), "takes 18446744073709551615"),
-        (Made::new().key("a", ARRAY, &array(TEXT, 1 << 20)).fault(), "takes 8388608 bytes"),
-        (Made::new().key("a", ARRAY, &nested(5)).fault(), "nests arrays deeper than 4"),
-        (Made::new().number("a", 1).number("a", 2).fault(), "key a stands twice, again at byte 41"),
-        (Made::new().number("general.alignment", 24).fault(), "general.alignment is 24"),
-        (Made::new().number("general.alignment", 0).fault(), "general.alignment is 0"),
+        (
+            SyntheticGguf::new().key("a", 13, &[0; 8]).fault(),
+            "key a at byte 33 has the unknown type 13",
+        ),
+        (
+            SyntheticGguf::new().key("a", BOOL, &[2]).fault(),
+            "key a at byte 37 holds 2 as a truth value",
+        ),
+        (
+            SyntheticGguf::new().key("a", ARRAY, &array(U32, 1 << 62)).fault(),
+            "takes 18446744073709551615",
+        ),
+        (
+            SyntheticGguf::new().key("a", ARRAY, &array(TEXT, 1 << 20)).fault(),
+            "takes 8388608 bytes",
+        ),
+        (SyntheticGguf::new().key("a", ARRAY, &nested(5)).fault(), "nests arrays deeper than 4"),
+        (
+            SyntheticGguf::new().number("a", 1).number("a", 2).fault(),
+            "key a stands twice, again at byte 41",
+        ),
+        (SyntheticGguf::new().number("general.alignment", 24).fault(), "general.alignment is 24"),
+        (SyntheticGguf::new().number("general.alignment", 0).fault(), "general.alignment is 0"),
         (tensors(f32s("t", &[1; 5], 0)), "tensor t at byte 33 has 5 dimensions"),
         (
-            tensors(Made::new().tensor("t", &[4], 4, 0)),
+            tensors(SyntheticGguf::new().tensor("t", &[4], 4, 0)),
             "tensor t at byte 45 has the unknown type 4",
         ),
         (tensors(f32s("t", &[1 << 40, 1 << 40], 0)), "impossible shape"),
         (tensors(f32s("t", &[1 << 62], 0)), "impossible shape"),
-        (tensors(Made::new().tensor("t", &[33], 2, 0)), "rows of 33 numbers, Q4_0 stores blocks"),
+        (
+            tensors(SyntheticGguf::new().tensor("t", &[33], 2, 0)),
+            "rows of 33 numbers, Q4_0 stores blocks",
+        ),
         (tensors(f32s("t", &[4], 4)), "tensor t starts at byte 4 of the data"),
         (tensors(f32s("t", &[8, 8], 32)), "tensor t takes 256 bytes from byte 32"),
         (tensors(f32s("t", &[4], u64::MAX - 31)), "tensor t takes 16 bytes from byte 1844"),
@@ -296,14 +315,14 @@ fn what_is_wrong_with_the_bytes_is_said() {
 #[test]
 fn what_is_wrong_with_the_model_is_said() {
     let without = |key: &str| {
-        let mut made = Made::model();
-        made.keys.retain(|(other, ..)| other != key);
-        made
+        let mut file = SyntheticGguf::model();
+        file.keys.retain(|(other, ..)| other != key);
+        file
     };
-    let model = Made::model;
+    let model = SyntheticGguf::model;
     let mut no_embedding = model();
     no_embedding.tensors[0].0 = "output.weight".into();
-    for (made, said) in [
+    for (file, said) in [
         (without("general.architecture"), "key general.architecture is missing"),
         (without("qwen2.block_count"), "key qwen2.block_count is missing"),
         (without("qwen2.attention.layer_norm_rms_epsilon"), "layer_norm_rms_epsilon is missing"),
@@ -333,7 +352,7 @@ fn what_is_wrong_with_the_model_is_said() {
         (model().tensor("rope_freqs.weight", &[1], 0, 128), "among which is 0"),
         (no_embedding, "no tensor token_embd.weight"),
     ] {
-        let fault = made.fault();
+        let fault = file.fault();
         assert!(fault.to_string().contains(said), "{fault}, expected {said}");
     }
 }
@@ -342,7 +361,7 @@ fn what_is_wrong_with_the_model_is_said() {
 fn numbers_that_are_not_finite_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.gguf");
-    let mut bytes = Made::model().bytes();
+    let mut bytes = SyntheticGguf::model().bytes();
     let place = bytes.len() - 256 + 4 * 13;
     bytes[place..place + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
     std::fs::write(&path, bytes).unwrap();
@@ -450,11 +469,11 @@ fn seeds_are_read_and_each_byte_of_them_may_take_any_extreme() {
 
 #[test]
 fn every_byte_of_a_header_may_take_any_extreme() {
-    let made = Made::model().bytes();
+    let file = SyntheticGguf::model().bytes();
     let mut refused = 0;
-    for at in 0..made.len() - 256 {
+    for at in 0..file.len() - 256 {
         for value in [0, 1, 0x20, 0x7f, 0x80, 0xff] {
-            let mut bytes = made.clone();
+            let mut bytes = file.clone();
             bytes[at] = value;
             refused += usize::from(!survive(&bytes));
         }

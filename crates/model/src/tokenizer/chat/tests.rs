@@ -58,8 +58,8 @@ fn the_date_is_given_or_not_there() {
     let text = "{{ strftime_now('%d %b %Y') if strftime_now is defined else 'no date' }}";
     assert_eq!(chat(text).unwrap(), "no date");
     let dated = ChatOptions { date: Date::new(2024, 7, 26), ..ChatOptions::default() };
-    let made = tokenizer(&json!({ "chat_template": text }), &[]).unwrap();
-    assert_eq!(made.chat_with(&[Message::new("user", "")], &dated).unwrap(), "26 Jul 2024");
+    let templated = tokenizer(&json!({ "chat_template": text }), &[]).unwrap();
+    assert_eq!(templated.chat_with(&[Message::new("user", "")], &dated).unwrap(), "26 Jul 2024");
     let error = chat("\n{{ strftime_now('%Y') }}").unwrap_err().to_string();
     assert!(error.contains("line 2") && error.contains("give one"), "{error}");
 }
@@ -87,8 +87,8 @@ fn failures_name_template_line_and_reason() {
         assert!(reason.contains(said), "{said}: {shown}");
         assert!(shown.starts_with("x/tokenizer_config.json: chat template \"default\""), "{shown}");
     }
-    let made = tokenizer(&json!({"chat_template": "x"}), &[]).unwrap();
-    assert!(made.chat(&[], true).unwrap_err().to_string().contains("without messages"));
+    let templated = tokenizer(&json!({"chat_template": "x"}), &[]).unwrap();
+    assert!(templated.chat(&[], true).unwrap_err().to_string().contains("without messages"));
     for wrong in [json!(5), json!(["x"]), json!([{"name": "a"}]), json!({"a": 1})] {
         let error = tokenizer(&json!({ "chat_template": wrong }), &[]).unwrap_err().to_string();
         assert!(error.contains("x/tokenizer_config.json: chat_template"), "{error}");
