@@ -54,7 +54,7 @@ fn with_json_an_error_is_one_line_of_json() {
         let keys: Vec<&String> = error.keys().collect();
         assert_eq!(keys, ["message", "hint", "exit_code"]);
         assert_eq!(error["exit_code"], code);
-        assert!(error["message"].as_str().unwrap().contains(words), "{command}: {told}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{command}: {reported}");
         assert_eq!(stderr.stderr.lines().count(), 1);
     }
 }

@@ -87,10 +87,10 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
         .test
         .as_ref()
         .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
-    let composed =
+    let edits =
         if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
     let plan = output.join("edits.json");
-    print(&format!("{}{made}{test}\n\nedits: {}", steps(&composed), plan.display()))
+    print(&format!("{}{edits}{test}\n\nedits: {}", steps(&composed), plan.display()))
 }
 
 /// The places of a sweep, the best first.
