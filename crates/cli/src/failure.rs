@@ -7,12 +7,13 @@ use linwright::compress::{CompressError, FitError};
 use linwright::data::DataError;
 use linwright::data::sets::SetError;
 use linwright::evaluate::EvaluationError;
+use linwright::files::FileError;
+use linwright::files::hub::HubError;
 use linwright::measure::capture::CaptureError;
 use linwright::measure::inspect::InspectError;
 use linwright::model::checkpoint::CheckpointError;
 use linwright::model::checkpoint::export::ExportError;
 use linwright::model::generate::GenerateError;
-use linwright::model::hub::HubError;
 use linwright::model::tokenizer::TokenizerError;
 use linwright::pocket::PocketError;
 use linwright::report::ReportError;
@@ -313,28 +314,37 @@ impl From<RecipeError> for Failure {
     }
 }
 
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let message = message_of(&error);
+        match error {
+            FileError::Output(error) => error.into(),
+            FileError::Read { .. }
+            | FileError::NoWeights { .. }
+            | FileError::Malformed { .. }
+            | FileError::Dump { .. }
+            | FileError::Json { .. }
+            | FileError::MissingShard { .. }
+            | FileError::NotInShard { .. }
+            | FileError::TwoFiles { .. }
+            | FileError::ShardPath { .. }
+            | FileError::MissingTensor { .. }
+            | FileError::TensorShape { .. }
+            | FileError::TensorType { .. }
+            | FileError::NonFinite { .. }
+            | FileError::TooLarge { .. }
+            | FileError::Unstorable { .. } => Self::general(message),
+        }
+    }
+}
+
 impl From<CheckpointError> for Failure {
     fn from(error: CheckpointError) -> Self {
         let message = message_of(&error);
         match error {
-            CheckpointError::Output(error) => error.into(),
             CheckpointError::Config { .. } => Self::new(Kind::Recipe, message),
-            CheckpointError::Read { .. }
-            | CheckpointError::NotADirectory { .. }
-            | CheckpointError::NoWeights { .. }
-            | CheckpointError::Malformed { .. }
-            | CheckpointError::Dump { .. }
-            | CheckpointError::Json { .. }
-            | CheckpointError::MissingShard { .. }
-            | CheckpointError::NotInShard { .. }
-            | CheckpointError::TwoFiles { .. }
-            | CheckpointError::ShardPath { .. }
-            | CheckpointError::MissingTensor { .. }
-            | CheckpointError::TensorShape { .. }
-            | CheckpointError::TensorType { .. }
-            | CheckpointError::NonFinite { .. }
-            | CheckpointError::TooLarge { .. }
-            | CheckpointError::Unstorable { .. }
+            CheckpointError::File(error) => error.into(),
+            CheckpointError::NotADirectory { .. }
             | CheckpointError::Native { .. }
             | CheckpointError::Operator { .. }
             | CheckpointError::Tokenizer(_)
@@ -410,7 +420,7 @@ impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
         let message = message_of(&error);
         match error {
-            InspectError::Checkpoint(error) => error.into(),
+            InspectError::File(error) => error.into(),
             InspectError::Cache(error) => Self { message, ..Self::from(error) }
                 .hint("choose another directory with --cache, or none with --no-cache"),
             InspectError::Pattern { .. } | InspectError::NothingMatches { .. } => {

@@ -18,6 +18,7 @@ pub use linwright_bench as bench;
 pub use linwright_compress as compress;
 pub use linwright_data as data;
 pub use linwright_evaluate as evaluate;
+pub use linwright_files as files;
 pub use linwright_measure as measure;
 pub use linwright_model as model;
 pub use linwright_ops as ops;

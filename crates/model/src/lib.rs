@@ -11,7 +11,6 @@ pub mod config;
 pub mod error;
 pub mod families;
 pub mod generate;
-pub mod hub;
 mod parts;
 pub mod template;
 pub mod tokenizer;

@@ -2,9 +2,8 @@
 //! message that names the file and the reason, and nothing half-written.
 
 use crate::checkpoint_common::{names, save_small, small_model, tokenizer_json};
-use linwright_model::checkpoint::{
-    CheckpointError as Error, FileFault, Form, SaveOptions, load, save,
-};
+use linwright_files::{FileError, FileFault};
+use linwright_model::checkpoint::{CheckpointError as Error, Form, SaveOptions, load, save};
 use linwright_model::tokenizer::TokenizerError;
 use linwright_run::atomic::OutputError;
 use linwright_tensor::RngKey;
@@ -84,21 +83,21 @@ fn truncate(dir: &Path, keep: impl FnOnce(usize) -> usize) {
 }
 
 fn fault(error: &Error, check: fn(&FileFault) -> bool) -> bool {
-    matches!(error, Error::Malformed { fault, .. } if check(fault))
+    matches!(error, Error::File(FileError::Malformed { fault, .. }) if check(fault))
 }
 
 fn weight_files() -> Vec<Case> {
     vec![
         Case {
             damage: |dir| fs::remove_file(dir.join(WEIGHTS)).unwrap(),
-            expected: |e| matches!(e, Error::NoWeights { .. }),
+            expected: |e| matches!(e, Error::File(FileError::NoWeights { .. })),
             said: &["expected model.safetensors", "found neither"],
         },
         Case {
             damage: |dir| {
                 fs::rename(dir.join(WEIGHTS), dir.join("tf_model.h5")).unwrap();
             },
-            expected: |e| matches!(e, Error::NoWeights { .. }),
+            expected: |e| matches!(e, Error::File(FileError::NoWeights { .. })),
             said: &["tf_model.h5", "TensorFlow files are not read"],
         },
         Case {
@@ -149,22 +148,22 @@ fn tensors() -> Vec<Case> {
     vec![
         Case {
             damage: |dir| retype(dir, QUERY, Dtype::I8, &[8, 8], &[1; 64]),
-            expected: |e| matches!(e, Error::TensorType { found: "I8", .. }),
+            expected: |e| matches!(e, Error::File(FileError::TensorType { found: "I8", .. })),
             said: &[WEIGHTS, QUERY, "expected F32", "dequantised"],
         },
         Case {
             damage: |dir| retype(dir, QUERY, Dtype::F8_E4M3, &[8, 8], &[1; 64]),
-            expected: |e| matches!(e, Error::TensorType { found: "F8_E4M3", .. }),
+            expected: |e| matches!(e, Error::File(FileError::TensorType { found: "F8_E4M3", .. })),
             said: &[WEIGHTS, QUERY, "F8_E4M3"],
         },
         Case {
             damage: |dir| retype(dir, QUERY, Dtype::F32, &[4, 16], &[0; 256]),
-            expected: |e| matches!(e, Error::TensorShape { .. }),
+            expected: |e| matches!(e, Error::File(FileError::TensorShape { .. })),
             said: &[WEIGHTS, QUERY, "[4, 16]", "[8, 8]"],
         },
         Case {
             damage: |dir| retype(dir, QUERY, Dtype::F32, &[8, 8], &[]),
-            expected: |e| matches!(e, Error::MissingTensor { .. }),
+            expected: |e| matches!(e, Error::File(FileError::MissingTensor { .. })),
             said: &[WEIGHTS, QUERY, "missing", "[8, 8]"],
         },
         Case {
@@ -173,7 +172,7 @@ fn tensors() -> Vec<Case> {
                 bytes[21] = 0x7c;
                 retype(dir, QUERY, Dtype::F16, &[8, 8], &bytes);
             },
-            expected: |e| matches!(e, Error::NonFinite { index: 10, .. }),
+            expected: |e| matches!(e, Error::File(FileError::NonFinite { index: 10, .. })),
             said: &[WEIGHTS, QUERY, "inf at index 10"],
         },
         Case {
@@ -182,7 +181,7 @@ fn tensors() -> Vec<Case> {
                 bytes[..8].copy_from_slice(&f64::NAN.to_le_bytes());
                 retype(dir, QUERY, Dtype::F64, &[8, 8], &bytes);
             },
-            expected: |e| matches!(e, Error::NonFinite { index: 0, .. }),
+            expected: |e| matches!(e, Error::File(FileError::NonFinite { index: 0, .. })),
             said: &[WEIGHTS, QUERY, "NaN at index 0"],
         },
     ]
@@ -196,7 +195,7 @@ fn shards() -> Vec<Case> {
                 let name = names(dir).into_iter().find(|name| name.starts_with("model-00002"));
                 fs::remove_file(dir.join(name.unwrap())).unwrap();
             },
-            expected: |e| matches!(e, Error::MissingShard { .. }),
+            expected: |e| matches!(e, Error::File(FileError::MissingShard { .. })),
             said: &[INDEX, "model-00002", "missing"],
         },
         Case {
@@ -205,12 +204,12 @@ fn shards() -> Vec<Case> {
                     i["weight_map"][QUERY] = json!("../secret.safetensors");
                 });
             },
-            expected: |e| matches!(e, Error::ShardPath { .. }),
+            expected: |e| matches!(e, Error::File(FileError::ShardPath { .. })),
             said: &[INDEX, "../secret.safetensors", QUERY],
         },
         Case {
             damage: |dir| reindex(dir, |i| i["weight_map"][QUERY] = json!("/etc/passwd")),
-            expected: |e| matches!(e, Error::ShardPath { .. }),
+            expected: |e| matches!(e, Error::File(FileError::ShardPath { .. })),
             said: &[INDEX, "/etc/passwd"],
         },
         Case {
@@ -220,17 +219,17 @@ fn shards() -> Vec<Case> {
                     i["weight_map"]["model.embed_tokens.weight"] = head;
                 });
             },
-            expected: |e| matches!(e, Error::NotInShard { .. }),
+            expected: |e| matches!(e, Error::File(FileError::NotInShard { .. })),
             said: &[INDEX, "model.embed_tokens.weight", "different models"],
         },
         Case {
             damage: |dir| reindex(dir, |i| i["weight_map"] = json!(["a"])),
-            expected: |e| matches!(e, Error::Json { .. }),
+            expected: |e| matches!(e, Error::File(FileError::Json { .. })),
             said: &[INDEX, "weight_map is not an object"],
         },
         Case {
             damage: |dir| reindex(dir, |i| i["weight_map"][QUERY] = json!(7)),
-            expected: |e| matches!(e, Error::Json { .. }),
+            expected: |e| matches!(e, Error::File(FileError::Json { .. })),
             said: &[INDEX, QUERY],
         },
     ]
@@ -240,12 +239,12 @@ fn settings() -> Vec<Case> {
     vec![
         Case {
             damage: |dir| fs::remove_file(dir.join(CONFIG)).unwrap(),
-            expected: |e| matches!(e, Error::Read { .. }),
+            expected: |e| matches!(e, Error::File(FileError::Read { .. })),
             said: &["config.json", "cannot read"],
         },
         Case {
             damage: |dir| fs::write(dir.join(CONFIG), "{\"hidden_size\": ").unwrap(),
-            expected: |e| matches!(e, Error::Json { .. }),
+            expected: |e| matches!(e, Error::File(FileError::Json { .. })),
             said: &["config.json", "not valid JSON"],
         },
         Case {
@@ -338,7 +337,7 @@ fn every_damaged_checkpoint_is_refused_with_file_and_reason() {
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(matches!(load(file.path()), Err(Error::NotADirectory { .. })));
-    assert!(matches!(load(Path::new("/nowhere/at/all")), Err(Error::Read { .. })));
+    assert!(matches!(load(Path::new("/nowhere/at/all")), Err(Error::File(FileError::Read { .. }))));
 }
 
 #[test]
@@ -353,16 +352,25 @@ fn outputs_that_cannot_be_are_refused_and_leave_nothing() {
         save(&decoder, &source, options, out).map(|_| ()).unwrap_err()
     };
     let exists = attempt(&usual, &there);
-    assert!(matches!(exists, Error::Output(OutputError::Exists { .. })), "{exists}");
+    assert!(
+        matches!(exists, Error::File(FileError::Output(OutputError::Exists { .. }))),
+        "{exists}"
+    );
     assert!(exists.to_string().contains("there") && exists.to_string().contains("--force"));
     let under = attempt(&usual, &file.join("model"));
-    assert!(matches!(under, Error::Output(OutputError::NoParent { .. })), "{under}");
+    assert!(
+        matches!(under, Error::File(FileError::Output(OutputError::NoParent { .. }))),
+        "{under}"
+    );
     assert!(under.to_string().contains("file is not a directory"), "{under}");
     // Full after 0, 1000, 2000 ... bytes: in the configuration, in the weights, in the hashes.
     for max_bytes in (0..6000).step_by(500) {
         let options = SaveOptions { max_bytes: Some(max_bytes), ..usual.clone() };
         let full = attempt(&options, &dir.path().join("model"));
-        assert!(matches!(full, Error::Output(OutputError::Full { .. })), "{max_bytes}: {full}");
+        assert!(
+            matches!(full, Error::File(FileError::Output(OutputError::Full { .. }))),
+            "{max_bytes}: {full}"
+        );
         assert!(full.to_string().contains("model/"), "{full}");
     }
     assert_eq!(names(dir.path()), ["file", "there"]);
@@ -382,7 +390,7 @@ fn numbers_that_cannot_be_stored_are_refused_and_leave_nothing() {
         });
         let options = SaveOptions { dtype: Some(dtype), ..SaveOptions::new(Form::Native) };
         let error = save(&decoder, &source, &options, &dir.path().join("model")).unwrap_err();
-        assert!(matches!(error, Error::Unstorable { index: 17, .. }), "{error}");
+        assert!(matches!(error, Error::File(FileError::Unstorable { index: 17, .. })), "{error}");
         assert!(error.to_string().contains(QUERY), "{error}");
     }
     assert!(names(dir.path()).is_empty());

@@ -1,7 +1,8 @@
 //! Tensors without a model: every layout gives the same numbers, and what does not fit is refused.
 
-use linwright_model::checkpoint::dump::{ImportedTensors, import_tensors};
-use linwright_model::checkpoint::{CheckpointError, TensorFile};
+use linwright_files::TensorFile;
+use linwright_files::dump::{ImportedTensors, import_tensors};
+use linwright_model::checkpoint::CheckpointError;
 use serde_json::json;
 use std::fs;
 use std::path::Path;

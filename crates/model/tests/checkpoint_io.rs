@@ -2,10 +2,8 @@
 
 use crate::checkpoint_common::{config_json, logits, names, save_small, small_model};
 use crate::reference::Set;
-use linwright_model::checkpoint::{
-    CheckpointError, Form, SaveOptions, Source, StoredType, TensorFile, load, save, verify,
-    weight_files,
-};
+use linwright_files::{FileError, StoredType, TensorFile, weight_files};
+use linwright_model::checkpoint::{CheckpointError, Form, SaveOptions, Source, load, save, verify};
 use linwright_ops::{
     Backward, Dense, LinearOp, LowRank, Map, Op, OpSpec, Param, ParamMut, Shape, SiteId, Sites,
     Tape, Workspace,
@@ -401,7 +399,7 @@ fn weights_are_the_same_files_to_whoever_reads_them() {
     fs::copy(&shards[0], out.join("z.safetensors")).unwrap();
     assert_eq!(weight_files(&out).unwrap().len(), shards.len() + 1);
     let error = load(&out).unwrap_err();
-    assert!(matches!(error, CheckpointError::TwoFiles { .. }), "{error}");
+    assert!(matches!(error, CheckpointError::File(FileError::TwoFiles { .. })), "{error}");
     assert!(error.to_string().contains("z.safetensors; a model has each tensor once"), "{error}");
 }
 
@@ -511,5 +509,28 @@ fn a_file_that_becomes_shorter_is_an_error() {
     let shape = info.shape.clone();
     fs::File::options().write(true).open(&path).unwrap().set_len(info.bytes.start as u64).unwrap();
     let error = file.read(name, &shape).unwrap_err();
-    assert!(matches!(&error, CheckpointError::Read { path: at, .. } if *at == path), "{error}");
+    assert!(matches!(&error, FileError::Read { path: at, .. } if *at == path), "{error}");
+}
+
+#[test]
+fn a_model_is_the_same_in_every_form() {
+    let folder = |name: &str| {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/pickles").join(name)
+    };
+    let [expected, others @ ..] = ["safetensors", "pickle", "shards", "consolidated"].map(|form| {
+        load(&folder("model").join(form)).unwrap_or_else(|error| panic!("{form}: {error}"))
+    });
+    assert!(!expected.notes.iter().any(|note| note.contains("left out")));
+    for other in &others {
+        assert_eq!(other.hash, expected.hash);
+        assert_eq!(other.source.dtype, expected.source.dtype);
+    }
+    assert!(others[2].notes.iter().any(|n| n.starts_with("consolidated.00.pth: the weights are")));
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["config.json", "consolidated.00.pth"] {
+        fs::copy(folder("model/consolidated").join(name), dir.path().join(name)).unwrap();
+    }
+    fs::write(dir.path().join("consolidated.01.pth"), "").unwrap();
+    let error = load(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("cut for several devices"), "{error}");
 }

@@ -1,10 +1,10 @@
 //! The import of llama2.c files against a forward pass written as llama2.c has it.
 
 use crate::checkpoint_common::{logits, names};
-use linwright_model::checkpoint::CheckpointError;
+use linwright_files::FileError;
 use linwright_model::checkpoint::export::{ExportForm, ExportOptions, export};
 use linwright_model::checkpoint::llama2c::import_llama2c;
-use linwright_model::checkpoint::load;
+use linwright_model::checkpoint::{CheckpointError, load};
 use linwright_model::tokenizer::{Bos, Tokenizer};
 use linwright_tensor::{RngKey, RngStream};
 use std::fs;
@@ -244,6 +244,9 @@ fn damaged_files_are_refused_and_leave_nothing() {
     weights.wk[77] = f32::NAN;
     fs::write(&bin, weights.file()).unwrap();
     let error = import_llama2c(&bin, &tok, &out, false).unwrap_err();
-    assert!(matches!(error, CheckpointError::NonFinite { index: 77, .. }), "{error}");
+    assert!(
+        matches!(error, CheckpointError::File(FileError::NonFinite { index: 77, .. })),
+        "{error}"
+    );
     assert_eq!(names(dir.path()), ["model.bin", "tok.bin"]);
 }

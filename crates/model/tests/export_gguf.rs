@@ -2,10 +2,11 @@
 
 use crate::checkpoint_common::{logits, names, small_model};
 use crate::reference::Set;
+use linwright_files::TOKENIZER_FILES;
 use linwright_model::checkpoint::export::{ExportError, ExportForm, ExportOptions, export};
 use linwright_model::checkpoint::gguf::Gguf;
 use linwright_model::checkpoint::{CheckpointError, LoadedModel, Source, load};
-use linwright_model::tokenizer::{Bos, TOKENIZER_FILES, Tokenizer};
+use linwright_model::tokenizer::{Bos, Tokenizer};
 use linwright_model::transformer::KeptWidths;
 use linwright_model::{Batch, Transformer, TransformerConfig};
 use linwright_ops::{NoProbe, Op, OpSpec, Sites};

@@ -2,9 +2,10 @@
 
 use crate::checkpoint_common::{names, save_small, small_model};
 use crate::reference::Set;
+use linwright_files::TensorFile;
 use linwright_model::Transformer;
 use linwright_model::checkpoint::export::lora::{LoraOptions, export_lora};
-use linwright_model::checkpoint::{Form, SaveOptions, TensorFile, save};
+use linwright_model::checkpoint::{Form, SaveOptions, save};
 use linwright_ops::{Dense, LowRank, Op, SiteId, Sites};
 use linwright_tensor::{Mat, RngKey};
 use serde_json::{Value, json};

@@ -2,8 +2,9 @@
 
 use crate::checkpoint_common::{logits, save_small, small_model};
 use crate::reference::Set;
+use linwright_files::TensorFile;
 use linwright_model::checkpoint::gguf::save_gguf;
-use linwright_model::checkpoint::{Form, Precision, SaveOptions, TensorFile, load, load_as, save};
+use linwright_model::checkpoint::{Form, Precision, SaveOptions, load, load_as, save};
 use linwright_model::generate::{Choice, Limits, generate};
 use linwright_model::{Batch, ModelError, TrainingMemory, Transformer, TransformerGrads};
 use linwright_ops::{Dense, Op, Sites};

@@ -1,8 +1,8 @@
 //! Models that are in the cache of the hub, found without any network.
 
 use crate::checkpoint_common::save_small;
+use linwright_files::hub::{Found, Hooks, HubError, HubId, HubSettings, find};
 use linwright_model::checkpoint::load;
-use linwright_model::hub::{Found, Hooks, HubError, HubId, HubSettings, find};
 use std::fs;
 use std::path::Path;
 

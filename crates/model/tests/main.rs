@@ -6,7 +6,6 @@ mod checkpoint_dump;
 mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
-mod checkpoint_pickles;
 mod export;
 mod export_gguf;
 mod export_lora;

@@ -5,8 +5,8 @@ use crate::args::Shared;
 use crate::failure::Failure;
 use crate::outputs;
 use clap::Args;
-use linwright::model::checkpoint::CheckpointError;
-use linwright::model::checkpoint::dump::import_tensors;
+use linwright::files::FileError;
+use linwright::files::dump::import_tensors;
 use linwright::model::checkpoint::llama2c::import_llama2c;
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
 fn tensors(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
     let imported = import_tensors(&args.model, &args.output, args.force);
     let imported = imported.map_err(|error| match error {
-        CheckpointError::Malformed { .. } => Failure::from(error)
+        FileError::Malformed { .. } => Failure::from(error)
             .hint("a llama2.c model needs --tokenizer, raw files a tensors.json"),
         other => Failure::from(other),
     })?;

@@ -304,7 +304,7 @@ impl From<StoredError> for Failure {
     fn from(error: StoredError) -> Self {
         let message = message_of(&error);
         match error {
-            StoredError::Checkpoint(error) => error.into(),
+            StoredError::File(error) => error.into(),
             StoredError::Unknown { .. } | StoredError::NotAMatrix { .. } => Self::usage(message)
                 .hint("see `linwright inspect MODEL --by tensor` for all names and shapes"),
         }

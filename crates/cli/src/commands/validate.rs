@@ -10,7 +10,7 @@ use crate::source::variable;
 use clap::Args;
 use linwright::data::sets::Sets;
 use linwright::evaluate::{DataFile, HarnessOptions, Validated, validate};
-use linwright::model::hub;
+use linwright::files::hub;
 use linwright::run::Monitor;
 use serde_json::json;
 use std::cell::RefCell;

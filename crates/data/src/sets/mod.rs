@@ -1,7 +1,7 @@
 //! Data sets by the names that they have on the Hugging Face hub, such as `allenai/ai2_arc`.
 //!
 //! A set is looked for in the cache of the library `datasets`, where it lies as Arrow files; then
-//! on the hub, or in the cache of its files, through [`linwright_model::hub`]. Which files are a
+//! on the hub, or in the cache of its files, through [`linwright_files::hub`]. Which files are a
 //! split is said by the set's README or by their names, as `datasets` has it. A set that is a
 //! program is never run: the hub's conversion of it to Parquet is taken.
 
@@ -11,7 +11,7 @@ mod glob;
 mod prepared;
 
 use super::DataError;
-use linwright_model::hub::{Dataset, Hooks, HubError, HubId, HubSettings, datasets_cache, is_true};
+use linwright_files::hub::{Dataset, Hooks, HubError, HubId, HubSettings, datasets_cache, is_true};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fmt;

@@ -4,7 +4,7 @@
 
 use super::{SetError, SetFiles, SetQuery};
 use crate::{DataError, file};
-use linwright_model::hub::{Commit, HubId};
+use linwright_files::hub::{Commit, HubId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;

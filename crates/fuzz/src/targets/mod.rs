@@ -6,7 +6,8 @@ mod tokenizers;
 mod weights;
 
 use crate::signature::signature;
-use linwright_model::checkpoint::{Format, gguf};
+use linwright_files::Format;
+use linwright_model::checkpoint::gguf;
 use std::fmt::{Debug, Display};
 
 /// A reader of outside bytes.

@@ -1,7 +1,8 @@
 //! Files of weights.
 
 use super::{few, outcome};
-use linwright_model::checkpoint::{Format, llama2c};
+use linwright_files::Format;
+use linwright_model::checkpoint::llama2c;
 use std::path::Path;
 
 /// Most numbers of a tensor that are read back from one input, to keep runs short.

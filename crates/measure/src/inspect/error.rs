@@ -1,6 +1,6 @@
 //! What can stop an inspection.
 
-use linwright_model::checkpoint::CheckpointError;
+use linwright_files::FileError;
 use linwright_run::atomic::OutputError;
 use linwright_run::shown;
 
@@ -9,7 +9,7 @@ use linwright_run::shown;
 pub enum InspectError {
     /// A weight file that cannot be read.
     #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    File(#[from] FileError),
     /// The cache of spectra cannot be written.
     #[error("the cache of spectra: {0}")]
     Cache(#[source] OutputError),

@@ -8,7 +8,7 @@ use super::record::{
 use super::source::{Source, Stored};
 use super::{InspectError, NameFilter, groups, layer_of, natural_order, pattern_of};
 use crate::spectra::{CacheKey, Cached, Figures, Spectrum, SpectrumCache};
-use linwright_model::checkpoint::StoredType;
+use linwright_files::StoredType;
 use linwright_run::Monitor;
 use linwright_tensor::kernels::statistics::Statistics;
 use linwright_tensor::{MatRef, parallel};

@@ -1,8 +1,6 @@
 //! The one place that knows how weight files are read.
 
-use linwright_model::checkpoint::{
-    CheckpointError, StoredType, Tensor, TensorFile, TensorInfo, weight_files,
-};
+use linwright_files::{FileError, StoredType, Tensor, TensorFile, TensorInfo, weight_files};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
@@ -26,7 +24,7 @@ pub(super) struct Stored<'a> {
 
 impl Source {
     /// Opens a file or a directory.
-    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         Ok(Self { files: weight_files(path)? })
     }
 
@@ -89,7 +87,7 @@ impl<'a> Stored<'a> {
     }
 
     /// The numbers as `f32` and their digest.
-    pub(super) fn read(&self) -> Result<Tensor, CheckpointError> {
+    pub(super) fn read(&self) -> Result<Tensor, FileError> {
         self.file.read(self.name, self.shape())
     }
 }

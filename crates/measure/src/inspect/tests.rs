@@ -2,7 +2,7 @@
 
 use super::{InspectError, Inspection, NameFilter, Options, TensorRecord, run};
 use crate::spectra::SpectrumCache;
-use linwright_model::checkpoint::StoredType;
+use linwright_files::StoredType;
 use linwright_run::Monitor;
 use linwright_tensor::{RngKey, parallel};
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! A matrix of a checkpoint by its name, without building a model.
 
-use linwright_model::checkpoint::{CheckpointError, TensorFile, weight_files};
+use linwright_files::{FileError, TensorFile, weight_files};
 use linwright_run::sha256_hex;
 use linwright_run::spelling::nearest_names;
 use linwright_tensor::Mat;
@@ -22,7 +22,7 @@ pub struct StoredMatrix {
 pub enum StoredError {
     /// A weight file that cannot be read, or a number that is not finite.
     #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
+    File(#[from] FileError),
     /// No tensor of this name.
     #[error("none of {tensors} tensors is called {name:?}; {nearest}")]
     Unknown {

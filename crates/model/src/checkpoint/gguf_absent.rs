@@ -3,9 +3,9 @@
 use super::error::CheckpointError;
 use super::load::LoadedModel;
 use super::precision::Precision;
-use super::save::DirWriter;
 use super::source::Source;
 use crate::transformer::Transformer;
+use linwright_files::DirWriter;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 

@@ -1,17 +1,17 @@
 //! Reading a model from a directory.
 
 use super::error::CheckpointError;
-use super::format::GGUF_MAGIC;
-use super::header::StoredType;
 use super::native::{self, Headers};
 use super::precision::Precision;
 use super::sentence::Sentence;
-use super::source::{CONFIG, Source};
-use super::weights::{Weights, files_with};
+use super::source::Source;
 use super::{gguf, tied};
 use crate::families::Family;
-use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use crate::transformer::{Held, Orientation, TensorSource, Transformer};
+use linwright_files::{
+    CONFIG, FileError, GGUF_MAGIC, StoredType, TOKENIZER_FILES, Weights, files_with, hex,
+};
 use linwright_ops::archive::{self, Tensor, Tensors};
 use linwright_ops::{Op, OpSpec, Shape, SiteId};
 use linwright_run::{input, shown};
@@ -48,7 +48,7 @@ pub struct LoadedModel {
     pub source: Source,
     /// Names the content: SHA-256 over `config.json`, the tokenizer's files and, in the order of
     /// names, every tensor that the model uses (name, type, shape and digest of its bytes, see
-    /// [`Tensor::digest`](super::Tensor)). It does not depend on the cut into shards.
+    /// [`Tensor::digest`](linwright_files::Tensor)). It does not depend on the cut into shards.
     pub hash: String,
     /// What the reader of a report should know: tensors that were not used, a missing tokenizer.
     pub notes: Vec<String>,
@@ -88,7 +88,7 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
             let first: Vec<_> = first.iter().map(|name| name.to_string_lossy()).collect();
             let found =
                 format!("{count} GGUF files, {} among them; give one of them", first.join(" and "));
-            Err(CheckpointError::NoWeights { path: path.into(), found })
+            Err(FileError::NoWeights { path: path.into(), found }.into())
         }
     }
 }
@@ -97,7 +97,7 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// little else.
 ///
 /// # Errors
-/// As [`load`], and [`CheckpointError::TooLarge`] for a number that the type cannot hold.
+/// As [`load`], and [`FileError::TooLarge`] for a number that the type cannot hold.
 pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, CheckpointError> {
     if let Some(file) = gguf_of(dir)? {
         return gguf::load(&file, precision);
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         rows: Range<usize>,
     ) -> Result<Vec<f32>, CheckpointError> {
         let stored = self.stored(name);
-        self.weights.file_of(&stored, &shape)?.read_rows(&stored, shape, rows)
+        Ok(self.weights.file_of(&stored, &shape)?.read_rows(&stored, shape, rows)?)
     }
 
     /// Whether a site holds an operator other than a dense matrix.
@@ -319,9 +319,4 @@ pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> Strin
         hash.update(digest);
     }
     hex(&hash.finalize())
-}
-
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

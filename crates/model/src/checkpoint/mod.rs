@@ -20,60 +20,32 @@
 //! and refused with a [`CheckpointError`] before they are used, and nothing in a file is ever
 //! executed. Files must not be shortened while they are read, since they are mapped.
 
-mod digest;
-pub mod dump;
 mod error;
 pub mod export;
-mod fault;
-mod format;
-mod gather;
 #[cfg(feature = "gguf")]
 pub mod gguf;
 #[cfg(not(feature = "gguf"))]
 #[path = "gguf_absent.rs"]
 pub mod gguf;
-mod header;
 pub mod llama2c;
 mod load;
 mod native;
-mod pickle;
 mod precision;
-mod safetensors;
 mod same_tokens;
 mod save;
 mod sentence;
 mod source;
-mod tensor_file;
 mod tied;
 mod verify;
-mod weights;
-mod writer;
-mod zip;
 
-#[cfg(feature = "hub")]
-#[cfg(feature = "hub")]
-pub(crate) use load::hex;
 pub(crate) use native::model_type;
-#[cfg(feature = "hub")]
-pub(crate) use source::companion_names;
-pub(crate) use weights::lacking_weights;
-#[cfg(feature = "hub")]
-pub(crate) use weights::{shards_of, weights_among};
 
 pub use error::CheckpointError;
 pub use export::export;
-pub use fault::FileFault;
-pub use format::Format;
-pub use header::{Header, StoredType, TensorInfo};
 pub use load::{LoadedModel, load, load_as};
 pub use native::SCHEMA;
-pub use pickle::PickleFault;
 pub use precision::Precision;
-pub use save::{Form, SHARD_BYTES, SaveOptions, SavedFile, SavedModel, save};
+pub use save::{Form, SHARD_BYTES, SaveOptions, SavedModel, save};
 pub use sentence::Sentence;
 pub use source::Source;
-pub use tensor_file::{HalfTensor, Tensor, TensorFile};
 pub use verify::{fixed_prompts, verify};
-pub use weights::Weights;
-pub use weights::weight_files;
-pub use zip::ZipFault;

@@ -6,7 +6,7 @@
 //! one under `linwright.base`. Those of earlier versions, which kept their type, are read as well.
 
 use super::error::CheckpointError;
-use super::source::CONFIG;
+use linwright_files::CONFIG;
 use linwright_ops::SiteId;
 use linwright_ops::archive::Header;
 use serde::Deserialize;

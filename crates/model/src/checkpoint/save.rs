@@ -3,23 +3,23 @@
 //! Everything goes into a hidden sibling of the target, is loaded back and compared there, and only
 //! then renamed into place. Weights are written as a stream, one tensor at a time.
 
-use super::error::CheckpointError;
+use super::error::{CheckpointError, WriteError};
 use super::export::factored;
 use super::native::{self, Headers};
 use super::same_tokens::same_tokens;
-use super::source::{CONFIG, Source};
+use super::source::Source;
 use super::verify::{fixed_prompts, verify};
-use super::weights::{INDEX, SINGLE};
-use super::writer::{Hashed, Planned, WriteError, header_bytes, write_values};
 use crate::config::TransformerConfig;
 use crate::transformer::{Orientation, Shown, Transformer};
+use linwright_files::writer::{Planned, header_bytes, write_values};
+use linwright_files::{CONFIG, DirWriter, INDEX, SINGLE, SavedFile};
 use linwright_ops::archive::Header;
 use linwright_ops::{LinearSlot, Op, OpSpec, Sites};
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use linwright_tensor::kernels::gemm::Weight;
 use serde_json::{Map, Value, json};
-use std::io::{self, Write};
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -70,17 +70,6 @@ impl SaveOptions {
             files: Vec::new(),
         }
     }
-}
-
-/// One file of a saved model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SavedFile {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// SHA-256 of its content, in hexadecimal.
-    pub sha256: String,
 }
 
 /// A model that was saved, loaded back and found equal.
@@ -166,62 +155,6 @@ pub(super) fn check_tokens(
 
 pub(super) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
-}
-
-/// A directory in the making and what is in it so far.
-pub(super) struct DirWriter {
-    pub(super) target: AtomicDir,
-    pub(super) files: Vec<SavedFile>,
-}
-
-impl DirWriter {
-    pub(super) fn new(target: AtomicDir) -> Self {
-        Self { target, files: Vec::new() }
-    }
-
-    /// Puts the directory into its place.
-    pub(super) fn commit(self) -> Result<(), CheckpointError> {
-        Ok(self.target.commit()?)
-    }
-
-    /// Writes a file in one go.
-    pub(super) fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), CheckpointError> {
-        self.stream(name, |out| Ok(out.write_all(bytes)?))
-    }
-
-    /// Writes a file piece by piece.
-    pub(super) fn stream(
-        &mut self,
-        name: &str,
-        content: impl FnOnce(&mut dyn Write) -> Result<(), WriteError>,
-    ) -> Result<(), CheckpointError> {
-        let (mut sha256, mut refused) = (String::new(), None);
-        let written = self.target.write(name, |out| {
-            let mut hashed = Hashed::new(out);
-            match content(&mut hashed) {
-                Ok(()) => sha256 = hashed.finish(),
-                Err(WriteError::Io(error)) => return Err(error),
-                Err(WriteError::Content(error)) => {
-                    refused = Some(error);
-                    return Err(io::Error::other("the content was refused"));
-                }
-            }
-            Ok(())
-        });
-        if let Some(error) = refused {
-            return Err(error);
-        }
-        self.files.push(SavedFile { name: name.into(), bytes: written?, sha256 });
-        Ok(())
-    }
-
-    /// Writes the list of hashes, in the form that `sha256sum --check` reads.
-    pub(super) fn checksums(&mut self) -> Result<(), CheckpointError> {
-        let line = |file: &SavedFile| format!("{}  {}\n", file.sha256, file.name);
-        let list: String = self.files.iter().map(line).collect();
-        self.target.write("SHA256SUMS", |out| out.write_all(list.as_bytes()))?;
-        Ok(())
-    }
 }
 
 /// Where the numbers of a tensor come from.
@@ -347,7 +280,7 @@ impl<'a> WeightLayout<'a> {
             map.extend(names.map(|tensor| (tensor, json!(name))));
         }
         let index = json!({ "metadata": { "total_size": self.bytes() }, "weight_map": map });
-        dir.text(INDEX, pretty(&index).as_bytes())
+        Ok(dir.text(INDEX, pretty(&index).as_bytes())?)
     }
 
     /// Writes the tensors of a range as one file.

@@ -4,9 +4,10 @@
 //! perhaps a normalisation. Source: Reimers and Gurevych 2019, arXiv:1908.10084.
 
 use super::error::CheckpointError;
-use super::source::{parse_object, read_bounded};
 use crate::batch::Batch;
 use crate::transformer::{Pooling, normalise_rows};
+use linwright_files::FileError;
+use linwright_files::json::{parse_object, read_bounded};
 use linwright_tensor::{Mat, MatRef};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -38,10 +39,13 @@ impl Module {
             return Ok(None);
         }
         let bytes = read_bounded(&path, MOST_BYTES)?;
-        let wrong = |reason: String| CheckpointError::Json {
-            path: path.clone(),
-            reason,
-            expected: "a list of modules with type and path",
+        let wrong = |reason: String| {
+            FileError::Json {
+                path: path.clone(),
+                reason,
+                expected: "a list of modules with type and path",
+            }
+            .into()
         };
         let modules: Vec<Value> = serde_json::from_slice(&bytes)
             .map_err(|error| wrong(format!("not a list in JSON ({error})")))?;
@@ -105,11 +109,12 @@ fn files_of(dir: &Path, folder: &str) -> Result<Vec<String>, CheckpointError> {
     for entry in fs::read_dir(&path).map_err(CheckpointError::read(&path))? {
         let entry = entry.map_err(CheckpointError::read(&path))?;
         if names.len() == MOST_MODULES {
-            return Err(CheckpointError::Json {
+            return Err(FileError::Json {
                 path,
                 reason: format!("more than {MOST_MODULES} files"),
                 expected: "the settings and weights of one module",
-            });
+            }
+            .into());
         }
         let file = entry.path().is_file();
         if let Some(name) = entry.file_name().to_str().filter(|_| file) {

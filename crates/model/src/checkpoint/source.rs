@@ -4,23 +4,13 @@ use super::error::CheckpointError;
 use super::{native, sentence};
 use crate::config::TransformerConfig;
 use crate::generate::SamplingSettings;
-use crate::tokenizer::{TOKENIZER_FILES, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use crate::transformer::Transformer;
-use linwright_run::input;
+use linwright_files::json::{JSON_BYTES, parse_object, read_bounded};
+use linwright_files::{COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKENIZER_FILES};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-
-/// Name of the configuration.
-pub(super) const CONFIG: &str = "config.json";
-/// Name of the settings for continuing texts.
-const GENERATION_CONFIG: &str = "generation_config.json";
-/// Files that travel with a model unchanged, beside those of the tokenizer and of generation.
-const LICENCES: [&str; 4] = ["LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt"];
-/// Largest companion that is read, in bytes.
-const COMPANION_BYTES: u64 = crate::tokenizer::MAX_BYTES as u64;
-/// Largest file of settings that is read, in bytes.
-const JSON_BYTES: u64 = 1 << 28;
 
 /// Configuration and companion files of a model, with unknown keys and in their bytes.
 #[derive(Clone, Debug)]
@@ -95,7 +85,7 @@ impl Source {
     /// How the makers of the model want it to continue texts; greedily if they do not say.
     ///
     /// # Errors
-    /// [`CheckpointError::Json`] or [`CheckpointError::Config`].
+    /// [`FileError::Json`] or [`CheckpointError::Config`].
     pub fn generation_settings(&self, vocab: usize) -> Result<SamplingSettings, CheckpointError> {
         let path = self.dir.join(GENERATION_CONFIG);
         let object = match self.companion(GENERATION_CONFIG) {
@@ -132,33 +122,4 @@ impl Source {
         TransformerConfig::from_json(&Value::Object(self.config.clone()))
             .map_err(|source| CheckpointError::Config { path: self.dir.join(CONFIG), source })
     }
-}
-
-/// Names of the files beside weights that [`load`](super::load) reads or keeps.
-#[cfg(feature = "hub")]
-pub(crate) fn companion_names() -> impl Iterator<Item = &'static str> {
-    [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES)
-}
-
-/// Reads a JSON object.
-pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
-    parse_object(path, &read_bounded(path, JSON_BYTES)?)
-}
-
-pub(super) fn parse_object(
-    path: &Path,
-    bytes: &[u8],
-) -> Result<Map<String, Value>, CheckpointError> {
-    let wrong =
-        |reason| CheckpointError::Json { path: path.into(), reason, expected: "a JSON object" };
-    match serde_json::from_slice(bytes) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(wrong("the file holds JSON, but not an object".into())),
-        Err(error) => Err(wrong(format!("not valid JSON ({error})"))),
-    }
-}
-
-/// Reads a file of at most `limit` bytes.
-pub(super) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, CheckpointError> {
-    input::read(path, limit).map_err(CheckpointError::read(path))
 }

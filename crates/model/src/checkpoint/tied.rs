@@ -5,10 +5,11 @@
 
 use super::error::CheckpointError;
 use super::load::Reader;
-use super::source::{CONFIG, Source};
+use super::source::Source;
 use crate::config::TransformerConfig;
 use crate::error::ConfigError;
 use crate::families::Head;
+use linwright_files::CONFIG;
 use serde_json::Value;
 
 /// Unties a configuration whose output matrix, or its bias, is stored and is another one; the note

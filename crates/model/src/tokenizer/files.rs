@@ -1,6 +1,7 @@
 //! The files of a tokenizer, and which of them a tokenizer is made of.
 
 use super::{MAX_BYTES, TokenizerError};
+use linwright_files::TOKENIZER_FILES;
 use linwright_run::input;
 use serde_json::{Map, Value};
 use std::io;
@@ -26,24 +27,6 @@ pub(super) const WORD_PIECE: &str = "vocab.txt";
 pub(super) const CHAT_JINJA: &str = "chat_template.jinja";
 /// A chat template inside JSON.
 pub(super) const CHAT_JSON: &str = "chat_template.json";
-
-/// Every file that [`super::Tokenizer::from_files`] reads.
-pub const TOKENIZER_FILES: [&str; 14] = [
-    TOKENIZER,
-    SETTINGS,
-    SPECIAL,
-    ADDED,
-    SENTENCEPIECE[0],
-    SENTENCEPIECE[1],
-    SENTENCEPIECE[2],
-    BYTE_LEVEL[0].0,
-    BYTE_LEVEL[0].1,
-    BYTE_LEVEL[1].0,
-    BYTE_LEVEL[1].1,
-    WORD_PIECE,
-    CHAT_JINJA,
-    CHAT_JSON,
-];
 
 /// Names and contents of the files of one folder.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,6 @@ pub mod train;
 mod word_piece;
 
 pub use error::TokenizerError;
-pub use files::TOKENIZER_FILES;
 pub use stream::DecodeStream;
 
 use crate::families::tokenizers::Class;
@@ -41,7 +40,7 @@ use tokenizers::models::ModelWrapper;
 use tokenizers::{AddedToken, DecoderWrapper, PreTokenizerWrapper};
 
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
-pub const MAX_BYTES: usize = 1 << 28;
+pub const MAX_BYTES: usize = linwright_files::COMPANION_BYTES as usize;
 
 /// Whether a document starts with the beginning-of-sequence token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

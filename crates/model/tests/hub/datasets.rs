@@ -2,7 +2,7 @@
 
 use crate::server::{Answer, COMMIT, DATASET, sha256};
 use crate::{Scene, TOKEN};
-use linwright_model::hub::{Dataset, Hooks, HubError, HubId};
+use linwright_files::hub::{Dataset, Hooks, HubError, HubId};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

@@ -2,12 +2,11 @@
 
 use crate::server::{Answer, COMMIT, sha256};
 use crate::{MODEL, Scene, small_model};
+use linwright_files::hub::{Hooks, HubError, HubId, find};
 use linwright_model::checkpoint::load;
-use linwright_model::hub::{Hooks, HubError, HubId, find};
 use std::cell::Cell;
-use std::fs;
 use std::path::Path;
-use std::thread;
+use std::{fs, thread};
 
 #[test]
 fn a_model_is_downloaded_once_and_loads() {

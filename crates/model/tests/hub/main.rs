@@ -6,8 +6,8 @@ mod downloads;
 mod refusals;
 mod server;
 
+use linwright_files::hub::{Found, Hooks, HubError, HubId, HubSettings, Token, find};
 use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
-use linwright_model::hub::{Found, Hooks, HubError, HubId, HubSettings, Token, find};
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_tensor::RngKey;
 use server::{Hub, MODEL};

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use crate::failure::message_of;
 use crate::source::cache_home_of;
-use linwright::model::hub::{HubError, HubSettings, datasets_cache};
+use linwright::files::hub::{HubError, HubSettings, datasets_cache};
 use linwright::report::number::bytes;
 use linwright::run::shown;
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ use linwright::evaluate::{
     PROTOCOLS, SENTENCE_TASKS, Selection, SentencePairs, Task, TaskGroup, TaskOptions,
     TextPerplexity, open_task,
 };
+use linwright::files::hub;
 use linwright::model::checkpoint::LoadedModel;
-use linwright::model::hub;
 use linwright::run::{Monitor, shown};
 use std::cell::RefCell;
 

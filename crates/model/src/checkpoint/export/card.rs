@@ -1,11 +1,12 @@
 //! The card of a model and the record of how it was made.
 
+use super::super::native;
 use super::super::save::pretty;
-use super::super::source::{Source, read_bounded};
-use super::super::{header::StoredType, native};
-use super::ExportForm;
-use super::widths;
+use super::super::source::Source;
+use super::{ExportForm, widths};
 use crate::transformer::Transformer;
+use linwright_files::StoredType;
+use linwright_files::json::read_bounded;
 use linwright_ops::{LinearSlot, OpSpec, Sites};
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,7 @@
 //! What can be wrong with an export.
 
 use super::super::error::CheckpointError;
+use linwright_files::FileError;
 use linwright_ops::SiteId;
 use linwright_run::atomic::OutputError;
 use linwright_run::shown;
@@ -73,5 +74,11 @@ pub enum ExportError {
 impl From<OutputError> for ExportError {
     fn from(error: OutputError) -> Self {
         Self::Checkpoint(error.into())
+    }
+}
+
+impl From<FileError> for ExportError {
+    fn from(error: FileError) -> Self {
+        CheckpointError::from(error).into()
     }
 }

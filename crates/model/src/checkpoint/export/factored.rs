@@ -5,9 +5,10 @@
 
 use super::super::error::CheckpointError;
 use super::super::native;
-use super::super::source::{CONFIG, Source};
+use super::super::source::Source;
 use crate::families::{self, Head};
 use crate::transformer::Transformer;
+use linwright_files::CONFIG;
 use linwright_ops::{LinearSlot, OpError, OpSpec, Sites};
 use serde_json::{Map, Value, json};
 

@@ -1,11 +1,12 @@
 //! The form of one file, which llama.cpp reads.
 
 use super::super::gguf::{file_name, write_gguf};
-use super::super::save::{DirWriter, Form, SavedModel, WeightLayout};
+use super::super::save::{Form, SavedModel, WeightLayout};
 use super::super::source::Source;
 use super::card::{self, Sizes};
 use super::{ExportError, ExportForm, ExportOptions};
 use crate::transformer::Transformer;
+use linwright_files::DirWriter;
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use std::path::Path;

@@ -10,20 +10,18 @@
 //! Source: Hu et al. 2021 (arXiv:2106.09685); names and fields are those of PEFT.
 
 use super::super::error::CheckpointError;
-use super::super::header::StoredType;
 use super::super::load::Reader;
 use super::super::native;
-use super::super::save::{DirWriter, SavedFile, check_tokens, pretty};
+use super::super::save::{check_tokens, pretty};
 use super::super::source::Source;
-use super::super::tensor_file::TensorFile;
-use super::super::weights::Weights;
-use super::super::writer::{Planned, header_bytes, write_values};
 use super::card::{self, Card};
 use super::error::ExportError;
 use super::sizes;
 use crate::config::TransformerConfig;
 use crate::families::module_name;
 use crate::transformer::{Orientation, TensorSource, Transformer};
+use linwright_files::writer::{Planned, header_bytes, write_values};
+use linwright_files::{DirWriter, FileError, SavedFile, StoredType, TensorFile, Weights};
 use linwright_ops::{LinearSlot, SiteId, Sites};
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
@@ -296,7 +294,7 @@ impl<'a> Base<'a> {
         if let Some(index) = own.data().iter().position(|v| !v.is_finite()) {
             let (name, value) = (format!("{site}.weight"), own.data()[index]);
             let dtype = StoredType::F32.name();
-            return Err(CheckpointError::Unstorable { name, index, value, dtype }.into());
+            return Err(FileError::Unstorable { name, index, value, dtype }.into());
         }
         if own.data() == base.data() {
             return Ok(None);

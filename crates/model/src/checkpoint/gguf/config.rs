@@ -2,9 +2,8 @@
 
 use super::architectures::{Architecture, Rotary};
 use super::fault::GgufFault;
-use super::header::{Header, wrong_type};
-use super::metadata::MetaValue;
 use super::rope;
+use linwright_files::gguf::{ContainerFault, Header, MetaValue, wrong_type};
 use serde_json::{Map, Value, json};
 
 /// Name of the tensor that embeds tokens.
@@ -43,7 +42,7 @@ impl<'a> File<'a> {
         };
         let value = header.metadata.get(ARCHITECTURE).ok_or_else(missing)?;
         let MetaValue::Text(name) = value else {
-            return Err(wrong_type(ARCHITECTURE, value, "the name of an architecture"));
+            return Err(wrong_type(ARCHITECTURE, value, "the name of an architecture").into());
         };
         let unknown =
             || GgufFault::Architecture { found: name.clone(), known: Architecture::known() };
@@ -123,7 +122,7 @@ impl<'a> File<'a> {
         };
         match size {
             Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(Some(size)),
-            _ => Err(wrong_type(&self.key(key), value, EXPECTED)),
+            _ => Err(wrong_type(&self.key(key), value, EXPECTED).into()),
         }
     }
 
@@ -141,7 +140,7 @@ impl<'a> File<'a> {
         };
         match value.as_f64() {
             Some(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(wrong_type(&self.key(key), value, "a finite number")),
+            _ => Err(wrong_type(&self.key(key), value, "a finite number").into()),
         }
     }
 
@@ -150,7 +149,7 @@ impl<'a> File<'a> {
         match self.own(key) {
             None => Ok(None),
             Some(MetaValue::Bool(flag)) => Ok(Some(*flag)),
-            Some(value) => Err(wrong_type(&self.key(key), value, "a truth value")),
+            Some(value) => Err(wrong_type(&self.key(key), value, "a truth value").into()),
         }
     }
 
@@ -167,21 +166,23 @@ impl<'a> File<'a> {
             Some(size) => size,
             None if width.is_multiple_of(queries) => width / queries,
             None => {
-                return Err(GgufFault::Key {
+                return Err(ContainerFault::Key {
                     key: self.key("attention.head_count"),
                     found: queries.to_string(),
                     expected: "a divisor of embedding_length, as attention.key_length is absent",
-                });
+                }
+                .into());
             }
         };
         let values = self.optional_size("attention.value_length")?.unwrap_or(size);
         let shared = self.architecture.head_dim || size.checked_mul(queries) == Some(width);
         if values != size || !shared {
-            return Err(GgufFault::Key {
+            return Err(ContainerFault::Key {
                 key: self.key("attention.value_length"),
                 found: format!("{values} with keys of {size}, {queries} heads and width {width}"),
                 expected: "the length of keys, and heads that share the width of the model",
-            });
+            }
+            .into());
         }
         // Each is at most 2^31.
         Ok(Heads { queries: queries as usize, keys: keys as usize, size: size as usize })
@@ -270,11 +271,12 @@ impl<'a> File<'a> {
             }
             None if rotating == heads.size as u64 => {}
             _ => {
-                return Err(GgufFault::Key {
+                return Err(ContainerFault::Key {
                     key: self.key("rope.dimension_count"),
                     found: rotating.to_string(),
                     expected: "the length of keys",
-                });
+                }
+                .into());
             }
         }
         let theta = self.optional_number("rope.freq_base")?.unwrap_or(THETA);

@@ -1,6 +1,6 @@
 //! A model from one file.
 
-use super::{Gguf, Numbers};
+use super::Gguf;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::load::{LoadedModel, Used, content_hash, stored_name};
 use crate::checkpoint::precision::Precision;
@@ -9,6 +9,8 @@ use crate::checkpoint::verify::RowSource;
 use crate::config::TransformerConfig;
 use crate::families::Family;
 use crate::transformer::{Held, TensorSource, Transformer};
+use linwright_files::FileError;
+use linwright_files::gguf::Numbers;
 use linwright_ops::SiteId;
 use linwright_tensor::dtype::DType;
 use serde_json::Value;
@@ -146,13 +148,14 @@ impl TensorSource for Reader<'_> {
         of.narrow(&values, &mut bits);
         match bits.iter().position(|&bits| of.has_non_finite(&[bits])) {
             None => Ok(Held::Half(of, bits)),
-            Some(index) => Err(CheckpointError::TooLarge {
+            Some(index) => Err(FileError::TooLarge {
                 path: self.gguf.path().into(),
                 name: stored,
                 index,
                 value: values[index],
                 dtype: of.name(),
-            }),
+            }
+            .into()),
         }
     }
 }

@@ -11,31 +11,26 @@
 
 mod architectures;
 mod config;
-mod cursor;
 mod fault;
-mod header;
 mod load;
-mod metadata;
 mod names;
 mod read;
 mod rope;
 mod special;
-mod stored;
 mod tokenizer;
 mod verify;
 mod write;
 
 pub use fault::GgufFault;
-pub use header::{Header, StoredTensor};
 pub(super) use load::load;
-pub use metadata::{MetaArray, MetaValue, Metadata};
 pub use names::{GgufTensor, Layout};
-pub use stored::{GgufType, Numbers};
 pub use tokenizer::TokenizerFiles;
 pub use write::{GgufWriter, Model, NoGguf, save_gguf};
 pub(super) use write::{file_name, write_gguf};
 
 use super::error::CheckpointError;
+use linwright_files::FileError;
+use linwright_files::gguf::{self, GgufType, Header, StoredTensor};
 use linwright_run::input;
 use linwright_tensor::MappedFile;
 use serde_json::{Map, Value};
@@ -63,7 +58,7 @@ impl Contents {
     /// # Errors
     /// [`GgufFault`].
     pub fn parse(bytes: &[u8]) -> Result<Self, GgufFault> {
-        let header = header::parse(bytes)?;
+        let header = gguf::parse(bytes)?;
         let file = config::File::new(bytes, &header)?;
         let config = file.config()?;
         let tensors = names::tensors(&file, file.heads()?)?;
@@ -114,7 +109,7 @@ impl Gguf {
     /// Opens a file and checks all but the numbers of its weights.
     ///
     /// # Errors
-    /// [`CheckpointError::Read`] or [`CheckpointError::Gguf`].
+    /// [`FileError::Read`] or [`CheckpointError::Gguf`].
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map =
             input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
@@ -166,25 +161,26 @@ impl Gguf {
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<&GgufTensor, CheckpointError> {
-        let missing = || CheckpointError::MissingTensor {
+        let missing = || FileError::MissingTensor {
             path: self.path.clone(),
             name: name.into(),
             expected: shape.to_vec(),
         };
         let tensor = self.contents.tensors.get(name).ok_or_else(missing)?;
         if tensor.shape != shape {
-            return Err(CheckpointError::TensorShape {
+            return Err(FileError::TensorShape {
                 path: self.path.clone(),
                 name: name.into(),
                 expected: shape.to_vec(),
                 found: tensor.shape.clone(),
-            });
+            }
+            .into());
         }
         Ok(tensor)
     }
 
     fn non_finite(&self, name: &str, (index, value): (usize, f32)) -> CheckpointError {
-        CheckpointError::NonFinite { path: self.path.clone(), name: name.into(), index, value }
+        FileError::NonFinite { path: self.path.clone(), name: name.into(), index, value }.into()
     }
 }
 

@@ -3,8 +3,7 @@
 use super::architectures::{Change, ROPE_TENSORS, Rule};
 use super::config::{File, Heads, OUTPUT};
 use super::fault::GgufFault;
-use super::header::StoredTensor;
-use super::stored::{GgufType, Numbers};
+use linwright_files::gguf::{GgufType, Numbers, StoredTensor};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 
 use super::config::File;
 use super::fault::GgufFault;
-use super::metadata::MetaValue;
+use linwright_files::gguf::{ContainerFault, MetaValue};
 use serde_json::{Value, json};
 
 /// Factors by which rotary frequencies are divided.
@@ -42,11 +42,12 @@ pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Va
         }
         // Its factors are tensors.
         Some(MetaValue::Text(kind)) if kind == "longrope" && file.has(LONG) => Ok(Value::Null),
-        Some(other) => Err(GgufFault::Key {
+        Some(other) => Err(ContainerFault::Key {
             key: file.key("rope.scaling.type"),
             found: other.describe(),
             expected: "none, linear, yarn, or longrope with tensors of factors",
-        }),
+        }
+        .into()),
     }
 }
 

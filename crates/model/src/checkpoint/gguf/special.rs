@@ -3,6 +3,7 @@
 use super::config::{File, Heads};
 use super::fault::GgufFault;
 use super::rope;
+use linwright_files::gguf::ContainerFault;
 use serde_json::{Map, Value, json};
 
 /// Fills in what is special.
@@ -34,11 +35,12 @@ pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) 
 /// Attention sees everything. A window would make it another family.
 pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     if let Some(window) = file.optional_size("attention.sliding_window")? {
-        return Err(GgufFault::Key {
+        return Err(ContainerFault::Key {
             key: file.key("attention.sliding_window"),
             found: window.to_string(),
             expected: "no such key: attention windows of this architecture are not known",
-        });
+        }
+        .into());
     }
     set(config, "use_sliding_window", json!(false));
     Ok(())
@@ -138,11 +140,12 @@ pub(super) fn olmo(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -
         None => {}
         Some(epsilon) if epsilon == EPSILON => {}
         Some(other) => {
-            return Err(GgufFault::Key {
+            return Err(ContainerFault::Key {
                 key: file.key(key),
                 found: other.to_string(),
                 expected: "1e-5, which all models of this architecture have",
-            });
+            }
+            .into());
         }
     }
     let bound = file.optional_number("attention.clamp_kqv")?.filter(|bound| *bound > 0.0);

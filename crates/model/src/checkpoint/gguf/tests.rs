@@ -1,5 +1,7 @@
 use super::*;
 use crate::tokenizer::{Bos, Tokenizer};
+use linwright_files::FileError;
+use linwright_files::gguf::ContainerFault;
 use linwright_tensor::RngKey;
 use serde_json::json;
 
@@ -255,9 +257,12 @@ fn what_is_wrong_with_the_bytes_is_said() {
     let f32s =
         |name: &str, extents: &[u64], at: u64| SyntheticGguf::new().tensor(name, extents, 0, at);
     for (fault, said) in [
-        (header::parse(b"GG").err().unwrap(), "the header at byte 0 takes 4 bytes"),
-        (header::parse(b"PK\x03\x04").err().unwrap(), "this is no GGUF file"),
-        (header::parse(b"tjgg\x03\0\0\0").err().unwrap(), "before GGUF"),
+        (
+            linwright_files::gguf::parse(b"GG").err().unwrap().into(),
+            "the header at byte 0 takes 4 bytes",
+        ),
+        (linwright_files::gguf::parse(b"PK\x03\x04").err().unwrap().into(), "this is no GGUF file"),
+        (linwright_files::gguf::parse(b"tjgg\x03\0\0\0").err().unwrap().into(), "before GGUF"),
         (SyntheticGguf { version: 1, ..SyntheticGguf::new() }.fault(), "version 1 is not read"),
         (SyntheticGguf { version: 3 << 24, ..SyntheticGguf::new() }.fault(), "big-endian"),
         (SyntheticGguf { version: 9, ..SyntheticGguf::new() }.fault(), "GGUF version 9"),
@@ -309,7 +314,7 @@ fn what_is_wrong_with_the_bytes_is_said() {
         assert!(fault.to_string().contains(said), "{fault}, expected {said}");
     }
     let counts = [&b"GGUF\x03\0\0\0"[..], &huge, &huge].concat();
-    assert!(matches!(header::parse(&counts), Err(GgufFault::Truncated { .. })));
+    assert!(matches!(linwright_files::gguf::parse(&counts), Err(ContainerFault::Truncated { .. })));
 }
 
 #[test]
@@ -368,13 +373,22 @@ fn numbers_that_are_not_finite_are_found() {
     let gguf = Gguf::open(&path).unwrap();
     let (name, shape) = ("model.embed_tokens.weight", [4, 8]);
     let error = gguf.read(name, &shape).unwrap_err();
-    assert!(matches!(error, CheckpointError::NonFinite { index: 13, .. }), "{error}");
+    assert!(
+        matches!(error, CheckpointError::File(FileError::NonFinite { index: 13, .. })),
+        "{error}"
+    );
     let error = gguf.read_rows(name, shape, 1..3).unwrap_err();
-    assert!(matches!(error, CheckpointError::NonFinite { index: 13, .. }), "{error}");
+    assert!(
+        matches!(error, CheckpointError::File(FileError::NonFinite { index: 13, .. })),
+        "{error}"
+    );
     assert!(gguf.read_rows(name, shape, 2..4).is_ok());
     let error = gguf.read(name, &[8, 4]).unwrap_err();
-    assert!(matches!(error, CheckpointError::TensorShape { .. }), "{error}");
-    assert!(matches!(gguf.read("no", &[1]), Err(CheckpointError::MissingTensor { .. })));
+    assert!(matches!(error, CheckpointError::File(FileError::TensorShape { .. })), "{error}");
+    assert!(matches!(
+        gguf.read("no", &[1]),
+        Err(CheckpointError::File(FileError::MissingTensor { .. }))
+    ));
 }
 
 /// Parses bytes and reads all tensors of what comes out: none of it may panic.

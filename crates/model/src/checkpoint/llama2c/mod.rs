@@ -15,9 +15,10 @@ mod weights;
 
 use super::error::CheckpointError;
 use super::save::{Form, SaveOptions, SavedModel, save};
-use super::source::{Source, read_bounded};
+use super::source::Source;
 use crate::config::TransformerConfig;
 use crate::transformer::Transformer;
+use linwright_files::json::read_bounded;
 use serde_json::Value;
 use std::path::Path;
 use vocabulary::Vocabulary;

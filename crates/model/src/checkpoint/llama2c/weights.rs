@@ -3,6 +3,7 @@
 use crate::checkpoint::error::CheckpointError;
 use crate::config::TransformerConfig;
 use crate::transformer::TensorSource;
+use linwright_files::FileError;
 use linwright_run::input;
 use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
@@ -76,12 +77,13 @@ impl Checkpoint {
         self.map.release(bytes);
         match values.iter().position(|v| !v.is_finite()) {
             None => Ok(values),
-            Some(index) => Err(CheckpointError::NonFinite {
+            Some(index) => Err(FileError::NonFinite {
                 path: self.path.clone(),
                 name: format!("{kind} ({name})"),
                 index,
                 value: values[index],
-            }),
+            }
+            .into()),
         }
     }
 }
@@ -109,11 +111,12 @@ impl TensorSource for &Checkpoint {
             "model.norm.weight" => "rms_final",
             "lm_head.weight" => "wcls",
             _ => {
-                return Err(CheckpointError::MissingTensor {
+                return Err(FileError::MissingTensor {
                     path: self.path.clone(),
                     name: name.into(),
                     expected: shape.to_vec(),
-                });
+                }
+                .into());
             }
         };
         let values = self.read(kind, layer, name)?;

@@ -5,7 +5,7 @@
 
 use super::{MERGES, Vocabulary, wrong};
 use crate::checkpoint::gguf::fault::GgufFault;
-use crate::checkpoint::gguf::metadata::{MetaValue, Metadata};
+use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 
 /// Key of the name of how a text is cut.

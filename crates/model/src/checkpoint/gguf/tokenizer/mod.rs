@@ -7,7 +7,7 @@ mod words;
 pub(super) use bytelevel::cut_name;
 
 use super::fault::GgufFault;
-use super::metadata::{MetaValue, Metadata};
+use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Map, Value, json};
 
 /// Files of a tokenizer, for the tokenizers library and for transformers.

@@ -9,7 +9,7 @@
 
 use super::{MERGES, NORMAL, SCORES, Vocabulary, wrong};
 use crate::checkpoint::gguf::fault::GgufFault;
-use crate::checkpoint::gguf::metadata::{MetaValue, Metadata};
+use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 

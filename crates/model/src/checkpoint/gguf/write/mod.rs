@@ -15,10 +15,9 @@ use settings::GgufSettings;
 
 use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;
-use super::header::{ALIGNMENT, MAGIC};
-use super::stored::GgufType;
-use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::writer::{WriteError, write_values};
+use crate::checkpoint::error::{CheckpointError, WriteError};
+use linwright_files::gguf::{ALIGNMENT, GgufType, MAGIC};
+use linwright_files::writer::write_values;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,14 +1,13 @@
 //! Saving a decoder as a GGUF file.
 
 use super::{GgufWriter, Model};
-use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::error::{CheckpointError, WriteError};
 use crate::checkpoint::gguf::verify::verify;
-use crate::checkpoint::header::StoredType;
-use crate::checkpoint::save::DirWriter;
-use crate::checkpoint::source::{Source, parse_object};
-use crate::checkpoint::writer::WriteError;
+use crate::checkpoint::source::Source;
 use crate::tokenizer::Tokenizer;
 use crate::transformer::{Orientation, Shown, Transformer};
+use linwright_files::json::parse_object;
+use linwright_files::{DirWriter, StoredType};
 use linwright_ops::{LinearSlot, Sites};
 use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;

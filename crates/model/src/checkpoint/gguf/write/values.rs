@@ -1,6 +1,6 @@
 //! Keys and values as bytes.
 
-use super::super::metadata::Kind;
+use linwright_files::gguf::Kind;
 
 /// Keys in the order in which they are written.
 #[derive(Clone, Debug, Default)]

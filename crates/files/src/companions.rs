@@ -1,0 +1,33 @@
+//! Names of the files beside the weights of a model.
+
+/// Name of the configuration.
+pub const CONFIG: &str = "config.json";
+/// Name of the settings for generation.
+pub const GENERATION_CONFIG: &str = "generation_config.json";
+/// Files that travel with a model unchanged, beside those of the tokenizer and of generation.
+pub const LICENCES: [&str; 4] = ["LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt"];
+/// Largest companion that is read, in bytes.
+pub const COMPANION_BYTES: u64 = 1 << 28;
+
+/// Every file that a tokenizer is read from.
+pub const TOKENIZER_FILES: [&str; 14] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.json",
+    "merges.txt",
+    "encoder.json",
+    "vocab.bpe",
+    "vocab.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+];
+
+/// Names of all files that are read or kept beside the weights.
+pub fn companion_names() -> impl Iterator<Item = &'static str> {
+    [CONFIG, GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES)
+}

@@ -1,0 +1,137 @@
+//! What can be wrong with the bytes of a weight file.
+
+use super::pickle::PickleFault;
+use linwright_run::shown;
+
+/// What can be wrong with the bytes of a weight file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileFault {
+    /// A file of `torch.save`.
+    #[error(transparent)]
+    Pickle(#[from] PickleFault),
+    /// A GGUF file where tensors are wanted one by one.
+    #[error(
+        "this is a GGUF file, a whole model whose tensors are not read one by one; `linwright inspect FILE --slots` shows its linear layers, and `linwright export FILE -o DIR` makes a directory of it whose tensors are"
+    )]
+    Gguf,
+    /// Fewer bytes than the length field needs.
+    #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
+    TooShort {
+        /// Bytes of the file.
+        size: usize,
+    },
+    /// The length field of the header is larger than what is allowed.
+    #[error(
+        "the header claims {header} bytes, at most {limit} are allowed; this is no safetensors file"
+    )]
+    HeaderTooLarge {
+        /// Length by the length field.
+        header: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// The header ends beyond the file.
+    #[error(
+        "the header claims {header} bytes, the file has {left} after the length field; it is truncated or no safetensors file"
+    )]
+    HeaderBeyondFile {
+        /// Length by the length field.
+        header: u64,
+        /// Bytes after the length field.
+        left: u64,
+    },
+    /// The header is not JSON of the right form.
+    #[error("the header is not valid: {reason}; this is no safetensors file, or it is damaged")]
+    Header {
+        /// What the parser said.
+        reason: String,
+    },
+    /// Two tensors of one name.
+    #[error("tensor {name} stands twice in the header; the file is damaged", name = shown(name))]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+    /// A storage type that the format does not have.
+    #[error(
+        "tensor {name} has the unknown type \"{found}\"; the file is damaged or of a newer version", name = shown(name), found = shown(found)
+    )]
+    UnknownType {
+        /// The tensor.
+        name: String,
+        /// The type.
+        found: String,
+    },
+    /// Offsets that run backwards.
+    #[error(
+        "tensor {name} lies from byte {start} to {end} of the data; the end is before the start", name = shown(name)
+    )]
+    Backwards {
+        /// The tensor.
+        name: String,
+        /// First byte.
+        start: u64,
+        /// Byte after the last.
+        end: u64,
+    },
+    /// A product of sizes beyond all memory.
+    #[error("tensor {name} has the impossible shape {shape:?}", name = shown(name))]
+    ShapeOverflow {
+        /// The tensor.
+        name: String,
+        /// The shape.
+        shape: Vec<u64>,
+    },
+    /// A tensor with another number of bytes than its shape and type ask for.
+    #[error(
+        "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}", name = shown(name)
+    )]
+    WrongSize {
+        /// The tensor.
+        name: String,
+        /// The shape.
+        shape: Vec<u64>,
+        /// The type.
+        dtype: &'static str,
+        /// Bytes by shape and type.
+        expected: u64,
+        /// Bytes by the offsets.
+        found: u64,
+    },
+    /// Two tensors that share bytes.
+    #[error("tensors {first} and {second} overlap at byte {at} of the data", first = shown(first), second = shown(second))]
+    Overlap {
+        /// The tensor that starts first.
+        first: String,
+        /// The other.
+        second: String,
+        /// Where the second starts.
+        at: u64,
+    },
+    /// Bytes that belong to no tensor.
+    #[error("bytes {start} to {end} of the data before tensor {before} belong to no tensor")]
+    Gap {
+        /// First byte.
+        start: u64,
+        /// Byte after the last.
+        end: u64,
+        /// The next tensor.
+        before: String,
+    },
+    /// The tensors take another number of bytes than the file has.
+    #[error(
+        "the header describes {expected} bytes of data, the file has {found}; it is truncated or damaged, fetch it again"
+    )]
+    DataSize {
+        /// Bytes by the header.
+        expected: u64,
+        /// Bytes in the file.
+        found: u64,
+    },
+}
+
+/// A shape from a file for a message.
+pub(crate) fn shown_shape(shape: &[u64]) -> Vec<u64> {
+    const SHOWN: usize = 8;
+    shape[..shape.len().min(SHOWN)].to_vec()
+}

@@ -1,0 +1,14 @@
+//! The container of GGUF files: header, metadata, tensors and how they are stored. What they mean
+//! for a model is not known here.
+
+mod cursor;
+mod fault;
+mod header;
+mod metadata;
+mod stored;
+
+pub use crate::format::GGUF_MAGIC as MAGIC;
+pub use fault::ContainerFault;
+pub use header::{ALIGNMENT, Header, StoredTensor, parse, wrong_type};
+pub use metadata::{Kind, MetaArray, MetaValue, Metadata};
+pub use stored::{GgufType, Numbers};

@@ -1,0 +1,195 @@
+//! Data sets of the hub: a list of files, of which the caller chooses.
+
+use super::cache::{Cached, Repository};
+use super::error::HubError;
+use super::id::{Commit, HubId};
+use super::settings::HubSettings;
+use super::{Found, Hooks};
+use crate::FileError;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The branch in which the hub keeps data sets converted to Parquet.
+pub const CONVERTED: &str = "refs/convert/parquet";
+
+/// Folders inside each other, in a snapshot, at most.
+const DEEPEST: usize = 16;
+
+/// A data set at one commit.
+#[derive(Debug)]
+pub struct Dataset<'a> {
+    settings: &'a HubSettings,
+    /// What was asked for: the data set at a branch or tag.
+    asked: HubId,
+    found: Found,
+    #[cfg_attr(not(feature = "hub"), allow(dead_code, reason = "the address of a download"))]
+    commit: Commit,
+    names: BTreeSet<String>,
+    /// Whether names are those at the hub, and not those in the cache.
+    at_hub: bool,
+}
+
+impl<'a> Dataset<'a> {
+    /// Asks the hub which commit the revision is and which files it has, if this is built with the
+    /// feature `hub` and not `offline`; else, and if the hub cannot be asked, the files are those
+    /// in the cache.
+    ///
+    /// # Errors
+    /// [`HubError`].
+    pub fn open(
+        id: &HubId,
+        settings: &'a HubSettings,
+        hooks: &mut Hooks<'_>,
+    ) -> Result<Self, HubError> {
+        if !settings.offline {
+            return Self::ask(id, settings, hooks);
+        }
+        Self::cached(id, settings)?.map_err(|found| HubError::Offline {
+            id: id.to_string(),
+            cache: settings.cache.clone(),
+            found,
+        })
+    }
+
+    /// The same data set as the hub converted it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn converted(&self, hooks: &mut Hooks<'_>) -> Result<Self, HubError> {
+        Self::open(&self.asked.with_revision(CONVERTED), self.settings, hooks)
+    }
+
+    #[cfg(feature = "hub")]
+    fn ask(id: &HubId, settings: &'a HubSettings, hooks: &mut Hooks<'_>) -> Result<Self, HubError> {
+        use super::client::Client;
+        use super::listing::Listing;
+        let client = Client::new(id, settings);
+        match client.with_retries(hooks, || Listing::ask(&client)) {
+            Ok(listing) => {
+                let commit = listing.commit.clone();
+                let dir = Repository::new(id, &settings.cache).snapshot(&commit);
+                let found = Found { dir, id: id.at(&commit), notes: Vec::new() };
+                let names = listing.into_names();
+                let asked = id.clone();
+                Ok(Self { settings, asked, found, commit, names, at_hub: true })
+            }
+            Err(error @ (HubError::Unreachable { .. } | HubError::Refused { .. })) => {
+                let Ok(mut cached) = Self::cached(id, settings)? else {
+                    return Err(error);
+                };
+                let note =
+                    format!("{id} from the cache, without asking whether it changed: {error}");
+                cached.found.notes.push(note);
+                Ok(cached)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[cfg(not(feature = "hub"))]
+    fn ask(id: &HubId, settings: &'a HubSettings, _: &mut Hooks<'_>) -> Result<Self, HubError> {
+        Self::cached(id, settings)?.map_err(|found| HubError::NotBuilt {
+            id: id.to_string(),
+            cache: settings.cache.clone(),
+            found,
+        })
+    }
+
+    /// What the cache has, or what it has instead.
+    fn cached(id: &HubId, settings: &'a HubSettings) -> Result<Result<Self, String>, HubError> {
+        let (dir, commit) = match Repository::new(id, &settings.cache).at(id)? {
+            Ok(found) => found,
+            Err(Cached::Partial(found)) => return Ok(Err(found)),
+            Err(Cached::Whole { .. } | Cached::Absent) => return Ok(Err("is not".into())),
+        };
+        let mut names = BTreeSet::new();
+        names_below(&dir, "", 0, &mut names)?;
+        let found = Found { dir, id: id.at(&commit), notes: Vec::new() };
+        Ok(Ok(Self { settings, asked: id.clone(), found, commit, names, at_hub: false }))
+    }
+
+    /// The data set at its commit; this is what a result should name.
+    #[must_use]
+    pub fn id(&self) -> &HubId {
+        &self.found.id
+    }
+
+    /// The names of its files; of those in the cache, where the hub was not asked.
+    #[must_use]
+    pub fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// Whether the names are all there are, and not only those in the cache.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.at_hub
+    }
+
+    /// What the user should know, such as that the hub could not be asked.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.found.notes
+    }
+
+    /// Paths of files of [`Self::names`], downloaded if the cache lacks them. They are links into
+    /// the cache: do not write to them.
+    ///
+    /// # Errors
+    /// [`HubError`].
+    pub fn bring(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<Vec<PathBuf>, HubError> {
+        let known: Vec<String> =
+            names.iter().filter(|name| self.names.contains(*name)).cloned().collect();
+        if self.at_hub {
+            self.download(&known, hooks)?;
+        }
+        let paths = names.iter().map(|name| {
+            let path = self.found.dir.join(name);
+            if path.is_file() {
+                return Ok(path);
+            }
+            let (id, cache) = (self.found.id.to_string(), self.settings.cache.clone());
+            Err(HubError::Offline { id, cache, found: format!("lacks {name}") })
+        });
+        paths.collect()
+    }
+
+    #[cfg(feature = "hub")]
+    fn download(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
+        let place = (&self.asked, &self.found.id, &self.commit);
+        super::download::bring_files(place, names, self.settings, hooks)
+    }
+
+    #[cfg(not(feature = "hub"))]
+    #[allow(clippy::unused_self, reason = "the other build needs it")]
+    fn download(&self, _: &[String], _: &mut Hooks<'_>) -> Result<(), HubError> {
+        Ok(())
+    }
+}
+
+/// Names of the files below a folder, seen from it.
+fn names_below(
+    dir: &Path,
+    before: &str,
+    depth: usize,
+    names: &mut BTreeSet<String>,
+) -> Result<(), HubError> {
+    if depth > DEEPEST {
+        return Ok(());
+    }
+    let failed = |error| HubError::Cache(FileError::read(dir)(error));
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // What is not UTF-8 was not put there by a hub.
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = format!("{before}{name}");
+        let path = entry.path();
+        if path.is_dir() {
+            names_below(&path, &format!("{name}/"), depth + 1, names)?;
+        } else if path.is_file() {
+            names.insert(name);
+        }
+    }
+    Ok(())
+}

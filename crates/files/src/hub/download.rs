@@ -1,0 +1,141 @@
+//! From the hub into the cache: what a model needs and a snapshot lacks.
+
+use super::blob::{Blob, Place};
+use super::cache::Repository;
+use super::client::{Client, LINKED_ETAG, Method, RequestFailure, escaped, number, text};
+use super::error::HubError;
+use super::id::{Commit, HubId};
+use super::listing::{Listing, most_bytes};
+use super::settings::HubSettings;
+use super::{Found, Hooks};
+use crate::shards_of;
+use linwright_run::atomic::{OutputError, write_atomic};
+use std::fs;
+
+/// Asks the hub for the commit of a revision and downloads what its snapshot lacks. The ref is
+/// written last, so that it never leads to a snapshot that is not whole.
+pub(super) fn bring(
+    id: &HubId,
+    settings: &HubSettings,
+    hooks: &mut Hooks<'_>,
+) -> Result<Found, HubError> {
+    let client = Client::new(id, settings);
+    let listing = client.with_retries(hooks, || Listing::ask(&client))?;
+    let weights = listing.weights(&client)?;
+    let repository = Repository::new(id, &settings.cache);
+    let work = Work { client: &client, repository: &repository, commit: &listing.commit };
+    let snapshot = repository.snapshot(&listing.commit);
+    let mut wanted = listing.companions();
+    wanted.push(weights.to_owned());
+    work.complete(&wanted, hooks)?;
+    if weights.ends_with(".json") {
+        work.complete(&shards_of(&snapshot.join(weights))?, hooks)?;
+    }
+    remember(id, &repository, &listing.commit)?;
+    Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
+}
+
+/// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at
+/// its commit, `asked` at the revision that was asked for.
+pub(super) fn bring_files(
+    (asked, id, commit): (&HubId, &HubId, &Commit),
+    names: &[String],
+    settings: &HubSettings,
+    hooks: &mut Hooks<'_>,
+) -> Result<(), HubError> {
+    let client = Client::new(id, settings);
+    let repository = Repository::new(id, &settings.cache);
+    Work { client: &client, repository: &repository, commit }.complete(names, hooks)?;
+    remember(asked, &repository, commit)
+}
+
+/// Writes which commit a branch or a tag leads to.
+fn remember(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), HubError> {
+    if Commit::parse(id.revision()).is_none() {
+        let path = repository.reference(id);
+        create_parent(&path)?;
+        write_atomic(&path, commit.as_str().as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Creates the folder that a path stands in.
+pub(super) fn create_parent(path: &std::path::Path) -> Result<(), OutputError> {
+    let parent = path.parent().unwrap_or(path);
+    fs::create_dir_all(parent).map_err(|error| OutputError::io("create", parent, error))
+}
+
+/// One commit of one model.
+struct Work<'a> {
+    client: &'a Client<'a>,
+    repository: &'a Repository,
+    commit: &'a Commit,
+}
+
+impl Work<'_> {
+    /// Downloads those of the files that are not there.
+    fn complete(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
+        let snapshot = self.repository.snapshot(self.commit);
+        let mut blobs = Vec::new();
+        for name in names.iter().filter(|name| !snapshot.join(name).is_file()) {
+            if (hooks.cancelled)() {
+                return Err(HubError::Interrupted { id: self.client.id.to_string() });
+            }
+            blobs.push(self.client.with_retries(hooks, || self.head(name))?);
+        }
+        let total: u64 = blobs.iter().map(|blob| blob.size).fold(0, u64::saturating_add);
+        if let [first, rest @ ..] = blobs.as_slice() {
+            let files = match rest.len() {
+                0 => first.name.clone(),
+                more => format!("{} and {more} more", first.name),
+            };
+            let id = self.client.id;
+            (hooks.stage)(&format!("downloading {id}: {files}, {}", amount(total)));
+        }
+        let place = Place { repository: self.repository, snapshot: &snapshot };
+        let mut before = 0;
+        for blob in &blobs {
+            blob.bring(self.client, &place, (before, total), hooks)?;
+            before += blob.size;
+        }
+        Ok(())
+    }
+
+    /// What the hub says of a file before it is downloaded.
+    fn head(&self, name: &str) -> Result<Blob, RequestFailure> {
+        let client = self.client;
+        let parts: Vec<String> = name.split('/').map(escaped).collect();
+        let page = client.id.page();
+        let url = client.url(&[&page, "resolve", self.commit.as_str(), &parts.join("/")]);
+        let reply = client.send(Method::Head, &url, name)?;
+        let headers = reply.response.headers();
+        let wrong =
+            |reason: &str| RequestFailure::from(client.bad_response(&reply.host, name, reason));
+        if let Some(commit) = text(headers, "x-repo-commit")
+            && commit != self.commit.as_str()
+        {
+            return Err(wrong("is of another commit than was asked for"));
+        }
+        let linked = headers.contains_key(LINKED_ETAG);
+        let etag = text(headers, if linked { LINKED_ETAG } else { "etag" })
+            .and_then(|etag| Blob::etag(&etag))
+            .ok_or_else(|| wrong("has no etag that can name a file"))?;
+        let size = number(headers, if linked { "x-linked-size" } else { "content-length" })
+            .ok_or_else(|| wrong("does not say how large it is"))?;
+        let limit = most_bytes(client.id.kind(), name);
+        if size > limit {
+            let (id, file) = (client.id.to_string(), name.to_owned());
+            return Err(HubError::TooLarge { id, file, announced: size, limit }.into());
+        }
+        Ok(Blob { name: name.into(), url, etag, size })
+    }
+}
+
+/// Bytes for people.
+fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
+        1_000_000..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}

@@ -1,0 +1,115 @@
+//! Models and data sets of the Hugging Face hub, by their names: `owner/name` or
+//! `owner/name@revision`.
+//!
+//! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face
+//! share (`models--owner--name` with `blobs`, `refs` and `snapshots`). A model that is there is
+//! found without any network. With the feature `hub`, [`find`] asks the hub which commit the
+//! revision is and downloads what a loader reads and the cache
+//! lacks. [`Dataset`] does the same for those files of a data set that its caller chooses.
+//!
+//! Nothing that a server says is trusted: file names, sizes and names of blobs are checked before
+//! they are used; a file is read no further than its announced size, and large ones are checked by
+//! their SHA-256. A file appears in a snapshot once it is whole. The token goes to the endpoint and
+//! to no host that it redirects to.
+
+#[cfg(feature = "hub")]
+mod blob;
+mod cache;
+#[cfg(feature = "hub")]
+mod client;
+mod dataset;
+#[cfg(feature = "hub")]
+mod download;
+mod error;
+mod id;
+#[cfg(feature = "hub")]
+mod listing;
+mod settings;
+
+pub use dataset::{CONVERTED, Dataset};
+pub use error::HubError;
+pub use id::{Commit, HubId};
+pub use settings::{HubSettings, Token, datasets_cache, is_true};
+
+use cache::{Cached, Repository};
+use std::fmt;
+use std::path::PathBuf;
+
+/// What a download tells and asks while it goes on.
+pub struct Hooks<'a> {
+    /// Called with what is done next.
+    pub stage: &'a mut dyn FnMut(&str),
+    /// Called with bytes that are there and bytes in all.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+    /// Whether to stop.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+impl fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
+
+/// A model of the hub in a directory.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The directory. Its files are links into the cache: do not write to them.
+    pub dir: PathBuf,
+    /// The model at the commit that the directory holds; this is what a result should name.
+    pub id: HubId,
+    /// What the user should know, such as that the hub could not be asked.
+    pub notes: Vec<String>,
+}
+
+/// Finds a model: in the cache, or else on the hub if this is built with the feature `hub` and not
+/// `offline`. Then the hub is asked first, since a branch may have moved; if it cannot be reached
+/// or refuses, what the cache holds will do, with a note.
+///
+/// # Errors
+/// [`HubError`].
+pub fn find(id: &HubId, settings: &HubSettings, hooks: &mut Hooks<'_>) -> Result<Found, HubError> {
+    let repository = Repository::new(id, &settings.cache);
+    let cached = repository.look(id)?;
+    if !settings.offline {
+        return ask(id, settings, cached, hooks);
+    }
+    cached.whole(id).map_err(|found| HubError::Offline {
+        id: id.to_string(),
+        cache: settings.cache.clone(),
+        found,
+    })
+}
+
+#[cfg(feature = "hub")]
+fn ask(
+    id: &HubId,
+    settings: &HubSettings,
+    cached: Cached,
+    hooks: &mut Hooks<'_>,
+) -> Result<Found, HubError> {
+    match download::bring(id, settings, hooks) {
+        Err(error @ (HubError::Unreachable { .. } | HubError::Refused { .. })) => {
+            let Ok(mut found) = cached.whole(id) else {
+                return Err(error);
+            };
+            found.notes.push(format!("from the cache, without asking whether it changed: {error}"));
+            Ok(found)
+        }
+        brought => brought,
+    }
+}
+
+#[cfg(not(feature = "hub"))]
+fn ask(
+    id: &HubId,
+    settings: &HubSettings,
+    cached: Cached,
+    _: &mut Hooks<'_>,
+) -> Result<Found, HubError> {
+    cached.whole(id).map_err(|found| HubError::NotBuilt {
+        id: id.to_string(),
+        cache: settings.cache.clone(),
+        found,
+    })
+}

@@ -1,0 +1,49 @@
+//! Files of weights, in and out, whatever model they are of: safetensors, files of `torch.save`,
+//! the container of GGUF, numpy files and raw dumps; and the hub's cache and downloads.
+//!
+//! [`TensorFile`] is a mapped file of any [`Format`], [`Weights`] all files of a model;
+//! [`DirWriter`] and [`writer`] write safetensors; [`dump`] imports files of one tensor each;
+//! [`gguf`] reads the container of GGUF; [`hub`] finds and downloads files of models and data sets.
+//!
+//! Nothing that a file says is trusted: sizes, offsets, names, types and numbers are checked and
+//! refused with a [`FileError`] before they are used, and nothing in a file is ever executed. Files
+//! must not be shortened while they are read, since they are mapped.
+
+mod companions;
+pub mod digest;
+mod directory;
+pub mod dump;
+mod error;
+mod fault;
+mod format;
+mod gather;
+pub mod gguf;
+mod header;
+pub mod hub;
+pub mod json;
+mod pickle;
+mod safetensors;
+mod tensor_file;
+mod weights;
+pub mod writer;
+mod zip;
+
+pub use companions::{
+    COMPANION_BYTES, CONFIG, GENERATION_CONFIG, LICENCES, TOKENIZER_FILES, companion_names,
+};
+pub use directory::{DirWriter, SavedFile};
+pub use error::FileError;
+pub use fault::FileFault;
+pub use format::{Format, GGUF_MAGIC};
+pub use header::{Header, StoredType, TensorInfo};
+pub use pickle::PickleFault;
+pub use tensor_file::{HalfTensor, Tensor, TensorFile};
+pub use weights::weights_among;
+pub use weights::{INDEX, SINGLE, Weights, files_with, lacking_weights, shards_of, weight_files};
+pub use zip::ZipFault;
+
+/// Bytes in lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,347 @@
+//! Reading weight files of any format.
+//!
+//! A tensor is decoded block by block, so that resident memory is the result and a block of each
+//! thread. Each block is read, decoded, checked and hashed while it is in cache.
+
+use super::digest::{self, Digest};
+use super::fault::FileFault;
+use super::format::Format;
+use super::header::{Header, StoredType, TensorInfo};
+use crate::FileError;
+use linwright_run::input;
+use linwright_tensor::dtype::{DType, has_non_finite};
+use linwright_tensor::{HalfType, MappedFile, Scratch, parallel};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Numbers that one thread decodes and hashes at a time. Part of the definition of
+/// [`Tensor::digest`].
+const BLOCK: usize = 1 << 18;
+
+thread_local! {
+    /// Stored bytes of the block that a thread decodes.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What is wrong with a block.
+enum Fault {
+    /// It cannot be read.
+    Read(io::Error),
+    /// Among its numbers, which are these, is one that must not be.
+    Number(Range<usize>),
+}
+
+/// An open weight file with a checked header.
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    map: MappedFile,
+    header: Header,
+}
+
+/// A tensor that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// The numbers, row-major.
+    pub values: Vec<f32>,
+    /// How they were stored.
+    pub dtype: DType,
+    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however
+    /// they lie in the file, and can be computed by many threads.
+    pub digest: [u8; 32],
+}
+
+/// A tensor that was read into 16 bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HalfTensor {
+    /// The bits of the numbers, row-major.
+    pub bits: Vec<u16>,
+    /// How they were stored.
+    pub dtype: DType,
+    /// As [`Tensor::digest`].
+    pub digest: [u8; 32],
+}
+
+impl TensorFile {
+    /// Opens a file of any format that is read, and checks its whole header.
+    ///
+    /// # Errors
+    /// [`FileError::Read`] or [`FileError::Malformed`].
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
+        let malformed = |fault: FileFault| FileError::Malformed { path: path.into(), fault };
+        let header = Format::of(path, map.bytes()).parse(map.bytes()).map_err(malformed)?;
+        Ok(Self { path: path.into(), map, header })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All tensors by name.
+    #[must_use]
+    pub fn tensors(&self) -> &BTreeMap<String, TensorInfo> {
+        &self.header.tensors
+    }
+
+    /// The text that the writer left about the file.
+    #[must_use]
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.header.metadata
+    }
+
+    /// What a reader should know about how the file was read.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.header.notes
+    }
+
+    /// Reads a tensor of floating-point numbers.
+    ///
+    /// # Errors
+    /// [`FileError`] if it is absent, of another shape, of another type or not finite.
+    pub fn read(&self, name: &str, shape: &[usize]) -> Result<Tensor, FileError> {
+        let info = self.find(name, shape)?;
+        let dtype = self.float(name, info)?;
+        let read = self.read_blocks(info, dtype, |stored, out: &mut [f32]| {
+            dtype.decode_into(stored, out);
+            has_non_finite(out)
+        });
+        match read {
+            Ok((values, digest)) => Ok(Tensor { values, dtype, digest }),
+            Err(Fault::Read(source)) => Err(FileError::read(&self.path)(source)),
+            Err(Fault::Number(from)) => {
+                let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
+                Err(self.non_finite(name, &values, from.start))
+            }
+        }
+    }
+
+    /// Reads a tensor of floating-point numbers into 16 bits, rounding to nearest where it is
+    /// stored in another type.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and [`FileError::TooLarge`] for a number that the type cannot hold.
+    pub fn read_half(
+        &self,
+        name: &str,
+        shape: &[usize],
+        of: HalfType,
+    ) -> Result<HalfTensor, FileError> {
+        let info = self.find(name, shape)?;
+        let dtype = self.float(name, info)?;
+        let read = self.read_blocks(info, dtype, |stored, out: &mut [u16]| {
+            if dtype == of.dtype() {
+                for (bits, bytes) in out.iter_mut().zip(stored.as_chunks().0) {
+                    *bits = u16::from_le_bytes(*bytes);
+                }
+            } else {
+                let mut wide = Scratch::<f32>::new(out.len());
+                dtype.decode_into(stored, &mut wide);
+                of.narrow(&wide, out);
+            }
+            of.has_non_finite(out)
+        });
+        match read {
+            Ok((bits, digest)) => Ok(HalfTensor { bits, dtype, digest }),
+            Err(Fault::Read(source)) => Err(FileError::read(&self.path)(source)),
+            Err(Fault::Number(from)) => {
+                let values = dtype.decode(&info.stored(self.map.bytes(), from.clone()));
+                match first_too_large(of, &values) {
+                    Some(at) => Err(FileError::TooLarge {
+                        path: self.path.clone(),
+                        name: name.into(),
+                        index: from.start + at,
+                        value: values[at],
+                        dtype: of.name(),
+                    }),
+                    None => Err(self.non_finite(name, &values, from.start)),
+                }
+            }
+        }
+    }
+
+    /// Decodes a tensor block by block and hashes it; `decode` says whether it met a number that
+    /// there must not be.
+    fn read_blocks<T: Copy + Default + Send>(
+        &self,
+        info: &TensorInfo,
+        dtype: DType,
+        decode: impl Fn(&[u8], &mut [T]) -> bool + Sync,
+    ) -> Result<(Vec<T>, [u8; 32]), Fault> {
+        let mut values = vec![T::default(); info.shape.iter().product()];
+        let mut blocks_digest = Digest::default();
+        let blocks = values.chunks_mut(BLOCK).collect();
+        let done = parallel::map(blocks, |block, out: &mut [T]| {
+            let numbers = block * BLOCK..block * BLOCK + out.len();
+            let work = |stored: &[u8]| (decode(stored, out), digest::of(stored));
+            let (bad, digest) =
+                self.with_stored(info, dtype, numbers.clone(), work).map_err(Fault::Read)?;
+            if bad { Err(Fault::Number(numbers)) } else { Ok(digest) }
+        });
+        for digest in done {
+            blocks_digest.add(&digest?);
+        }
+        if info.strides.is_some() {
+            // The numbers of a tensor that lies across its rows come from all over its range of the
+            // map.
+            self.map.release(info.bytes.clone());
+        }
+        Ok((values, blocks_digest.finish()))
+    }
+
+    /// Calls `work` with the stored bytes of some numbers, in memory that the thread keeps.
+    fn with_stored<R>(
+        &self,
+        info: &TensorInfo,
+        dtype: DType,
+        numbers: Range<usize>,
+        work: impl FnOnce(&[u8]) -> R,
+    ) -> io::Result<R> {
+        if info.strides.is_some() {
+            return Ok(work(&info.stored(self.map.bytes(), numbers)));
+        }
+        STORED.with_borrow_mut(|buffer| {
+            buffer.resize(numbers.len() * dtype.size(), 0);
+            self.map.read_at(info.bytes.start + numbers.start * dtype.size(), buffer)?;
+            Ok(work(buffer))
+        })
+    }
+
+    /// Reads some rows of a matrix of floating-point numbers.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// If the matrix has no such rows.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Vec<f32>, FileError> {
+        let info = self.find(name, &shape)?;
+        let dtype = self.float(name, info)?;
+        assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
+        let numbers = rows.start * shape[1]..rows.end * shape[1];
+        let mut values = vec![0.0f32; numbers.len()];
+        dtype.decode_into(&info.stored(self.map.bytes(), numbers.clone()), &mut values);
+        self.release(info, dtype.size(), numbers.clone());
+        match values.iter().position(|value| !value.is_finite()) {
+            None => Ok(values),
+            Some(at) => Err(FileError::NonFinite {
+                path: self.path.clone(),
+                name: name.into(),
+                index: numbers.start + at,
+                value: values[at],
+            }),
+        }
+    }
+
+    /// Reads a tensor of unsigned integers, and its digest.
+    ///
+    /// # Errors
+    /// [`FileError`] if it is absent, not one-dimensional or of another type.
+    pub fn read_indices(&self, name: &str) -> Result<(Vec<u32>, [u8; 32]), FileError> {
+        let found = self.tensors().get(name).map_or(&[][..], |info| &info.shape[..]);
+        let length = found.iter().product();
+        let info = self.find(name, &[length])?;
+        if info.dtype != StoredType::U32 {
+            return Err(self.wrong_type(name, info, "U32"));
+        }
+        let bytes = info.stored(self.map.bytes(), 0..length);
+        let values = bytes.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
+        Ok((values, digest::of(&bytes)))
+    }
+
+    /// Stored bytes of some numbers of a tensor of any type, as they are, in row-major order.
+    ///
+    /// # Panics
+    /// If the tensor has no such numbers.
+    #[must_use]
+    #[track_caller]
+    pub fn stored(&self, info: &TensorInfo, numbers: Range<usize>) -> Cow<'_, [u8]> {
+        info.stored(self.map.bytes(), numbers)
+    }
+
+    /// Some bytes of a tensor as they lie in the file, counted from its first.
+    ///
+    /// # Panics
+    /// If the tensor has no such bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn raw(&self, info: &TensorInfo, part: Range<usize>) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.map.bytes()[info.bytes.clone()][part])
+    }
+
+    /// Gives back the memory of bytes of a tensor, counted from its first.
+    pub fn release_bytes(&self, info: &TensorInfo, part: Range<usize>) {
+        if info.strides.is_none() {
+            self.map.release(info.bytes.start + part.start..info.bytes.start + part.end);
+        }
+    }
+
+    /// Gives back the pages of some numbers, where they lie side by side.
+    fn release(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) {
+        if info.strides.is_none() {
+            let start = info.bytes.start;
+            self.map.release(start + numbers.start * size..start + numbers.end * size);
+        }
+    }
+
+    fn find(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, FileError> {
+        let missing = || FileError::MissingTensor {
+            path: self.path.clone(),
+            name: name.into(),
+            expected: shape.to_vec(),
+        };
+        let info = self.tensors().get(name).ok_or_else(missing)?;
+        if info.shape != shape {
+            return Err(FileError::TensorShape {
+                path: self.path.clone(),
+                name: name.into(),
+                expected: shape.to_vec(),
+                found: info.shape.clone(),
+            });
+        }
+        Ok(info)
+    }
+
+    /// The type of a tensor that weights can have.
+    fn float(&self, name: &str, info: &TensorInfo) -> Result<DType, FileError> {
+        let wrong = || self.wrong_type(name, info, "F32, F16, BF16 or F64");
+        info.dtype.float().ok_or_else(wrong)
+    }
+
+    fn wrong_type(&self, name: &str, info: &TensorInfo, expected: &'static str) -> FileError {
+        FileError::TensorType {
+            path: self.path.clone(),
+            name: name.into(),
+            found: info.dtype.name(),
+            expected,
+        }
+    }
+
+    /// That among numbers, the first of which is number `from` of the tensor, one is not finite.
+    fn non_finite(&self, name: &str, values: &[f32], from: usize) -> FileError {
+        let found = values.iter().enumerate().find(|(_, value)| !value.is_finite());
+        let (index, &value) = found.unwrap_or((0, &f32::NAN));
+        let (path, name) = (self.path.clone(), name.into());
+        FileError::NonFinite { path, name, index: from + index, value }
+    }
+}
+
+/// The first number that is finite and would not be in 16 bits, if none before it is not finite.
+fn first_too_large(of: HalfType, values: &[f32]) -> Option<usize> {
+    let mut bits = vec![0; values.len()];
+    of.narrow(values, &mut bits);
+    let first = bits.iter().position(|&bits| of.has_non_finite(&[bits]))?;
+    values[first].is_finite().then_some(first)
+}

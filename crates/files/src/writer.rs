@@ -1,0 +1,161 @@
+//! Writing safetensors files as a stream: the header first, then one tensor after another.
+
+use super::header::StoredType;
+use crate::FileError;
+use linwright_tensor::dtype::{DType, has_non_finite};
+use linwright_tensor::parallel;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::io::{self, Write};
+
+/// Numbers that one thread encodes at a time.
+const BLOCK: usize = 1 << 18;
+/// Blocks between two writes: what bounds the memory for encoded bytes.
+const BLOCKS_OF_PIECE: usize = 16;
+
+/// Name under which a header holds text about the file, which no tensor can have.
+pub const METADATA: &str = "__metadata__";
+
+/// Name, type and shape of a tensor to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Its name.
+    pub name: String,
+    /// Its storage type.
+    pub dtype: StoredType,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Bytes that it takes.
+    pub bytes: u64,
+}
+
+impl Planned {
+    /// A tensor of floating-point numbers.
+    #[must_use]
+    pub fn values(name: String, dtype: DType, shape: Vec<usize>) -> Self {
+        let count: usize = shape.iter().product();
+        Self { name, dtype: dtype.into(), shape, bytes: (count * dtype.size()) as u64 }
+    }
+
+    /// A tensor of unsigned integers.
+    #[must_use]
+    pub fn indices(name: String, count: usize) -> Self {
+        Self { name, dtype: StoredType::U32, shape: vec![count], bytes: count as u64 * 4 }
+    }
+}
+
+/// Length field and header of a file of these tensors, in this order.
+#[must_use]
+pub fn header_bytes(tensors: &[Planned]) -> Vec<u8> {
+    let mut header = Map::new();
+    header.insert(METADATA.into(), json!({ "format": "pt" }));
+    let mut offset = 0;
+    for tensor in tensors {
+        let end = offset + tensor.bytes;
+        let entry = json!({
+            "dtype": tensor.dtype.name(),
+            "shape": tensor.shape,
+            "data_offsets": [offset, end],
+        });
+        header.insert(tensor.name.clone(), entry);
+        offset = end;
+    }
+    let mut text = Value::Object(header).to_string().into_bytes();
+    // Spaces align the data, as other writers of the format do.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+    bytes.append(&mut text);
+    bytes
+}
+
+/// A writer that computes SHA-256 of what passes.
+pub(crate) struct Hashed<'a> {
+    inner: &'a mut dyn Write,
+    hash: Sha256,
+}
+
+impl<'a> Hashed<'a> {
+    pub(crate) fn new(inner: &'a mut dyn Write) -> Self {
+        Self { inner, hash: Sha256::new() }
+    }
+
+    /// The hash, in hexadecimal.
+    pub(crate) fn finish(self) -> String {
+        crate::hex(&self.hash.finalize())
+    }
+}
+
+impl Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Why a tensor was not written.
+#[derive(Debug)]
+pub enum WriteError<E> {
+    /// The file.
+    Io(io::Error),
+    /// The numbers, or whatever they come from.
+    Content(E),
+}
+
+impl<E> From<io::Error> for WriteError<E> {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<FileError> for WriteError<FileError> {
+    fn from(error: FileError) -> Self {
+        Self::Content(error)
+    }
+}
+
+/// Writes numbers in a storage type that must be able to hold them.
+///
+/// # Errors
+/// [`WriteError::Io`], or [`FileError::Unstorable`] for a number that it cannot hold.
+pub fn write_values<E: From<FileError>>(
+    out: &mut dyn Write,
+    name: &str,
+    dtype: DType,
+    values: &[f32],
+) -> Result<(), WriteError<E>> {
+    let piece = BLOCK * BLOCKS_OF_PIECE;
+    for (index, values) in values.chunks(piece).enumerate() {
+        let blocks = parallel::map(values.chunks(BLOCK).collect(), |_, block| encode(dtype, block));
+        for (block, encoded) in blocks.into_iter().enumerate() {
+            match encoded {
+                Ok(bytes) => out.write_all(&bytes)?,
+                Err((at, value)) => {
+                    let error = FileError::Unstorable {
+                        name: name.into(),
+                        index: index * piece + block * BLOCK + at,
+                        value,
+                        dtype: StoredType::from(dtype).name(),
+                    };
+                    return Err(WriteError::Content(error.into()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Encodes a block, or gives place and value of the first number that does not survive it.
+fn encode(dtype: DType, values: &[f32]) -> Result<Vec<u8>, (usize, f32)> {
+    let bytes = dtype.encode(values);
+    let stored = dtype.decode(&bytes);
+    if has_non_finite(&stored) {
+        let bad = stored.iter().position(|v| !v.is_finite()).unwrap_or(0);
+        return Err((bad, values[bad]));
+    }
+    Ok(bytes)
+}
