@@ -1,12 +1,12 @@
 //! Names of the files beside the weights of a model.
 
-/// Name of the configuration.
+/// File name of the configuration.
 pub const CONFIG: &str = "config.json";
 /// Name of the settings for generation.
 pub const GENERATION_CONFIG: &str = "generation_config.json";
-/// Files that travel with a model unchanged, beside those of the tokenizer and of generation.
+/// Companion files that are copied unchanged, besides those of the tokenizer and of generation.
 pub const LICENCES: [&str; 4] = ["LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt"];
-/// Largest companion that is read, in bytes.
+/// Largest companion file in bytes.
 pub const COMPANION_BYTES: u64 = 1 << 28;
 
 /// Every file that a tokenizer is read from.

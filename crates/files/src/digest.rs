@@ -1,15 +1,15 @@
-//! The names of contents.
+//! Content digests.
 //!
-//! Tensors are named by BLAKE3: gigabytes go through it when a model is loaded, and without
-//! instructions for it in the processor SHA-256 takes longer than all else together. Files that we
-//! write are named by SHA-256 all the same (`SHA256SUMS`), which everybody can check.
+//! Tensors have BLAKE3 digests: gigabytes are hashed when a model is loaded, and on processors
+//! without SHA instructions SHA-256 would dominate the load time. Files that we write have SHA-256
+//! digests nevertheless (`SHA256SUMS`), which standard tools can verify.
 
-/// Names bytes.
+/// Digest of bytes.
 pub fn of(bytes: &[u8]) -> [u8; 32] {
     blake3::hash(bytes).into()
 }
 
-/// Names a sequence of names.
+/// Digest of a sequence of digests.
 #[derive(Default)]
 pub struct Digest(blake3::Hasher);
 

@@ -16,7 +16,7 @@ pub struct SavedFile {
     pub sha256: String,
 }
 
-/// A directory in the making and what is in it so far.
+/// An unfinished directory and the files written so far.
 #[derive(Debug)]
 pub struct DirWriter {
     /// The directory.
@@ -32,7 +32,7 @@ impl DirWriter {
         Self { target, files: Vec::new() }
     }
 
-    /// Puts the directory into its place.
+    /// Renames the directory to its target.
     ///
     /// # Errors
     /// [`FileError::Output`].
@@ -48,7 +48,7 @@ impl DirWriter {
         self.stream::<FileError>(name, |out| Ok(out.write_all(bytes)?))
     }
 
-    /// Writes a file piece by piece.
+    /// Writes a file as a stream.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be written, and what `content` fails with.
@@ -78,7 +78,7 @@ impl DirWriter {
         Ok(())
     }
 
-    /// Writes the list of hashes, in the form that `sha256sum --check` reads.
+    /// Writes the list of hashes in the format of `sha256sum --check`.
     ///
     /// # Errors
     /// [`FileError::Output`].

@@ -1,58 +1,58 @@
-//! What can be wrong with the bytes of a weight file.
+//! Errors in the bytes of a weight file.
 
 use super::pickle::PickleFault;
 use linwright_run::shown;
 
-/// What can be wrong with the bytes of a weight file.
+/// Errors in the bytes of a weight file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileFault {
-    /// A file of `torch.save`.
+    /// An invalid file of `torch.save`.
     #[error(transparent)]
     Pickle(#[from] PickleFault),
-    /// A GGUF file where tensors are wanted one by one.
+    /// A GGUF file where single tensors are read.
     #[error(
         "this is a GGUF file, a whole model whose tensors are not read one by one; `linwright inspect FILE --slots` shows its linear layers, and `linwright export FILE -o DIR` makes a directory of it whose tensors are"
     )]
     Gguf,
-    /// Fewer bytes than the length field needs.
+    /// A file shorter than its length field.
     #[error("the file has {size} bytes, a safetensors file at least 8; it is truncated")]
     TooShort {
         /// Bytes of the file.
         size: usize,
     },
-    /// The length field of the header is larger than what is allowed.
+    /// A header length above the bound.
     #[error(
         "the header claims {header} bytes, at most {limit} are allowed; this is no safetensors file"
     )]
     HeaderTooLarge {
-        /// Length by the length field.
+        /// Header length by the length field.
         header: u64,
         /// The bound.
         limit: u64,
     },
-    /// The header ends beyond the file.
+    /// A header that ends beyond the file.
     #[error(
         "the header claims {header} bytes, the file has {left} after the length field; it is truncated or no safetensors file"
     )]
     HeaderBeyondFile {
-        /// Length by the length field.
+        /// Header length by the length field.
         header: u64,
         /// Bytes after the length field.
         left: u64,
     },
-    /// The header is not JSON of the right form.
+    /// A header that is not valid JSON of the expected form.
     #[error("the header is not valid: {reason}; this is no safetensors file, or it is damaged")]
     Header {
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
     /// Two tensors of one name.
-    #[error("tensor {name} stands twice in the header; the file is damaged", name = shown(name))]
+    #[error("tensor {name} occurs twice in the header; the file is damaged", name = shown(name))]
     Duplicate {
         /// The name.
         name: String,
     },
-    /// A storage type that the format does not have.
+    /// An unknown storage type.
     #[error(
         "tensor {name} has the unknown type \"{found}\"; the file is damaged or of a newer version", name = shown(name), found = shown(found)
     )]
@@ -62,7 +62,7 @@ pub enum FileFault {
         /// The type.
         found: String,
     },
-    /// Offsets that run backwards.
+    /// An end offset before the start.
     #[error(
         "tensor {name} lies from byte {start} to {end} of the data; the end is before the start", name = shown(name)
     )]
@@ -74,7 +74,7 @@ pub enum FileFault {
         /// Byte after the last.
         end: u64,
     },
-    /// A product of sizes beyond all memory.
+    /// A shape whose size overflows.
     #[error("tensor {name} has the impossible shape {shape:?}", name = shown(name))]
     ShapeOverflow {
         /// The tensor.
@@ -82,7 +82,7 @@ pub enum FileFault {
         /// The shape.
         shape: Vec<u64>,
     },
-    /// A tensor with another number of bytes than its shape and type ask for.
+    /// A tensor whose byte count does not match shape and type.
     #[error(
         "tensor {name} takes {found} bytes, its shape {shape:?} of {dtype} asks for {expected}", name = shown(name)
     )]
@@ -105,10 +105,10 @@ pub enum FileFault {
         first: String,
         /// The other.
         second: String,
-        /// Where the second starts.
+        /// Offset of the second.
         at: u64,
     },
-    /// Bytes that belong to no tensor.
+    /// Bytes between tensors.
     #[error("bytes {start} to {end} of the data before tensor {before} belong to no tensor")]
     Gap {
         /// First byte.
@@ -118,7 +118,7 @@ pub enum FileFault {
         /// The next tensor.
         before: String,
     },
-    /// The tensors take another number of bytes than the file has.
+    /// A data size that differs from the sum of the tensors.
     #[error(
         "the header describes {expected} bytes of data, the file has {found}; it is truncated or damaged, fetch it again"
     )]
@@ -130,7 +130,7 @@ pub enum FileFault {
     },
 }
 
-/// A shape from a file for a message.
+/// A shape from a file, shortened for a message.
 pub(crate) fn shown_shape(shape: &[u64]) -> Vec<u64> {
     const SHOWN: usize = 8;
     shape[..shape.len().min(SHOWN)].to_vec()

@@ -1,4 +1,4 @@
-//! The formats of weight files, one parser each: from the bytes of a file to its [`Header`].
+//! Weight file formats, one parser each: from the bytes of a file to its [`Header`].
 //!
 //! A new format is a file with a function `&[u8] -> Result<Header, FileFault>` and a line in each
 //! function here.
@@ -8,25 +8,24 @@ use super::header::Header;
 use super::{pickle, safetensors, zip};
 use std::path::Path;
 
-/// What a GGUF file begins with.
+/// Magic bytes of GGUF.
 pub const GGUF_MAGIC: [u8; 4] = *b"GGUF";
 
-/// How a weight file is laid out.
+/// Format of a weight file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A header of JSON, then tensors side by side.
+    /// safetensors: a JSON header, then the tensors.
     Safetensors,
-    /// What `torch.save` writes: a zip archive of a pickle and storages.
+    /// `torch.save`: a zip archive of a pickle and storages.
     TorchZip,
-    /// What `torch.save` wrote before version 1.6: pickles, then storages.
+    /// `torch.save` before PyTorch 1.6: pickles, then storages.
     TorchLegacy,
-    /// A whole model in one file, which is no file of tensors for this purpose.
+    /// GGUF: a whole model in one file, whose tensors are not read one by one.
     Gguf,
 }
 
 impl Format {
-    /// The format of a file of this name that begins with these bytes. The name counts only where
-    /// the bytes do not tell.
+    /// Format of a file, from its first bytes and, where they do not decide, from its name.
     #[must_use]
     pub fn of(path: &Path, bytes: &[u8]) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -45,11 +44,11 @@ impl Format {
         }
     }
 
-    /// Reads and checks the header of a file of which `bytes` is the whole. Nothing is allocated
-    /// that the size of the file does not justify.
+    /// Parses and checks the header of a file; `bytes` is the whole file. Allocations are bounded
+    /// by the size of the file.
     ///
     /// # Errors
-    /// [`FileFault`] if anything in it is not as the format asks for.
+    /// [`FileFault`] if the header is invalid.
     pub fn parse(self, bytes: &[u8]) -> Result<Header, FileFault> {
         match self {
             Self::Safetensors => safetensors::parse(bytes),
@@ -67,7 +66,7 @@ mod tests {
     #[test]
     fn content_decides_and_then_the_name() {
         let safetensors = [&[2u8, 0, 0, 0, 0, 0, 0, 0][..], b"{}"].concat();
-        // A header of 640 bytes begins as a pickle does.
+        // A safetensors header of 640 bytes begins like a pickle.
         let like_a_pickle = [&[0x80u8, 2, 0, 0, 0, 0, 0, 0][..], b"{"].concat();
         for (name, bytes, format) in [
             ("a.safetensors", &b"PK\x03\x04"[..], Format::Safetensors),

@@ -1,12 +1,12 @@
-//! Collecting the numbers of a tensor that does not lie row by row.
+//! Gathering the numbers of a strided tensor.
 
 use std::ops::Range;
 
-/// The numbers `numbers` (counted in row-major order) of a tensor, each of `size` bytes, side by
-/// side. `bytes` begins with its first number; `strides` count numbers.
+/// Gathers the numbers `numbers` (row-major indices) of a tensor of `size` bytes each into
+/// contiguous memory. `bytes` begins with its first number; `strides` count numbers.
 ///
 /// # Panics
-/// If the tensor has no such numbers.
+/// If an index is out of range.
 pub(crate) fn gather(
     bytes: &[u8],
     shape: &[usize],
@@ -35,17 +35,17 @@ pub(crate) fn gather(
     out
 }
 
-/// The index of a number by its place in row-major order.
+/// Multi-index of a row-major index.
 fn index_of(shape: &[usize], mut place: usize) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
     for (i, &extent) in index.iter_mut().zip(shape).rev() {
-        // An empty tensor has no number to be asked for.
+        // An empty tensor has no valid index.
         (*i, place) = (place % extent.max(1), place / extent.max(1));
     }
     index
 }
 
-/// Moves what exceeds an extent to the one before it.
+/// Carries an index that exceeds its extent to the dimension before.
 fn carry(index: &mut [usize], shape: &[usize]) {
     for at in (1..index.len()).rev() {
         if index[at] < shape[at] {
@@ -60,7 +60,7 @@ fn carry(index: &mut [usize], shape: &[usize]) {
 mod tests {
     use super::*;
 
-    /// The naive twin: every index by itself.
+    /// The naive twin: each index by itself.
     fn naive(bytes: &[u8], shape: &[usize], strides: &[usize], size: usize) -> Vec<u8> {
         let count: usize = shape.iter().product();
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! What a weight file holds, whatever its format: names, types, shapes and places of tensors.
+//! The header of a weight file of any format: names, types, shapes and byte ranges of tensors.
 
 use super::gather::gather;
 use linwright_tensor::dtype::DType;
@@ -8,20 +8,20 @@ use std::ops::Range;
 
 macro_rules! stored_types {
     ($($name:ident $text:literal $bits:literal,)*) => {
-        /// How a tensor is stored: all types of the safetensors format, read or not.
+        /// Storage type of a tensor: all types of safetensors, readable or not.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the names are those of the format")]
         #[allow(non_camel_case_types, reason = "the names are those of the format")]
         pub enum StoredType { $($name,)* }
 
         impl StoredType {
-            /// The name in a header.
+            /// Name of the type in headers.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// The type of this name.
+            /// The type with this name.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$name),)* _ => None }
@@ -62,7 +62,7 @@ stored_types! {
 }
 
 impl StoredType {
-    /// The type as one that weights can have.
+    /// The corresponding weight type, if there is one.
     #[must_use]
     pub fn float(self) -> Option<DType> {
         match self {
@@ -89,26 +89,25 @@ impl From<DType> for StoredType {
 /// One tensor of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// How its numbers are stored.
+    /// Storage type.
     pub dtype: StoredType,
-    /// Extents, row-major.
+    /// Shape, row-major.
     pub shape: Vec<usize>,
-    /// Its bytes, counted from the start of the file: from its first number to its last.
+    /// Byte range in the file, from the first number to the last.
     pub bytes: Range<usize>,
-    /// Numbers from one index to the next in each extent, where the tensor does not lie row by row;
-    /// no two indices share a number.
+    /// Strides in numbers, for a tensor that is not row-major; no two indices share a number.
     pub strides: Option<Vec<usize>>,
 }
 
 impl TensorInfo {
-    /// The stored bytes of some of its numbers, counted in row-major order, side by side. `file` is
-    /// the whole file that the header was read from.
+    /// The stored bytes of a range of its numbers in row-major order, gathered. `file` is the whole
+    /// file of the header.
     ///
     /// # Panics
-    /// If it has no such numbers, or is not of this file.
+    /// If a number is out of range, or the tensor is not from this file.
     #[must_use]
     pub fn stored<'a>(&self, file: &'a [u8], numbers: Range<usize>) -> Cow<'a, [u8]> {
-        // Types of less than a byte stand in whole bytes, and are never read by number.
+        // Types of less than a byte are packed, and are never read by number.
         let size = (self.dtype.bits() / 8) as usize;
         let bytes = &file[self.bytes.clone()];
         match &self.strides {
@@ -118,14 +117,14 @@ impl TensorInfo {
     }
 }
 
-/// What a parser of a format makes of a file. Every tensor is known to lie within the file and to
-/// have the bytes that its type, shape and strides ask for.
+/// The parsed header of a file. Every tensor lies within the file and has the bytes that its type,
+/// shape and strides need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// All tensors by name. Some formats let tensors share bytes.
     pub tensors: BTreeMap<String, TensorInfo>,
-    /// The text that the writer left about the file.
+    /// Metadata text of the file.
     pub metadata: BTreeMap<String, String>,
-    /// What a reader should know about how the file was read: parts that were left out.
+    /// Notes for the reader: parts of the file that were left out.
     pub notes: Vec<String>,
 }

@@ -5,7 +5,7 @@ use linwright_run::input;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Largest file of settings that is read, in bytes.
+/// Largest configuration file in bytes.
 pub const JSON_BYTES: u64 = 1 << 28;
 
 /// Reads a JSON object.

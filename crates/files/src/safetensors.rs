@@ -1,7 +1,7 @@
-//! The header of a safetensors file, checked completely before any tensor is touched.
+//! The safetensors header, checked completely before any tensor is read.
 //!
 //! Layout: the length `n` of the header (u64, little-endian), `n` bytes of JSON that maps names to
-//! `{dtype, shape, data_offsets}`, then the data, which the tensors tile without gap or overlap.
+//! `{dtype, shape, data_offsets}`, then the data, which the tensors cover without gap or overlap.
 
 use super::fault::{FileFault, shown_shape};
 use super::header::{Header, StoredType, TensorInfo};
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Longest header that is read, in bytes: the bound of the format's own implementation.
+/// Longest header in bytes: the bound of the reference implementation.
 pub(crate) const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Bytes of the length field.
 const LENGTH_BYTES: usize = 8;
 
-/// An entry as it stands in the JSON.
+/// An entry of the JSON header.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTensor {
@@ -27,7 +27,7 @@ struct RawTensor {
     data_offsets: (u64, u64),
 }
 
-/// The JSON of a header, in file order: a map would silently keep one of two equal names.
+/// The entries of a header in file order: a map would silently drop one of two equal names.
 #[derive(Debug, Default)]
 struct RawHeader {
     tensors: Vec<(String, RawTensor)>,
@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for RawHeader {
     }
 }
 
-/// Whether a file begins with a length and an object.
+/// Whether a file begins with a length and a JSON object.
 pub(crate) fn looks_like(bytes: &[u8]) -> bool {
     let start = bytes.split_first_chunk::<LENGTH_BYTES>();
     start.is_some_and(|(length, rest)| {
@@ -68,7 +68,7 @@ pub(crate) fn looks_like(bytes: &[u8]) -> bool {
     })
 }
 
-/// Reads and checks the header of a file of which `bytes` is the whole.
+/// Parses and checks the header; `bytes` is the whole file.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Header, FileFault> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else {
         return Err(FileFault::TooShort { size: bytes.len() });

@@ -1,6 +1,6 @@
 //! Reading weight files of any format.
 //!
-//! A tensor is decoded block by block, so that resident memory is the result and a block of each
+//! A tensor is decoded block by block, so that resident memory is the result and one block per
 //! thread. Each block is read, decoded, checked and hashed while it is in cache.
 
 use super::digest::{self, Digest};
@@ -23,15 +23,15 @@ use std::path::{Path, PathBuf};
 const BLOCK: usize = 1 << 18;
 
 thread_local! {
-    /// Stored bytes of the block that a thread decodes.
+    /// Bytes of a block before decoding.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What is wrong with a block.
+/// An error in a block.
 enum Fault {
-    /// It cannot be read.
+    /// The block cannot be read.
     Read(io::Error),
-    /// Among its numbers, which are these, is one that must not be.
+    /// One of these numbers is not allowed.
     Number(Range<usize>),
 }
 
@@ -43,31 +43,31 @@ pub struct TensorFile {
     header: Header,
 }
 
-/// A tensor that was read.
+/// A tensor read from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     /// The numbers, row-major.
     pub values: Vec<f32>,
-    /// How they were stored.
+    /// Storage type.
     pub dtype: DType,
-    /// BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers: names the contents, however
-    /// they lie in the file, and can be computed by many threads.
+    /// Content digest: BLAKE3 over the BLAKE3 of each block of 2^18 stored numbers. It does not
+    /// depend on the location in the file, and threads compute it in parallel.
     pub digest: [u8; 32],
 }
 
-/// A tensor that was read into 16 bits.
+/// A tensor read into 16 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HalfTensor {
     /// The bits of the numbers, row-major.
     pub bits: Vec<u16>,
-    /// How they were stored.
+    /// Storage type.
     pub dtype: DType,
     /// As [`Tensor::digest`].
     pub digest: [u8; 32],
 }
 
 impl TensorFile {
-    /// Opens a file of any format that is read, and checks its whole header.
+    /// Opens a file of any supported format and checks its whole header.
     ///
     /// # Errors
     /// [`FileError::Read`] or [`FileError::Malformed`].
@@ -78,7 +78,7 @@ impl TensorFile {
         Ok(Self { path: path.into(), map, header })
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -90,13 +90,13 @@ impl TensorFile {
         &self.header.tensors
     }
 
-    /// The text that the writer left about the file.
+    /// Metadata text of the file.
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.header.metadata
     }
 
-    /// What a reader should know about how the file was read.
+    /// Notes for the reader on how the file was read.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.header.notes
@@ -123,8 +123,8 @@ impl TensorFile {
         }
     }
 
-    /// Reads a tensor of floating-point numbers into 16 bits, rounding to nearest where it is
-    /// stored in another type.
+    /// Reads a floating-point tensor into 16 bits, rounding to nearest if it is stored in another
+    /// type.
     ///
     /// # Errors
     /// As [`Self::read`], and [`FileError::TooLarge`] for a number that the type cannot hold.
@@ -167,8 +167,8 @@ impl TensorFile {
         }
     }
 
-    /// Decodes a tensor block by block and hashes it; `decode` says whether it met a number that
-    /// there must not be.
+    /// Decodes a tensor block by block and hashes it; `decode` returns whether a number is not
+    /// allowed.
     fn read_blocks<T: Copy + Default + Send>(
         &self,
         info: &TensorInfo,
@@ -189,14 +189,13 @@ impl TensorFile {
             blocks_digest.add(&digest?);
         }
         if info.strides.is_some() {
-            // The numbers of a tensor that lies across its rows come from all over its range of the
-            // map.
+            // The numbers of a strided tensor come from its whole byte range.
             self.map.release(info.bytes.clone());
         }
         Ok((values, blocks_digest.finish()))
     }
 
-    /// Calls `work` with the stored bytes of some numbers, in memory that the thread keeps.
+    /// Calls `work` with the stored bytes of some numbers, in a buffer of the thread.
     fn with_stored<R>(
         &self,
         info: &TensorInfo,
@@ -220,7 +219,7 @@ impl TensorFile {
     /// As [`Self::read`].
     ///
     /// # Panics
-    /// If the matrix has no such rows.
+    /// If a row is out of range.
     pub fn read_rows(
         &self,
         name: &str,
@@ -261,34 +260,34 @@ impl TensorFile {
         Ok((values, digest::of(&bytes)))
     }
 
-    /// Stored bytes of some numbers of a tensor of any type, as they are, in row-major order.
+    /// Stored bytes of some numbers of a tensor of any type, in row-major order.
     ///
     /// # Panics
-    /// If the tensor has no such numbers.
+    /// If a number is out of range.
     #[must_use]
     #[track_caller]
     pub fn stored(&self, info: &TensorInfo, numbers: Range<usize>) -> Cow<'_, [u8]> {
         info.stored(self.map.bytes(), numbers)
     }
 
-    /// Some bytes of a tensor as they lie in the file, counted from its first.
+    /// A byte range of a tensor, relative to its first byte.
     ///
     /// # Panics
-    /// If the tensor has no such bytes.
+    /// If the range is out of bounds.
     #[must_use]
     #[track_caller]
     pub fn raw(&self, info: &TensorInfo, part: Range<usize>) -> Cow<'_, [u8]> {
         Cow::Borrowed(&self.map.bytes()[info.bytes.clone()][part])
     }
 
-    /// Gives back the memory of bytes of a tensor, counted from its first.
+    /// Releases the pages of a byte range of a tensor, relative to its first byte.
     pub fn release_bytes(&self, info: &TensorInfo, part: Range<usize>) {
         if info.strides.is_none() {
             self.map.release(info.bytes.start + part.start..info.bytes.start + part.end);
         }
     }
 
-    /// Gives back the pages of some numbers, where they lie side by side.
+    /// Releases the pages of some numbers, if they are contiguous.
     fn release(&self, info: &TensorInfo, size: usize, numbers: Range<usize>) {
         if info.strides.is_none() {
             let start = info.bytes.start;
@@ -314,7 +313,7 @@ impl TensorFile {
         Ok(info)
     }
 
-    /// The type of a tensor that weights can have.
+    /// The weight type of a tensor.
     fn float(&self, name: &str, info: &TensorInfo) -> Result<DType, FileError> {
         let wrong = || self.wrong_type(name, info, "F32, F16, BF16 or F64");
         info.dtype.float().ok_or_else(wrong)
@@ -329,7 +328,7 @@ impl TensorFile {
         }
     }
 
-    /// That among numbers, the first of which is number `from` of the tensor, one is not finite.
+    /// The error for a non-finite number; `values` begin at number `from` of the tensor.
     fn non_finite(&self, name: &str, values: &[f32], from: usize) -> FileError {
         let found = values.iter().enumerate().find(|(_, value)| !value.is_finite());
         let (index, &value) = found.unwrap_or((0, &f32::NAN));
@@ -338,7 +337,7 @@ impl TensorFile {
     }
 }
 
-/// The first number that is finite and would not be in 16 bits, if none before it is not finite.
+/// Index of the first finite number that overflows 16 bits, if no number before it is non-finite.
 fn first_too_large(of: HalfType, values: &[f32]) -> Option<usize> {
     let mut bits = vec![0; values.len()];
     of.narrow(values, &mut bits);

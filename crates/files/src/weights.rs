@@ -13,19 +13,18 @@ use std::path::{Component, Path, PathBuf};
 
 /// Name of a single weight file.
 pub const SINGLE: &str = "model.safetensors";
-/// Name of the list of shards.
+/// File name of the shard index.
 pub const INDEX: &str = "model.safetensors.index.json";
-/// Names of single weight files, the first that exists is taken; each with its list of shards.
+/// Names of single weight files, the first that exists is taken; each with its shard index.
 const KNOWN: [(&str, &str); 2] =
     [(SINGLE, INDEX), ("pytorch_model.bin", "pytorch_model.bin.index.json")];
-/// The file of the first part of a model of which each part holds a slice of every tensor, and
-/// that of the second.
+/// First and second file of a tensor-parallel checkpoint, whose parts hold slices of every tensor.
 const PARTS: [&str; 2] = ["consolidated.00.pth", "consolidated.01.pth"];
-/// Weight files that are recognised, in order to say what to do with them.
+/// Weight files that are recognised only for an error message.
 const UNREAD: [(&str, &str); 1] =
     [("tf_model.h5", "TensorFlow files are not read: convert it to safetensors")];
 
-/// All weight files of a model, and in which of them each tensor lies.
+/// All weight files of a model, with the file of each tensor.
 #[derive(Debug)]
 pub struct Weights {
     dir: PathBuf,
@@ -51,7 +50,7 @@ impl Weights {
         }
     }
 
-    /// Files that no list binds together: each tensor lies in one of them.
+    /// Files without an index: each tensor is in exactly one of them.
     fn open_files(dir: &Path, paths: &[PathBuf]) -> Result<Self, FileError> {
         let (mut files, mut place) = (Vec::new(), BTreeMap::new());
         for path in paths {
@@ -99,7 +98,7 @@ impl Weights {
                 });
             }
             place.extend(names.into_iter().map(|name| (name, files.len())));
-            // Tensors that the index forgets are seen too, so that they can be spoken of.
+            // Tensors missing in the index are found too, so that they can be reported.
             for name in file.tensors().keys() {
                 place.entry(name.clone()).or_insert(files.len());
             }
@@ -113,10 +112,10 @@ impl Weights {
         self.place.contains_key(name)
     }
 
-    /// Whether both tensors are there and hold the same floating-point numbers, in the same type
-    /// and shape.
+    /// Whether both tensors exist and hold the same floating-point numbers in the same type and
+    /// shape.
     pub fn same(&self, a: &str, b: &str) -> bool {
-        /// Numbers that are compared at a time.
+        /// Numbers per block of the comparison.
         const BLOCK: usize = 1 << 18;
         let find = |name: &str| {
             let file = &self.files[*self.place.get(name)?];
@@ -134,7 +133,7 @@ impl Weights {
             })
     }
 
-    /// What a reader should know about how the files were read.
+    /// Notes for the reader on how the files were read.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let of_file = |file: &TensorFile| {
             let name = file.path().file_name().unwrap_or_default().display().to_string();
@@ -143,7 +142,7 @@ impl Weights {
         self.files.iter().flat_map(of_file)
     }
 
-    /// Type, shape and place of a tensor.
+    /// Type, shape and location of a tensor.
     #[must_use]
     pub fn info(&self, name: &str) -> Option<&TensorInfo> {
         self.place.get(name).and_then(|&file| self.files[file].tensors().get(name))
@@ -170,7 +169,7 @@ impl Weights {
         self.file_of(name, shape)?.read_half(name, shape, of)
     }
 
-    /// Names of all tensors, in order.
+    /// Names of all tensors, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.place.keys().map(String::as_str)
     }
@@ -216,8 +215,8 @@ impl Weights {
     }
 }
 
-/// The weight files of a path: a file, or those of a directory that [`Weights::open`] takes. No
-/// configuration is needed, and a tensor may lie in several files.
+/// The weight files of a path: a file, or those of a directory as in [`Weights::open`]. No
+/// configuration is needed, and a tensor may be in several files.
 ///
 /// # Errors
 /// [`FileError`] saying which file is wrong and how.
@@ -233,15 +232,15 @@ pub fn weight_files(path: &Path) -> Result<Vec<TensorFile>, FileError> {
 
 /// The weights of a directory.
 enum Found {
-    /// A list of shards.
+    /// A shard index.
     Index(PathBuf),
     /// Files with tensors.
     Files(Vec<PathBuf>),
 }
 
 impl Found {
-    /// The one place that decides which files of a directory are its weights: the first of
-    /// [`KNOWN`] and [`PARTS`] that exists, else all safetensors files in the order of their names.
+    /// Decides which files of a directory are its weights: the first of [`KNOWN`] and [`PARTS`]
+    /// that exists, else all safetensors files sorted by name.
     fn in_directory(dir: &Path) -> Result<Self, FileError> {
         for (single, index) in KNOWN {
             let (single, index) = (dir.join(single), dir.join(index));
@@ -270,7 +269,7 @@ impl Found {
         }
         let unread = UNREAD.iter().find(|(name, _)| dir.join(name).exists());
         let mut ggufs = files_with(dir, "gguf")?;
-        // An export leaves one such file; whoever opens it says what can be done with it.
+        // An export leaves one such file; the caller's error message says how to use it.
         if let (None, [_]) = (unread, &ggufs[..]) {
             return Ok(Self::Files(std::mem::take(&mut ggufs)));
         }
@@ -286,7 +285,7 @@ impl Found {
     }
 }
 
-/// The files of a directory whose names end so, in the order of names.
+/// The files of a directory with this suffix, sorted by name.
 pub fn files_with(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, FileError> {
     let mut paths = Vec::new();
     for entry in dir.read_dir().map_err(FileError::read(dir))? {
@@ -299,15 +298,15 @@ pub fn files_with(dir: &Path, extension: &str) -> Result<Vec<PathBuf>, FileError
     Ok(paths)
 }
 
-/// What holds the weights of a model whose files are told by `has`: the file, or the index of
-/// shards, that [`Weights::open`] would take.
+/// The file with the weights, or the shard index, that [`Weights::open`] would take; `has` says
+/// whether a file exists.
 pub fn weights_among(has: impl Fn(&str) -> bool) -> Option<&'static str> {
     let known = KNOWN.iter().flat_map(|(single, index)| [*single, *index]);
     let parts = (!has(PARTS[1])).then_some(PARTS[0]);
     known.chain(parts).find(|name| has(name))
 }
 
-/// Names of the shards of an index, in order.
+/// Shard names of an index, sorted.
 ///
 /// # Errors
 /// [`FileError`] if it is no index, or a name leads elsewhere.
@@ -315,7 +314,7 @@ pub fn shards_of(index: &Path) -> Result<Vec<String>, FileError> {
     Ok(read_index(index)?.into_keys().collect())
 }
 
-/// What a directory lacks of the weights that [`Weights::open`] takes; none if they are there.
+/// The first weight file missing in a directory; none if all exist.
 ///
 /// # Errors
 /// [`FileError`] if an index is damaged.

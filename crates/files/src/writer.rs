@@ -1,4 +1,4 @@
-//! Writing safetensors files as a stream: the header first, then one tensor after another.
+//! Streaming writer of safetensors files: the header first, then one tensor after another.
 
 use super::header::StoredType;
 use crate::FileError;
@@ -10,10 +10,10 @@ use std::io::{self, Write};
 
 /// Numbers that one thread encodes at a time.
 const BLOCK: usize = 1 << 18;
-/// Blocks between two writes: what bounds the memory for encoded bytes.
+/// Blocks between two writes, which bounds the memory for encoded bytes.
 const BLOCKS_OF_PIECE: usize = 16;
 
-/// Name under which a header holds text about the file, which no tensor can have.
+/// Key of the file's metadata, which no tensor can have as its name.
 pub const METADATA: &str = "__metadata__";
 
 /// Name, type and shape of a tensor to be written.
@@ -44,7 +44,7 @@ impl Planned {
     }
 }
 
-/// Length field and header of a file of these tensors, in this order.
+/// Length field and header of a file with these tensors, in this order.
 #[must_use]
 pub fn header_bytes(tensors: &[Planned]) -> Vec<u8> {
     let mut header = Map::new();
@@ -61,14 +61,14 @@ pub fn header_bytes(tensors: &[Planned]) -> Vec<u8> {
         offset = end;
     }
     let mut text = Value::Object(header).to_string().into_bytes();
-    // Spaces align the data, as other writers of the format do.
+    // Spaces align the data, as other writers do.
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut text);
     bytes
 }
 
-/// A writer that computes SHA-256 of what passes.
+/// A writer that computes the SHA-256 of its output.
 pub(crate) struct Hashed<'a> {
     inner: &'a mut dyn Write,
     hash: Sha256,
@@ -97,10 +97,10 @@ impl Write for Hashed<'_> {
     }
 }
 
-/// Why a tensor was not written.
+/// An error of writing a tensor.
 #[derive(Debug)]
 pub enum WriteError<E> {
-    /// The file.
+    /// An I/O error.
     Io(io::Error),
     /// The numbers, or whatever they come from.
     Content(E),
@@ -118,7 +118,7 @@ impl From<FileError> for WriteError<FileError> {
     }
 }
 
-/// Writes numbers in a storage type that must be able to hold them.
+/// Writes numbers in a storage type; fails if one does not fit.
 ///
 /// # Errors
 /// [`WriteError::Io`], or [`FileError::Unstorable`] for a number that it cannot hold.
@@ -149,7 +149,7 @@ pub fn write_values<E: From<FileError>>(
     Ok(())
 }
 
-/// Encodes a block, or gives place and value of the first number that does not survive it.
+/// Encodes a block, or returns index and value of the first number that does not fit the type.
 fn encode(dtype: DType, values: &[f32]) -> Result<Vec<u8>, (usize, f32)> {
     let bytes = dtype.encode(values);
     let stored = dtype.decode(&bytes);

@@ -1,21 +1,21 @@
-//! The directory of a zip archive whose entries are stored as they are.
+//! The directory of a zip archive with uncompressed entries.
 //!
-//! Only what weight files need is read: entries without compression or encryption, in one file,
-//! with 64-bit records. The central directory at the end says where the entries are; each local
-//! header must agree with it, and no two entries may share a byte, so that every reader sees the
-//! same content. Check sums are not computed: that would be another pass over all weights.
+//! Only what weight files need is supported: entries without compression or encryption, in one
+//! file, with 64-bit records. The central directory at the end lists the entries; each local header
+//! must agree with it, and no two entries may overlap, so that every reader sees the same content.
+//! Checksums are not verified: that would be another pass over all weights.
 //! Source: PKWARE, APPNOTE.TXT, sections 4.3 and 4.5.
 
 use linwright_run::shown;
 use std::ops::Range;
 
-/// What a zip archive of stored entries begins with.
+/// Magic bytes of a zip archive.
 pub(crate) const MAGIC: [u8; 4] = *b"PK\x03\x04";
 const DIRECTORY_ENTRY: [u8; 4] = *b"PK\x01\x02";
 const END: [u8; 4] = *b"PK\x05\x06";
 const END_64: [u8; 4] = *b"PK\x06\x06";
 const LOCATOR_64: [u8; 4] = *b"PK\x06\x07";
-/// Bytes of the records without their variable parts.
+/// Sizes of the records without their variable parts.
 const LOCAL_BYTES: usize = 30;
 const ENTRY_BYTES: usize = 46;
 const END_BYTES: usize = 22;
@@ -23,7 +23,7 @@ const END_64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 /// Longest comment after the end record.
 const COMMENT_BYTES: usize = u16::MAX as usize;
-/// What stands in a 32-bit field whose value is in the 64-bit extra field.
+/// Value of a 32-bit field whose number is in the 64-bit extra field.
 const SEE_64: u32 = u32::MAX;
 
 /// A file in an archive.
@@ -31,30 +31,30 @@ const SEE_64: u32 = u32::MAX;
 pub(crate) struct Entry<'a> {
     /// Its relative path.
     pub name: &'a str,
-    /// Its content, counted from the start of the archive.
+    /// Its content, as a byte range of the archive.
     pub bytes: Range<usize>,
 }
 
-/// What can be wrong with a zip archive.
+/// Errors of zip archives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZipFault {
-    /// No record that ends an archive.
+    /// A missing end record.
     #[error("no end record of a zip archive was found; the file is truncated")]
     NoEnd,
-    /// A record of the directory that is damaged or points out of the file.
+    /// A damaged record of the directory, or one that points out of the file.
     #[error("the zip directory is damaged: {what}")]
     Directory {
-        /// Which record, and what is wrong.
+        /// The record, and what is wrong.
         what: &'static str,
     },
-    /// An entry that is compressed or encrypted.
+    /// A compressed or encrypted entry.
     #[error(
         "zip entry \"{name}\" is {how}; expected stored entries, as torch.save and numpy.savez write them", name = shown(name)
     )]
     Packed {
         /// The entry.
         name: String,
-        /// What it is.
+        /// How it is stored.
         how: &'static str,
     },
     /// A name that is not a plain relative path.
@@ -69,8 +69,7 @@ pub enum ZipFault {
         /// The name.
         name: String,
     },
-    /// An entry that ends beyond the place of the directory, or of which the local header says
-    /// something else.
+    /// An entry that ends beyond the directory, or whose local header differs.
     #[error("zip entry \"{name}\" {what}; the file is truncated or damaged", name = shown(name))]
     Entry {
         /// The entry.
@@ -88,7 +87,7 @@ pub enum ZipFault {
     },
 }
 
-/// The entries of the archive of which `bytes` is the whole, in the order of the directory.
+/// The entries of an archive in the order of the directory; `bytes` is the whole file.
 pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
     let directory = directory(bytes)?;
     let mut places: Vec<(Range<usize>, Entry<'_>)> = Vec::new();
@@ -107,7 +106,7 @@ pub(crate) fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, ZipFault> {
     Ok(places.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// Where the directory is and how many entries it has.
+/// Offset of the directory, and number of entries.
 struct Directory {
     start: usize,
     end: usize,
@@ -163,7 +162,7 @@ struct Record<'a> {
     size: u64,
     offset: u64,
     name: &'a [u8],
-    /// Bytes of the whole record.
+    /// Size of the whole record.
     length: usize,
 }
 
@@ -181,7 +180,7 @@ impl<'a> Record<'a> {
         let mut fields = [0; 3];
         for (field, narrow) in fields.iter_mut().zip(narrow) {
             *field = match narrow? {
-                // In the order of these fields, those that do not fit in 32 bits.
+                // 64-bit fields appear in this order, only those that do not fit in 32 bits.
                 SEE_64 => u64_at(wide.next()?, 0)?,
                 value => u64::from(value),
             };
@@ -199,8 +198,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The entry and all bytes that it takes with its local header. `bytes` end where the directory
-    /// begins.
+    /// The entry, and its byte range with the local header. `bytes` end at the directory.
     fn entry(&self, bytes: &[u8]) -> Result<(Range<usize>, Entry<'a>), ZipFault> {
         let shown = || shown(&String::from_utf8_lossy(self.name));
         let name = str::from_utf8(self.name).ok().filter(|name| is_plain(name));
@@ -234,7 +232,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The 64-bit fields among the extra fields of a record: none if there are none.
+/// The 64-bit fields of a record's extra fields, if any.
 fn wide_fields(mut extra: &[u8]) -> &[u8] {
     while let (Some(id), Some(size)) = (u16_at(extra, 0), u16_at(extra, 2)) {
         let Some(field) = extra.get(4..4 + usize::from(size)) else { break };
@@ -246,7 +244,7 @@ fn wide_fields(mut extra: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Whether a name is a relative path that stays where it is.
+/// Whether a name is a relative path without `..`.
 fn is_plain(name: &str) -> bool {
     let odd = |part: &str| part == ".." || part == ".";
     !name.is_empty()
@@ -255,7 +253,7 @@ fn is_plain(name: &str) -> bool {
         && !name.split('/').any(odd)
 }
 
-/// Checks that names differ and that no byte belongs to two entries.
+/// Checks that names are unique and that no two entries overlap.
 fn check_apart(places: &mut [(Range<usize>, Entry<'_>)]) -> Result<(), ZipFault> {
     places.sort_by(|(_, a), (_, b)| a.name.cmp(b.name));
     if let Some([(_, a), _]) = places.array_windows().find(|[(_, a), (_, b)]| a.name == b.name) {

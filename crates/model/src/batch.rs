@@ -1,16 +1,16 @@
-//! Token sequences packed one after another, without padding.
+//! Token sequences packed into one batch without padding.
 
 use std::ops::Range;
 
-/// Sequences side by side in one matrix of rows: every sequence sees only itself.
+/// A batch of sequences packed into one matrix of rows. Attention stays within a sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     tokens: Vec<u32>,
     spans: Vec<Range<usize>>,
     /// Position of the first token of each sequence.
     first: Vec<usize>,
-    /// For each sequence the one whose tokens come before its own; empty if all begin by
-    /// themselves.
+    /// For each sequence the one that it continues (its shared prefix), if any; empty if no
+    /// sequence has a prefix.
     parents: Vec<Option<usize>>,
     /// Type of each token.
     types: Option<Vec<u32>>,
@@ -23,7 +23,7 @@ impl Batch {
         Self::continuing(sequences, &vec![0; sequences.len()])
     }
 
-    /// Packs what continues sequences, the first of whose positions are given.
+    /// Packs continuations of sequences; `first` are the positions of their first tokens.
     ///
     /// # Panics
     /// If there is not one position for each sequence.
@@ -40,9 +40,8 @@ impl Batch {
         batch
     }
 
-    /// Packs beginnings, each followed by the sequences that continue it. What continues a
-    /// beginning sees it and itself, and not the others; positions go on from the end of the
-    /// beginning.
+    /// Packs prefixes, each followed by its continuations. A continuation attends to its prefix and
+    /// to itself, not to the other continuations; its positions follow those of the prefix.
     #[must_use]
     pub fn branching(groups: &[(&[u32], Vec<&[u32]>)]) -> Self {
         let mut batch = Self::default();
@@ -64,7 +63,7 @@ impl Batch {
         self.parents.push(parent);
     }
 
-    /// The same with a type for each token: which of two texts it belongs to.
+    /// Sets the token type (segment) of each token: which of two texts it belongs to.
     ///
     /// # Panics
     /// If there is not one type for each token.
@@ -75,13 +74,13 @@ impl Batch {
         Self { types: Some(types), ..self }
     }
 
-    /// All tokens, one a row.
+    /// All tokens, one per row.
     #[must_use]
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// The type of each token, if they were given; otherwise all are of the first.
+    /// The token type of each token, if set; otherwise all are of type 0.
     #[must_use]
     pub fn types(&self) -> Option<&[u32]> {
         self.types.as_deref()
@@ -99,7 +98,7 @@ impl Batch {
         &self.first
     }
 
-    /// The sequence that a sequence continues, if it does.
+    /// The prefix of a sequence: the sequence that it continues, if any.
     #[must_use]
     pub fn parent(&self, sequence: usize) -> Option<usize> {
         self.parents.get(sequence).copied().flatten()
@@ -123,19 +122,19 @@ impl Batch {
         self.tokens.is_empty()
     }
 
-    /// Length of the longest sequence, with what came before it.
+    /// Length of the longest sequence, with its prefix.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.ends().max().unwrap_or(0)
     }
 
-    /// Length of each sequence, with what came before it.
+    /// Length of each sequence, with its prefix.
     pub(crate) fn ends(&self) -> impl Iterator<Item = usize> {
         self.spans.iter().zip(&self.first).map(|(span, first)| first + span.len())
     }
 
-    /// For every row the token that follows it in its sequence, `u32::MAX` for the last: the
-    /// targets of next-token training.
+    /// Next token of every row, the targets of next-token training; `u32::MAX` for the last token
+    /// of a sequence.
     #[must_use]
     pub fn next_tokens(&self) -> Vec<u32> {
         let mut targets = vec![u32::MAX; self.len()];

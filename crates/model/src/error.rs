@@ -1,68 +1,68 @@
-//! What can be wrong with a configuration, and with numbers and tokens that go through a model.
+//! Errors of configurations, and of batches and numbers in a model.
 
 use linwright_ops::SiteId;
 use linwright_run::shown;
 use std::ops::Range;
 
-/// A `config.json` that describes no model we can build.
+/// A `config.json` that describes no supported model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
-    /// The file holds JSON that is not an object.
+    /// JSON that is not an object.
     #[error("config is not a JSON object but {found}; expected the config.json of a decoder")]
     NotAnObject {
         /// The kind of value found.
         found: &'static str,
     },
-    /// A field is absent that has no default.
+    /// A missing field without a default.
     #[error("config has no field {field}; add it ({expected})")]
     Missing {
         /// Name of the field.
         field: &'static str,
-        /// What it should hold.
+        /// The expected value.
         expected: &'static str,
     },
-    /// A field holds a value of another type or outside its range.
+    /// A field with a wrong type or value.
     #[error("config field {field} is {found}, expected {expected}", found = shown(found))]
     Invalid {
         /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// The value.
         found: String,
-        /// What it should hold.
+        /// The expected value.
         expected: String,
     },
-    /// The model type names no known family.
+    /// An unknown model type.
     #[error("config field model_type is \"{found}\"; known families are {known}", found = shown(found))]
     UnknownFamily {
-        /// The model type found.
+        /// The model type.
         found: String,
-        /// All that are known.
+        /// All known ones.
         known: String,
     },
-    /// A feature of the family that this decoder does not have.
+    /// An unsupported feature of the family.
     #[error("config field {field} is {found}, which is not supported; supported: {supported}", found = shown(found))]
     Unsupported {
         /// Name of the field.
         field: &'static str,
-        /// What it holds.
+        /// The value.
         found: String,
-        /// What would work.
+        /// The supported values.
         supported: &'static str,
     },
-    /// Two fields contradict each other.
+    /// Fields that contradict each other.
     #[error("config fields {fields} do not fit together: {reason}")]
     Inconsistent {
         /// Their names.
         fields: &'static str,
-        /// How they contradict.
+        /// The contradiction.
         reason: String,
     },
 }
 
-/// Tokens or numbers that a model cannot work on.
+/// An invalid batch, or a non-finite number.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// A token that the vocabulary does not have.
+    /// A token outside the vocabulary.
     #[error(
         "token {token} at row {row} of the batch is outside the vocabulary of {vocab}; \
          does the tokenizer belong to this model?"
@@ -75,7 +75,7 @@ pub enum ModelError {
         /// Size of the vocabulary.
         vocab: usize,
     },
-    /// A sequence longer than the model has positions.
+    /// A sequence longer than the longest input.
     #[error(
         "sequence {sequence} of the batch has {length} tokens, the model {max} positions; \
          use a shorter window"
@@ -85,31 +85,31 @@ pub enum ModelError {
         sequence: usize,
         /// Its length in tokens.
         length: usize,
-        /// Positions of the model.
+        /// Longest input of the model.
         max: usize,
     },
-    /// A prompt without a token.
+    /// An empty prompt.
     #[error("sequence {sequence} is empty; a prompt needs at least one token")]
     EmptySequence {
         /// Index of the sequence.
         sequence: usize,
     },
-    /// A token type that the model does not have.
+    /// An unknown token type.
     #[error("token type {found} at row {row} of the batch; the model has {known}, from 0")]
     TypeOutOfRange {
         /// The type.
         found: u32,
         /// Row in the batch.
         row: usize,
-        /// Types of the model.
+        /// Number of token types of the model.
         known: usize,
     },
-    /// A range of layers that the model does not have.
+    /// A range of layers that does not exist.
     #[error("layers {}..{} of a model that has {layers}", range.start, range.end)]
     LayersOutOfRange {
-        /// The range asked for.
+        /// The requested range.
         range: Range<usize>,
-        /// Layers of the model.
+        /// Number of layers.
         layers: usize,
     },
     /// An infinity or NaN.
@@ -118,12 +118,12 @@ pub enum ModelError {
          infinities or NaN, or overflow"
     )]
     NonFinite {
-        /// The first place where it shows.
+        /// The first site with such a number.
         site: SiteId,
         /// Input, output, gradient or loss.
         stage: &'static str,
     },
-    /// Gradients of a weight that is held in 16 bits.
+    /// Training of a weight that is held in 16 bits.
     #[error(
         "{name} is held in 16 bits, which has no gradients; to train or heal, load the model in f32 \
          (--dtype f32)", name = shown(name)
@@ -132,7 +132,7 @@ pub enum ModelError {
         /// The first such weight, by its name in checkpoints.
         name: String,
     },
-    /// A batch in which no token is to be predicted.
-    #[error("no row of the batch has a target; nothing can be learnt from it")]
+    /// A batch without targets.
+    #[error("no row of the batch has a target; there is nothing to train on")]
     NoTargets,
 }

@@ -204,7 +204,7 @@ fn what_does_not_fit_is_refused_and_leaves_nothing() {
     let error = import(dir.path()).unwrap_err().to_string();
     assert!(error.contains("write one that says name, file, shape"), "{error}");
     fs::write(dir.path().join("a.w.dat"), little(&DUMPED)).unwrap();
-    assert!(import(dir.path()).unwrap_err().to_string().contains("no bias beside it"));
+    assert!(import(dir.path()).unwrap_err().to_string().contains("no bias file beside it"));
     fs::write(dir.path().join("a.b.dat"), little(&DUMPED[..4])).unwrap();
     assert!(import(dir.path()).unwrap_err().to_string().contains("no rows of 4"));
 }

@@ -237,10 +237,10 @@ fn every_tokenizer_comes_back_with_the_same_ids_or_is_refused() {
         ("qwen2-biases", "qwen2", None),
         ("gpt2-plain", "gpt2", None),
         // A space before the text is nothing that readers put there for this kind.
-        ("gpt2-plain", "gpt2-added", Some("its tokenizer makes [0 65] of \"a\"")),
+        ("gpt2-plain", "gpt2-added", Some("its tokenizer encodes \"a\" as [0 65]")),
         ("minilm-shaped", "bert-uncased", None),
         // The format does not say that letters keep their size, nor has it a form of the other.
-        ("minilm-shaped", "bert-cased", Some("its tokenizer makes [")),
+        ("minilm-shaped", "bert-cased", Some("its tokenizer encodes ")),
         ("llama-tied", "sentencepiece-bare", None),
     ] {
         let (model, source) = with_tokenizer(set, folder);

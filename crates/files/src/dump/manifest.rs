@@ -1,4 +1,4 @@
-//! `tensors.json`: what each file of a folder holds.
+//! `tensors.json`, the manifest of a folder of raw tensor files.
 
 use super::raw::RawTensor;
 use crate::FileError;
@@ -7,10 +7,10 @@ use linwright_tensor::dtype::DType;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path};
 
-/// Largest list that is read, in bytes.
+/// Largest manifest in bytes.
 const BYTES: u64 = 1 << 26;
 
-/// The list of the tensors of a folder:
+/// The manifest of a folder of tensors:
 ///
 /// ```json
 /// {"tensors": [
@@ -21,46 +21,46 @@ const BYTES: u64 = 1 << 26;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Every tensor.
+    /// The tensors.
     pub tensors: Vec<ManifestTensor>,
 }
 
-/// One tensor of a folder: numbers without a header, row-major.
+/// One raw tensor file: numbers without a header, row-major.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestTensor {
-    /// Its name in the result.
+    /// Name of the tensor in the output.
     pub name: String,
-    /// Its file, beside the list.
+    /// File name, beside the manifest.
     pub file: String,
-    /// Extents as they stand in the file.
+    /// Shape as stored in the file.
     pub shape: Vec<usize>,
     /// `f32`, `f16`, `bf16` or `f64`.
     pub dtype: String,
-    /// Which byte of a number comes first.
+    /// Byte order of the numbers.
     #[serde(default)]
     pub byte_order: ByteOrder,
-    /// Whether a matrix stands as (inp, out) and is to be turned.
+    /// Whether the file holds the transpose (inp, out) of the matrix.
     #[serde(default)]
     pub transpose: bool,
-    /// Bytes before the first number; the file must end with the tensor only if there is none.
+    /// Offset in bytes of the first number; if it is 0, the file must end with the tensor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
 }
 
-/// Which byte of a number comes first.
+/// Byte order of stored numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ByteOrder {
-    /// The last.
+    /// Little-endian: the lowest byte first.
     #[default]
     Little,
-    /// The first.
+    /// Big-endian: the highest byte first.
     Big,
 }
 
 impl Manifest {
-    /// Reads a list.
+    /// Reads a manifest.
     ///
     /// # Errors
     /// [`FileError::Read`] or [`FileError::Json`].
@@ -72,10 +72,10 @@ impl Manifest {
         })
     }
 
-    /// Parses a list.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// In words, what is wrong.
+    /// A description of the first mistake.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(bytes)
             .map_err(|error| linwright_run::shown_reason(&error.to_string()))

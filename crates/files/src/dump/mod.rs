@@ -1,16 +1,15 @@
-//! Import of tensors without a model: one file for each tensor, numpy files, or any weight file.
+//! Import of tensors without a model: raw files, numpy files, or any weight file.
 //!
 //! The result is a folder with `model.safetensors`, in which matrices are (out, inp). Four kinds of
 //! input are taken:
 //!
-//! - a folder with `tensors.json`, or that file: what each raw file holds, see [`Manifest`];
-//! - a folder that is recognised: `manifest.json` of names with `filename` and `shape` (f32
-//!   little-endian, as deeplearn.js wrote checkpoints of TensorFlow), or pairs `X.w.dat` and
-//!   `X.b.dat` (f32 big-endian, as Java writes), in both of which matrices are (inp, out) and are
-//!   turned;
-//! - `.npy` files, a folder of them, or an `.npz` file, taken as they are;
-//! - a weight file of any [`Format`](super::Format), of which the floating-point tensors are taken
-//!   as they are.
+//! - a folder with `tensors.json`, or that file: a manifest of raw files, see [`Manifest`];
+//! - a folder of a known layout: `manifest.json` of names with `filename` and `shape` (f32
+//!   little-endian, as deeplearn.js wrote TensorFlow checkpoints), or pairs `X.w.dat` and `X.b.dat`
+//!   (f32 big-endian, as Java writes), in both of which matrices are (inp, out) and are transposed;
+//! - `.npy` files, a folder of them, or an `.npz` file, taken unchanged;
+//! - a weight file of any [`Format`](super::Format), whose floating-point tensors are taken
+//!   unchanged.
 
 mod manifest;
 mod npy;
@@ -29,42 +28,42 @@ use linwright_tensor::dtype::DType;
 use raw::RawTensor;
 use std::path::Path;
 
-/// Name of the list of tensors in a folder.
+/// File name of the manifest.
 const MANIFEST: &str = "tensors.json";
 
-/// Tensors that were written to a folder.
+/// Tensors written to a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedTensors {
-    /// Names and shapes as written.
+    /// Names and shapes of the written tensors.
     pub tensors: Vec<(String, Vec<usize>)>,
-    /// What was assumed or left out.
+    /// Assumptions made and tensors left out.
     pub notes: Vec<String>,
 }
 
 impl ImportedTensors {
-    /// Number of numbers.
+    /// Number of parameters.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         self.tensors.iter().map(|(_, s)| s.iter().map(|&n| n as u64).product::<u64>()).sum()
     }
 }
 
-/// Tensors that are about to be read, one at a time.
+/// The tensors of an import, read one at a time.
 struct TensorImport {
     tensors: Vec<(Planned, Origin)>,
     notes: Vec<String>,
 }
 
-/// Where the numbers of a tensor come from.
+/// Source of a tensor's numbers.
 enum Origin {
     Raw(RawTensor),
-    /// A tensor of the weight file, by its name.
+    /// A tensor of the weight file, by name.
     File,
 }
 
 /// Writes the tensors of `path` to `model.safetensors` in the folder `out`.
 ///
-/// Numbers keep their type, but f64 becomes f32.
+/// Numbers keep their type, except that f64 becomes f32.
 ///
 /// # Errors
 /// [`FileError`]; nothing is then left at `out` that was not there before.
@@ -102,7 +101,7 @@ pub fn import_tensors(path: &Path, out: &Path, force: bool) -> Result<ImportedTe
     Ok(ImportedTensors { tensors, notes: plan.notes })
 }
 
-/// What is to be read, and the weight file if it is one.
+/// The tensors to read, and the weight file if the input is one.
 fn plan(path: &Path) -> Result<(TensorImport, Option<TensorFile>), FileError> {
     let is_dir = path.metadata().map_err(FileError::read(path))?.is_dir();
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -133,8 +132,8 @@ fn plan(path: &Path) -> Result<(TensorImport, Option<TensorFile>), FileError> {
     Ok((TensorImport { tensors: tensors.into_iter().map(planned).collect(), notes }, None))
 }
 
-/// Refuses tensors that read the same bytes: a short list could make any number of copies of one
-/// file.
+/// Rejects tensors that read the same bytes: a short manifest could otherwise request any number of
+/// copies of one file.
 fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), FileError> {
     let mut places: Vec<(&Path, u64, u64, &str)> = tensors
         .iter()
@@ -161,7 +160,7 @@ fn check_shares(path: &Path, tensors: &[RawTensor]) -> Result<(), FileError> {
 /// The type in which numbers are written.
 fn stored(dtype: DType) -> DType {
     match dtype {
-        // Everything is read as f32, so that more digits would be invented ones.
+        // Everything is read as f32, so f64 output would invent digits.
         DType::F64 => DType::F32,
         other => other,
     }
@@ -179,7 +178,7 @@ fn of_file(path: &Path) -> Result<(TensorImport, Option<TensorFile>), FileError>
             }
             None => {
                 let (name, dtype) = (shown(name), info.dtype.name());
-                notes.push(format!("{name} holds {dtype} and was left out"));
+                notes.push(format!("{name} has type {dtype} and was left out"));
             }
         }
     }

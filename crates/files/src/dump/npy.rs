@@ -1,4 +1,4 @@
-//! Arrays of numpy.
+//! numpy arrays.
 //!
 //! `.npy`: magic, version, length of a header, the header as the text of a Python dict with
 //! `descr`, `fortran_order` and `shape`, then the numbers. `.npz`: a zip archive of such files.
@@ -21,13 +21,13 @@ struct Header {
     dtype: DType,
     big_endian: bool,
     shape: Vec<usize>,
-    /// Whether columns stand side by side, not rows.
+    /// Whether the array is column-major.
     by_columns: bool,
-    /// Bytes before the first number.
+    /// Offset in bytes of the first number.
     start: usize,
 }
 
-/// The array of a `.npy` file, named after it.
+/// The array of a `.npy` file, named after the file.
 pub(super) fn open(path: &Path) -> Result<RawTensor, FileError> {
     let map = input::open(path).and_then(MappedFile::of).map_err(FileError::read(path))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -52,7 +52,7 @@ pub(super) fn open_archive(path: &Path) -> Result<(Vec<RawTensor>, Vec<String>),
     Ok((tensors, notes))
 }
 
-/// An array that begins at `offset` of a file, of which `bytes` is all.
+/// An array that begins at `offset` of a file; `bytes` is the whole file.
 fn tensor(path: &Path, name: String, bytes: &[u8], offset: usize) -> Result<RawTensor, FileError> {
     let wrong = |reason: String| FileError::Dump { path: path.into(), reason };
     let header = parse(bytes).map_err(|reason| wrong(format!("array {name}: {reason}")))?;
@@ -73,7 +73,7 @@ fn tensor(path: &Path, name: String, bytes: &[u8], offset: usize) -> Result<RawT
     Ok(tensor)
 }
 
-/// Reads the header of an array. Says in words what is wrong.
+/// Parses the header of an array. The error is a description in words.
 fn parse(bytes: &[u8]) -> Result<Header, String> {
     let [major, _, rest @ ..] = bytes.strip_prefix(&MAGIC).ok_or("is no numpy file")? else {
         return Err("is truncated".into());

@@ -1,4 +1,4 @@
-//! Numbers in a file without a header.
+//! Raw tensor files: numbers without a header.
 
 use crate::FileError;
 use linwright_run::input;
@@ -6,26 +6,26 @@ use linwright_tensor::MappedFile;
 use linwright_tensor::dtype::DType;
 use std::path::PathBuf;
 
-/// Most extents of a tensor.
+/// Largest number of dimensions of a tensor.
 const EXTENTS: usize = 8;
 
-/// A tensor that lies row by row in a file.
+/// A tensor stored row-major in a file.
 #[derive(Debug)]
 pub(super) struct RawTensor {
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// Extents as they stand in the file.
+    /// Shape as stored in the file.
     pub(super) shape: Vec<usize>,
     pub(super) dtype: DType,
     pub(super) big_endian: bool,
-    /// Whether it is a matrix that is to be turned.
+    /// Whether it is a matrix to be transposed.
     pub(super) transpose: bool,
-    /// Bytes before its first number.
+    /// Offset in bytes of its first number.
     pub(super) offset: u64,
 }
 
 impl RawTensor {
-    /// Extents as they are written.
+    /// Shape of the output.
     pub(super) fn out_shape(&self) -> Vec<usize> {
         let mut shape = self.shape.clone();
         if self.transpose {
@@ -38,14 +38,15 @@ impl RawTensor {
         FileError::Dump { path: self.path.clone(), reason }
     }
 
-    /// First byte and byte after the last.
+    /// Byte range in the file.
     pub(super) fn place(&self) -> Option<(u64, u64)> {
         let size = self.dtype.size() as u64;
         let bytes = self.shape.iter().try_fold(size, |n, &extent| n.checked_mul(extent as u64))?;
         Some((self.offset, self.offset.checked_add(bytes)?))
     }
 
-    /// Checks the shape, and that the file has the bytes that it asks for; no more, if `whole`.
+    /// Checks the shape and the size of the file: at least the bytes of the tensor, and no more if
+    /// `whole`.
     pub(super) fn check(&self, whole: bool) -> Result<(), FileError> {
         let (name, shape) = (&self.name, &self.shape);
         if self.transpose && shape.len() != 2 {
@@ -68,7 +69,7 @@ impl RawTensor {
         Ok(())
     }
 
-    /// The numbers as they are written, all finite.
+    /// The numbers of the output tensor, all finite.
     pub(super) fn read(&self) -> Result<Vec<f32>, FileError> {
         let map = input::open(&self.path)
             .and_then(MappedFile::of)
@@ -95,7 +96,7 @@ impl RawTensor {
     }
 }
 
-/// A matrix of (rows, cols) as one of (cols, rows).
+/// Transpose of a (rows, cols) matrix.
 fn turned(values: &[f32], rows: usize, cols: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(values.len());
     for col in 0..cols {

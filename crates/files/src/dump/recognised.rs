@@ -1,4 +1,4 @@
-//! Folders whose layout is known without a list.
+//! Folders of raw tensors with a known layout, without a manifest.
 
 use super::npy;
 use super::raw::RawTensor;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Name of the list that deeplearn.js wrote.
+/// File name of the deeplearn.js manifest.
 const MANIFEST: &str = "manifest.json";
-/// Ends of the names of the two files of a layer.
+/// Suffixes of the weight and bias file of a layer.
 const WEIGHT: &str = ".w.dat";
 const BIAS: &str = ".b.dat";
 
-/// The tensors of a folder that is recognised, and what was assumed.
+/// The tensors of a recognised folder, and the assumptions made.
 pub(super) fn open(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), FileError> {
     if folder.join(MANIFEST).exists() {
         return of_manifest(folder);
@@ -36,15 +36,16 @@ pub(super) fn open(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), FileE
     if arrays.is_empty() {
         return Err(FileError::Dump {
             path: folder.into(),
-            reason: "holds no tensors.json, and nothing that is known without it; write one that \
+            reason:
+                "holds no tensors.json, and its layout is not known without one; write one that \
                      says name, file, shape and dtype of each tensor"
-                .into(),
+                    .into(),
         });
     }
     Ok((arrays.into_iter().map(|path| npy::open(path)).collect::<Result<_, _>>()?, Vec::new()))
 }
 
-/// A list of names with `filename` and `shape`.
+/// A manifest of names with `filename` and `shape`.
 fn of_manifest(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), FileError> {
     let path = folder.join(MANIFEST);
     let wrong = |name: &str| FileError::Json {
@@ -72,7 +73,7 @@ fn of_manifest(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), FileError
             notes.push(format!("{name} is a single number without a file and was left out"));
             continue;
         }
-        // An embedding has one row for each token already.
+        // An embedding is stored with one row per token already.
         let transpose = shape.len() == 2 && !name.contains("embedding");
         let tensor = RawTensor {
             name,
@@ -89,8 +90,8 @@ fn of_manifest(folder: &Path) -> Result<(Vec<RawTensor>, Vec<String>), FileError
     Ok((tensors, notes))
 }
 
-/// Pairs of weight and bias: the bias has one number for each output, which gives the shape of the
-/// weight.
+/// Pairs of weight and bias: the length of the bias is the number of outputs, which gives the shape
+/// of the weight.
 fn of_pairs(
     weights: &[&PathBuf],
     biases: &[&PathBuf],
@@ -123,8 +124,9 @@ fn of_pairs(
         if !bias.exists() {
             return Err(FileError::Dump {
                 path: (*weight).clone(),
-                reason: "has no bias beside it that would tell its shape; write a tensors.json"
-                    .into(),
+                reason:
+                    "has no bias file beside it, which would give its shape; write a tensors.json"
+                        .into(),
             });
         }
         let (count, out) = (numbers(weight)?, numbers(&bias)?);

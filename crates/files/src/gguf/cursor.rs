@@ -1,18 +1,18 @@
-//! Reading a file from front to back, each step checked against what is left of it.
+//! A cursor over the bytes of a file; every read is checked against the remaining bytes.
 
 use crate::gguf::fault::ContainerFault;
 use std::fmt;
 
-/// What is being read, for messages; put in words only when something is wrong.
+/// The item being read, formatted only for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// The first words of the file.
+    /// The first fields of the file.
     Header,
-    /// The name of the key of this index.
+    /// The name of the key with this index.
     Key(u64),
-    /// What belongs to a key.
+    /// The value of a key.
     Value(&'a str),
-    /// The name of the tensor of this index.
+    /// The name of the tensor with this index.
     TensorName(u64),
     /// The entry of a tensor.
     Tensor(&'a str),
@@ -30,7 +30,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A place in the bytes of a whole file.
+/// A position in the bytes of a whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -51,8 +51,8 @@ impl<'a> Cursor<'a> {
         (self.bytes.len() - self.at) as u64
     }
 
-    /// Fails unless so many things of so many bytes, at least, can follow. Nothing may be set aside
-    /// for a number of things before this.
+    /// Fails unless at least `count` items of this size can follow. Must precede every allocation
+    /// for a count from the file.
     pub(crate) fn expect(
         &self,
         count: u64,
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         self.array(place).map(u64::from_le_bytes)
     }
 
-    /// A text with its length before it.
+    /// A string with its length before it.
     pub(crate) fn text(&mut self, place: Place<'_>) -> Result<&'a str, ContainerFault> {
         let length = self.u64(place)?;
         let at = self.at as u64;

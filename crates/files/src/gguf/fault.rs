@@ -5,7 +5,7 @@ use linwright_run::shown;
 /// What is wrong with the container: header, metadata, places of tensors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContainerFault {
-    /// The file ends inside something.
+    /// A file that ends within an item.
     #[error(
         "{place} at byte {at} takes {wanted} bytes, the file has {left} left; it is truncated or damaged, fetch it again"
     )]
@@ -14,12 +14,12 @@ pub enum ContainerFault {
         place: String,
         /// Where it starts.
         at: u64,
-        /// Bytes that it takes, at least.
+        /// Bytes that it needs, at least.
         wanted: u64,
         /// Bytes from there to the end of the file.
         left: u64,
     },
-    /// The first bytes are others.
+    /// Wrong magic bytes.
     #[error("the file starts with \"{found}\", expected \"GGUF\"; {advice}", found = shown(found))]
     Magic {
         /// The first bytes.
@@ -27,7 +27,7 @@ pub enum ContainerFault {
         /// What to do.
         advice: &'static str,
     },
-    /// A version that is not read.
+    /// An unsupported version.
     #[error("GGUF version {found}, expected 2 or 3; {advice}")]
     Version {
         /// The version.
@@ -43,7 +43,7 @@ pub enum ContainerFault {
         /// Where it starts.
         at: u64,
     },
-    /// A type of metadata that the format does not have.
+    /// An unknown metadata type.
     #[error(
         "key {key} at byte {at} has the unknown type {found}; the file is damaged or of a newer version", key = shown(key)
     )]
@@ -55,7 +55,7 @@ pub enum ContainerFault {
         /// The type.
         found: u32,
     },
-    /// A truth value that is neither.
+    /// A boolean that is neither 0 nor 1.
     #[error("key {key} at byte {at} holds {found} as a truth value, expected 0 or 1", key = shown(key))]
     NotBool {
         /// The key.
@@ -65,7 +65,7 @@ pub enum ContainerFault {
         /// The byte.
         found: u8,
     },
-    /// Arrays in arrays in arrays.
+    /// Arrays nested too deep.
     #[error(
         "key {key} at byte {at} nests arrays deeper than {limit}; no writer of the format does", key = shown(key)
     )]
@@ -78,7 +78,7 @@ pub enum ContainerFault {
         limit: usize,
     },
     /// Two keys or two tensors of one name.
-    #[error("{what} {name} stands twice, again at byte {at}; the file is damaged", name = shown(name))]
+    #[error("{what} {name} occurs twice, again at byte {at}; the file is damaged", name = shown(name))]
     Duplicate {
         /// Key or tensor.
         what: &'static str,
@@ -87,7 +87,7 @@ pub enum ContainerFault {
         /// Where the second stands.
         at: u64,
     },
-    /// An alignment that is none.
+    /// An invalid alignment.
     #[error("general.alignment is {found}, expected a power of two up to {limit}")]
     Alignment {
         /// The value.
@@ -95,7 +95,7 @@ pub enum ContainerFault {
         /// The bound.
         limit: u64,
     },
-    /// A tensor of more dimensions than the format has.
+    /// A tensor with too many dimensions.
     #[error("tensor {name} at byte {at} has {found} dimensions, at most {limit} are allowed", name = shown(name))]
     Dimensions {
         /// The tensor.
@@ -107,7 +107,7 @@ pub enum ContainerFault {
         /// The bound.
         limit: u32,
     },
-    /// A storage type that the format does not have.
+    /// An unknown storage type.
     #[error(
         "tensor {name} at byte {at} has the unknown type {found}; the file is damaged, of a newer version, or uses a type that was taken out of the format", name = shown(name)
     )]
@@ -119,7 +119,7 @@ pub enum ContainerFault {
         /// The type.
         found: u32,
     },
-    /// A product of sizes beyond all memory.
+    /// A shape whose size overflows.
     #[error("tensor {name} has the impossible shape {shape:?}", name = shown(name))]
     ShapeOverflow {
         /// The tensor.
@@ -127,7 +127,7 @@ pub enum ContainerFault {
         /// The shape, row-major.
         shape: Vec<u64>,
     },
-    /// A row that is no whole number of blocks.
+    /// A row that is not a whole number of blocks.
     #[error(
         "tensor {name} has rows of {columns} numbers, {dtype} stores blocks of {block}; the file is damaged", name = shown(name)
     )]
@@ -141,7 +141,7 @@ pub enum ContainerFault {
         /// Numbers of a block.
         block: usize,
     },
-    /// A tensor that does not start where one can.
+    /// An unaligned tensor.
     #[error(
         "tensor {name} starts at byte {offset} of the data, expected a multiple of {alignment}; the file is damaged", name = shown(name)
     )]
@@ -177,7 +177,7 @@ pub enum ContainerFault {
         /// Where the second starts.
         at: u64,
     },
-    /// A key of another type or out of bounds.
+    /// A key of a wrong type or out of range.
     #[error("key {key} is {found}, expected {expected}", key = shown(key), found = shown(found))]
     Key {
         /// The key.
@@ -190,7 +190,7 @@ pub enum ContainerFault {
 }
 
 impl ContainerFault {
-    /// The name of the variant, and of the key where there is one.
+    /// Name of the variant, and of the key where there is one.
     #[must_use]
     pub fn kind(&self) -> String {
         let debug = format!("{self:?}");

@@ -1,10 +1,10 @@
-//! The header of a GGUF file, checked completely before any tensor is touched.
+//! The GGUF header, checked completely before any tensor is read.
 //!
-//! Layout, all little-endian: the bytes `GGUF`, a version (u32), how many tensors and how many keys
-//! there are (u64 each); for each key its name, a type (u32) and a value; for each tensor its name,
-//! the number of its dimensions (u32), its extents from the one that runs fastest (u64 each), a
-//! type (u32) and an offset into the data (u64); then the data, at the next multiple of
-//! `general.alignment`. A text is a length (u64) and so many bytes.
+//! Layout, all little-endian: the bytes `GGUF`, a version (u32), the number of tensors and of keys
+//! (u64 each); for each key its name, a type (u32) and a value; for each tensor its name, the
+//! number of its dimensions (u32), its extents from the fastest-running one on (u64 each), a type
+//! (u32) and an offset into the data (u64); then the data, at the next multiple of
+//! `general.alignment`. A string is a length (u64) and that many bytes.
 
 use super::cursor::{Cursor, Place};
 use super::metadata::{self, MetaValue, Metadata};
@@ -14,42 +14,42 @@ use crate::gguf::fault::ContainerFault;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Alignment of files that do not say it.
+/// Default alignment.
 pub const ALIGNMENT: u64 = 32;
 /// Key of the alignment.
 const ALIGNMENT_KEY: &str = "general.alignment";
-/// Largest alignment that is believed.
+/// Largest allowed alignment.
 const MAX_ALIGNMENT: u64 = 1 << 20;
-/// Most dimensions of a tensor.
+/// Largest number of dimensions of a tensor.
 const MAX_DIMENSIONS: u32 = 4;
-/// Bytes that a key takes at least: length of its name, type, a value of one byte.
+/// Smallest size of a key in bytes: length of its name, type, a value of one byte.
 const MIN_KEY_BYTES: u64 = 13;
-/// Bytes that the entry of a tensor takes at least: length of its name, dimensions, type, offset.
+/// Smallest size of a tensor's entry in bytes: length of its name, dimensions, type, offset.
 const MIN_TENSOR_BYTES: u64 = 24;
 
-/// A tensor as it stands in the file.
+/// A tensor as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTensor {
-    /// How its numbers are stored.
+    /// Storage type.
     pub dtype: GgufType,
     /// Extents, row-major: the last one runs fastest.
     pub shape: Vec<usize>,
-    /// Its bytes, counted from the start of the file.
+    /// Byte range from the start of the file.
     pub bytes: Range<usize>,
 }
 
-/// A header whose tensors are known to lie within the file, side by side.
+/// A header whose tensors are checked to lie within the file without overlap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// Version of the format.
     pub version: u32,
     /// Values by key.
     pub metadata: Metadata,
-    /// Tensors by their names in the file.
+    /// Tensors by their GGUF names.
     pub tensors: BTreeMap<String, StoredTensor>,
 }
 
-/// An entry before the place of the data is known.
+/// An entry before the start of the data is known.
 struct Entry {
     dtype: GgufType,
     shape: Vec<u64>,
@@ -57,7 +57,7 @@ struct Entry {
     size: u64,
 }
 
-/// Reads and checks the header of a file of which `bytes` is the whole.
+/// Parses and checks the header; `bytes` is the whole file.
 pub fn parse(bytes: &[u8]) -> Result<Header, ContainerFault> {
     let mut cursor = Cursor::new(bytes);
     let version = read_version(&mut cursor)?;
@@ -67,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Result<Header, ContainerFault> {
     let metadata = read_metadata(&mut cursor, keys)?;
     let alignment = alignment(&metadata)?;
     let entries = read_entries(&mut cursor, tensors, alignment)?;
-    // An alignment is a small power of two, and a file ends far below the largest number.
+    // The alignment is a small power of two, and a file is far shorter than the largest integer.
     let base = (cursor.at() as u64).next_multiple_of(alignment).min(bytes.len() as u64);
     let tensors = place(entries, base, bytes.len() as u64 - base)?;
     Ok(Header { version, metadata, tensors })
@@ -122,7 +122,7 @@ fn alignment(metadata: &Metadata) -> Result<u64, ContainerFault> {
     }
 }
 
-/// A key that holds something else.
+/// The error for a key of another type.
 pub fn wrong_type(key: &str, value: &MetaValue, expected: &'static str) -> ContainerFault {
     ContainerFault::Key { key: key.into(), found: value.describe(), expected }
 }
@@ -187,7 +187,7 @@ fn read_entry(
     Ok(Entry { dtype, shape, offset, size })
 }
 
-/// Checks that the tensors lie in the `data` bytes from `base` on, and that no two share a byte.
+/// Checks that the tensors lie in the `data` bytes from `base` on, and that no two overlap.
 fn place(
     entries: BTreeMap<String, Entry>,
     base: u64,

@@ -1,17 +1,17 @@
-//! The keys of a file and their values.
+//! GGUF metadata: keys and values.
 
 use super::cursor::{Cursor, Place};
 use crate::gguf::fault::ContainerFault;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Deepest nesting of arrays that is read; no known file nests any.
+/// Deepest nesting of arrays; no known file nests any.
 const MAX_DEPTH: usize = 4;
 
 /// Values by key.
 pub type Metadata = BTreeMap<String, MetaValue>;
 
-/// The value of a key. Arrays stay in the file: a vocabulary takes no memory until it is asked for.
+/// A metadata value. Arrays stay in the file: a vocabulary takes no memory until it is read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetaValue {
     /// An unsigned integer of any width.
@@ -22,15 +22,15 @@ pub enum MetaValue {
     F32(f32),
     /// A 64-bit float.
     F64(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     Text(String),
     /// An array.
     Array(MetaArray),
 }
 
-/// An array that was checked and stays in the file.
+/// A checked array that stays in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaArray {
     kind: Kind,
@@ -38,7 +38,7 @@ pub struct MetaArray {
     bytes: Range<usize>,
 }
 
-/// A type of values.
+/// A value type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An unsigned byte.
@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By their numbers in files.
+    /// Types by their ids in files.
     const ALL: [Self; 13] = [
         Self::U8,
         Self::I8,
@@ -94,7 +94,7 @@ impl Kind {
         Self::ALL.get(found as usize).copied().ok_or_else(unknown)
     }
 
-    /// Bytes of a value, at least.
+    /// Smallest size of a value in bytes.
     fn min_bytes(self) -> u64 {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -106,7 +106,7 @@ impl Kind {
     }
 }
 
-/// Reads the value of a key.
+/// Reads a value.
 pub(crate) fn read(cursor: &mut Cursor<'_>, key: &str) -> Result<MetaValue, ContainerFault> {
     let kind = Kind::read(cursor, key)?;
     read_value(cursor, kind, key, 0)
@@ -143,7 +143,7 @@ fn read_value(
     })
 }
 
-/// Checks an array to its end and remembers where it lies.
+/// Checks an array to its end and records its byte range.
 fn read_array(
     cursor: &mut Cursor<'_>,
     key: &str,
@@ -175,20 +175,20 @@ fn read_array(
 }
 
 impl MetaArray {
-    /// How many values it has.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         // Not more than the file has bytes.
         self.count as usize
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The texts of an array of texts, from the bytes of the file; otherwise `None`.
+    /// The strings of an array of strings, from the bytes of the file; otherwise `None`.
     pub fn texts<'a>(&self, file: &'a [u8]) -> Option<impl Iterator<Item = &'a str>> {
         let mut cursor = Cursor::new(&file[self.bytes.clone()]);
         let texts = (0..self.count).map_while(move |_| cursor.text(Place::Header).ok());
@@ -206,7 +206,7 @@ impl MetaArray {
 }
 
 impl MetaValue {
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self {
@@ -216,8 +216,8 @@ impl MetaValue {
         }
     }
 
-    /// A number. One of 32 bits becomes the number of 64 bits with the same shortest decimals: what
-    /// was written as 1e-5 is read as 1e-5.
+    /// A number. A 32-bit float becomes the 64-bit float with the same shortest decimal form: 1e-5
+    /// as written is read as 1e-5.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
@@ -229,7 +229,7 @@ impl MetaValue {
         }
     }
 
-    /// In words, for messages; a long text is cut.
+    /// A description for messages; long strings are cut.
     pub fn describe(&self) -> String {
         const SHOWN: usize = 60;
         match self {

@@ -1,4 +1,4 @@
-//! What the names of the list mean: the part of the machine where Python would run code.
+//! Calls and globals: the instructions for which Python would run code.
 
 use super::fault::PickleFault as Fault;
 use super::globals::Global;
@@ -8,7 +8,7 @@ use crate::header::StoredType;
 use linwright_run::shown;
 
 impl<'a> Machine<'a> {
-    /// Looks a name up in the list; nothing is imported.
+    /// Resolves a global in the allow-list; nothing is imported.
     pub(super) fn global(&mut self, opcode: u8) -> Result<(), Fault> {
         let (module, name) = if opcode == op::GLOBAL {
             (self.line()?, self.line()?)
@@ -42,8 +42,8 @@ impl<'a> Machine<'a> {
         Ok(line)
     }
 
-    /// Makes a storage of its description: `("storage", type, key, device, numbers)`, and none as
-    /// a sixth part in files of older versions.
+    /// Resolves the description of a storage: `("storage", type, key, device, numbers)`, with none
+    /// as a sixth part in older files.
     pub(super) fn storage(&mut self) -> Result<(), Fault> {
         let popped = self.pop("BINPERSID")?;
         let at = self.place();
@@ -91,7 +91,7 @@ impl<'a> Machine<'a> {
         self.add(Node::Storage(index))
     }
 
-    /// "Calls" one of the names of the list.
+    /// Evaluates a call of an allowed global.
     pub(super) fn call(&mut self) -> Result<(), Fault> {
         let popped = self.pop_some(2, "REDUCE")?;
         let wrong = |what| Fault::Call { at: self.place(), what };
@@ -154,7 +154,7 @@ impl<'a> Machine<'a> {
         self.add(Node::Tensor(index))
     }
 
-    /// Accepts what `OrderedDict` leaves: a dict of attributes, which is read over.
+    /// Accepts the state of an `OrderedDict`: a dict of attributes, which is ignored.
     pub(super) fn build(&mut self) -> Result<(), Fault> {
         let state = self.pop("BUILD")?;
         let target = self.top("BUILD")?;

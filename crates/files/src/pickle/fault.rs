@@ -1,85 +1,84 @@
-//! What can be wrong with a pickle.
+//! Errors of pickles.
 
 use crate::zip::ZipFault;
 use linwright_run::shown;
 
-/// What can be wrong with a file of `torch.save`. Positions are bytes from the start of the file.
+/// An error in a file of `torch.save`. Positions are bytes from the start of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PickleFault {
-    /// The archive around the pickle.
+    /// An error of the zip archive.
     #[error(transparent)]
     Zip(#[from] ZipFault),
-    /// An archive that lacks a part, or has one too many.
+    /// An archive with a missing or an additional part.
     #[error("{what}; expected an archive or a file written by torch.save")]
     Layout {
         /// What is wrong.
         what: String,
     },
-    /// The pickle ends in the middle.
+    /// A truncated pickle.
     #[error(
         "the pickle is truncated at byte {at}, in the middle of {within}; fetch the file again"
     )]
     Truncated {
-        /// Where more bytes were expected.
+        /// Offset where more bytes were expected.
         at: usize,
         /// What is cut off.
         within: &'static str,
     },
-    /// A name that no file of weights needs.
+    /// A global that is not allowed.
     #[error(
         "byte {at} asks for {name}, so this file would run code when Python loads it; only plain tensors are read: load it where you trust it and save the state dict alone, best as safetensors", name = shown(name)
     )]
     Global {
-        /// Where.
+        /// Offset of the instruction.
         at: usize,
         /// Module and name.
         name: String,
     },
-    /// An instruction that calls something or has no place in a file of weights.
+    /// An instruction that is not allowed.
     #[error(
         "byte {at} is the instruction {opcode}, which {why}; only plain tensors are read: load it where you trust it and save the state dict alone, best as safetensors"
     )]
     Opcode {
-        /// Where.
+        /// Offset of the instruction.
         at: usize,
         /// The name of the instruction, or its byte.
         opcode: String,
-        /// Why it is refused.
+        /// Why it is not allowed.
         why: &'static str,
     },
-    /// A call of a known name with other arguments than it has, or of something that is no
-    /// function.
+    /// A call with wrong arguments, or of something that is not a function.
     #[error("the call at byte {at} {what}; this file was not written by torch.save, or is damaged")]
     Call {
-        /// Where.
+        /// Offset of the call.
         at: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// An instruction without the values that it works on.
+    /// An instruction without its operands.
     #[error("the instruction {opcode} at byte {at} {what}; the pickle is damaged")]
     Operands {
-        /// Where.
+        /// Offset of the instruction.
         at: usize,
         /// The instruction.
         opcode: &'static str,
         /// What is wrong.
         what: &'static str,
     },
-    /// More of something than any file of weights has, or than the size of this one allows.
+    /// More items than any weight file has, or than the size of this one allows.
     #[error("the pickle has more than {limit} {what} at byte {at}; no file of weights has so many")]
     Limit {
-        /// Where.
+        /// Offset of the first item beyond the limit.
         at: usize,
-        /// Of what.
+        /// Kind of the items.
         what: &'static str,
-        /// How many are allowed.
+        /// The limit.
         limit: usize,
     },
-    /// A reference to a storage in a wrong form.
+    /// A malformed reference to a storage.
     #[error("the reference to a storage at byte {at} {what}; expected one written by torch.save")]
     Storage {
-        /// Where.
+        /// Offset of the reference.
         at: usize,
         /// What is wrong.
         what: String,
@@ -92,12 +91,12 @@ pub enum PickleFault {
         /// What is wrong.
         what: String,
     },
-    /// An object that is no state dict.
+    /// An object that is not a state dict.
     #[error(
         "the file holds {found}; expected a dict from names to tensors, by itself or under state_dict, model_state_dict, model or module"
     )]
     Root {
-        /// What there is instead.
+        /// What was found instead.
         found: &'static str,
     },
 }

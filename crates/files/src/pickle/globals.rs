@@ -1,15 +1,15 @@
-//! The names that a file of weights may ask for: nothing else is ever looked at.
+//! The globals that a weight file may use; no other name is resolved.
 
 use crate::header::StoredType;
 
-/// A name on the list, and what it stands for here. None of them is a Python object.
+/// An allowed global with its meaning here. None of them is a Python object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Global {
     /// `collections.OrderedDict`.
     OrderedDict,
-    /// `torch._utils._rebuild_tensor_v2`: type by the storage.
+    /// `torch._utils._rebuild_tensor_v2`: type from the storage.
     Tensor,
-    /// `torch._utils._rebuild_tensor_v3`: type by an argument.
+    /// `torch._utils._rebuild_tensor_v3`: type from an argument.
     TypedTensor,
     /// `torch._utils._rebuild_parameter`.
     Parameter,
@@ -21,12 +21,12 @@ pub(super) enum Global {
     Storage(StoredType),
     /// A storage of bytes.
     Bytes,
-    /// `torch.float32` and so on; none for types that no file of ours can have.
+    /// `torch.float32` and so on; none for unsupported types.
     Type(Option<StoredType>),
 }
 
 impl Global {
-    /// What a name stands for, if it is on the list.
+    /// The allowed global of a name.
     pub(super) fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Self::OrderedDict,

@@ -1,13 +1,12 @@
-//! A pickle machine that builds values of its own and calls nothing.
+//! A pickle machine that builds its own values and calls nothing.
 //!
-//! A pickle is a program for a stack machine that can call any Python function. This one knows the
-//! instructions and the names that a state dict is made of ([`Global`]); for each of these the
-//! meaning is written down here, and anything else is an error. Values never hold values directly:
-//! containers lie in one table and refer to each other by number, so that nothing nests, and a
-//! container that holds itself does no harm.
+//! A pickle is a program for a stack machine that can call any Python function. This one implements
+//! the instructions and the globals of a state dict ([`Global`]); anything else is an error. Values
+//! never contain values: containers are entries of one table and refer to each other by index, so
+//! nothing nests, and a container that contains itself does no harm.
 //!
-//! Memory: an instruction of one byte may add 16 bytes to the stack or the memo; containers, which
-//! cost more, are bounded by a quarter of the length of the pickle.
+//! Memory: an instruction of one byte adds at most 16 bytes to the stack or the memo; containers,
+//! which cost more, are limited to a quarter of the length of the pickle.
 //! Source: `pickletools.py` of CPython, which describes each instruction.
 
 use super::fault::PickleFault as Fault;
@@ -16,31 +15,31 @@ use super::opcode as op;
 use crate::header::StoredType;
 use std::collections::BTreeMap;
 
-/// Longest pickle that is read, in bytes.
+/// Longest pickle in bytes.
 const PICKLE_BYTES: usize = 1 << 30;
-/// Most values on the stack: writers put down a thousand entries at a time.
+/// Largest number of values on the stack: writers push a thousand entries at a time.
 const STACK: usize = 1 << 15;
-/// Most containers that are being filled at a time.
+/// Largest number of unfinished containers.
 const MARKS: usize = 1 << 10;
 
-/// A value, small and without parts.
+/// A value without parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     None,
     Bool(bool),
     Int(i64),
-    /// Text, as a piece of the pickle.
+    /// A string, as a range of the pickle.
     Text(Piece),
     /// An integer of more than 64 bits, little-endian.
     Long(Piece),
     Global(Global),
-    /// A container, storage or tensor in the table.
+    /// A container, storage or tensor, as an index into the table.
     Node(u32),
-    /// Something that is read over: floats, bytes, devices.
+    /// An ignored value: floats, bytes, devices.
     Inert,
 }
 
-/// A piece of the pickle: offset and length.
+/// A range of the pickle: offset and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     start: u32,
@@ -57,39 +56,39 @@ pub(super) enum Node {
     Tensor(u32),
 }
 
-/// A storage that the pickle refers to.
+/// A storage of the pickle.
 #[derive(Debug)]
 pub(super) struct Storage {
     pub(super) key: Piece,
-    /// None if it is one of bytes.
+    /// Type of its numbers; none for bytes.
     pub(super) dtype: Option<StoredType>,
-    /// Numbers, or bytes if it is one of bytes.
+    /// Number of numbers, or of bytes.
     pub(super) numbers: u64,
-    /// Where it was first referred to.
+    /// Offset of the first reference to it.
     pub(super) at: usize,
 }
 
 impl Storage {
-    /// Its bytes, if they can be counted.
+    /// Its size in bytes, unless it overflows.
     pub(super) fn size(&self) -> Option<usize> {
         let one = self.dtype.map_or(8, StoredType::bits) / 8;
         self.numbers.checked_mul(one).and_then(|size| usize::try_from(size).ok())
     }
 }
 
-/// A tensor as it was asked for, not yet checked.
+/// A requested tensor, not yet checked.
 #[derive(Debug)]
 pub(super) struct Rebuilt {
     pub(super) storage: u32,
-    /// None if the type is that of the storage.
+    /// Its type; none if the storage's.
     pub(super) dtype: Option<Option<StoredType>>,
     pub(super) offset: i64,
-    /// Tuples in the table.
+    /// Shape and strides, as tuples in the table.
     pub(super) shape: u32,
     pub(super) strides: u32,
 }
 
-/// What a pickle came to.
+/// The result of a pickle.
 #[derive(Debug)]
 pub(super) struct Pickled<'a> {
     bytes: &'a [u8],
@@ -98,22 +97,22 @@ pub(super) struct Pickled<'a> {
     pub(super) nodes: Vec<Node>,
     pub(super) storages: Vec<Storage>,
     pub(super) tensors: Vec<Rebuilt>,
-    /// Bytes that the pickle takes.
+    /// Length of the pickle in bytes.
     pub(super) length: usize,
 }
 
 impl<'a> Pickled<'a> {
-    /// The text of a piece; empty if it is none.
+    /// The string of a range; empty if it is none.
     pub(super) fn text(&self, piece: Piece) -> &'a str {
         str::from_utf8(self.raw(piece)).unwrap_or_default()
     }
 
-    /// The bytes of a piece.
+    /// The bytes of a range.
     pub(super) fn raw(&self, piece: Piece) -> &'a [u8] {
         &self.bytes[piece.start as usize..][..piece.length as usize]
     }
 
-    /// A text value.
+    /// The string of a value.
     pub(super) fn as_text(&self, value: Value) -> Option<&'a str> {
         match value {
             Value::Text(piece) => Some(self.text(piece)),
@@ -121,7 +120,7 @@ impl<'a> Pickled<'a> {
         }
     }
 
-    /// The part of the table that a value refers to.
+    /// The table entry of a value.
     pub(super) fn node(&self, value: Value) -> Option<&Node> {
         match value {
             Value::Node(index) => self.nodes.get(index as usize),
@@ -129,13 +128,13 @@ impl<'a> Pickled<'a> {
         }
     }
 
-    /// Length of the pickle and what stands before it: what positions are counted from.
+    /// Length of the pickle and of the bytes before it, the base of positions.
     pub(super) fn end(&self) -> usize {
         self.base + self.length
     }
 }
 
-/// Runs the pickle that begins at `base` of `file` to its end.
+/// Runs the pickle at offset `base` of `file` to its end.
 pub(super) fn run(file: &[u8], base: usize) -> Result<Pickled<'_>, Fault> {
     let rest = file.get(base..).unwrap_or_default();
     let bytes = &rest[..rest.len().min(PICKLE_BYTES)];
@@ -166,18 +165,18 @@ pub(super) fn run(file: &[u8], base: usize) -> Result<Pickled<'_>, Fault> {
     Ok(Pickled { bytes, base, root, nodes, storages, tensors, length: at })
 }
 
-/// The state of a run.
+/// State of the machine.
 pub(super) struct Machine<'a> {
     pub(super) bytes: &'a [u8],
-    /// Where the pickle begins in its file.
+    /// Offset of the pickle in its file.
     base: usize,
     pub(super) at: usize,
     opcode_at: usize,
     stack: Vec<Value>,
-    /// Lengths of the stack when containers were begun.
+    /// Stack lengths at the marks.
     marks: Vec<usize>,
     memo: Vec<Option<Value>>,
-    /// Entries of the memo that are there.
+    /// Number of memo entries.
     remembered: usize,
     pub(super) nodes: Vec<Node>,
     pub(super) storages: Vec<Storage>,
@@ -270,7 +269,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Where the current instruction is in the file.
+    /// Offset of the current instruction in the file.
     pub(super) fn place(&self) -> usize {
         self.base + self.opcode_at
     }
@@ -298,7 +297,7 @@ impl<'a> Machine<'a> {
         Ok(array)
     }
 
-    /// A piece of the pickle after a length of so many bytes.
+    /// A range of the pickle after a length field of this many bytes.
     fn counted(&mut self, opcode: u8) -> Result<Piece, Fault> {
         let within = "a text or an integer";
         let length = match opcode {
@@ -346,7 +345,7 @@ impl<'a> Machine<'a> {
         let piece = self.counted(opcode)?;
         match str::from_utf8(self.piece(piece)) {
             Ok(_) => self.push(Value::Text(piece)),
-            // Python 2 writes bytes so.
+            // Python 2 writes bytes this way.
             Err(_) if matches!(opcode, op::SHORT_BINSTRING | op::BINSTRING) => {
                 self.push(Value::Inert)
             }
@@ -370,7 +369,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// The last values above the last mark.
+    /// Pops the values above the last mark.
     pub(super) fn pop_some(
         &mut self,
         count: usize,
@@ -433,7 +432,7 @@ impl<'a> Machine<'a> {
         self.push(value)
     }
 
-    /// Puts a new part into the table and on the stack.
+    /// Adds an entry to the table and pushes it on the stack.
     pub(super) fn add(&mut self, node: Node) -> Result<(), Fault> {
         let limit = self.bytes.len() / 4 + 64;
         if self.nodes.len() == limit {

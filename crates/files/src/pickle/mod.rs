@@ -1,12 +1,12 @@
-//! Files of `torch.save`, read without running anything.
+//! Files of `torch.save`, read without running any code.
 //!
-//! Since torch 1.6 such a file is a zip archive: `NAME/data.pkl` is a pickle of the object,
-//! `NAME/data/KEY` the numbers of each storage, `NAME/byteorder` their byte order. Before, it was
-//! five pickles (magic number, version, machine, object, keys of storages) and then, for each key,
-//! the count of its numbers (i64) and the numbers. In both a tensor is a storage with offset, shape
-//! and strides, so that tensors may share numbers.
+//! Since PyTorch 1.6 such a file is a zip archive: `NAME/data.pkl` is a pickle of the object,
+//! `NAME/data/KEY` holds the numbers of each storage, `NAME/byteorder` their byte order. Before, it
+//! was five pickles (magic number, version, machine, object, storage keys) followed, for each key,
+//! by the count of its numbers (i64) and the numbers. In both a tensor is a storage with offset,
+//! shape and strides, so tensors may share numbers.
 //!
-//! The [`machine`] knows the few names that a state dict is made of and refuses all others.
+//! The [`machine`] knows the few globals of a state dict and rejects all others.
 //! Source: `torch/serialization.py` of PyTorch.
 
 mod calls;
@@ -26,20 +26,20 @@ use machine::{Node, Pickled, Value};
 use state_dict::Place;
 use std::collections::BTreeMap;
 
-/// What a file of torch before 1.6 begins with, whatever its name: protocol 2, an integer of ten
+/// First bytes of a file of PyTorch before 1.6, whatever its name: protocol 2, an integer of ten
 /// bytes.
 pub(super) const LEGACY_START: [u8; 4] = [0x80, 2, 0x8a, 10];
-/// The integer in it, little-endian.
+/// The value of that integer, little-endian.
 const LEGACY_MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 /// Version of the older layout.
 const LEGACY_VERSION: i64 = 1001;
 
-/// Reads and checks an archive of which `bytes` is the whole.
+/// Parses and checks an archive; `bytes` is the whole file.
 pub(super) fn parse_zip(bytes: &[u8]) -> Result<Header, FileFault> {
     Ok(read_zip(bytes)?)
 }
 
-/// Reads and checks a file of the older layout of which `bytes` is the whole.
+/// Parses and checks a file of the older layout; `bytes` is the whole file.
 pub(super) fn parse_legacy(bytes: &[u8]) -> Result<Header, FileFault> {
     Ok(read_legacy(bytes)?)
 }
@@ -82,7 +82,7 @@ fn read_zip(bytes: &[u8]) -> Result<Header, PickleFault> {
     state_dict::header(&pickled, &places)
 }
 
-/// The folder of an archive, if the entry is its object.
+/// The folder of an archive, if the entry is its `data.pkl`.
 fn object_prefix(name: &str) -> Option<&str> {
     let prefix = name.strip_suffix("data.pkl")?;
     let folder = prefix.strip_suffix('/').unwrap_or(prefix);
@@ -116,7 +116,7 @@ fn is_little_endian(machine: &Pickled<'_>) -> bool {
     entries.iter().find(key).is_some_and(|(_, value)| *value == Value::Bool(true))
 }
 
-/// Where the storages of a file of the older layout lie, in the order of the pickle.
+/// Byte ranges of the storages of a file of the older layout, in the order of the pickle.
 fn legacy_places(
     bytes: &[u8],
     pickled: &Pickled<'_>,

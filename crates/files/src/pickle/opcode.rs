@@ -56,7 +56,7 @@ opcodes! {
     BYTEARRAY8 0x96,
 }
 
-/// Name of an instruction that is not run, and why.
+/// Name of a rejected instruction, and the reason.
 pub(super) fn refused(opcode: u8) -> (String, &'static str) {
     const CALLS: &str = "calls a class and so would run code when Python loads it";
     const TEXT: &str = "is of protocol 0 or 1, which torch.save does not write";

@@ -1,4 +1,4 @@
-//! From the values of a pickle to checked tensors.
+//! Checked tensors from the values of a pickle.
 
 use super::PickleFault as Fault;
 use super::machine::{Node, Pickled, Rebuilt, Storage, Value};
@@ -6,14 +6,14 @@ use crate::header::{Header, StoredType, TensorInfo};
 use linwright_run::shown;
 use std::ops::Range;
 
-/// Where a state dict stands in a larger object, if it is not the object itself.
+/// Keys under which a state dict may be nested.
 const NESTED: [&str; 4] = ["state_dict", "model_state_dict", "model", "module"];
-/// Most extents of a tensor.
+/// Largest number of dimensions of a tensor.
 const EXTENTS: usize = 8;
-/// Most names that a note lists.
+/// Largest number of names in a note.
 const SHOWN: usize = 8;
 
-/// A storage that is known to lie in the file.
+/// A storage that is checked to lie in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     bytes: Range<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Checks that a storage has the bytes that its type and length ask for.
+    /// Checks that a storage has the bytes that its type and length need.
     pub(super) fn new(storage: &Storage, bytes: Range<usize>) -> Result<Self, Fault> {
         if storage.size() == Some(bytes.len()) {
             return Ok(Self { bytes, dtype: storage.dtype });
@@ -36,13 +36,13 @@ impl Place {
     }
 }
 
-/// The tensors of the state dict that a pickle holds, checked against their storages.
+/// The tensors of the state dict in a pickle, checked against their storages.
 pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, Fault> {
     let mut header = Header::default();
     let entries = find(pickled, &mut header.notes)?;
     let mut others = Vec::new();
     let mut left_out = 0;
-    // An entry takes some bytes of name and several instructions.
+    // An entry takes some bytes for its name and several instructions.
     let limit = pickled.length / 16 + 16;
     for (key, value) in entries {
         let (Some(name), Some(Node::Tensor(index))) = (pickled.as_text(*key), pickled.node(*value))
@@ -73,7 +73,7 @@ pub(super) fn header(pickled: &Pickled<'_>, places: &[Place]) -> Result<Header, 
     Ok(header)
 }
 
-/// The entries of the state dict, and a note if it stands within something else.
+/// The entries of the state dict, and a note if it is nested.
 fn find<'a>(
     pickled: &'a Pickled<'_>,
     notes: &mut Vec<String>,
@@ -103,7 +103,7 @@ fn find<'a>(
     Err(Fault::Root { found: "a dict without tensors" })
 }
 
-/// Checks a tensor against its storage. Says in words what is wrong.
+/// Checks a tensor against its storage. The error is a description in words.
 fn check(pickled: &Pickled<'_>, tensor: &Rebuilt, places: &[Place]) -> Result<TensorInfo, String> {
     let place = &places[tensor.storage as usize];
     let dtype = match (place.dtype, tensor.dtype) {
@@ -117,7 +117,7 @@ fn check(pickled: &Pickled<'_>, tensor: &Rebuilt, places: &[Place]) -> Result<Te
     if shape.len() != strides.len() {
         return Err(format!("has {} extents and {} strides", shape.len(), strides.len()));
     }
-    // Whole bytes: no type of a pickle has fewer than eight bits.
+    // All types of pickles have whole bytes.
     let size = (dtype.bits() / 8) as usize;
     let held = place.bytes.len() / size;
     let offset = usize::try_from(tensor.offset).ok().filter(|offset| *offset <= held);
@@ -147,7 +147,7 @@ fn check(pickled: &Pickled<'_>, tensor: &Rebuilt, places: &[Place]) -> Result<Te
     Ok(TensorInfo { dtype, shape, bytes, strides: Some(strides) })
 }
 
-/// The numbers of a tuple.
+/// The integers of a tuple.
 fn extents(pickled: &Pickled<'_>, tuple: u32, word: &str) -> Result<Vec<usize>, String> {
     let parts = match pickled.node(Value::Node(tuple)) {
         Some(Node::Tuple(parts)) if parts.len() <= EXTENTS => parts,
@@ -162,15 +162,15 @@ fn extents(pickled: &Pickled<'_>, tuple: u32, word: &str) -> Result<Vec<usize>, 
     parts.iter().map(number).collect()
 }
 
-/// Numbers from the first to the last of a tensor that is not empty.
+/// Span in numbers from the first to the last number of a non-empty tensor.
 fn span(shape: &[usize], strides: &[usize]) -> Option<usize> {
     shape.iter().zip(strides).try_fold(1usize, |span, (extent, stride)| {
         span.checked_add((extent - 1).checked_mul(*stride)?)
     })
 }
 
-/// Whether the numbers stand in row-major order, side by side. No product overflows: that of all
-/// extents does not, and none is zero.
+/// Whether a tensor is contiguous in row-major order. No product overflows: that of all extents
+/// does not, and none is zero.
 fn lies_by_rows(shape: &[usize], strides: &[usize]) -> bool {
     let mut expected = 1;
     shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
@@ -180,8 +180,8 @@ fn lies_by_rows(shape: &[usize], strides: &[usize]) -> bool {
     })
 }
 
-/// Whether two indices may lead to one number: unless each stride, in order of size, goes beyond
-/// all that the smaller ones span.
+/// Whether two indices may share a number: unless each stride, sorted by size, exceeds the span of
+/// all smaller ones.
 fn shares_numbers(shape: &[usize], strides: &[usize]) -> bool {
     let steps = shape.iter().zip(strides).filter(|(extent, _)| **extent > 1);
     let mut steps: Vec<(usize, usize)> = steps.map(|(e, s)| (*s, *e)).collect();
@@ -191,7 +191,7 @@ fn shares_numbers(shape: &[usize], strides: &[usize]) -> bool {
         if stride <= reach {
             return true;
         }
-        // At most the span, which was found to fit.
+        // At most the span, which fits.
         reach += (extent - 1) * stride;
     }
     false

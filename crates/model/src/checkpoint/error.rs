@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint, coming in or going out.
+//! Errors of reading, writing and verifying checkpoints.
 
 use super::gguf::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
@@ -10,19 +10,19 @@ use linwright_run::shown;
 use std::io;
 use std::path::PathBuf;
 
-/// A checkpoint that cannot be read, written or confirmed.
+/// A checkpoint that cannot be read, written or verified.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// A file that cannot be read or written, or is not what it says.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The path of a model is no directory.
+    /// The model path is not a directory.
     #[error("{} is not a directory; expected one with config.json and weights such as model.safetensors", path.display())]
     NotADirectory {
         /// The path.
         path: PathBuf,
     },
-    /// A configuration that describes no model.
+    /// A configuration that describes no valid model.
     #[error("{}: {source}", path.display())]
     Config {
         /// The file.
@@ -30,7 +30,7 @@ pub enum CheckpointError {
         /// What is wrong.
         source: ConfigError,
     },
-    /// A `linwright` object in `config.json` that cannot be read.
+    /// An unreadable `linwright` object in `config.json`.
     #[error("{}: {place} {reason}", path.display())]
     Native {
         /// The file.
@@ -40,7 +40,7 @@ pub enum CheckpointError {
         /// What is wrong and what was expected.
         reason: String,
     },
-    /// An operator that cannot be rebuilt, or has no form of the kind asked for.
+    /// An operator that cannot be rebuilt or has no such form.
     #[error("site {site}: {source}")]
     Operator {
         /// Its site.
@@ -48,10 +48,10 @@ pub enum CheckpointError {
         /// What is wrong.
         source: OpError,
     },
-    /// A tokenizer that cannot be used with this model.
+    /// A tokenizer that does not work with this model.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    /// A saved model gives other logits than the model that was saved.
+    /// A saved model whose logits differ from those of the original.
     #[error("{}: loaded back, its logits differ by {found:.3e}, allowed are {allowed:.3e}; the file was not kept", path.display())]
     Differs {
         /// The directory.
@@ -61,7 +61,7 @@ pub enum CheckpointError {
         /// Tolerance of the storage type.
         allowed: f32,
     },
-    /// A saved file describes another model than the one that was saved.
+    /// A saved file that describes another model.
     #[error("{}: loaded back, it differs in {field}, which the format does not hold; the file was not kept", path.display())]
     Says {
         /// The file.
@@ -69,27 +69,27 @@ pub enum CheckpointError {
         /// What differs.
         field: &'static str,
     },
-    /// The tokenizer of a saved model makes other tokens of a text than that of the model.
-    #[error("{}: loaded back, its tokenizer makes {found} of \"{text}\", that of the model {expected}; nothing was kept", path.display(), text = shown(text))]
+    /// A saved tokenizer that encodes a text differently.
+    #[error("{}: loaded back, its tokenizer encodes \"{text}\" as {found}, that of the model as {expected}; nothing was kept", path.display(), text = shown(text))]
     Tokens {
         /// The file or directory.
         path: PathBuf,
         /// The text.
         text: &'static str,
-        /// Ids of the model's own tokenizer.
+        /// Ids from the model's own tokenizer.
         expected: String,
-        /// Those of the saved one.
+        /// Ids from the saved tokenizer.
         found: String,
     },
-    /// The check of a saved model could not compute.
+    /// The verification of a saved model failed to run.
     #[error("{}: the check of the saved model failed: {source}", path.display())]
     Check {
         /// The directory.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         source: ModelError,
     },
-    /// A GGUF file that is none, or of a model that is not known.
+    /// An invalid GGUF file, or a model of an unknown architecture.
     #[error("{}: {fault}", path.display())]
     Gguf {
         /// The file.
@@ -97,10 +97,10 @@ pub enum CheckpointError {
         /// What is wrong.
         fault: GgufFault,
     },
-    /// A model that a GGUF file cannot hold.
-    #[error("no GGUF file can be made: {0}")]
+    /// A model that the GGUF format cannot hold.
+    #[error("the model cannot be written as GGUF: {0}")]
     NoGguf(NoGguf),
-    /// A llama2.c file that is none.
+    /// An invalid llama2.c file.
     #[error("{}: {reason}", path.display())]
     Llama2c {
         /// The file.
@@ -111,7 +111,7 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// A failure to read `path`.
+    /// An I/O error while reading `path`.
     pub(crate) fn read(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let failed = FileError::read(path);
         move |source| failed(source).into()

@@ -1,4 +1,4 @@
-//! What stands for GGUF files in a build without the feature `gguf`: the errors that say so.
+//! Stubs for a build without the feature `gguf`: errors that name the feature.
 
 use super::error::CheckpointError;
 use super::load::LoadedModel;
@@ -9,20 +9,20 @@ use linwright_files::DirWriter;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 
-/// Why a GGUF file is not read.
+/// Why a GGUF file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GgufFault {
-    /// The reader was left out.
+    /// The reader is not built in.
     #[error(
         "this build does not read GGUF files; build with --features gguf, which is on by default"
     )]
     NotBuilt,
 }
 
-/// Why no GGUF file is written.
+/// Why a GGUF file cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGguf {
-    /// The writer was left out.
+    /// The writer is not built in.
     #[error("this build writes none; build with --features gguf, which is on by default")]
     NotBuilt,
 }

@@ -21,11 +21,10 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Most numbers that the dense form of a site may have: ten times the largest known one. What an
-/// operator without a dense weight may hold is bounded by what its file holds, see
-/// [`archive::load`].
+/// Largest dense size of a site in numbers: ten times the largest known one. An operator without a
+/// dense weight is bounded by the contents of its file, see [`archive::load`].
 const SITE_NUMBERS: usize = 1 << 33;
-/// Ends of tensor names that checkpoints carry and no model needs: tables that are computed.
+/// Suffixes of tensors that checkpoints contain and no model needs, such as computed tables.
 const HARMLESS: [&str; 6] = [
     ".rotary_emb.inv_freq",
     ".attn.bias",
@@ -35,14 +34,14 @@ const HARMLESS: [&str; 6] = [
     "embeddings.position_ids",
 ];
 
-/// A model and all that came with it.
+/// A loaded model with its companions.
 #[derive(Debug)]
 pub struct LoadedModel {
     /// The model.
     pub decoder: Transformer,
     /// The tokenizer, if there is one.
     pub tokenizer: Option<Tokenizer>,
-    /// How a text becomes one vector, of a sentence encoder.
+    /// Pooling from token vectors to the text embedding, of a sentence encoder.
     pub sentence: Option<Sentence>,
     /// Configuration and companion files, for saving.
     pub source: Source,
@@ -50,15 +49,15 @@ pub struct LoadedModel {
     /// names, every tensor that the model uses (name, type, shape and digest of its bytes, see
     /// [`Tensor::digest`](linwright_files::Tensor)). It does not depend on the cut into shards.
     pub hash: String,
-    /// What the reader of a report should know: tensors that were not used, a missing tokenizer.
+    /// Notes for the reader of a report: unused tensors, a missing tokenizer.
     pub notes: Vec<String>,
 }
 
-/// Loads the model of a directory in dense or native form, or that of a GGUF file or of a directory
-/// that holds one. Memory: the weights in `f32`, and little else.
+/// Loads a model from a directory in dense or native form, from a GGUF file, or from a directory
+/// with one GGUF file. Memory: the weights in `f32`, and little else.
 ///
 /// # Errors
-/// [`CheckpointError`] saying which file is wrong and how.
+/// [`CheckpointError`] with the file and the reason.
 pub fn load(dir: &Path) -> Result<LoadedModel, CheckpointError> {
     load_as(dir, Precision::F32)
 }
@@ -70,8 +69,8 @@ fn is_gguf(path: &Path) -> bool {
     read.is_ok() && magic == GGUF_MAGIC
 }
 
-/// The GGUF file that a path is, or that a directory without a configuration holds as its only one,
-/// as an export leaves it.
+/// The GGUF file at a path: the file itself, or the only GGUF file of a directory without a
+/// configuration, as an export leaves it.
 fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     if is_gguf(path) {
         return Ok(Some(path.into()));
@@ -93,8 +92,8 @@ fn gguf_of(path: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     }
 }
 
-/// As [`load`], with matrices held in the type asked for. Memory: the weights in that type, and
-/// little else.
+/// As [`load`], with matrices held in the given type. Memory: the weights in that type, and little
+/// else.
 ///
 /// # Errors
 /// As [`load`], and [`FileError::TooLarge`] for a number that the type cannot hold.
@@ -125,10 +124,10 @@ pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, Checkpoi
     Ok(LoadedModel { decoder, tokenizer, sentence, source, hash, notes })
 }
 
-/// Name of the type, shape and digest of a tensor that became part of the model.
+/// Type name, shape and digest of a tensor of the model.
 pub(super) type Used = BTreeMap<String, (&'static str, Vec<usize>, [u8; 32])>;
 
-/// Gives the decoder its parts from the weight files.
+/// Passes weights and operators from the weight files to the transformer.
 pub(super) struct Reader<'a> {
     dir: &'a Path,
     weights: &'a Weights,
@@ -147,13 +146,13 @@ impl<'a> Reader<'a> {
         Self { dir, weights, family, headers, precision: Precision::F32, used: Used::new() }
     }
 
-    /// Whether there is a tensor of this name, or the operator of a site in place of its weight.
+    /// Whether there is a tensor of this name, or an operator in its place.
     pub(super) fn has(&self, name: &str) -> bool {
         let replaced = |site: &str| self.headers.contains_key(&SiteId(site.into()));
         self.weights.has(&self.stored(name)) || name.strip_suffix(".weight").is_some_and(replaced)
     }
 
-    /// Whether two tensors that are there hold the same numbers in the same type.
+    /// Whether two tensors exist and hold the same numbers in the same type.
     pub(super) fn same(&self, a: &str, b: &str) -> bool {
         self.weights.same(&self.stored(a), &self.stored(b))
     }
@@ -162,7 +161,7 @@ impl<'a> Reader<'a> {
         stored_name(self.family, name, |name| self.weights.has(name))
     }
 
-    /// What was used, once every header has found its site.
+    /// The used tensors, once every header has been matched to a site.
     fn finish(self) -> Result<Used, CheckpointError> {
         match self.headers.into_keys().next() {
             None => Ok(self.used),
@@ -182,7 +181,7 @@ impl<'a> Reader<'a> {
         Ok(tensor.values)
     }
 
-    /// Some rows of a tensor, which do not become part of a model.
+    /// Some rows of a tensor, which are not recorded as used.
     pub(super) fn some_rows(
         &self,
         name: &str,
@@ -264,8 +263,8 @@ impl TensorSource for Reader<'_> {
     }
 }
 
-/// The name under which a tensor is stored: files of the bare model leave its prefix out, and some
-/// write parts of names otherwise.
+/// The stored name of a tensor: files of the bare model omit its prefix, and some write parts of
+/// names differently.
 pub(super) fn stored_name(family: &Family, name: &str, has: impl Fn(&str) -> bool) -> String {
     let bare = name.strip_prefix(family.names.prefix);
     for name in [Some(name), bare].into_iter().flatten() {
@@ -282,7 +281,7 @@ pub(super) fn stored_name(family: &Family, name: &str, has: impl Fn(&str) -> boo
     name.into()
 }
 
-/// Speaks of the tensors that are in the files and not in the model.
+/// Notes on tensors of the files that the model does not use.
 fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
     const SHOWN: usize = 8;
     let mut notes = Vec::new();
@@ -305,7 +304,7 @@ fn unused_notes(weights: &Weights, used: &Used, tied: bool) -> Vec<String> {
 
 pub(super) fn content_hash(config: &[u8], source: &Source, used: &Used) -> String {
     let mut hash = Sha256::new();
-    // A raw vocabulary names the content where no tokenizer.json does.
+    // A raw vocabulary is part of the digest if there is no tokenizer.json.
     let raw = source.companion("tokenizer.json").is_none();
     let names =
         |name: &str| name.starts_with("tokenizer") || (raw && TOKENIZER_FILES.contains(&name));

@@ -1,24 +1,24 @@
-//! Checkpoints in and out.
+//! Reading and writing of checkpoints.
 //!
 //! A model is a directory as on Hugging Face: `config.json`, `model.safetensors` or shards with
-//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are read from files
-//! of `torch.save` too (`pytorch_model.bin`), by a reader that knows the few names a state dict is
-//! made of and can call nothing. [`load`] reads one, [`save()`] writes one, and [`llama2c`] makes
-//! one of a llama2.c file. [`load`] also reads the one file that llama.cpp makes of such a
-//! directory, see [`gguf`]. [`dump`] makes a folder of weights of files that hold one tensor each.
+//! `model.safetensors.index.json`, `tokenizer.json` and its companions. Weights are also read from
+//! files of `torch.save` (`pytorch_model.bin`), by a reader that knows the few names in a state
+//! dict and never calls anything. [`load`] reads a directory, [`save()`] writes one, and
+//! [`llama2c`] converts a llama2.c file to one. [`load`] also reads GGUF files, the single-file
+//! format of llama.cpp, see [`gguf`]. [`dump`] imports files with one tensor each.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
-//! operator must be linear. The **native** form holds operators by their parameters: `config.json`
-//! gains one object `linwright` with the header of each site, and the parameters stand as
+//! operator must be linear. The **native** form holds operator parameters: `config.json` gains one
+//! object `linwright` with the header of each site, and the parameters are stored as
 //! `<site>.<parameter>` among the weights (low rank: `<site>.u` (out, r) and `<site>.v` (r, inp)).
-//! Its `model_type` is `linwright`, so that other programs refuse it, and the original one stands
-//! under `linwright.base`; directories of earlier versions, which kept theirs, are read as well.
+//! Its `model_type` is `linwright`, so that other programs reject it, and the original one is kept
+//! under `linwright.base`; directories of earlier versions, which kept their own, are read as well.
 //!
-//! [`export()`] writes what other runtimes load, with a card and a record of how it was made.
+//! [`export()`] writes forms for other runtimes, with a model card and a record of provenance.
 //!
-//! Nothing that a checkpoint says is trusted: sizes, offsets, names, types and numbers are checked
-//! and refused with a [`CheckpointError`] before they are used, and nothing in a file is ever
-//! executed. Files must not be shortened while they are read, since they are mapped.
+//! Nothing in a checkpoint is trusted: sizes, offsets, names, types and numbers are checked and
+//! rejected with a [`CheckpointError`] before they are used, and nothing in a file is ever
+//! executed. Files are mapped, so they must not be truncated while they are read.
 
 mod error;
 pub mod export;

@@ -1,9 +1,9 @@
-//! The `linwright` object of `config.json`: which operator each site holds.
+//! The `linwright` object of `config.json`: the operator of each site.
 //!
-//! Weights that lack what an ordinary model of their type has must not be taken for one: other
-//! programs would load the original class with random numbers at every replaced site, and only
-//! warn. Configurations of such weights have a model type that is ours alone, and keep the original
-//! one under `linwright.base`. Those of earlier versions, which kept their type, are read as well.
+//! Weights without the tensors of an ordinary model must not be mistaken for one: other programs
+//! would load the original class with random numbers at every replaced site and only warn. So their
+//! configurations have our own model type and keep the original one under `linwright.base`. Those
+//! of earlier versions, which kept their type, are read as well.
 
 use super::error::CheckpointError;
 use linwright_files::CONFIG;
@@ -14,24 +14,24 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Name of the object.
+/// Key of the object.
 pub(super) const KEY: &str = "linwright";
-/// Version of the object's form.
+/// Schema version of the object.
 pub const SCHEMA: u64 = 1;
-/// The `model_type` of configurations that only this crate reads, and its file for transformers.
+/// The `model_type` of configurations for this crate and its Python file for transformers.
 pub(super) const MODEL_TYPE: &str = "linwright";
-/// The class of the native form, which no program has.
+/// Class name of the native form, which no program defines.
 const CLASS: &str = "LinwrightNative";
-/// What is kept of the original, within the object.
+/// Key of the original fields, within the object.
 const BASE: &str = "base";
 const TYPE: &str = "model_type";
 const ARCHITECTURES: &str = "architectures";
 const AUTO_MAP: &str = "auto_map";
 
-/// Headers of the sites that do not hold an ordinary dense weight.
+/// Headers of the sites without an ordinary dense weight.
 pub(super) type Headers = BTreeMap<SiteId, Header>;
 
-/// Reads the headers out of a configuration that was read from `dir`.
+/// Reads the headers from a configuration of the directory `dir`.
 pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, CheckpointError> {
     let wrong = |place: &str, reason: String| CheckpointError::Native {
         path: dir.join(CONFIG),
@@ -77,7 +77,7 @@ pub(super) fn read(dir: &Path, config: &Map<String, Value>) -> Result<Headers, C
     Ok(headers)
 }
 
-/// Puts headers and `metadata` into a configuration; without either the object goes.
+/// Writes headers and `metadata` into a configuration; if both are empty, the object is removed.
 pub(super) fn write(
     config: &mut Map<String, Value>,
     headers: &Headers,
@@ -100,14 +100,14 @@ pub(super) fn write(
     config.insert(KEY.into(), Value::Object(object));
 }
 
-/// Gives a configuration of the native form the type that no other program takes for its own.
+/// Gives a configuration the model type of the native form, which other programs do not know.
 pub(super) fn own(config: &mut Map<String, Value>) {
     rename(config, CLASS, Map::new());
 }
 
-/// Puts our own model type and a class into a configuration, and what they replace under
-/// `linwright.base`, with `more` beside it. A list of Python files goes: they are those of the
-/// original.
+/// Puts our own model type and a class into a configuration, and the original ones under
+/// `linwright.base`, with `more` beside them. The list of Python files is removed: it is the
+/// original's.
 pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<String, Value>) {
     let mut base = Map::new();
     for key in [TYPE, ARCHITECTURES] {
@@ -117,7 +117,7 @@ pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<Str
     config.insert(TYPE.into(), json!(MODEL_TYPE));
     config.insert(ARCHITECTURES.into(), json!([class]));
     config.shift_remove(AUTO_MAP);
-    // Also where nothing was replaced: the Python file asks for it.
+    // Also if nothing was replaced: the Python file expects the object.
     let object = config.entry(KEY).or_insert_with(|| json!({ "schema": SCHEMA }));
     if let Value::Object(object) = object {
         object.entry("sites").or_insert_with(|| json!({}));
@@ -125,7 +125,7 @@ pub(super) fn rename(config: &mut Map<String, Value>, class: &str, more: Map<Str
     }
 }
 
-/// Gives a configuration of our own type its original one back.
+/// Restores the original type of a configuration of our own type.
 pub(super) fn undo(dir: &Path, config: &mut Map<String, Value>) -> Result<(), CheckpointError> {
     if config.get(TYPE).and_then(Value::as_str) != Some(MODEL_TYPE) {
         return Ok(());
@@ -152,7 +152,7 @@ pub(super) fn undo(dir: &Path, config: &mut Map<String, Value>) -> Result<(), Ch
     Ok(())
 }
 
-/// The model type that a configuration is read by: the original one behind our own.
+/// The model type for reading a configuration: the original one, if the type is our own.
 pub(crate) fn model_type(config: &Map<String, Value>) -> Option<&str> {
     match config.get(TYPE)?.as_str()? {
         MODEL_TYPE => config.get(KEY)?.get(BASE)?.get(TYPE)?.as_str(),

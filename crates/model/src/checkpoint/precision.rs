@@ -1,30 +1,30 @@
-//! In which type a loaded model holds its matrices.
+//! The type in which a loaded model holds its matrices.
 
 use linwright_tensor::HalfType;
 use linwright_tensor::dtype::DType;
 
-/// In which type a loaded model holds its matrices, those of embeddings included. Norms and biases
-/// are always held in `f32`, and everything is computed in `f32`: numbers are widened as they are
-/// read, which is exact, so that [`Self::Auto`] changes memory and time and, but for how sums are
-/// ordered, no result.
+/// The type in which a loaded model holds its matrices, embeddings included. Norms and biases are
+/// always held in `f32`, and all computation is in `f32`: numbers are widened when they are read,
+/// which is exact. So [`Self::Auto`] changes memory and time and, up to the order of sums, no
+/// result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// Each as it is stored: in 16 bits if it has 16, else in `f32`.
+    /// As stored: in 16 bits if stored in 16, else in `f32`.
     Auto,
-    /// In `f32`, which is what training and healing need.
+    /// In `f32`, which training and healing need.
     #[default]
     F32,
-    /// In `bf16`, rounded to nearest where stored in more bits.
+    /// In `bf16`, rounded to nearest if stored in more bits.
     Bf16,
-    /// In `f16`, rounded to nearest where stored in another type.
+    /// In `f16`, rounded to nearest if stored in another type.
     F16,
 }
 
 impl Precision {
-    /// Every choice.
+    /// All choices.
     pub const ALL: [Self; 4] = [Self::Auto, Self::F32, Self::Bf16, Self::F16];
 
-    /// The name in options.
+    /// Value of the option.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,8 @@ impl Precision {
         }
     }
 
-    /// The type of 16 bits for a tensor of this shape and stored type, if it is to be held in one;
+    /// The 16-bit type for a tensor of this shape and stored type, if it is held in one; vectors
+    /// are not.
     /// vectors are not.
     pub(super) fn half(self, shape: &[usize], stored: Option<DType>) -> Option<HalfType> {
         if shape.len() < 2 {

@@ -1,16 +1,16 @@
-//! Comparing the tokenizer of a saved model with the one in memory, by what both make of texts.
+//! Verification of a saved tokenizer: both tokenizers must encode test texts alike.
 //!
-//! A vocabulary can be whole and in order, and still give other tokens: how spaces are written,
-//! where a text is cut and what stands before it are said elsewhere. A model that reads other
+//! A vocabulary can be complete and in order and still encode texts differently: normalisation of
+//! spaces, pre-tokenization and added special tokens are stored elsewhere. A model that reads other
 //! tokens is another model, and its logits on given tokens do not show it.
 
 use super::error::CheckpointError;
 use crate::tokenizer::{Bos, Tokenizer, TokenizerError};
 use std::path::Path;
 
-/// Texts on which ways to cut differ: spaces inside and at the end, line breaks, digits in runs,
-/// letters with accents, scripts without spaces, signs of several characters, and no text at all.
-/// None begins with a space: sentencepiece and llama.cpp put one more before it where transformers
+/// Texts on which tokenizers differ: spaces inside and at the end, line breaks, runs of digits,
+/// letters with accents, scripts without spaces, characters of several code points, and the empty
+/// text. None begins with a space: SentencePiece and llama.cpp add one before it where transformers
 /// does not, whatever a file says.
 const TEXTS: [&str; 12] = [
     "",
@@ -26,14 +26,14 @@ const TEXTS: [&str; 12] = [
     "\u{65e5}\u{672c}\u{8a9e}\u{306e}\u{6587}\u{3002} \u{4e2d}\u{6587}",
     "x_y = f(a[0]) + 2 // \u{1f600} \u{2192} \u{a0}",
 ];
-/// Tokens that a message shows.
+/// Number of tokens in a message.
 const SHOWN: usize = 24;
 
-/// Compares what two tokenizers make of texts: ids, the token before a text of a `causal` model,
-/// and those around one of an encoder.
+/// Compares the encodings of texts by two tokenizers: ids, the beginning-of-sequence token for a
+/// `causal` model, and all special tokens for an encoder.
 ///
 /// # Errors
-/// [`CheckpointError::Tokens`] naming the first text of which they make something else.
+/// [`CheckpointError::Tokens`] with the first text that is encoded differently.
 pub(super) fn same_tokens(
     path: &Path,
     (own, read): (Option<&Tokenizer>, Option<&Tokenizer>),

@@ -1,7 +1,7 @@
-//! Writing a model to a directory.
+//! Saving of a model to a directory.
 //!
-//! Everything goes into a hidden sibling of the target, is loaded back and compared there, and only
-//! then renamed into place. Weights are written as a stream, one tensor at a time.
+//! All files are written to a hidden sibling of the target, loaded back and compared there, and
+//! only then renamed to the target. Weights are streamed, one tensor at a time.
 
 use super::error::{CheckpointError, WriteError};
 use super::export::factored;
@@ -23,41 +23,41 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Largest weight file by default, in bytes.
+/// Default size of a shard in bytes.
 pub const SHARD_BYTES: u64 = 5_000_000_000;
 
-/// How operators are written.
+/// Form of the operators in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As dense weights, which any runtime loads; every operator must be linear.
+    /// Dense weights, which any runtime loads; every operator must be linear.
     Dense,
-    /// By their parameters, with a model type that no other program takes for its own.
+    /// Operator parameters, with our own model type.
     Native,
-    /// By their parameters, with a Python file by which transformers runs them.
+    /// Operator parameters, with a Python file for transformers.
     Factored,
 }
 
-/// What can be chosen about a saved model.
+/// Options of a saved model.
 #[derive(Clone, Debug)]
 pub struct SaveOptions {
-    /// How operators are written.
+    /// Form of the operators.
     pub form: Form,
-    /// Storage type of the weights; that of the source unless given.
+    /// Storage type of the weights; that of the source if absent.
     pub dtype: Option<DType>,
     /// Whether an existing output is replaced.
     pub force: bool,
-    /// Largest weight file, in bytes, unless a single tensor is larger.
+    /// Size of a shard in bytes, unless a single tensor is larger.
     pub shard_bytes: u64,
     /// Largest size of the whole directory, in bytes; beyond it saving fails as on a full disk.
     pub max_bytes: Option<u64>,
-    /// Further keys of the `linwright` object of `config.json`.
+    /// Additional keys of the `linwright` object of `config.json`.
     pub metadata: Map<String, Value>,
-    /// Name and content of further files.
+    /// Additional files: name and content.
     pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl SaveOptions {
-    /// The usual choices for a form.
+    /// The default options of a form.
     #[must_use]
     pub fn new(form: Form) -> Self {
         Self {
@@ -77,13 +77,13 @@ impl SaveOptions {
 pub struct SavedModel {
     /// The directory.
     pub dir: PathBuf,
-    /// Its files, but for `SHA256SUMS`, which lists them.
+    /// Its files, without `SHA256SUMS`, which lists them.
     pub files: Vec<SavedFile>,
     /// Number of stored parameters.
     pub parameters: u64,
     /// Storage type of the weights.
     pub dtype: DType,
-    /// Largest difference between the logits of the model and those of its loaded copy.
+    /// Largest difference between the logits of the model and of its loaded copy.
     pub max_difference: f32,
 }
 
@@ -98,7 +98,7 @@ impl SavedModel {
 /// Saves a model with the configuration and companion files of `source` to the directory `out`.
 ///
 /// # Errors
-/// [`CheckpointError`]; nothing is then left at `out` that was not there before.
+/// [`CheckpointError`]; `out` is then unchanged.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.
@@ -141,7 +141,7 @@ pub fn save(
     })
 }
 
-/// Reads the tokenizer that was written with a model and compares it with that of `source`.
+/// Loads the saved tokenizer and compares it with that of `source`.
 pub(super) fn check_tokens(
     dir: &Path,
     source: &Source,
@@ -157,16 +157,16 @@ pub(super) fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Where the numbers of a tensor come from.
+/// Source of a tensor's numbers.
 enum Content<'a> {
     Values(&'a [f32]),
     Table(Shown<'a>),
     Indices(&'a [u32]),
-    /// The dense form of an operator, made when it is written.
+    /// The dense form of an operator, computed when it is written.
     Dense(&'a LinearSlot),
 }
 
-/// All tensors of a model in the order in which they are written.
+/// All tensors of a model in file order.
 pub(super) struct WeightLayout<'a> {
     decoder: &'a Transformer,
     form: Form,
@@ -203,7 +203,7 @@ impl<'a> WeightLayout<'a> {
         Ok(plan)
     }
 
-    /// Shows every tensor, always in the same order.
+    /// Visits every tensor in file order.
     fn visit(&self, show: &mut dyn FnMut(Planned, Content<'_>)) {
         let planned =
             |name: String, shape: &[usize]| Planned::values(name, self.dtype, shape.to_vec());
@@ -232,7 +232,7 @@ impl<'a> WeightLayout<'a> {
         }
     }
 
-    /// Number of stored parameters; buffers are not counted.
+    /// Number of stored parameters, without buffers.
     pub(super) fn parameters(&self) -> u64 {
         let floats = self.tensors.iter().filter(|tensor| tensor.dtype.float().is_some());
         floats.map(|tensor| tensor.shape.iter().map(|&n| n as u64).product::<u64>()).sum()
@@ -324,7 +324,7 @@ impl<'a> WeightLayout<'a> {
             }
             Content::Dense(slot) => {
                 let (map, orientation) = (slot.op().map(), self.orientation(slot));
-                // The weight of a dense operator is written from where it lies, without a copy.
+                // The weight of a dense operator is written without a copy.
                 if let (Some(Weight::Full(weight)), Orientation::Outputs) =
                     (map.weight(), orientation)
                 {
@@ -342,7 +342,7 @@ impl<'a> WeightLayout<'a> {
         }
     }
 
-    /// How the weight of a slot is stored.
+    /// The stored form of a slot's weight.
     fn orientation(&self, slot: &LinearSlot) -> Orientation {
         match self.decoder.config().is_transposed(slot.role()) {
             true => Orientation::Inputs,
@@ -351,7 +351,7 @@ impl<'a> WeightLayout<'a> {
     }
 }
 
-/// Cuts tensors into consecutive shards of at most `limit` bytes, or of one tensor.
+/// Splits tensors into consecutive shards of at most `limit` bytes, or of one tensor.
 fn cut(tensors: &[Planned], limit: u64) -> Vec<Range<usize>> {
     let (mut shards, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, tensor) in tensors.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! How a sentence encoder makes one vector of a text: the folder layout of sentence-transformers.
+//! Pooling of a sentence encoder: the folder layout of sentence-transformers.
 //!
-//! `modules.json` lists what follows the transformer: a pooling with its own `config.json`, and
-//! perhaps a normalisation. Source: Reimers and Gurevych 2019, arXiv:1908.10084.
+//! `modules.json` lists the modules after the transformer: a pooling with its own `config.json`,
+//! and optionally a normalisation. Source: Reimers and Gurevych 2019, arXiv:1908.10084.
 
 use super::error::CheckpointError;
 use crate::batch::Batch;
@@ -14,20 +14,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path};
 
-/// Name of the list of modules.
+/// File name of the list of modules.
 const MODULES: &str = "modules.json";
-/// Settings beside the list: of the whole, and of the transformer.
+/// Configuration files beside the list: of the encoder and of its transformer.
 const SETTINGS: [&str; 2] = ["config_sentence_transformers.json", "sentence_bert_config.json"];
 /// Largest file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// Most modules, and most files of one: ten times those of any known encoder.
+/// Largest number of modules, and of files of one: ten times those of any known encoder.
 const MOST_MODULES: usize = 32;
 
 /// A module of the list.
 struct Module {
     /// Its class, without the package.
     kind: String,
-    /// Its folder; none where it lies beside the list.
+    /// Its folder; none if it is the encoder's folder.
     folder: Option<String>,
 }
 
@@ -75,15 +75,15 @@ impl Module {
     }
 }
 
-/// Whether this is one name, on any system.
+/// Whether this is a single path component on every system.
 fn is_plain(folder: &str) -> bool {
     let mut parts = Path::new(folder).components();
     let one = matches!(parts.next(), Some(Component::Normal(part)) if part == folder);
     one && parts.next().is_none() && !folder.contains(['\\', ':', '\0'])
 }
 
-/// Names of the files that make a folder a sentence encoder and travel with it unchanged: the list
-/// of modules, the settings, and the files of every module but the transformer itself.
+/// Names of the files of a sentence encoder that are copied unchanged: the list of modules, the
+/// configurations, and the files of every module except the transformer.
 pub(super) fn files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
     let settings = SETTINGS.into_iter().filter(|name| dir.join(name).is_file());
     let mut files: Vec<String> = settings.map(str::to_owned).collect();
@@ -99,7 +99,7 @@ pub(super) fn files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
     Ok(files)
 }
 
-/// The files of a folder, in the order of their names; a folder that is absent has none.
+/// The files of a folder, sorted by name; none for an absent folder.
 fn files_of(dir: &Path, folder: &str) -> Result<Vec<String>, CheckpointError> {
     let path = dir.join(folder);
     if !path.is_dir() {
@@ -125,20 +125,20 @@ fn files_of(dir: &Path, folder: &str) -> Result<Vec<String>, CheckpointError> {
     Ok(names)
 }
 
-/// How one vector is made of the vectors of all tokens.
+/// Pooling from the vectors of all tokens to one embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// Which vector stands for the text.
+    /// Which vector represents the text.
     pub pooling: Pooling,
-    /// Whether it is scaled to length one.
+    /// Whether the embedding is scaled to length one.
     pub normalise: bool,
 }
 
 impl Sentence {
-    /// The mean over all tokens, which encoders without modules are given.
+    /// Mean pooling, the default for encoders without modules.
     pub const MEAN: Self = Self { pooling: Pooling::Mean, normalise: false };
 
-    /// In one word, for protocols.
+    /// Name of the pooling, for protocols.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.pooling {
@@ -149,8 +149,8 @@ impl Sentence {
         }
     }
 
-    /// Reads the modules of a folder, if it lists any. The second part says what keeps a text from
-    /// becoming a vector here.
+    /// Reads the modules of a folder, if it lists any. The second part is the reason if the pooling
+    /// is not supported.
     pub(super) fn read(dir: &Path) -> Result<(Option<Self>, Option<String>), CheckpointError> {
         let Some(modules) = Module::all(dir)? else {
             return Ok((None, None));
@@ -176,8 +176,8 @@ impl Sentence {
         Ok((pooling.map(|pooling| Self { pooling, normalise }), None))
     }
 
-    /// One vector for each sequence of a batch (sequences, hidden), of what left the last layer
-    /// (rows, hidden).
+    /// Embeddings (sequences, hidden) of the sequences of a batch, from the output (rows, hidden)
+    /// of the last layer.
     ///
     /// # Panics
     /// If there is not one row for each token.
@@ -191,7 +191,7 @@ impl Sentence {
     }
 }
 
-/// The pooling of a configuration, or why there is none here.
+/// The pooling of a configuration, or why it is not supported.
 fn read_pooling(path: &Path) -> Result<Result<Pooling, String>, CheckpointError> {
     const MODES: [(&str, Pooling); 4] = [
         ("pooling_mode_cls_token", Pooling::First),

@@ -1,4 +1,4 @@
-//! What a checkpoint holds besides weights: kept as it is, so that it can be saved again.
+//! The content of a checkpoint besides weights, kept unchanged so that it can be saved again.
 
 use super::error::CheckpointError;
 use super::{native, sentence};
@@ -12,21 +12,21 @@ use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Configuration and companion files of a model, with unknown keys and in their bytes.
+/// Configuration and companion files of a model, byte for byte and with unknown keys.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it was read, or a name for a model that was made here; for messages.
+    /// Directory of the checkpoint, or a name for a model built in memory; for messages.
     pub dir: PathBuf,
     /// `config.json` with all its keys.
     pub config: Map<String, Value>,
     /// Name and content of the files that are copied unchanged.
     pub companions: Vec<(String, Vec<u8>)>,
-    /// How most weights were stored.
+    /// Storage type of most weights.
     pub dtype: DType,
 }
 
 impl Source {
-    /// Of a model that was made here and has no directory yet.
+    /// The source of a model built in memory, without a directory.
     #[must_use]
     pub fn of_new_model(config: &TransformerConfig, companions: Vec<(String, Vec<u8>)>) -> Self {
         let config = match config.to_json() {
@@ -36,7 +36,7 @@ impl Source {
         Self { dir: PathBuf::from("new model"), config, companions, dtype: DType::F32 }
     }
 
-    /// Reads a directory; the storage type is filled in when the weights are known.
+    /// Reads a directory; the storage type is set when the weights are known.
     pub(super) fn read(dir: &Path) -> Result<(Self, Vec<u8>), CheckpointError> {
         if !dir.metadata().map_err(CheckpointError::read(dir))?.is_dir() {
             return Err(CheckpointError::NotADirectory { path: dir.into() });
@@ -49,12 +49,12 @@ impl Source {
         Ok((Self { dir: dir.into(), config, companions, dtype: DType::F32 }, bytes))
     }
 
-    /// Reads the files that travel with a model from its directory.
+    /// Reads the companion files of a directory.
     pub(super) fn read_companions(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, CheckpointError> {
         let mut companions = Vec::new();
         for name in [GENERATION_CONFIG].into_iter().chain(TOKENIZER_FILES).chain(LICENCES) {
             let path = dir.join(name);
-            // A link that leads nowhere is an error of the reader, not an absent file.
+            // A dangling link is an I/O error, not an absent file.
             if path.is_file() || path.is_symlink() {
                 companions.push((name.to_owned(), read_bounded(&path, COMPANION_BYTES)?));
             }
@@ -82,7 +82,7 @@ impl Source {
         Ok(fits.transpose()?)
     }
 
-    /// How the makers of the model want it to continue texts; greedily if they do not say.
+    /// Sampling settings of the checkpoint; greedy if there are none.
     ///
     /// # Errors
     /// [`FileError::Json`] or [`CheckpointError::Config`].
@@ -96,7 +96,7 @@ impl Source {
             .map_err(|source| CheckpointError::Config { path, source })
     }
 
-    /// Names and contents of the licences.
+    /// Names and contents of the licence files.
     pub(super) fn licences(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
         self.companions.iter().filter(|(name, _)| LICENCES.contains(&name.as_str()))
     }
@@ -107,8 +107,8 @@ impl Source {
         self.companions.iter().find(|(n, _)| n == name).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The model that the configuration describes, with the ends that `model` has: what an encoder
-    /// ends in is said by its tensors.
+    /// The model that the configuration describes, with the head and pooler of `model`: whether an
+    /// encoder has them depends on its tensors.
     pub(super) fn config_of(
         &self,
         model: &Transformer,

@@ -1,7 +1,7 @@
-//! An output matrix that is stored although `config.json` ties it to the embedding.
+//! An untied output matrix in a checkpoint with `tie_word_embeddings`.
 //!
-//! transformers takes the stored one if it differs from the embedding, and so do we: the file knows
-//! better than the flag. The flag is corrected, so that the model is saved as it is.
+//! transformers uses the stored matrix if it differs from the embedding, and so do we: the file
+//! takes precedence over the flag. The flag is corrected, so that the model is saved unchanged.
 
 use super::error::CheckpointError;
 use super::load::Reader;
@@ -12,8 +12,8 @@ use crate::families::Head;
 use linwright_files::CONFIG;
 use serde_json::Value;
 
-/// Unties a configuration whose output matrix, or its bias, is stored and is another one; the note
-/// for the reader of a report says so.
+/// Unties a configuration if a different output matrix, or its bias, is stored; returns a note for
+/// the reader of a report.
 pub(super) fn settle(
     source: &mut Source,
     config: &mut TransformerConfig,

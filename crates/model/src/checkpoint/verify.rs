@@ -1,7 +1,7 @@
-//! Comparing a saved model with the one in memory.
+//! Verification of a saved model against the one in memory.
 //!
 //! The saved model is run in parts, one layer or one block of the vocabulary in memory at a time,
-//! so that the check of a large model costs a part and not a second copy.
+//! so that the check of a large model needs no second copy in memory.
 
 use super::error::CheckpointError;
 use super::load::Reader;
@@ -20,20 +20,20 @@ use linwright_tensor::{Mat, RngKey};
 use std::ops::Range;
 use std::path::Path;
 
-/// Sequences of the usual check.
+/// Number of test sequences.
 const PROMPTS: usize = 4;
 /// Tokens of each.
 const PROMPT_TOKENS: usize = 24;
 
-/// Most rows of the vocabulary in memory at a time.
+/// Largest number of vocabulary rows in memory.
 const VOCABULARY_ROWS: usize = 4096;
 
-/// Largest difference, as a share of the largest logit, between a dense form in `f32` and the
-/// operators it came from: products are rounded anew. Everything else runs the very same numbers,
-/// once they are rounded to the storage type.
+/// Tolerance, relative to the largest logit, between a dense form in `f32` and its operators, whose
+/// products are rounded once more. All other forms run the very same numbers after rounding to the
+/// storage type.
 pub(super) const REORDERED: f32 = 1e-3;
 
-/// The token sequences of the usual check: random, always the same for a vocabulary.
+/// The test sequences: random, and fixed for a vocabulary.
 #[must_use]
 pub fn fixed_prompts(config: &TransformerConfig) -> Vec<Vec<u32>> {
     let mut stream = RngKey::new(0).fold("verify").stream();
@@ -42,13 +42,12 @@ pub fn fixed_prompts(config: &TransformerConfig) -> Vec<Vec<u32>> {
     (0..PROMPTS).map(|_| prompt()).collect()
 }
 
-/// Loads the model that was saved in `dir` and compares its logits on token sequences with those of
-/// `decoder`, rounded to the storage type as the file is. Returns the largest difference from
-/// `decoder` as it is: what storage changed.
+/// Loads the model saved in `dir` and compares its logits on token sequences with those of
+/// `decoder` rounded to the storage type. Returns the largest difference from the unrounded
+/// `decoder`: the effect of storage.
 ///
 /// # Errors
-/// [`CheckpointError::Differs`] if the saved model is not the one in memory, and the errors of
-/// loading.
+/// [`CheckpointError::Differs`] if the saved model is not the one in memory, and errors of loading.
 pub fn verify(
     dir: &Path,
     decoder: &Transformer,
@@ -74,7 +73,7 @@ pub fn verify(
     }
     let found = in_parts(dir, &saved.config, &batch, &|| saved.reader())?;
     let (difference, largest) = compare(&exact, &found);
-    // In the same parts, so that the same numbers give the same bits.
+    // In the same parts, so that equal numbers give equal bits.
     let again = || {
         let expected = in_parts(dir, &saved.config, &batch, &|| Ok(rounded()))?;
         Ok::<_, CheckpointError>(compare(&expected, &found).0)
@@ -93,15 +92,15 @@ pub fn verify(
     Ok(difference)
 }
 
-/// What a model ends in, of what left its last layer: logits, or the rows themselves where there is
-/// no head; and what the layer on top of the first token gives.
+/// The output of a model for the last layer's rows: logits, or the rows themselves if there is no
+/// head; and the output of the pooler.
 pub(super) fn ends_of(model: &Transformer, hidden: Mat<f32>, batch: &Batch) -> Vec<Mat<f32>> {
     let pooled = model.pooler_output(hidden.view(), batch);
     let end = if model.has_head() { model.logits(hidden.view()) } else { hidden };
     [Some(end), pooled].into_iter().flatten().collect()
 }
 
-/// The largest difference of what two models end in, and the largest number of the first.
+/// The largest difference between two outputs, and the largest number of the first.
 pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
     let (mut largest, mut difference) = (0.0f32, 0.0f32);
     if expected.len() != found.len() {
@@ -121,8 +120,8 @@ pub(super) fn compare(expected: &[Mat<f32>], found: &[Mat<f32>]) -> (f32, f32) {
     (difference, largest)
 }
 
-/// The largest difference between the embedding of a file and that in memory: a text may never ask
-/// for some of its rows.
+/// The largest difference between the stored embedding and that in memory: the test sequences may
+/// not use all of its rows.
 pub(super) fn embedding_difference(
     config: &TransformerConfig,
     reader: &mut impl RowSource,
@@ -145,18 +144,18 @@ fn embedding(config: &TransformerConfig) -> String {
     config.layout().embedding.name
 }
 
-/// Site of the output matrix, unless it is the embedding.
+/// Site of the output matrix, unless it is tied.
 fn head(config: &TransformerConfig) -> Option<SiteId> {
     config.layout().head.map(|linear| SiteId(linear.site))
 }
 
-/// Blocks of equal length, but for the last.
+/// Blocks of equal length, except the last.
 fn vocabulary_blocks(vocab: usize) -> impl Iterator<Item = Range<usize>> {
     let step = vocab.div_ceil(vocab.div_ceil(VOCABULARY_ROWS).max(1)).max(1);
     (0..vocab).step_by(step).map(move |start| start..vocab.min(start + step))
 }
 
-/// Gives parts of tensors too.
+/// A source of tensors that also yields rows of them.
 pub(super) trait RowSource: TensorSource<Error = CheckpointError> {
     /// Some rows of a tensor.
     fn rows(
@@ -170,7 +169,7 @@ pub(super) trait RowSource: TensorSource<Error = CheckpointError> {
     fn is_structured(&self, site: &SiteId) -> bool;
 }
 
-/// Gives the ends of a model whose vocabulary is what `embedding` holds: a block of the whole.
+/// The head of a model whose vocabulary is `embedding`, a block of the whole one.
 struct Ends<'a, S> {
     source: &'a mut S,
     config: &'a TransformerConfig,
@@ -186,7 +185,7 @@ impl<S: RowSource> TensorSource for Ends<'_, S> {
         if name == embedding(self.config) {
             return Ok(std::mem::take(&mut self.embedding));
         }
-        // A block that is tied asks for a bias by the name that a tied head has.
+        // A tied block looks up its bias under the name of a tied head.
         if Some(name) == self.asked_bias.as_deref()
             && let Some(bias) = bias_of_logits(self.config)
         {
@@ -232,7 +231,7 @@ fn ends<S: RowSource>(
     Transformer::from_source(part, &mut Ends { source, config, embedding, block, asked_bias })
 }
 
-/// What the embedding makes of a batch, from the rows of its tokens alone.
+/// The embeddings of a batch, from the rows of its tokens only.
 fn embed_in_parts<S: RowSource>(
     dir: &Path,
     config: &TransformerConfig,
@@ -253,7 +252,7 @@ fn embed_in_parts<S: RowSource>(
     ends(&config, source, rows, 0..batch.len())?.embed(&Batch::new(&sequences)).map_err(check)
 }
 
-/// Logits from what the layers leave, one block of the vocabulary after another.
+/// Logits from the last layer's rows, one block of the vocabulary at a time.
 fn head_in_parts<S: RowSource>(
     config: &TransformerConfig,
     hidden: &Mat<f32>,
@@ -262,7 +261,7 @@ fn head_in_parts<S: RowSource>(
     let site = head(config);
     if site.as_ref().is_some_and(|site| source.is_structured(site)) {
         let part = TransformerConfig { layers: Vec::new(), ..config.clone() };
-        // Zeros that nobody reads, and that no memory is used for.
+        // Zeros that nobody reads and that take no memory.
         let embedding = vec![0.0; config.vocab * config.embedding_width];
         let block = 0..config.vocab;
         let mut source = Ends { source, config, embedding, block, asked_bias: None };
@@ -278,7 +277,7 @@ fn head_in_parts<S: RowSource>(
     Ok(logits)
 }
 
-/// What a model ends in of which one part is in memory at a time, as [`ends_of`] gives it.
+/// The output of a model of which one part is in memory at a time, as in [`ends_of`].
 pub(super) fn in_parts<S: RowSource>(
     dir: &Path,
     config: &TransformerConfig,
@@ -305,7 +304,7 @@ pub(super) fn in_parts<S: RowSource>(
     Ok([Some(end), pooled].into_iter().flatten().collect())
 }
 
-/// A model with a vocabulary that is never used.
+/// A model with an unused vocabulary.
 fn without_ends(config: &TransformerConfig) -> TransformerConfig {
     TransformerConfig {
         vocab: 1,
@@ -342,18 +341,18 @@ impl<'a> Saved<'a> {
     }
 }
 
-/// The model in memory as its file holds it: every number rounded to the storage type.
+/// The model in memory as saved: every number rounded to the storage type.
 pub(super) struct Rounded<'a> {
     pub(super) decoder: &'a Transformer,
-    /// That of matrices.
+    /// Type of matrices.
     pub(super) dtype: DType,
-    /// That of vectors.
+    /// Type of vectors.
     pub(super) vectors: DType,
     pub(super) form: Form,
 }
 
 fn round(dtype: DType, values: &mut [f32]) {
-    // In pieces: a whole embedding would be held twice.
+    // In pieces: otherwise a whole embedding would be held twice.
     for piece in values.chunks_mut(1 << 16) {
         dtype.decode_into(&dtype.encode(piece), piece);
     }
@@ -453,8 +452,8 @@ impl RowSource for Reader<'_> {
     }
 }
 
-/// Gives the parts of layer `layer`, or the pooler, to a model that has nothing else; in place of
-/// what else it asks for stand zeros.
+/// Passes the parts of layer `layer`, or of the pooler, to a model without other parts, which are
+/// zeros.
 struct OneLayer<'a, S> {
     source: S,
     config: &'a TransformerConfig,
@@ -462,7 +461,7 @@ struct OneLayer<'a, S> {
 }
 
 impl<S> OneLayer<'_, S> {
-    /// The name in the whole model, if it is that of a part which is asked for.
+    /// The name in the whole model, if the tensor belongs to the requested part.
     fn whole(&self, name: &str) -> Option<String> {
         let names = &self.config.family.names;
         let of = |layer: usize| format!("{}{}.{layer}.", names.prefix, names.layer);

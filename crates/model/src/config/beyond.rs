@@ -1,31 +1,31 @@
-//! Fields that change what a model computes and that no part of the transformer follows.
+//! Fields of features that the transformer does not implement.
 //!
-//! A model is not loaded as another one: such a field is refused by name, unless it says what is
-//! the case anyway. Fields that a family's class in transformers passes over are not here, but
-//! absent from [`Family::reads`].
+//! A model must not load as a different one: such a field is an error, unless its value switches
+//! the feature off. Fields that a family's class in transformers ignores are not listed here; they
+//! are absent from [`Family::reads`].
 
 use super::fields::shown;
 use crate::error::ConfigError;
 use crate::families::Family;
 use serde_json::{Map, Value, json};
 
-/// What a field may say, beside null and false.
+/// Allowed value of a field, besides null and false.
 #[derive(Clone, Copy, Debug)]
 enum Harmless {
-    /// Nothing else.
+    /// No other value.
     Nothing,
     /// True.
     True,
     /// One.
     One,
-    /// This word.
+    /// This string.
     Word(&'static str),
-    /// An object or a list without anything in it.
+    /// An empty object or list.
     Empty,
 }
 
-/// Fields that the common parts of transformers, or models of other kinds, obey: a configuration
-/// that has one of them describes no model of ours, whatever its `model_type` says.
+/// Fields that the common code of transformers, or models of other kinds, obey: a configuration
+/// with one of them describes an unsupported model, whatever its `model_type`.
 const EVERYWHERE: &[(&str, Harmless)] = &[
     ("is_causal", Harmless::True),
     ("per_layer_config", Harmless::Empty),
@@ -44,7 +44,7 @@ const EVERYWHERE: &[(&str, Harmless)] = &[
     ("num_local_experts", Harmless::Nothing),
 ];
 
-/// An error for the first field that would have to be followed.
+/// An error for the first field with an unsupported feature.
 pub(super) fn refuse(config: &Map<String, Value>, family: &Family) -> Result<(), ConfigError> {
     let of_family = family.beyond.iter().map(|field| (*field, Harmless::Nothing));
     for (field, harmless) in EVERYWHERE.iter().copied().chain(of_family) {
@@ -69,7 +69,7 @@ pub(super) fn refuse(config: &Map<String, Value>, family: &Family) -> Result<(),
     Ok(())
 }
 
-/// Whether false is what the field must not say.
+/// Whether false is not an allowed value.
 fn is_no(harmless: Harmless, value: &Value) -> bool {
     matches!(harmless, Harmless::True) && *value == json!(false)
 }

@@ -1,10 +1,10 @@
-//! Typed access to the fields of a JSON object, each failure naming its field.
+//! Typed access to the fields of a JSON object; each error names its field.
 
 use crate::error::ConfigError;
 use crate::families::{Default, Family};
 use serde_json::{Map, Value};
 
-/// Fields that every family reads, by their usual names.
+/// Fields that every family reads, by their standard names.
 const EVERY: &[&str] = &[
     "hidden_size",
     "intermediate_size",
@@ -19,8 +19,8 @@ const EVERY: &[&str] = &[
     "eos_token_id",
 ];
 
-/// The fields of a configuration that its family reads, by their usual names, with its defaults
-/// filled in. What the family's class in transformers passes over is not among them.
+/// The fields of a configuration that its family reads, by their standard names, with its defaults
+/// filled in. Fields that the family's class in transformers ignores are left out.
 pub(crate) fn usual(config: &Map<String, Value>, family: &Family) -> Map<String, Value> {
     let mut usual = Map::new();
     for name in [EVERY].iter().chain(family.reads).copied().flatten() {
@@ -58,17 +58,16 @@ pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, ConfigError> 
     value.as_object().ok_or(ConfigError::NotAnObject { found: kind(value) })
 }
 
-/// A JSON object whose fields are asked for by their usual names and types. A field that is null
-/// counts as absent.
+/// A JSON object with typed access by standard names. A null field counts as absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
     map: &'a Map<String, Value>,
-    /// Usual names, and what the file calls them; for messages.
+    /// Standard names, and those of the file; for messages.
     names: &'static [(&'static str, &'static str)],
 }
 
 impl<'a> Fields<'a> {
-    /// Of an object whose file calls some fields otherwise.
+    /// Fields of an object with other names for some fields.
     pub(crate) fn new(
         map: &'a Map<String, Value>,
         names: &'static [(&'static str, &'static str)],
@@ -76,7 +75,7 @@ impl<'a> Fields<'a> {
         Self { map, names }
     }
 
-    /// Of an object within this one, whose fields have their usual names.
+    /// Fields of a nested object, which has standard names.
     pub(crate) fn inner<'b>(&self, map: &'b Map<String, Value>) -> Fields<'b> {
         Fields { map, names: &[] }
     }
@@ -91,12 +90,12 @@ impl<'a> Fields<'a> {
         self.map.len()
     }
 
-    /// Whether the field is written at all, be it as null.
+    /// Whether the field is present, even as null.
     pub(crate) fn has(&self, field: &str) -> bool {
         self.map.contains_key(field)
     }
 
-    /// What the file calls a field.
+    /// Name of the field in the file.
     pub(crate) fn name(&self, field: &'static str) -> &'static str {
         let own = self.names.iter().find(|(usual, own)| *usual == field && !own.is_empty());
         own.map_or(field, |(_, own)| own)
@@ -110,14 +109,14 @@ impl<'a> Fields<'a> {
         invalid(self.name(field), value, expected)
     }
 
-    /// A whole number from one to `max`, which must be there.
+    /// A required integer from one to `max`.
     pub(crate) fn size(&self, field: &'static str, max: usize) -> Result<usize, ConfigError> {
         let missing =
             ConfigError::Missing { field: self.name(field), expected: "a positive whole number" };
         self.optional_size(field, max)?.ok_or(missing)
     }
 
-    /// A whole number from one to `max`.
+    /// An optional integer from one to `max`.
     pub(crate) fn optional_size(
         &self,
         field: &'static str,
@@ -133,7 +132,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number from zero to `max`.
+    /// An optional integer from zero to `max`.
     pub(crate) fn optional_count(
         &self,
         field: &'static str,
@@ -149,7 +148,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number within bounds, which must be there.
+    /// A required number within bounds.
     pub(crate) fn number(
         &self,
         field: &'static str,
@@ -160,7 +159,7 @@ impl<'a> Fields<'a> {
         self.optional_number(field, min, max)?.ok_or(missing)
     }
 
-    /// A number within bounds.
+    /// An optional number within bounds.
     pub(crate) fn optional_number(
         &self,
         field: &'static str,
@@ -203,7 +202,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of `len` numbers within bounds, which must be there.
+    /// A required list of `len` numbers within bounds.
     pub(crate) fn numbers(
         &self,
         field: &'static str,
@@ -261,7 +260,7 @@ fn invalid(field: &'static str, value: &Value, expected: String) -> ConfigError 
     ConfigError::Invalid { field, found: shown(value), expected }
 }
 
-/// A value in a message.
+/// A value shortened for a message.
 pub(crate) fn shown(value: &Value) -> String {
     linwright_run::shown(&value.to_string())
 }

@@ -1,4 +1,4 @@
-//! Names and shapes of the tensors that a configuration asks for.
+//! Names and shapes of the tensors of a configuration.
 
 use super::{AttentionConfig, HeadsConfig, MlpConfig, ParallelNorms, Placement, TransformerConfig};
 use crate::families::{Head, Named, Positions, QueryKeyNorm, Scope};
@@ -6,10 +6,10 @@ use crate::parts::{BranchOf, LayerOf, Part, Parts};
 use linwright_ops::{Role, Shape};
 use std::ops::Range;
 
-/// Names of the layers that stand in place of attention and MLP in some models.
+/// Names of the linear layers that replace attention and MLP in some models.
 const LINEAR_ATTENTION: &str = "self_attn.linear_attn";
 const LINEAR_MLP: &str = "mlp.linear_mlp";
-/// Names of the layers between an embedding and a residual stream of another width.
+/// Names of the projections between an embedding and a residual stream of another width.
 const PROJECT_IN: &str = "project_in";
 const PROJECT_OUT: &str = "project_out";
 
@@ -18,9 +18,9 @@ const PROJECT_OUT: &str = "project_out";
 pub(crate) struct Linear {
     /// Its site.
     pub(crate) site: String,
-    /// What it does.
+    /// Its role.
     pub(crate) role: Role,
-    /// Its extents.
+    /// Its shape.
     pub(crate) shape: Shape,
     /// Whether it has a bias.
     pub(crate) bias: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Linear {
 /// A norm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NormSite {
-    /// Its name; with `{}` for the head where each head has tensors of its own.
+    /// Its name, with `{}` for the head if each head has its own tensors.
     pub(crate) name: String,
     /// Length of weight and bias over all heads.
     pub(crate) features: usize,
-    /// Number of tensors that the weight is stored in.
+    /// Number of tensors that the weight is split into.
     pub(crate) parts: usize,
     /// Whether it has a weight.
     pub(crate) weight: bool,
@@ -41,12 +41,12 @@ pub(crate) struct NormSite {
     pub(crate) bias: bool,
 }
 
-/// A matrix or vector that no slot holds.
+/// A matrix or vector outside the slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     /// Its name in checkpoints.
     pub(crate) name: String,
-    /// Its extents.
+    /// Its shape.
     pub(crate) shape: Vec<usize>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) type Layout = Parts<Table, NormSite, Linear>;
 type Branch = BranchOf<NormSite, Linear>;
 
 impl NormSite {
-    /// Name of each stored tensor and which features it holds; `kind` is `weight` or `bias`.
+    /// Name of each stored tensor and its range of features; `kind` is `weight` or `bias`.
     pub(crate) fn tensors(
         &self,
         kind: &'static str,
@@ -105,7 +105,7 @@ impl TransformerConfig {
         all
     }
 
-    /// Whether the weight of a role is stored with inputs in rows.
+    /// Whether the weight of a role is stored transposed, with inputs in rows.
     pub(crate) fn is_transposed(&self, role: Role) -> bool {
         self.family.transposed && role != Role::Head
     }
@@ -162,7 +162,7 @@ impl TransformerConfig {
         Some((linear, self.norm_site(norm.into())))
     }
 
-    /// The output matrix, unless it is the embedding.
+    /// The output matrix, unless it is tied to the embedding.
     fn head(&self) -> Option<Linear> {
         let (name, bias) = match self.family.names.head {
             Head::Linear(name) => (name, self.biases.head),
@@ -173,7 +173,7 @@ impl TransformerConfig {
         (!self.tied_embeddings).then(|| Linear { site: name.into(), role: Role::Head, shape, bias })
     }
 
-    /// The bias of an output matrix that is the embedding.
+    /// The bias of a tied output matrix.
     fn tied_bias(&self) -> Option<Table> {
         let name = match self.family.names.head {
             Head::Masked { bias, .. } if self.masked_head && self.tied_embeddings => bias.into(),
@@ -278,7 +278,7 @@ impl TransformerConfig {
         names.into_iter().zip([self.heads, heads.kv_heads]).map(site).collect()
     }
 
-    /// Features that a norm of queries or keys takes together, of rows of this width.
+    /// Number of features that a query or key norm normalises together, for rows of this width.
     pub(crate) fn query_key_group(&self, width: usize) -> usize {
         match self.family.query_key_norm.map(|norm| norm.scope) {
             Some(Scope::Whole) => width,

@@ -1,5 +1,5 @@
-//! Bounds that keep every product of sizes far from overflow; the largest known models stay well
-//! below them.
+//! Upper bounds of sizes, which keep every product far from overflow; the largest known models are
+//! well below.
 
 /// Features of the residual stream, or inside an MLP.
 pub(super) const WIDTH: usize = 1 << 20;

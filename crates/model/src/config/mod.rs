@@ -1,4 +1,4 @@
-//! The shape of a transformer, read from and written to the `config.json` of a checkpoint.
+//! The configuration of a transformer, read from and written to `config.json`.
 
 use crate::families::{Family, Head, Positions};
 use linwright_tensor::kernels::activation::Activation;
@@ -16,15 +16,15 @@ mod write;
 pub(crate) use layout::{Linear, NormSite, Table};
 pub use rotary::{Rope, RopeScaling};
 
-/// All that determines the architecture of a transformer, checked: sizes are positive and bounded,
-/// so that their products cannot overflow.
+/// The architecture of a transformer, checked: sizes are positive and bounded, so that their
+/// products cannot overflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerConfig {
-    /// The family, which names tensors and fields.
+    /// The family, which defines names of tensors and fields.
     pub family: &'static Family,
-    /// Features of the residual stream.
+    /// Width of the residual stream.
     pub hidden: usize,
-    /// Features of the embedding; projected where they differ from [`Self::hidden`].
+    /// Width of the embedding; projected if it differs from [`Self::hidden`].
     pub embedding_width: usize,
     /// Query heads.
     pub heads: usize,
@@ -34,15 +34,16 @@ pub struct TransformerConfig {
     pub vocab: usize,
     /// Longest sequence, in tokens.
     pub max_positions: usize,
-    /// What differs from layer to layer.
+    /// The layers.
     pub layers: Vec<LayerConfig>,
     /// The nonlinearity of the MLP.
     pub activation: Activation<f32>,
-    /// Norms of residual rows.
+    /// Norms of the residual stream.
     pub norm: NormConfig,
-    /// Where they stand.
+    /// Placement of the norms.
     pub placement: Placement,
-    /// Whether attention and MLP read the same residual stream, and through which norms.
+    /// Whether attention and MLP run in parallel on the same residual stream, and through which
+    /// norms.
     pub parallel: Option<ParallelNorms>,
     /// Norms of queries and keys.
     pub query_key_norm: bool,
@@ -50,33 +51,33 @@ pub struct TransformerConfig {
     pub final_norm: bool,
     /// Which linear layers have biases.
     pub biases: Biases,
-    /// Rotary positions, which layers refer to by index.
+    /// Rotary embeddings, referred to by index in layers.
     pub ropes: Vec<Rope>,
-    /// Learned positions.
+    /// Learned position embeddings.
     pub learned_positions: Option<LearnedPositions>,
-    /// Number of token types; none without them.
+    /// Number of token types; none without token types.
     pub token_types: Option<usize>,
-    /// What embeddings are multiplied by.
+    /// Scale of the embeddings.
     pub embedding_scale: f32,
-    /// Queries, keys and values are clipped to this size.
+    /// Clamp of queries, keys and values.
     pub clip: Option<f32>,
-    /// Scores of attention are bent to stay below this.
+    /// Soft cap of attention scores.
     pub score_cap: Option<f32>,
-    /// Logits are bent to stay below this.
+    /// Soft cap of logits.
     pub logit_cap: Option<f32>,
-    /// Whether the embedding is the output matrix too.
+    /// Whether the output matrix is tied to the embedding.
     pub tied_embeddings: bool,
     /// Whether an encoder has the head of a masked language model.
     pub masked_head: bool,
-    /// Whether an encoder has a layer on top of the first token.
+    /// Whether an encoder has a pooler: a layer on top of the first token.
     pub pooler: bool,
-    /// Token that starts a document.
+    /// Beginning-of-sequence token.
     pub bos_token: Option<u32>,
-    /// Tokens that end a document.
+    /// End-of-sequence tokens.
     pub eos_tokens: Vec<u32>,
 }
 
-/// What differs from layer to layer.
+/// Configuration of one layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerConfig {
     /// Attention.
@@ -88,9 +89,9 @@ pub struct LayerConfig {
 /// Attention of one layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttentionConfig {
-    /// Heads that attend.
+    /// Attention with heads.
     Heads(HeadsConfig),
-    /// A linear layer in its place.
+    /// A linear layer instead.
     Linear,
     /// None, and no norm either.
     Absent,
@@ -101,41 +102,42 @@ pub enum AttentionConfig {
 pub struct HeadsConfig {
     /// Key and value heads; divides the query heads.
     pub kv_heads: usize,
-    /// Keys that a query sees, its own included; `None`: all before it.
+    /// Sliding window: number of keys that a query attends to, itself included; `None`: all before
+    /// it.
     pub window: Option<usize>,
-    /// Index of the rotary positions; `None`: queries and keys stay as they are.
+    /// Index of the rotary embedding; `None`: no rotation.
     pub rope: Option<usize>,
-    /// What scores are multiplied by.
+    /// Scale of the attention scores.
     pub scale: f32,
 }
 
 /// MLP of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MlpConfig {
-    /// Features inside.
+    /// An MLP with this many inner features.
     Inner(usize),
-    /// A linear layer in its place.
+    /// A linear layer instead.
     Linear,
     /// None, and no norm either.
     Absent,
 }
 
-/// Norms of residual rows.
+/// Norms of the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormConfig {
-    /// By the mean square, or by mean and variance.
+    /// RMS norm or layer norm.
     pub kind: NormKind,
-    /// Added to the mean square or the variance.
+    /// Epsilon, added to the mean square or the variance.
     pub epsilon: f64,
     /// Whether there is a weight.
     pub weight: bool,
     /// Whether there is a bias.
     pub bias: bool,
-    /// What is added to the weight.
+    /// Offset added to the weight.
     pub offset: f32,
 }
 
-/// Where the norms of a block stand; b is attention or MLP.
+/// Placement of the norms of a block; b is attention or MLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// `h + b(norm(h))`.
@@ -148,28 +150,28 @@ pub enum Placement {
     OnSum,
 }
 
-/// Norms of attention and MLP that stand side by side.
+/// Norms of parallel attention and MLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParallelNorms {
-    /// One for both.
+    /// One shared norm.
     Shared,
     /// One each.
     Own,
 }
 
-/// A table of vectors that are added to the embedding.
+/// Learned embeddings of positions or token types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedPositions {
-    /// The row of the first position.
+    /// Row of the first position.
     pub first: usize,
 }
 
 /// Which linear layers have biases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Biases {
-    /// Query, key and value.
+    /// Query, key and value projections.
     pub query_key_value: bool,
-    /// Output of attention.
+    /// Output projection of attention.
     pub output: bool,
     /// The MLP.
     pub mlp: bool,
@@ -185,13 +187,13 @@ impl TransformerConfig {
         self.tensor_shapes().iter().map(|(_, shape)| count(shape)).sum()
     }
 
-    /// Whether a token sees only those before it.
+    /// Whether attention is causal.
     #[must_use]
     pub fn is_causal(&self) -> bool {
         self.family.causal
     }
 
-    /// Leaves out, or takes in, the ends of an encoder by what a checkpoint has.
+    /// Adjusts the head and pooler of an encoder to the tensors of a checkpoint.
     pub(crate) fn with_ends(mut self, has: impl Fn(&str) -> bool) -> Self {
         let there = |site: &str| has(&format!("{site}.weight"));
         if let Head::Masked { dense, .. } = self.family.names.head {
@@ -211,7 +213,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Features of all query heads.
+    /// Width of all query heads together.
     #[must_use]
     pub fn query_width(&self) -> usize {
         self.heads * self.head_dim

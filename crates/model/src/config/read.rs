@@ -1,4 +1,4 @@
-//! Reading a configuration.
+//! Reading of `config.json`.
 
 use super::beyond;
 use super::fields::{self, Fields};
@@ -14,7 +14,7 @@ use crate::families::{
 use linwright_tensor::kernels::activation::Activation;
 use serde_json::{Map, Value};
 
-/// Features of feed-forward layers of DeciLM come in multiples of this.
+/// MLP widths of DeciLM are multiples of this.
 const DECI_MULTIPLE: usize = 256;
 
 impl TransformerConfig {
@@ -22,7 +22,7 @@ impl TransformerConfig {
     /// configuration class in transformers; sizes have none.
     ///
     /// # Errors
-    /// [`ConfigError`] naming the field.
+    /// [`ConfigError`] with the field.
     pub fn from_json(config: &Value) -> Result<Self, ConfigError> {
         let object = fields::object(config)?;
         let family = read_family(object)?;
@@ -100,7 +100,7 @@ fn read_family(config: &Map<String, Value>) -> Result<&'static Family, ConfigErr
     })
 }
 
-/// The first of `architectures`, which says how an encoder ends.
+/// The first of `architectures`, which decides the head of an encoder.
 fn read_architecture(config: &Map<String, Value>) -> Option<&str> {
     config.get("architectures")?.as_array()?.first()?.as_str()
 }
@@ -137,7 +137,7 @@ fn read_head_dim(fields: &Fields<'_>, hidden: usize, heads: usize) -> Result<usi
     Ok(head_dim)
 }
 
-/// The longest sequence, and where learned positions start.
+/// The longest sequence, and the row of the first learned position.
 fn read_positions(
     fields: &Fields<'_>,
     family: &Family,
@@ -252,7 +252,7 @@ fn read_layers(
     Ok(layers)
 }
 
-/// Which layers rotate queries and keys.
+/// Which layers have rotary embeddings.
 fn read_rotating(
     fields: &Fields<'_>,
     family: &Family,
@@ -268,7 +268,7 @@ fn read_rotating(
     Ok((1..=count).map(|nth| every.is_none_or(|every| !nth.is_multiple_of(every))).collect())
 }
 
-/// Which layers have an attention window.
+/// Which layers have a sliding window.
 fn read_sliding(
     fields: &Fields<'_>,
     family: &Family,
@@ -277,7 +277,7 @@ fn read_sliding(
     let count = rotates.len();
     let optional = matches!(family.window, WindowRule::Upper | WindowRule::Unrotated);
     let used = !optional || fields.flag("use_sliding_window", false)?;
-    // Where layers are listed, the one rule needs the flag as well, and the other does not.
+    // With listed layers, one rule needs the flag as well, the other does not.
     if family.window == WindowRule::Never || (!used && family.window == WindowRule::Upper) {
         return Ok(vec![false; count]);
     }
@@ -292,7 +292,7 @@ fn read_sliding(
             }),
         };
         let slides: Vec<bool> = types.iter().map(slides).collect::<Result<_, _>>()?;
-        // transformers makes one mask for all layers of such a family.
+        // transformers builds one mask for all layers of such a family.
         if family.window == WindowRule::Every && slides.windows(2).any(|two| two[0] != two[1]) {
             return Err(ConfigError::Unsupported {
                 field: "layer_types",
@@ -318,7 +318,7 @@ fn read_sliding(
     })
 }
 
-/// Key and value heads of a layer, or what stands in their place.
+/// Attention of a layer: key and value heads, or a replacement.
 fn read_attention(
     fields: &Fields<'_>,
     block: Option<&Value>,

@@ -1,4 +1,4 @@
-//! Rotary positions: their fields in a configuration, and the frequencies that follow.
+//! Rotary embeddings: their configuration fields and frequencies.
 
 use super::fields::Fields;
 use super::limit;
@@ -7,43 +7,43 @@ use crate::families::{Family, RotaryForm};
 use serde_json::{Map, Value, json};
 use std::f64::consts::TAU;
 
-/// Name of the base in objects and in older configurations.
+/// Field of the base, in objects and in older configurations.
 const THETA: &str = "rope_theta";
-/// Name of the object, or of the two.
+/// Field of the object, or of the pair of objects.
 const PARAMETERS: &str = "rope_parameters";
-/// Kinds of layers that may have positions of their own.
+/// Layer types that may have their own rotary embedding.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 /// Rotary position embedding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// Base of the geometric series of wavelengths.
+    /// Base (theta) of the geometric series of wavelengths.
     pub theta: f64,
-    /// Features of a head that rotate: the first ones; even.
+    /// Number of rotated features of a head: the first ones; even.
     pub features: usize,
-    /// Positions that the model was first trained with.
+    /// Context length of pre-training.
     pub original_positions: usize,
-    /// How the frequencies are changed for long contexts.
+    /// Scaling for long contexts.
     pub scaling: RopeScaling,
 }
 
-/// A change of the rotary frequencies.
+/// Scaling of the rotary frequencies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RopeScaling {
     /// None.
     None,
-    /// All frequencies divided by a factor (Chen et al. 2023, arXiv:2306.15595).
+    /// Linear scaling: all frequencies divided by a factor (Chen et al. 2023, arXiv:2306.15595).
     Linear {
         /// The factor.
         factor: f64,
     },
-    /// A larger base for sequences that are longer than those of training ("NTK-aware").
+    /// Dynamic NTK scaling: a larger base for sequences longer than the original context.
     Dynamic {
         /// The factor.
         factor: f64,
     },
-    /// Long wavelengths divided by a factor, short ones kept, blended between (Dubey et al. 2024,
-    /// arXiv:2407.21783, section 3.2, in the form of transformers).
+    /// Llama 3 scaling: long wavelengths divided by a factor, short ones kept, blended in between
+    /// (Dubey et al. 2024, arXiv:2407.21783, section 3.2, in the form of transformers).
     Llama3 {
         /// The factor.
         factor: f64,
@@ -52,34 +52,34 @@ pub enum RopeScaling {
         /// Wavelengths below `original_positions / high_freq_factor` are kept.
         high_freq_factor: f64,
     },
-    /// The same by the number of turns, with a temperature (Peng et al. 2023, arXiv:2309.00071).
+    /// YaRN: the same by number of turns, with a temperature (Peng et al. 2023, arXiv:2309.00071).
     Yarn {
         /// The factor.
         factor: f64,
-        /// Features that turn more often than this over the original positions are kept.
+        /// Frequencies with more turns than this over the original context are kept.
         beta_fast: f64,
-        /// Features that turn less often are divided.
+        /// Frequencies with fewer turns are divided.
         beta_slow: f64,
-        /// Whether the borders are whole features.
+        /// Whether the borders are rounded to whole features.
         truncate: bool,
-        /// Cosines and sines are multiplied by this.
+        /// Scale of cosines and sines.
         attention_factor: f64,
     },
-    /// A factor for each frequency, of two sets: one for sequences within the original positions
+    /// LongRoPE: a divisor for each frequency, one set for sequences within the original context
     /// and one for longer ones (Ding et al. 2024, arXiv:2402.13753).
     Long {
-        /// Within the original positions.
+        /// Divisors within the original context.
         short: Vec<f64>,
-        /// Beyond.
+        /// Divisors beyond it.
         long: Vec<f64>,
-        /// Cosines and sines are multiplied by this.
+        /// Scale of cosines and sines.
         attention_factor: f64,
     },
 }
 
 impl Rope {
-    /// The longest sequence, where it is not what the configuration counts: a base that grows with
-    /// the length is made for longer ones.
+    /// The longest sequence, if it differs from the configured one: a dynamic base supports longer
+    /// ones.
     pub(super) fn longest(&self) -> Option<usize> {
         match self.scaling {
             RopeScaling::Dynamic { factor } => {
@@ -89,8 +89,8 @@ impl Rope {
         }
     }
 
-    /// Which set of frequencies a sequence of this length needs: sequences of equal variants share
-    /// theirs.
+    /// The set of frequencies for a sequence of this length: sequences of equal variants share
+    /// their frequencies.
     #[must_use]
     pub fn variant(&self, length: usize) -> usize {
         match self.scaling {
@@ -100,8 +100,8 @@ impl Rope {
         }
     }
 
-    /// Radians per position of each pair of features, (features / 2), rounded as transformers
-    /// rounds, for a [variant](Self::variant).
+    /// Radians per position of each pair of features, (features / 2), rounded as in transformers,
+    /// for a [variant](Self::variant).
     #[must_use]
     pub fn frequencies(&self, variant: usize) -> Vec<f32> {
         let (features, original) = (self.features as f64, self.original_positions as f64);
@@ -142,7 +142,7 @@ impl Rope {
         (0..self.features / 2).map(|pair| of(pair) as f32).collect()
     }
 
-    /// What cosines and sines are multiplied by.
+    /// Scale of cosines and sines.
     #[must_use]
     pub fn attention_factor(&self) -> f32 {
         match self.scaling {
@@ -152,8 +152,8 @@ impl Rope {
         }
     }
 
-    /// The pairs that make `turns` over the original positions: those before the first are kept,
-    /// those behind the second divided.
+    /// The range of pairs with `turns` over the original context: pairs before it are kept, those
+    /// after it divided.
     fn borders(&self, turns: [f64; 2], truncate: bool) -> [f64; 2] {
         let pair = |turns: f64| {
             let ratio = self.original_positions as f64 / (turns * TAU);
@@ -164,7 +164,7 @@ impl Rope {
             (low, high) = (low.floor(), high.ceil());
         }
         (low, high) = (low.max(0.0), high.min(self.features as f64 - 1.0));
-        // A border of no width would divide by zero.
+        // A border of zero width would divide by zero.
         if low == high { [low, high + 0.001] } else { [low, high] }
     }
 
@@ -209,16 +209,15 @@ impl Rope {
     }
 }
 
-/// Sizes that rotary positions depend on.
+/// Sizes that rotary embeddings depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) head_dim: usize,
     pub(super) max_positions: usize,
 }
 
-/// Positions stand in `rope_theta` and `rope_scaling`, or, as newer versions of transformers write
-/// them, together in `rope_parameters`; there is one object for each kind of layer where the family
-/// says so.
+/// The fields are `rope_theta` and `rope_scaling`, or, in newer versions of transformers, the
+/// object `rope_parameters`; families with windowed layers have one object for each layer type.
 pub(super) fn read(
     fields: &Fields<'_>,
     family: &Family,
@@ -277,7 +276,7 @@ pub(super) fn read(
     ])
 }
 
-/// What all forms of one configuration have in common.
+/// The context common to all rotary objects of a configuration.
 struct Reader<'a, 'b> {
     fields: &'a Fields<'b>,
     form: RotaryForm,
@@ -285,7 +284,7 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// One form.
+    /// One rotary embedding.
     fn one(&self, object: &Fields<'_>, theta: f64) -> Result<Rope, ConfigError> {
         let field = "original_max_position_embeddings";
         let kind = match object.text("rope_type")? {
@@ -296,7 +295,7 @@ impl Reader<'_, '_> {
             Some(positions) => Some(positions),
             None => object.optional_size(field, limit::POSITIONS)?,
         };
-        // This kind starts from the longest sequence that the configuration counts.
+        // Dynamic scaling starts from the configured longest sequence.
         let original = original.filter(|_| kind != "dynamic").unwrap_or(self.sizes.max_positions);
         let mut rope = Rope {
             theta,
@@ -308,7 +307,7 @@ impl Reader<'_, '_> {
         Ok(rope)
     }
 
-    /// How many features of a head rotate.
+    /// Number of rotated features of a head.
     fn features(&self, object: &Fields<'_>, kind: &str) -> Result<usize, ConfigError> {
         let head_dim = self.sizes.head_dim;
         let name = "partial_rotary_factor";
@@ -354,7 +353,7 @@ impl Reader<'_, '_> {
         };
         match (kind, self.form) {
             ("default", _) => Ok(RopeScaling::None),
-            // Early files of this form write names of other methods for the same factors.
+            // Early files of this kind name other methods for the same factors.
             ("longrope" | "su" | "yarn", RotaryForm::PartLong) | ("longrope", _) => {
                 read_long(object, rope, self.sizes)
             }

@@ -1,4 +1,4 @@
-//! Writing a configuration.
+//! Writing of `config.json`.
 
 use super::{AttentionConfig, MlpConfig, TransformerConfig};
 use crate::families::{
@@ -8,11 +8,11 @@ use linwright_tensor::kernels::activation::Activation;
 use serde_json::{Map, Value, json};
 
 impl TransformerConfig {
-    /// The `config.json` that transformers loads, of a model whose layers differ in nothing but
-    /// their windows and rotary positions.
+    /// The `config.json` for transformers, of a model whose layers differ in nothing but windows
+    /// and rotary embeddings.
     ///
     /// # Panics
-    /// If layers have different widths, which only a configuration that was read can say.
+    /// If layers have different widths, which only a configuration that was read can express.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let (kv_heads, inner) = self.uniform();
@@ -60,7 +60,7 @@ impl TransformerConfig {
         config
     }
 
-    /// Positions as the family counts them.
+    /// Number of positions as the family counts them.
     fn counted_positions(&self) -> usize {
         let stretched = self.ropes.iter().find(|rope| rope.longest().is_some());
         match (self.family.positions, self.learned_positions) {
@@ -71,7 +71,7 @@ impl TransformerConfig {
         }
     }
 
-    /// An encoder without the head of its family is a bare model.
+    /// An encoder without its head is a bare model.
     fn architecture(&self) -> String {
         let name = self.family.architecture;
         match self.family.names.head {
@@ -83,7 +83,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Key and value heads and width of the MLP of every layer.
+    /// Key and value heads and MLP width, common to all layers.
     fn uniform(&self) -> (usize, usize) {
         let of = |layer: &super::LayerConfig| match (layer.attention, layer.mlp) {
             (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) => (heads.kv_heads, inner),
@@ -107,7 +107,7 @@ impl TransformerConfig {
         }
     }
 
-    /// The fields that say what is there.
+    /// Fields for optional parts.
     fn write_switches(&self, fields: &mut Map<String, Value>) {
         let Family { biases, norm, parallel, query_key_norm, placement, .. } = self.family;
         let BiasRule { query_key_value, output, mlp, head } = *biases;
@@ -132,7 +132,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Whether the absence of a field means something.
+    /// Whether the absence of a field has a meaning.
     fn has_default(&self, field: &str) -> bool {
         self.family.defaults.iter().any(|(other, _)| *other == field)
     }
@@ -144,7 +144,7 @@ impl TransformerConfig {
                 fields.insert("rotary_dim".into(), json!(one.features));
             }
             [one] if self.has_default("original_max_position_embeddings") => {
-                // The field of this family goes before that of its rotary positions.
+                // This family's field takes precedence over that of its rotary object.
                 let original = json!(one.original_positions);
                 fields.insert("original_max_position_embeddings".into(), original);
                 fields.insert("rope_parameters".into(), one.to_json(self.head_dim));
@@ -160,7 +160,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Windows, scales and positions of the layers.
+    /// Windows, scales and rotary embeddings of the layers.
     fn write_layers(&self, fields: &mut Map<String, Value>) {
         let heads = || {
             self.layers.iter().filter_map(|layer| match layer.attention {

@@ -12,7 +12,7 @@ const BIASES: BiasRule = BiasRule {
     ..BiasRule::NONE
 };
 
-/// What the code of Gemma 2 and 3 reads beside [`ROTARY`] and [`HEADS`].
+/// Fields that Gemma 2 and 3 read besides [`ROTARY`] and [`HEADS`].
 const WINDOWED: &[&str] = &[
     "attention_bias",
     "query_pre_attn_scalar",
@@ -80,7 +80,7 @@ pub(super) const GEMMA3: Family = Family {
     model_type: "gemma3_text",
     architecture: "Gemma3ForCausalLM",
     reads: &[ROTARY, HEADS, WINDOWED, &["sliding_window_pattern", "rope_local_base_freq"]],
-    // Read, and not applied, by its code in transformers.
+    // Read but not applied by its code in transformers.
     fields: &[("hidden_act", "hidden_activation"), ("attn_logit_softcapping", "")],
     defaults: &[
         ("hidden_act", Default::Text("gelu_pytorch_tanh")),

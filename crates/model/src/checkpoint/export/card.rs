@@ -1,4 +1,4 @@
-//! The card of a model and the record of how it was made.
+//! The model card, and the record of how a model was produced.
 
 use super::super::native;
 use super::super::save::pretty;
@@ -13,32 +13,32 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Largest card of a source that is read for its licence, in bytes.
+/// Largest source card in bytes that is read for its licence.
 const CARD_BYTES: u64 = 1 << 20;
-/// Largest record of a source that is taken over, in bytes.
+/// Largest source record in bytes that is carried over.
 const RECORD_BYTES: u64 = 1 << 20;
-/// Keys of the `linwright` object that belong to the file and not to the model.
+/// Keys of the `linwright` object that describe the file, not the model.
 const OF_THE_FILE: [&str; 3] = ["schema", "sites", "base"];
 
-/// What a card says beside what the model itself tells.
+/// Card content that is not derived from the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Card {
-    /// The model that it was made from, as the hub knows it. The configuration does not tell: its
-    /// `_name_or_path` is what *that* model was made from, or a path of somebody else's machine.
+    /// Base model of this one, as its hub id. The configuration does not hold it: its
+    /// `_name_or_path` is the base of *that* model, or a path on another machine.
     pub base_model: Option<String>,
     /// Results in the shape of the evaluation harness: `results.<task>["<metric>,<filter>"]`, with
     /// protocols under `linwright.protocols`.
     pub results: Option<Value>,
 }
 
-/// What a model holds.
+/// Sizes of a model.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sizes {
     /// Parameters if every linear layer were dense.
     pub dense: u64,
-    /// Parameters that are stored.
+    /// Stored parameters.
     pub stored: u64,
-    /// Stored parameters but for tables that are looked up, of which a token uses a row.
+    /// Stored parameters without embedding tables, of which a token uses one row.
     pub active: u64,
     /// Bytes of the weights.
     pub bytes: u64,
@@ -59,7 +59,7 @@ impl Sizes {
     }
 }
 
-/// What the source says about the model beside its operators.
+/// Notes of the source on the model, beside its operators.
 pub(super) fn metadata(source: &Source) -> Map<String, Value> {
     let mut object = match source.config.get(native::KEY) {
         Some(Value::Object(object)) => object.clone(),
@@ -69,7 +69,7 @@ pub(super) fn metadata(source: &Source) -> Map<String, Value> {
     object
 }
 
-/// The record of how an export was made.
+/// The record of how an export was produced (`reproduce.json`).
 pub(super) fn reproduce(
     given: &Map<String, Value>,
     source: &Source,
@@ -90,7 +90,7 @@ pub(super) fn reproduce(
     pretty(&Value::Object(record)).into_bytes()
 }
 
-/// What the card of the source says of itself under a key of its front matter.
+/// A field of the front matter of the source's card.
 fn said_by_source(source: &Source, key: &str) -> Option<String> {
     let bytes = read_bounded(&source.dir.join("README.md"), CARD_BYTES).ok()?;
     let text = String::from_utf8(bytes).ok()?;
@@ -101,13 +101,12 @@ fn said_by_source(source: &Source, key: &str) -> Option<String> {
     Some(value.trim().trim_matches(['"', '\'']).to_owned())
 }
 
-/// The licence that the card of the source names.
+/// The licence in the source's card.
 fn licence(source: &Source) -> Option<String> {
     said_by_source(source, "license").filter(|licence| plain_word(licence).is_some())
 }
 
-/// The model that it was made from: what was given, else what the source was made from if Linwright
-/// made it.
+/// The base model: the one given, else that of the source if Linwright wrote the source.
 pub(super) fn base_model(source: &Source, card: &Card) -> Option<String> {
     card.base_model.clone().or_else(|| {
         record_of(source).get("linwright")?;
@@ -116,19 +115,19 @@ pub(super) fn base_model(source: &Source, card: &Card) -> Option<String> {
     })
 }
 
-/// The record of how the source itself was made; null if it has none.
+/// The record of how the source was produced; null if it has none.
 fn record_of(source: &Source) -> Value {
     let bytes = read_bounded(&source.dir.join("reproduce.json"), RECORD_BYTES).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
 }
 
-/// A word that needs no quotes in YAML.
+/// Whether a word needs no quotes in YAML.
 fn plain_word(word: &str) -> Option<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
     (!word.is_empty() && word.len() <= 96 && word.chars().all(plain)).then_some(word)
 }
 
-/// The lines between dashes that the hub reads.
+/// The YAML front matter that the hub reads.
 pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[&str]) -> String {
     let mut text = String::from("---\n");
     if let Some(base) = base_model(source, card) {
@@ -167,7 +166,7 @@ pub(super) fn of_model(
     let _ = writeln!(text, "# {name}, edited by Linwright\n");
     let _ = writeln!(
         text,
-        "Written by Linwright {version} in the form `{}`, read back and compared; `reproduce.json` \
+        "Written by Linwright {version} in the form `{}`, loaded back and compared; `reproduce.json` \
          says how, `SHA256SUMS` what.\n",
         form.name()
     );
@@ -183,7 +182,7 @@ pub(super) fn of_model(
     text
 }
 
-/// What stands in place of dense layers, by kind.
+/// Section on the operators that replace dense layers, by kind.
 fn replaced(model: &Transformer) -> String {
     let slots = model.slots();
     let mut kinds: BTreeMap<&'static str, (usize, usize, usize)> = BTreeMap::new();
@@ -222,7 +221,7 @@ fn sizes_table(sizes: &Sizes) -> String {
     )
 }
 
-/// Results of the evaluation harness's shape; nothing of them is computed here.
+/// Table of results in the evaluation harness's format, copied unchanged.
 fn results_table(results: &Value) -> String {
     let mut text = String::from("## Results\n\n| task | protocol | metric | value |\n");
     text.push_str("| --- | --- | --- | ---: |\n");
@@ -242,7 +241,7 @@ fn results_table(results: &Value) -> String {
     text
 }
 
-/// Where a form loads: runtime, whether, and under which condition.
+/// Compatibility table: runtime, whether it loads the form, and under which condition.
 fn compatibility(form: ExportForm, model: &Transformer) -> Vec<[&'static str; 3]> {
     let tried = "tried by this project";
     let public = "by its public documentation, not tried";

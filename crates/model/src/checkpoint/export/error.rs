@@ -1,4 +1,4 @@
-//! What can be wrong with an export.
+//! Errors of exports.
 
 use super::super::error::CheckpointError;
 use linwright_files::FileError;
@@ -7,10 +7,10 @@ use linwright_run::atomic::OutputError;
 use linwright_run::shown;
 use std::path::PathBuf;
 
-/// A model that cannot be exported as asked.
+/// A model that cannot be exported in the requested way.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The model cannot be read or written.
+    /// An error of reading or writing the model.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A form that cannot hold this model.
@@ -18,10 +18,10 @@ pub enum ExportError {
     Form {
         /// The form.
         form: &'static str,
-        /// Why, and what would do.
+        /// The reason, and a form that works.
         reason: String,
     },
-    /// A base that the model was not made from.
+    /// A base that does not match the model.
     #[error("base {}: {reason}", path.display())]
     Base {
         /// The base.
@@ -29,7 +29,7 @@ pub enum ExportError {
         /// What differs.
         reason: String,
     },
-    /// Sites that differ from the base by matrices of too high a rank.
+    /// Sites whose difference from the base has a too high rank.
     #[error(
         "{count} sites differ from the base by matrices that are not of low rank: {listed}; give a rank or a share of energy to cut them"
     )]
@@ -39,25 +39,25 @@ pub enum ExportError {
         /// Some of them with their ranks.
         listed: String,
     },
-    /// A decomposition that failed.
+    /// A singular value decomposition that did not converge.
     #[error("site {site}: the singular values of the difference from the base do not converge")]
     Decomposition {
         /// The site.
         site: SiteId,
     },
-    /// An option out of its range.
+    /// An option out of range.
     #[error("{option} is {found}, expected {expected}", found = shown(found))]
     Option {
         /// The option.
         option: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// An adapter that, read back, is not the difference that was to be stored.
+    /// An adapter that, loaded back, differs from the exact difference.
     #[error(
-        "{}: read back, site {site} is off by {found:.3e} of the weight, allowed are {allowed:.3e}; nothing was kept", path.display()
+        "{}: loaded back, site {site} is off by {found:.3e} of the weight, allowed are {allowed:.3e}; nothing was kept", path.display()
     )]
     Differs {
         /// The directory.

@@ -1,7 +1,7 @@
-//! The form that transformers runs: parameters of operators, and a Python file that puts them into
+//! The form for transformers: operator parameters, and a Python file that puts the operators into
 //! the class of the original model.
 //!
-//! Its `config.json` has our own model type, as that of the native form, and names the Python file.
+//! Its `config.json` has our own model type, as in the native form, and names the Python file.
 
 use super::super::error::CheckpointError;
 use super::super::native;
@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 
 /// Name of the Python file.
 pub const FILE: &str = "modeling_linwright.py";
-/// The Python file.
+/// Source of the Python file.
 pub const MODELLING: &str = include_str!("../../../assets/modeling_linwright.py");
-/// Kinds of operators that the Python file has.
+/// Operator kinds that the Python file implements.
 pub const KINDS: [&str; 9] = [
     "block_hadamard",
     "circulant_diagonal",
@@ -29,7 +29,7 @@ pub const KINDS: [&str; 9] = [
     "sum",
 ];
 
-/// The first kind of an operator, or of those that it is made of, that the Python file lacks.
+/// The first kind in an operator and its parts that the Python file does not implement.
 #[must_use]
 pub fn missing_kind(spec: &OpSpec) -> Option<&'static str> {
     let own = spec.kind();
@@ -44,7 +44,7 @@ pub fn missing_kind(spec: &OpSpec) -> Option<&'static str> {
     inner.iter().find_map(missing_kind)
 }
 
-/// The first site whose operator the Python file lacks, and its kind.
+/// The first site whose operator the Python file does not implement, and its kind.
 pub(crate) fn missing_site(model: &Transformer) -> Option<(&LinearSlot, &'static str)> {
     let of = |slot: &&LinearSlot| missing_kind(&slot.op().map().spec());
     model.slots().into_iter().find_map(|slot| Some((slot, of(&slot)?)))
@@ -73,7 +73,7 @@ pub(in super::super) fn check(model: &Transformer, source: &Source) -> Result<()
     Ok(())
 }
 
-/// Turns the configuration of the native form into that of this one.
+/// Converts a `config.json` of the native form into one of this form.
 pub(in super::super) fn decorate(config: &mut Map<String, Value>, model: &Transformer) {
     let causal = model.config().is_causal();
     let headed = match model.config().family.names.head {
@@ -96,7 +96,7 @@ pub(in super::super) fn decorate(config: &mut Map<String, Value>, model: &Transf
     config.insert("auto_map".into(), Value::Object(map));
 }
 
-/// Shapes of the parameters and lengths of the buffers of every site, by name.
+/// Parameter shapes and buffer lengths of every site, by name.
 fn tensors(model: &Transformer) -> Value {
     let replaced = |slot: &&LinearSlot| !matches!(slot.op().map().spec(), OpSpec::Dense(_));
     let of = |slot: &LinearSlot| {

@@ -1,4 +1,4 @@
-//! The form of one file, which llama.cpp reads.
+//! The single-file form for llama.cpp.
 
 use super::super::gguf::{file_name, write_gguf};
 use super::super::save::{Form, SavedModel, WeightLayout};
@@ -11,17 +11,17 @@ use linwright_run::atomic::AtomicDir;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 
-/// The name inside the file of a model that has none.
+/// Model name inside the file if the model has none.
 const UNNAMED: &str = "model";
 
-/// Writes the directory: the file, licences, card, record and hashes.
+/// Writes the directory: model file, licences, card, record and hashes.
 pub(super) fn write(
     (model, source): (&Transformer, &Source),
     (dtype, warnings): (DType, &[String]),
     options: &ExportOptions,
     out: &Path,
 ) -> Result<(SavedModel, Sizes), ExportError> {
-    // Refuses what is not linear, by its site.
+    // Rejects nonlinear operators, naming the site.
     let parameters = WeightLayout::new(model, Form::Dense, dtype)?.parameters();
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
@@ -32,7 +32,7 @@ pub(super) fn write(
     let max_difference = write_gguf(&mut writer, (model, source), dtype, &name)?;
     let file = file_name(dtype);
     let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
-    // The bytes are those of the whole file, vocabulary included.
+    // The size is that of the whole file, with the vocabulary.
     let sizes = Sizes { dense_bytes: bytes, ..Sizes::new(model, parameters, bytes, dtype) };
     for (name, bytes) in source.licences() {
         writer.text(name, bytes)?;

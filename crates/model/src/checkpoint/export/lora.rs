@@ -2,9 +2,9 @@
 //!
 //! For every linear layer that differs, `D = W - W_base` is decomposed in `f64`, `D = U S Vᵀ`, and
 //! `B = U √S` (out, r), `A = √S Vᵀ` (r, inp) are stored; `lora_alpha = r`, so that PEFT adds `B A`
-//! as it is. The rank is the smallest r with `‖D - B A‖ <= u ‖W‖` (Frobenius), where u is what the
-//! storage types of model and base can resolve: [`resolution`]. A rank or a share of energy that is
-//! asked for cuts further, and what that loses is told. An adapter is meant for recovery and for
+//! unscaled. The rank is the smallest r with `‖D - B A‖ <= u ‖W‖` (Frobenius), where u is the
+//! resolution of the storage types of model and base: [`resolution`]. A given rank or share of
+//! energy truncates further, and the loss is reported. An adapter is meant for healing and for
 //! small edits; it does not make a base smaller.
 //!
 //! Source: Hu et al. 2021 (arXiv:2106.09685); names and fields are those of PEFT.
@@ -31,19 +31,19 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Name of the weights.
+/// File name of the weights.
 const WEIGHTS: &str = "adapter_model.safetensors";
-/// Name of the settings.
+/// File name of the adapter configuration.
 const SETTINGS: &str = "adapter_config.json";
-/// What rounding of stored factors may add, in units of the storage type's rounding.
+/// Rounding error allowed for the stored factors, in units of the storage type's rounding.
 const STORED_ROUNDINGS: f64 = 4.0;
 
-/// What can be chosen about an adapter.
+/// Options of an adapter.
 #[derive(Clone, Debug)]
 pub struct LoraOptions {
     /// Largest rank of a site.
     pub rank: Option<usize>,
-    /// Share of the squared singular values of a difference that is kept, above 0, at most 1.
+    /// Kept share of the squared singular values of a difference, above 0, at most 1.
     pub energy: Option<f64>,
     /// Storage type of the factors.
     pub dtype: DType,
@@ -51,9 +51,9 @@ pub struct LoraOptions {
     pub force: bool,
     /// Largest size of the whole directory, in bytes; beyond it the export fails as on a full disk.
     pub max_bytes: Option<u64>,
-    /// What the card says; its base model is what PEFT will load.
+    /// Card content; its base model is the one that PEFT loads.
     pub card: Card,
-    /// What made the export: command line, inputs and their hashes.
+    /// Provenance: command line, inputs and their hashes.
     pub reproduce: Map<String, Value>,
 }
 
@@ -71,33 +71,33 @@ impl Default for LoraOptions {
     }
 }
 
-/// A site of an adapter.
+/// One site of an adapter.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct LoraSite {
-    /// Its name.
+    /// Name of the site.
     pub site: SiteId,
-    /// Rank that is stored.
+    /// Stored rank.
     pub rank: usize,
     /// Rank of the whole difference.
     pub full_rank: usize,
-    /// Share of the difference that is lost (Frobenius).
+    /// Lost share of the difference (Frobenius).
     pub loss: f64,
     /// Parameters of both factors.
     pub parameters: u64,
 }
 
-/// An adapter that was written and read back.
+/// An adapter that was written and verified.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapter {
     /// The directory.
     pub dir: PathBuf,
-    /// Its files, but for `SHA256SUMS`.
+    /// Its files, without `SHA256SUMS`.
     pub files: Vec<SavedFile>,
     /// Sites that differ from the base, in the order of computation.
     pub sites: Vec<LoraSite>,
-    /// What counted as equal, as a share of a weight.
+    /// Differences below this share of a weight count as rounding.
     pub resolution: f64,
-    /// What the reader should know: factors that are no smaller than what they change.
+    /// Notes for the reader: factors that are not smaller than the weights they change.
     pub warnings: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ pub fn resolution(dtype: DType) -> f64 {
 /// Memory: one weight of the base at a time, and the factors.
 ///
 /// # Errors
-/// [`ExportError`]; nothing is then left at `out` that was not there before.
+/// [`ExportError`]; `out` is then unchanged.
 pub fn export_lora(
     model: &Transformer,
     source: &Source,
@@ -137,7 +137,7 @@ pub fn export_lora(
         }
     }
     if factors.is_empty() {
-        let reason = "the model equals it: there is nothing to store".into();
+        let reason = "the model equals the base: there is nothing to store".into();
         return Err(ExportError::Base { path: base.into(), reason });
     }
     if options.rank.is_none() && options.energy.is_none() {
@@ -181,7 +181,7 @@ fn check(options: &LoraOptions) -> Result<(), ExportError> {
     }
 }
 
-/// Speaks of factors that are no smaller than the weights or the model that they change.
+/// Notes on factors that are not smaller than the weights or the model that they change.
 fn size_warnings(
     factors: &[Factors],
     model: &Transformer,
@@ -196,7 +196,7 @@ fn size_warnings(
     sizes::of_adapter(&sites, (own, whole))
 }
 
-/// Refuses differences of which the factors would be no smaller than the weight.
+/// Rejects differences whose factors would not be smaller than the weight.
 fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
     let full = |f: &&Factors| f.summary.parameters >= f.dense;
     let full: Vec<String> = factors
@@ -210,7 +210,7 @@ fn refuse_full(factors: &[Factors]) -> Result<(), ExportError> {
     Err(ExportError::FullRank { count: full.len(), listed: sizes::listed(&full) })
 }
 
-/// A base whose weights are read one at a time.
+/// The base model, whose weights are read one at a time.
 struct Base<'a> {
     dir: &'a Path,
     source: Source,
@@ -251,7 +251,7 @@ impl<'a> Base<'a> {
         Ok(Reader::new(self.dir, (&self.weights, self.config.family), headers))
     }
 
-    /// Refuses a model that differs in what an adapter does not hold.
+    /// Rejects a model that differs in tensors that an adapter does not hold.
     fn check_rest(&self, model: &Transformer) -> Result<(), ExportError> {
         let mut reader = self.reader()?;
         let mut compare = |name: &str, shape: &[usize], values: &[f32]| {
@@ -276,7 +276,7 @@ impl<'a> Base<'a> {
         Ok(())
     }
 
-    /// Weight and difference from the base, unless they are the same.
+    /// Weight and difference from the base; none if they are equal.
     fn difference(
         &self,
         slot: &LinearSlot,
@@ -306,7 +306,7 @@ impl<'a> Base<'a> {
     }
 }
 
-/// A difference and the norm of the weight that it belongs to.
+/// A difference and the norm of its weight.
 struct Difference {
     matrix: Mat<f64>,
     weight: f64,
@@ -339,7 +339,7 @@ impl Factors {
         let site = slot.id().clone();
         let svd =
             svd(matrix.view()).map_err(|_| ExportError::Decomposition { site: site.clone() })?;
-        // What each rank leaves out, from the largest to nothing.
+        // Squared error of each truncation rank, in descending order.
         let mut left = vec![0.0; svd.s.len() + 1];
         for (rank, s) in svd.s.iter().enumerate().rev() {
             left[rank] = left[rank + 1] + s * s;
@@ -364,14 +364,15 @@ impl Factors {
     }
 }
 
-/// What PEFT calls a site: encoders without a head are loaded without the name of the whole.
+/// Name of a site in PEFT: encoders without a head are loaded without the prefix of the whole
+/// model.
 fn module<'a>(site: &'a SiteId, config: &TransformerConfig) -> &'a str {
     let bare = !config.is_causal() && !config.masked_head;
     let prefix = config.family.names.prefix;
     module_name(site.0.strip_prefix(prefix).filter(|_| bare).unwrap_or(&site.0))
 }
 
-/// Names of both factors.
+/// Tensor names of both factors.
 fn names(site: &SiteId, config: &TransformerConfig) -> [String; 2] {
     let module = module(site, config);
     ["lora_A", "lora_B"].map(|factor| format!("base_model.model.{module}.{factor}.weight"))
@@ -398,12 +399,12 @@ fn write(
     })
 }
 
-/// The settings that PEFT reads.
+/// The `adapter_config.json`.
 fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, base: &Path) -> Value {
     let config = model.config();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     factors.iter().for_each(|f| *counts.entry(f.summary.rank).or_default() += 1);
-    // The commonest rank is that of the adapter; not every runtime knows the others.
+    // The adapter's rank is the most common one; not every runtime supports others.
     let common = counts.iter().max_by_key(|(_, count)| **count).map_or(1, |(rank, _)| *rank);
     let others = factors.iter().filter(|f| f.summary.rank != common);
     let pattern: Map<String, Value> = others
@@ -460,7 +461,7 @@ fn text(
     )
 }
 
-/// Reads the factors back and compares their products with the differences.
+/// Loads the factors back and compares their products with the differences.
 fn read_back(
     base: &Base<'_>,
     model: &Transformer,

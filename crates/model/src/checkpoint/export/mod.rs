@@ -1,6 +1,6 @@
 //! Models for other runtimes.
 //!
-//! | form | what is written | for |
+//! | form | content | for |
 //! | --- | --- | --- |
 //! | `dense` | ordinary weights | every runtime; not smaller |
 //! | `width` | ordinary weights and a configuration of the new widths | every runtime; smaller |
@@ -8,16 +8,16 @@
 //! | `factored` | operators by their parameters, and a Python file | transformers |
 //! | `native` | operators by their parameters | Linwright; others refuse it |
 //! | `gguf` | one file of ordinary weights with configuration and tokenizer | llama.cpp |
-//! | `lora` | the difference from a base, see [`lora`] | PEFT, and what reads its adapters |
+//! | `lora` | the difference from a base, see [`lora`] | PEFT and other readers of its adapters |
 //!
-//! Every export is read back and compared before it gets its name, and comes with a card
-//! (`README.md`), `reproduce.json` and `SHA256SUMS`. Bytes do not depend on place or time.
+//! Every export is loaded back and compared before it gets its name, and comes with a card
+//! (`README.md`), `reproduce.json` and `SHA256SUMS`. The bytes do not depend on place or time.
 //!
-//! What other runtimes read was taken from their public documentation and sources. Only
-//! transformers and PEFT are tried (`tools/parity/export.py`).
+//! The formats of other runtimes follow their public documentation and sources. Only transformers
+//! and PEFT are tested (`tools/parity/export.py`).
 //!
-//! Every form is a directory, as the hub has them. That of the form `gguf` holds the one file that
-//! llama.cpp is given, `model-F16.gguf` or of another type, and no second copy of the tokenizer.
+//! Every form is a directory, as on the hub. The form `gguf` holds the one file for llama.cpp,
+//! `model-F16.gguf` or of another type, and no second copy of the tokenizer.
 
 pub mod card;
 mod error;
@@ -40,18 +40,18 @@ use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What a whole model can be written as.
+/// The forms of a whole model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportForm {
     /// Ordinary weights.
     Dense,
-    /// Operators by their parameters, with a Python file for transformers.
+    /// Operator parameters, with a Python file for transformers.
     Factored,
-    /// Ordinary weights of a model that is narrower than its source in all layers alike.
+    /// Ordinary weights of a model that is narrower than its source, equally in all layers.
     Width,
-    /// Ordinary weights of a model whose layers have widths of their own.
+    /// Ordinary weights of a model with layer-wise widths.
     Blocks,
-    /// Operators by their parameters.
+    /// Operator parameters.
     Native,
     /// Ordinary weights, configuration and tokenizer in one file.
     Gguf,
@@ -62,7 +62,7 @@ impl ExportForm {
     pub const ALL: [Self; 6] =
         [Self::Dense, Self::Factored, Self::Width, Self::Blocks, Self::Native, Self::Gguf];
 
-    /// Its name.
+    /// Name of the form.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,13 +75,13 @@ impl ExportForm {
         }
     }
 
-    /// Whether operators become ordinary weights in it, so that they must be linear.
+    /// Whether operators become ordinary weights, so that they must be linear.
     #[must_use]
     pub fn is_dense(self) -> bool {
         self.saved_as() == Form::Dense
     }
 
-    /// How [`save::save`] writes it; the last one it does not.
+    /// The corresponding form of [`save::save`], which does not write the last one.
     fn saved_as(self) -> Form {
         match self {
             Self::Dense | Self::Width | Self::Blocks | Self::Gguf => Form::Dense,
@@ -91,12 +91,12 @@ impl ExportForm {
     }
 }
 
-/// What can be chosen about an export.
+/// Options of an export.
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// The form; [`choose`] says which if absent.
+    /// The form; [`choose`] picks one if absent.
     pub form: Option<ExportForm>,
-    /// Storage type of the weights; that of the source unless given.
+    /// Storage type of the weights; that of the source if absent.
     pub dtype: Option<DType>,
     /// Whether an existing output is replaced.
     pub force: bool,
@@ -104,9 +104,9 @@ pub struct ExportOptions {
     pub shard_bytes: u64,
     /// Largest size of the whole directory, in bytes; beyond it the export fails as on a full disk.
     pub max_bytes: Option<u64>,
-    /// What the card says beside what the model itself tells.
+    /// Card content that is not derived from the model.
     pub card: Card,
-    /// What made the export: command line, inputs and their hashes. Form and version are added.
+    /// Provenance: command line, inputs and their hashes. Form and version are added.
     pub reproduce: Map<String, Value>,
 }
 
@@ -124,30 +124,30 @@ impl Default for ExportOptions {
     }
 }
 
-/// A form and why it is the one.
+/// A form and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The form.
     pub form: ExportForm,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
-/// An export that was read back and found equal.
+/// An export that was loaded back and found equal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exported {
-    /// The form, and why.
+    /// The form and the reason for it.
     pub choice: Choice,
-    /// What was written.
+    /// The written files.
     pub saved: SavedModel,
-    /// What the model holds.
+    /// Sizes of the model.
     pub sizes: Sizes,
-    /// What the reader should know: sites, or a whole, that are no smaller than dense, and
-    /// operators that became dense weights.
+    /// Notes for the reader: sites or a whole model that are not smaller than dense, and operators
+    /// that became dense weights.
     pub warnings: Vec<String>,
 }
 
-/// The form that loads in most places without being larger than it need be.
+/// Chooses the form that loads in most runtimes without being larger than necessary.
 #[must_use]
 pub fn choose(model: &Transformer, source: &Source) -> Choice {
     let choice = |form, reason: String| Choice { form, reason };
@@ -169,12 +169,12 @@ pub fn choose(model: &Transformer, source: &Source) -> Choice {
     }
     match widths::blocks(model, source) {
         Ok(_) => choice(ExportForm::Blocks, widths::difference(config)),
-        // Such a model can only have come from a file that said so.
+        // Such a model can only come from a file with layer-wise widths.
         Err(reason) => choice(ExportForm::Dense, reason),
     }
 }
 
-/// The choice where operators decide it. `common` tells whether a configuration of the original
+/// The choice for a model with operators. `common` says whether a configuration of the original
 /// kind describes the widths.
 fn choose_operators(model: &Transformer, common: bool) -> Option<Choice> {
     let slots = model.slots();
@@ -216,19 +216,19 @@ fn is_dense(slot: &LinearSlot) -> bool {
     matches!(slot.op().map().spec(), OpSpec::Dense(_))
 }
 
-/// Whether a source describes a model as it is.
+/// Whether the configuration of a source describes a model exactly.
 fn describes(source: &Source, model: &Transformer) -> bool {
     source.config_of(model).is_ok_and(|read| &read == model.config())
 }
 
-/// Model and source as a form has them.
+/// Model and source as they are written in a form.
 fn prepared(
     model: &Transformer,
     source: &Source,
     form: ExportForm,
 ) -> Result<(Transformer, Source), ExportError> {
     let refused = |reason| ExportError::Form { form: form.name(), reason };
-    // It points at files that do not come along.
+    // It names files that are not copied.
     let mut source = source.clone();
     source.config.shift_remove("auto_map");
     match form {
@@ -254,7 +254,7 @@ fn prepared(
 /// Exports a model to the directory `out`.
 ///
 /// # Errors
-/// [`ExportError`]; nothing is then left at `out` that was not there before.
+/// [`ExportError`]; `out` is then unchanged.
 pub fn export(
     model: &Transformer,
     source: &Source,

@@ -1,10 +1,10 @@
-//! What a reader should know of sizes before a disk or a download tells.
+//! Size notes of an export: parts that are not smaller than dense weights.
 
 use super::{BLOCKS, ExportForm, factored, is_dense};
 use crate::transformer::Transformer;
 use linwright_ops::{LinearSlot, Sites};
 
-/// The first few of a list, and how many more there are.
+/// The first few entries of a list, and the number of others.
 pub(super) fn listed(all: &[String]) -> String {
     const SHOWN: usize = 4;
     let more = all.len().saturating_sub(SHOWN);
@@ -12,7 +12,8 @@ pub(super) fn listed(all: &[String]) -> String {
     all[..all.len().min(SHOWN)].join(", ") + &rest
 }
 
-/// Of a whole model in a form: what gains nothing, and what a dense form makes large again.
+/// Notes on a whole model in a form: operators without a gain, and operators that a dense form
+/// expands.
 pub(super) fn of_model(model: &Transformer, form: ExportForm) -> Vec<String> {
     match form.is_dense() {
         true => made_dense(model, form).into_iter().collect(),
@@ -20,7 +21,7 @@ pub(super) fn of_model(model: &Transformer, form: ExportForm) -> Vec<String> {
     }
 }
 
-/// Operators that are written as dense weights, where their parameters are fewer.
+/// Operators that are written as dense weights although they have fewer parameters.
 fn made_dense(model: &Transformer, form: ExportForm) -> Option<String> {
     let slots = model.slots();
     let replaced = slots.iter().filter(|slot| !is_dense(slot)).count();
@@ -39,7 +40,7 @@ fn made_dense(model: &Transformer, form: ExportForm) -> Option<String> {
     ))
 }
 
-/// Sites and a whole that are no smaller than dense weights.
+/// Sites, and a whole model, that are not smaller than dense weights.
 fn break_even(model: &Transformer) -> Vec<String> {
     let mut warnings = Vec::new();
     let slots = model.slots();
@@ -68,8 +69,8 @@ fn break_even(model: &Transformer) -> Vec<String> {
     warnings
 }
 
-/// Of an adapter: sites by name with the parameters of their factors and of their weights, and
-/// bytes of all factors and of the whole model.
+/// Notes on an adapter: sites by name with the parameters of factors and weights, and the bytes of
+/// all factors and of the whole model.
 pub(super) fn of_adapter(sites: &[(&str, u64, u64)], (own, whole): (u64, u64)) -> Vec<String> {
     let mut warnings = Vec::new();
     let large = sites.iter().filter(|(_, factors, weight)| factors >= weight);

@@ -1,8 +1,8 @@
-//! Configurations of models whose widths are not those of their source: smaller ones of the same
-//! kind, or ones that name widths layer by layer.
+//! Configurations of models whose widths differ from their source: narrower ones of the same kind,
+//! or ones with layer-wise widths.
 //!
-//! A configuration that was written is read again and must describe the model; there is no list of
-//! what a family can say.
+//! A written configuration is read again and must describe the model exactly; there is no list of
+//! what a family can express.
 
 use super::super::source::Source;
 use crate::config::{AttentionConfig, MlpConfig, TransformerConfig};
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 /// Name of the Python file for transformers.
 pub const BLOCKS_FILE: &str = "modeling_blocks.py";
-/// The Python file.
+/// Source of the Python file.
 pub const BLOCKS_MODELLING: &str = include_str!("../../../assets/modeling_blocks.py");
-/// MLPs of the block form come in multiples of this for runtimes that know only a multiplier.
+/// MLP widths of the block form are multiples of this, for runtimes that know only a multiplier.
 pub(super) const MULTIPLE: usize = 256;
 
-/// Key and value heads and features of the MLP, if they are those of every layer.
+/// Key and value heads and MLP features, if every layer has the same.
 pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
     let of = |layer: &crate::config::LayerConfig| match (layer.attention, layer.mlp) {
         (AttentionConfig::Heads(heads), MlpConfig::Inner(inner)) => Some((heads.kv_heads, inner)),
@@ -27,7 +27,7 @@ pub(super) fn common(config: &TransformerConfig) -> Option<(usize, usize)> {
     config.layers.iter().all(|layer| of(layer) == Some(first)).then_some(first)
 }
 
-/// The first two layers of different widths, in words.
+/// A description of the first two layers of different widths.
 pub(super) fn difference(config: &TransformerConfig) -> String {
     let words = |layer: &crate::config::LayerConfig| {
         let attention = match layer.attention {
@@ -49,7 +49,7 @@ pub(super) fn difference(config: &TransformerConfig) -> String {
     }
 }
 
-/// Model and source with the configuration of the original kind, if one describes the model.
+/// Model and source with a configuration of the original kind, if one describes the model.
 pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer, Source), String> {
     let config = model.config();
     let mut object = source.config.clone();
@@ -77,7 +77,7 @@ pub(super) fn plain(model: &Transformer, source: &Source) -> Result<(Transformer
     described(model, source, object, family)
 }
 
-/// Model and source with a configuration that names widths layer by layer.
+/// Model and source with a configuration of layer-wise widths.
 pub(super) fn blocks(
     model: &Transformer,
     source: &Source,
@@ -105,7 +105,7 @@ pub(super) fn blocks(
     described(model, source, object, BLOCKS)
 }
 
-/// Whether every MLP has a width that runtimes find by its multiplier.
+/// Whether runtimes derive the width of every MLP from its multiplier.
 pub(super) fn has_multipliers(config: &TransformerConfig) -> bool {
     config.layers.iter().all(|layer| match layer.mlp {
         MlpConfig::Inner(inner) => inner.is_multiple_of(MULTIPLE),
@@ -118,7 +118,7 @@ fn rename(object: &mut Map<String, Value>, family: &Family) {
     object.insert("architectures".into(), json!([family.architecture]));
 }
 
-/// One layer as `block_configs` has it.
+/// One layer of `block_configs`.
 fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Value {
     let group = match layer.attention {
         AttentionConfig::Heads(heads) => json!(config.heads / heads.kv_heads),
@@ -127,7 +127,7 @@ fn block(config: &TransformerConfig, layer: &crate::config::LayerConfig) -> Valu
     let mut ffn = Map::new();
     if let MlpConfig::Inner(inner) = layer.mlp {
         ffn.insert("intermediate_size".into(), json!(inner));
-        // A runtime that finds a multiplier goes by it, so that it must not be there otherwise.
+        // A runtime prefers a multiplier if there is one, so it must be absent otherwise.
         if inner.is_multiple_of(MULTIPLE) {
             let multiplier = 1.5 * inner as f64 / config.hidden as f64;
             ffn.insert("ffn_mult".into(), json!(multiplier));
@@ -158,7 +158,7 @@ fn described(
     let expected = TransformerConfig { family, ..config.clone() };
     if read != expected {
         let found = family.model_type;
-        return Err(format!("a configuration of {found} cannot say what this model is"));
+        return Err(format!("a configuration of {found} cannot describe this model"));
     }
     Ok((model.under(expected), source))
 }

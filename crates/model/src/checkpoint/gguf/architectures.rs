@@ -1,38 +1,38 @@
-//! Which architectures are known, what they call their tensors, and what the writers of the format
-//! did to them, as data.
+//! Known GGUF architectures as data: tensor names, and the changes that GGUF converters make to
+//! tensors.
 //!
 //! Source: the names and conversions of llama.cpp (`convert_hf_to_gguf.py`, package `gguf`), and
-//! the names of transformers on the other side.
+//! the tensor names of transformers.
 
 use super::special;
 use super::special::Special;
 
-/// What a writer did to a tensor, in words of how to get it back.
+/// How to undo a converter's change to a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Nothing.
+    /// Unchanged.
     Same,
-    /// Ones are subtracted: the norm is stored as what it multiplies by.
+    /// Subtract one: the norm is stored as its whole multiplier.
     MinusOne,
-    /// Matrices are transposed; vectors are not.
+    /// Transpose matrices; vectors stay.
     Transposed,
-    /// Rows of each of the query heads go from rotary neighbours to rotary halves.
+    /// Reorder rows of each query head from interleaved rotary pairs to rotary halves.
     QueryHalves,
-    /// The same for each of the key heads.
+    /// The same for each key head.
     KeyHalves,
-    /// Rows go from all queries, all keys, all values to query, key, value of each head.
+    /// Reorder rows from all queries, all keys, all values to query, key, value of each head.
     ByHead,
-    /// The rows of the queries, of a matrix of queries, keys and values.
+    /// Take the query rows of a fused matrix of queries, keys and values.
     Queries,
-    /// Those of the keys.
+    /// Take its key rows.
     Keys,
-    /// Those of the values.
+    /// Take its value rows.
     Values,
-    /// Each row is a vector of its own; its index replaces `{}` in the name.
+    /// Split rows into vectors; the row index replaces `{}` in the name.
     EachRow,
 }
 
-/// A tensor in a file and in a directory of transformers, without `.weight` or `.bias`.
+/// Tensor names in GGUF and in transformers, without `.weight` or `.bias`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) stored: &'static str,
@@ -40,18 +40,18 @@ pub(super) struct Rule {
     pub(super) change: Change,
 }
 
-/// How much of a head rotates with its position.
+/// Share of a head that rotary embeddings rotate.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rotary {
-    /// Nothing: positions are an embedding.
+    /// None: positions are learned embeddings.
     Never,
-    /// All of it.
+    /// The whole head.
     Whole,
     /// The share in this field.
     Share(&'static str),
 }
 
-/// An architecture of the format and the family of transformers that it is.
+/// A GGUF architecture and the transformers family that it corresponds to.
 #[derive(Debug)]
 pub(super) struct Architecture {
     /// `general.architecture`.
@@ -60,25 +60,25 @@ pub(super) struct Architecture {
     pub(super) model_type: &'static str,
     /// The first of `architectures`.
     pub(super) class: &'static str,
-    /// Keys of sizes, and their fields.
+    /// Size keys and their fields.
     pub(super) sizes: [(&'static str, &'static str); 5],
-    /// Key of the number that norms add, and its field.
+    /// Key and field of the norms' epsilon.
     pub(super) epsilon: (&'static str, Option<&'static str>),
-    /// Whether `head_dim` is a field. If not, heads share the width of the model.
+    /// Whether `head_dim` is a field. Otherwise heads divide the width of the model.
     pub(super) head_dim: bool,
-    /// How much of a head rotates.
+    /// Share of a head that is rotated.
     pub(super) rotary: Rotary,
-    /// Field of the base of rotary angles.
+    /// Field of the rotary base.
     pub(super) theta: &'static str,
-    /// Fields of every such model.
+    /// Fields with a fixed value.
     pub(super) fixed: &'static [(&'static str, &'static str)],
-    /// Whether the output matrix may be the embedding.
+    /// Whether the output matrix may be tied to the embedding.
     pub(super) ties: bool,
-    /// What else the configuration needs.
+    /// Further changes to the configuration.
     pub(super) special: Special,
-    /// Tensors outside of layers.
+    /// Tensors outside the layers.
     pub(super) whole: &'static [Rule],
-    /// What comes before the index of a layer.
+    /// Prefix of the layer index in tensor names.
     pub(super) prefix: &'static str,
     /// Tensors of a layer.
     pub(super) layer: &'static [Rule],
@@ -93,7 +93,7 @@ const USUAL: [(&str, &str); 5] = [
 ];
 const RMS: &str = "attention.layer_norm_rms_epsilon";
 const LAYER_NORM: &str = "attention.layer_norm_epsilon";
-/// A tensor outside of layers that tells how to rotate, and becomes part of the configuration.
+/// A tensor outside the layers with rotary factors, which becomes part of the configuration.
 pub(super) const ROPE_TENSORS: [&str; 3] =
     ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
@@ -111,7 +111,7 @@ const WHOLE: &[Rule] = rules! {
     "output" => "lm_head",
 };
 
-/// What most architectures share.
+/// Defaults of most architectures.
 const BASE: Architecture = Architecture {
     name: "",
     model_type: "",
@@ -465,7 +465,7 @@ const BERT: Architecture = Architecture {
     ..BASE
 };
 
-/// All architectures, in the order of listings.
+/// All architectures, in display order.
 pub(super) const ALL: [&Architecture; 14] = [
     &LLAMA, &QWEN2, &QWEN3, &GEMMA, &GEMMA2, &GEMMA3, &PHI2, &PHI3, &GPT2, &GPTNEOX, &STABLELM,
     &OLMO, &OLMO2, &BERT,

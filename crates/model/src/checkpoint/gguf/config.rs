@@ -1,4 +1,4 @@
-//! The `config.json` that transformers would have for the model of a file.
+//! The `config.json` of a GGUF model.
 
 use super::architectures::{Architecture, Rotary};
 use super::fault::GgufFault;
@@ -6,18 +6,18 @@ use super::rope;
 use linwright_files::gguf::{ContainerFault, Header, MetaValue, wrong_type};
 use serde_json::{Map, Value, json};
 
-/// Name of the tensor that embeds tokens.
+/// Name of the embedding tensor.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 /// Name of the output matrix.
 pub(super) const OUTPUT: &str = "output.weight";
 /// Key of the architecture.
 pub(super) const ARCHITECTURE: &str = "general.architecture";
-/// Largest size that is believed, of anything.
+/// Upper bound of any size.
 const MAX_SIZE: u64 = 1 << 31;
-/// Base of rotary angles where a file does not say it.
+/// Default rotary base.
 const THETA: f64 = 10_000.0;
 
-/// A file whose header was read, and the architecture of its model.
+/// A parsed header and its architecture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File<'a> {
     pub(super) bytes: &'a [u8],
@@ -25,7 +25,7 @@ pub(super) struct File<'a> {
     pub(super) architecture: &'static Architecture,
 }
 
-/// Sizes that tensors are cut by.
+/// Head sizes by which tensors are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heads {
     pub(super) queries: usize,
@@ -34,7 +34,7 @@ pub(super) struct Heads {
 }
 
 impl<'a> File<'a> {
-    /// Finds the architecture.
+    /// Determines the architecture.
     pub(super) fn new(bytes: &'a [u8], header: &'a Header) -> Result<Self, GgufFault> {
         let missing = || GgufFault::MissingKey {
             key: ARCHITECTURE.into(),
@@ -52,8 +52,7 @@ impl<'a> File<'a> {
         Ok(file)
     }
 
-    /// Refuses more layers than there are tensors, so that what is made for each layer is bounded
-    /// by the file.
+    /// Rejects more layers than there are tensors, so that work per layer is bounded by the file.
     fn check_layers(&self) -> Result<(), GgufFault> {
         if self.size("block_count")? > self.header.tensors.len() as u64 {
             let found = "the file names more layers than tensors".into();
@@ -62,7 +61,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Refuses parts of models, adapters and mixtures of experts.
+    /// Rejects parts of models, adapters and mixtures of experts.
     fn check_whole(&self) -> Result<(), GgufFault> {
         let refused =
             |found: &str, advice| Err(GgufFault::NotAModel { found: found.into(), advice });
@@ -96,17 +95,17 @@ impl<'a> File<'a> {
         self.header.metadata.get(key)
     }
 
-    /// The full name of a key of the architecture.
+    /// Full key name of the architecture.
     pub(super) fn key(&self, key: &str) -> String {
         format!("{}.{key}", self.architecture.name)
     }
 
-    /// The value of a key of the architecture.
+    /// Value of a key of the architecture.
     pub(super) fn own(&self, key: &str) -> Option<&'a MetaValue> {
         self.get(&self.key(key))
     }
 
-    /// A size that may be absent. One that is given for each layer must be the same for all.
+    /// An optional size. Layer-wise values must all be equal.
     pub(super) fn optional_size(&self, key: &str) -> Result<Option<u64>, GgufFault> {
         const EXPECTED: &str = "a whole number from 1 to 2147483648, the same for all layers";
         let Some(value) = self.own(key) else {
@@ -126,14 +125,14 @@ impl<'a> File<'a> {
         }
     }
 
-    /// A size that must be there.
+    /// A required size.
     pub(super) fn size(&self, key: &str) -> Result<u64, GgufFault> {
         let expected = "a positive whole number";
         let missing = || GgufFault::MissingKey { key: self.key(key), expected };
         self.optional_size(key)?.ok_or_else(missing)
     }
 
-    /// A finite number that may be absent.
+    /// An optional finite number.
     pub(super) fn optional_number(&self, key: &str) -> Result<Option<f64>, GgufFault> {
         let Some(value) = self.own(key) else {
             return Ok(None);
@@ -144,7 +143,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// A truth value that may be absent.
+    /// An optional boolean.
     pub(super) fn optional_flag(&self, key: &str) -> Result<Option<bool>, GgufFault> {
         match self.own(key) {
             None => Ok(None),
@@ -188,7 +187,7 @@ impl<'a> File<'a> {
         Ok(Heads { queries: queries as usize, keys: keys as usize, size: size as usize })
     }
 
-    /// Whether the output matrix is the embedding: it is not in the file, or a copy of it.
+    /// Whether the output matrix is tied to the embedding: absent, or a copy of it.
     pub(super) fn tied(&self) -> bool {
         let tensors = &self.header.tensors;
         match (tensors.get(EMBEDDING), tensors.get(OUTPUT)) {
@@ -200,7 +199,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The configuration.
+    /// The configuration as JSON.
     pub(super) fn config(&self) -> Result<Map<String, Value>, GgufFault> {
         let architecture = self.architecture;
         self.check_layers()?;
@@ -287,7 +286,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The share `part / whole`, rounded so that its product with `whole` is not below `part`.
+/// The share `part / whole`, rounded such that its product with `whole` is at least `part`.
 fn quotient(part: f64, whole: f64) -> f64 {
     let share = part / whole;
     if share * whole < part { share.next_up() } else { share }

@@ -1,15 +1,15 @@
-//! What can be wrong with a GGUF file.
+//! Errors of GGUF files.
 
 use linwright_files::gguf::ContainerFault;
 use linwright_run::shown;
 
-/// What is wrong with a GGUF file: its bytes, or the model that they describe.
+/// An error in the bytes of a GGUF file, or in the model that it describes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GgufFault {
     /// The container.
     #[error(transparent)]
     Container(#[from] ContainerFault),
-    /// A key that the model needs.
+    /// A missing key that the model needs.
     #[error("key {key} is missing, expected {expected}; the file holds no whole model", key = shown(key))]
     MissingKey {
         /// The key.
@@ -17,7 +17,7 @@ pub enum GgufFault {
         /// What it should hold.
         expected: &'static str,
     },
-    /// A file for something other than one whole model.
+    /// A file that is not one whole model.
     #[error("{found}; {advice}")]
     NotAModel {
         /// What the file is.
@@ -25,15 +25,15 @@ pub enum GgufFault {
         /// What to do.
         advice: &'static str,
     },
-    /// An architecture that is not known here.
+    /// An unknown architecture.
     #[error("general.architecture is \"{found}\", known are {known}", found = shown(found))]
     Architecture {
         /// Its name.
         found: String,
-        /// The names that would do.
+        /// The known names.
         known: String,
     },
-    /// A tensor that the architecture has no place for.
+    /// A tensor that the architecture does not have.
     #[error("tensor {name} has no place in a model of architecture {architecture}: {reason}", name = shown(name))]
     UnknownTensor {
         /// The tensor.
@@ -43,17 +43,17 @@ pub enum GgufFault {
         /// What that means.
         reason: &'static str,
     },
-    /// A tensor of another shape than its place asks for.
+    /// A tensor of a wrong shape.
     #[error("tensor {name} has shape {found:?}, expected {expected}", name = shown(name))]
     Shape {
         /// The tensor.
         name: String,
         /// Its shape, row-major.
         found: Vec<usize>,
-        /// What would do.
+        /// The expected shape.
         expected: String,
     },
-    /// A storage type that is known and not read.
+    /// A storage type that is known but not supported.
     #[error(
         "tensor {name} is stored as {dtype}, which is not read; read are {known}: convert the original model to one of these", name = shown(name)
     )]
@@ -62,10 +62,10 @@ pub enum GgufFault {
         name: String,
         /// The type.
         dtype: &'static str,
-        /// The types that would do.
+        /// The supported types.
         known: String,
     },
-    /// Rotary factors that no configuration can express.
+    /// Rotary factors that no configuration expresses.
     #[error("tensor {name} holds rotary factors {reason}")]
     RotaryFactors {
         /// The tensor.
@@ -73,7 +73,7 @@ pub enum GgufFault {
         /// What is wrong with them.
         reason: String,
     },
-    /// A tokenizer that cannot be rebuilt. The weights can be used without it.
+    /// A tokenizer that cannot be rebuilt. The weights are usable without it.
     #[error("the tokenizer cannot be rebuilt: {reason}")]
     Tokenizer {
         /// Why not.
@@ -82,7 +82,7 @@ pub enum GgufFault {
 }
 
 impl GgufFault {
-    /// The name of the variant, and of the key where there is one.
+    /// Name of the variant, and of the key where there is one.
     pub(super) fn kind(&self) -> String {
         let debug = format!("{self:?}");
         let variant = debug.split(' ').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A model from one file.
+//! Loading a model from a GGUF file.
 
 use super::Gguf;
 use crate::checkpoint::error::CheckpointError;
@@ -18,10 +18,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
-/// Loads the model of a file. Memory: the weights as they are held, and one tensor in `f32`.
+/// Loads a model from a GGUF file. Memory: the weights in their held type, and one tensor in `f32`.
 ///
 /// # Errors
-/// [`CheckpointError`] saying what is wrong with the file.
+/// [`CheckpointError`] if the file is invalid.
 pub(in crate::checkpoint) fn load(
     path: &Path,
     precision: Precision,
@@ -40,7 +40,7 @@ pub(in crate::checkpoint) fn load(
     Ok(LoadedModel { decoder, tokenizer, sentence: None, source, hash, notes })
 }
 
-/// What a directory with the same model would hold besides weights.
+/// The files of an equivalent directory, without weights.
 pub(super) fn source(gguf: &Gguf) -> Source {
     let contents = gguf.contents();
     let mut companions = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn source(gguf: &Gguf) -> Source {
     Source { dir, config, companions, dtype: main_dtype(gguf) }
 }
 
-/// The type of most numbers. Numbers in blocks count as `f32`: no smaller type holds all of them.
+/// The most common type. Block-quantised numbers count as `f32`: no smaller type holds all of them.
 fn main_dtype(gguf: &Gguf) -> DType {
     let mut counts = [(DType::F32, 0), (DType::Bf16, 0), (DType::F16, 0), (DType::F64, 0)];
     for tensor in gguf.contents().tensors.values() {
@@ -66,7 +66,7 @@ fn main_dtype(gguf: &Gguf) -> DType {
         let numbers: usize = tensor.shape.iter().product();
         counts.iter_mut().filter(|(other, _)| *other == dtype).for_each(|(_, n)| *n += numbers);
     }
-    // Of equal counts the first.
+    // Ties go to the first.
     counts.iter().rev().max_by_key(|(_, count)| *count).map_or(DType::F32, |(dtype, _)| *dtype)
 }
 
@@ -81,7 +81,7 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
         .collect();
     if !blocks.is_empty() {
         let names = blocks.into_iter().collect::<Vec<_>>().join(", ");
-        notes.push(format!("weights are stored as {names} and computed with in f32"));
+        notes.push(format!("weights are stored as {names} and computed in f32"));
     }
     if let Err(fault) = &contents.tokenizer {
         notes.push(format!("{fault}: text can be neither encoded nor decoded"));
@@ -94,7 +94,7 @@ fn notes(gguf: &Gguf, used: &Used) -> Vec<String> {
     notes
 }
 
-/// Gives the decoder its parts.
+/// Passes weights to the transformer.
 pub(super) struct Reader<'a> {
     gguf: &'a Gguf,
     family: &'static Family,
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Self { gguf, family, precision, used: Used::new() }
     }
 
-    /// What the file describes, with the ends that its tensors make.
+    /// The configuration, with the special tokens of the tokenizer.
     pub(super) fn whole(&self, config: TransformerConfig) -> TransformerConfig {
         config.with_ends(|name| self.has(&self.stored(name)))
     }

@@ -1,13 +1,12 @@
 //! GGUF files: one file with configuration, tokenizer and weights, as llama.cpp writes them.
 //!
-//! [`Contents::parse`] turns the bytes of a file into what a directory of transformers would hold:
-//! a `config.json`, the tensors by their names there with the way back from what the writers of the
-//! format did to them, and a `tokenizer.json`. [`Gguf`] is that of a mapped file and reads tensors.
+//! [`Contents::parse`] turns the bytes of a file into the content of a transformers directory: a
+//! `config.json`, the tensors by their transformers names with the inverse of each converter
+//! change, and a `tokenizer.json`. [`Gguf`] is the same for a mapped file and reads tensors.
 //!
-//! Nothing that a file says is trusted: every length is held against what is left of the file
-//! before anything is set aside for it, arrays stay in the file until they are asked for, and a
-//! tensor without a place in the architecture is refused, since the model would compute something
-//! else without it.
+//! Nothing in a file is trusted: every length is checked against the remaining bytes before memory
+//! is allocated for it, arrays stay in the file until they are read, and a tensor that the
+//! architecture does not have is an error, since the model would compute something else without it.
 
 mod architectures;
 mod config;
@@ -38,22 +37,22 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What a file says, checked and in the terms of transformers.
+/// Checked contents of a file, in the terms of transformers.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    /// What stands in the file itself.
+    /// The header as stored.
     pub header: Header,
     /// `config.json`.
     pub config: Map<String, Value>,
-    /// Tensors by their names in transformers.
+    /// Tensors by their transformers names.
     pub tensors: BTreeMap<String, GgufTensor>,
-    /// `tokenizer.json` and `tokenizer_config.json`, or why they cannot be rebuilt: the weights can
-    /// be used without them.
+    /// `tokenizer.json` and `tokenizer_config.json`, or the reason why they cannot be rebuilt; the
+    /// weights are usable without them.
     pub tokenizer: Result<TokenizerFiles, GgufFault>,
 }
 
 impl Contents {
-    /// Reads everything but the weights of a file of which `bytes` is the whole.
+    /// Parses everything but the weights; `bytes` is the whole file.
     ///
     /// # Errors
     /// [`GgufFault`].
@@ -67,14 +66,14 @@ impl Contents {
     }
 }
 
-/// A tensor whose storage type is known, but not read.
+/// The error for a storage type that is known but not supported.
 fn unread(name: &str, tensor: &StoredTensor) -> GgufFault {
     GgufFault::UnreadType { name: name.into(), dtype: tensor.dtype.name, known: GgufType::read() }
 }
 
-/// Reads bytes to the last number, as a file of which they are the whole, and says in a few words
-/// what came of it, without sizes, places and names from the bytes: inputs that take different ways
-/// through the reader differ in it. For tests that look for inputs that break it.
+/// Reads a whole file to its last number and returns a summary of the outcome in a few words,
+/// without sizes, offsets and names from the bytes: inputs that take different paths through the
+/// reader have different summaries. For fuzzing.
 #[must_use]
 pub fn signature(bytes: &[u8]) -> String {
     let contents = match Contents::parse(bytes) {
@@ -93,8 +92,8 @@ pub fn signature(bytes: &[u8]) -> String {
     format!("read {model} of {tensors} tensors, finite {finite}, tokenizer {tokenizer}")
 }
 
-/// The numbers of a tensor, row-major, and what names its contents: SHA-256 over the SHA-256 of
-/// blocks of whole stored rows of at least 2^18 numbers.
+/// The numbers of a tensor, row-major, and its content digest: SHA-256 over the SHA-256 of blocks
+/// of whole stored rows of at least 2^18 numbers.
 pub type Decoded = (Vec<f32>, [u8; 32]);
 
 /// An open GGUF file with checked contents.
@@ -106,7 +105,7 @@ pub struct Gguf {
 }
 
 impl Gguf {
-    /// Opens a file and checks all but the numbers of its weights.
+    /// Opens a file and checks everything but the values of its weights.
     ///
     /// # Errors
     /// [`FileError::Read`] or [`CheckpointError::Gguf`].
@@ -118,19 +117,19 @@ impl Gguf {
         Ok(Self { path: path.into(), map, contents })
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the file says.
+    /// Contents of the file.
     #[must_use]
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Reads a tensor by its name in transformers.
+    /// Reads a tensor by its transformers name.
     ///
     /// # Errors
     /// [`CheckpointError`] if it is absent, of another shape or not finite.
@@ -146,7 +145,7 @@ impl Gguf {
     /// As [`Self::read`].
     ///
     /// # Panics
-    /// If the matrix has no such rows.
+    /// If a row is out of range.
     pub fn read_rows(
         &self,
         name: &str,

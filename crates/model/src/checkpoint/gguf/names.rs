@@ -1,4 +1,4 @@
-//! The tensors of a model under the names of transformers, and where each row of them lies.
+//! The tensors of a model under their transformers names, with the location of each row.
 
 use super::architectures::{Change, ROPE_TENSORS, Rule};
 use super::config::{File, Heads, OUTPUT};
@@ -7,43 +7,44 @@ use linwright_files::gguf::{GgufType, Numbers, StoredTensor};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How a tensor of the model is made of a stored one.
+/// How a tensor is derived from a stored one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// As it is.
+    /// Unchanged.
     Same,
     /// One is subtracted from every number.
     MinusOne,
     /// A matrix is transposed.
     Transposed,
-    /// In each run of this many rows, the even ones come first and then the odd ones.
+    /// In each run of this many rows, the even rows come first, then the odd ones.
     Halves(usize),
-    /// Stored are three parts of so many runs of rows; wanted are the three runs of each index.
+    /// Three parts of this many runs of rows are interleaved: the three runs of each index follow
+    /// each other.
     ByHead(usize),
-    /// These rows of it.
+    /// A range of rows.
     Rows(Range<usize>),
 }
 
 /// A tensor of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GgufTensor {
-    /// Its name in the file.
+    /// Its GGUF name.
     pub stored: String,
-    /// Extents under its name in transformers, row-major.
+    /// Shape under its transformers name, row-major.
     pub shape: Vec<usize>,
-    /// How it is stored.
+    /// Storage type.
     pub dtype: GgufType,
-    /// How its numbers are read: that of `dtype`.
+    /// Decoder of that storage type.
     pub(super) numbers: Numbers,
-    /// How it is made of what is stored.
+    /// Derivation from the stored tensor.
     pub layout: Layout,
-    /// The stored bytes of the whole stored tensor, from the start of the file.
+    /// Byte range of the whole stored tensor.
     pub(super) bytes: Range<usize>,
     /// Numbers in a stored row: a vector is one row, unless its layout moves single numbers.
     pub(super) columns: usize,
 }
 
-/// All tensors of a model by their names in transformers.
+/// All tensors of a model by their transformers names.
 pub(super) fn tensors(
     file: &File<'_>,
     heads: Heads,
@@ -72,8 +73,8 @@ pub(super) fn tensors(
     Ok(all)
 }
 
-/// Prefix in transformers, name within the layer, suffix, and the rules that hold there. Fails if
-/// no rule fits.
+/// Prefix in transformers, name within the layer, suffix, and the rules that apply. Fails if no
+/// rule matches.
 fn find<'n>(
     file: &File<'_>,
     name: &'n str,
@@ -106,7 +107,7 @@ fn find<'n>(
     }
 }
 
-/// The layouts of the tensors that a stored one makes, with an index for names.
+/// The layouts of the tensors derived from a stored one, with an index for names.
 fn layouts(
     rule: &Rule,
     name: &str,
@@ -172,7 +173,7 @@ impl GgufTensor {
             (Layout::Rows(rows), Some(first)) => *first = rows.len(),
             _ => {}
         }
-        // A norm of its own for each head.
+        // A separate norm for each head.
         if matches!(layout, Layout::Rows(_)) && shape.len() == 2 && shape[0] == 1 {
             shape.remove(0);
         }
@@ -210,7 +211,7 @@ impl GgufTensor {
         self.columns / self.numbers.block_numbers() * self.numbers.block_bytes()
     }
 
-    /// The stored row that becomes a row. Transposed tensors have none such.
+    /// The stored row of a row. Not for transposed tensors.
     pub(super) fn source_row(&self, row: usize) -> usize {
         match &self.layout {
             Layout::Same | Layout::MinusOne | Layout::Transposed => row,
@@ -227,7 +228,7 @@ impl GgufTensor {
         }
     }
 
-    /// Rows of the tensor in units of stored rows. Not of transposed tensors.
+    /// Rows of the tensor in units of stored rows. Not for transposed tensors.
     pub(super) fn rows(&self) -> usize {
         match &self.layout {
             Layout::Rows(rows) => rows.len(),

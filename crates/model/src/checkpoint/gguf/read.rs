@@ -1,7 +1,7 @@
-//! Reading tensors, row block by row block.
+//! Reading of tensors, one block of rows at a time.
 //!
-//! Memory is the result and, of a block of rows, its digest: each thread decodes straight into its
-//! part of the result. Only of a transposed matrix each thread holds a strip of rows besides.
+//! Memory: the result and the digest of each block; each thread decodes straight into its part of
+//! the result. For a transposed matrix each thread holds a strip of rows in addition.
 
 use super::names::{GgufTensor, Layout};
 use linwright_tensor::dtype::has_non_finite;
@@ -9,16 +9,16 @@ use linwright_tensor::parallel;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
-/// Numbers that one thread decodes and hashes at a time, at least a row. Part of the definition of
-/// digests.
+/// Numbers that one thread decodes and hashes at a time, at least one row. Part of the definition
+/// of digests.
 const BLOCK: usize = 1 << 18;
-/// Blocks between two releases of pages.
+/// Number of blocks between two releases of pages.
 const BLOCKS_OF_PIECE: usize = 32;
 
-/// Numbers and their digest, or place and value of the first number that is not finite.
+/// Numbers and their digest, or index and value of the first non-finite number.
 type Outcome = Result<(Vec<f32>, [u8; 32]), (usize, f32)>;
 
-/// Reads a whole tensor. `release` is told which bytes of the file are done with.
+/// Reads a whole tensor. `release` receives byte ranges that are no longer needed.
 pub(super) fn read(file: &[u8], tensor: &GgufTensor, release: &dyn Fn(Range<usize>)) -> Outcome {
     match tensor.layout {
         Layout::Transposed => {
@@ -81,13 +81,14 @@ fn first_bad(values: &[f32], from: usize, before: usize) -> (usize, f32) {
     (before + at, value)
 }
 
-/// The bytes of a run of stored rows.
+/// Byte range of a run of stored rows.
 fn bytes_of(tensor: &GgufTensor, rows: Range<usize>) -> Range<usize> {
     let (start, row) = (tensor.bytes.start, tensor.row_bytes());
     start + rows.start * row..start + rows.end * row
 }
 
-/// Decodes consecutive rows, from `first` on; their digest and whether a number is not finite.
+/// Decodes consecutive rows from `first` on; returns their digest and whether a number is not
+/// finite.
 fn decode_block(
     file: &[u8],
     tensor: &GgufTensor,
@@ -99,7 +100,7 @@ fn decode_block(
     let rows = out.len() / columns;
     let mut row = 0;
     while row < rows {
-        // Rows that are stored side by side are decoded at once.
+        // Rows that are stored consecutively are decoded at once.
         let source = tensor.source_row(first + row);
         let mut run = 1;
         while row + run < rows && tensor.source_row(first + row + run) == source + run {
@@ -119,7 +120,7 @@ fn decode_block(
     (hash.finalize().into(), has_non_finite(out))
 }
 
-/// The runs of bytes that some rows were read from.
+/// The byte ranges that some rows were read from.
 fn sources(tensor: &GgufTensor, rows: Range<usize>) -> Vec<Range<usize>> {
     if matches!(tensor.layout, Layout::Same | Layout::MinusOne | Layout::Rows(_)) {
         let first = rows.clone().next().map_or(0, |row| tensor.source_row(row));

@@ -1,16 +1,16 @@
-//! Scaling of rotary positions: from keys, and from tensors of factors.
+//! Rotary scaling, from keys and from tensors of factors.
 
 use super::config::File;
 use super::fault::GgufFault;
 use linwright_files::gguf::{ContainerFault, MetaValue};
 use serde_json::{Value, json};
 
-/// Factors by which rotary frequencies are divided.
+/// Tensor of divisors of the rotary frequencies.
 const FREQS: &str = "rope_freqs.weight";
-/// The same for long texts and for short ones.
+/// Tensors of divisors for long and for short sequences.
 const LONG: &str = "rope_factors_long.weight";
 const SHORT: &str = "rope_factors_short.weight";
-/// Share by which a factor may differ from what its configuration gives: factors are stored in f32.
+/// Relative tolerance between stored factors, which are f32, and those of a configuration.
 const TOLERANCE: f64 = 1e-4;
 
 /// The field `rope_scaling`, for `rotating` features of a head.
@@ -51,7 +51,7 @@ pub(super) fn scaling(file: &File<'_>, theta: f64, rotating: usize) -> Result<Va
     }
 }
 
-/// The scaling of a file with factors for long texts and for short ones.
+/// The scaling of a file with factors for long and for short sequences.
 pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault> {
     match (factors(file, LONG)?, factors(file, SHORT)?) {
         (None, None) => Ok(None),
@@ -67,11 +67,11 @@ pub(super) fn long_and_short(file: &File<'_>) -> Result<Option<Value>, GgufFault
 }
 
 fn alone(name: &'static str) -> GgufFault {
-    let reason = "of one kind only; those for long texts and for short ones belong together";
+    let reason = "of one kind only; those for long and for short sequences belong together";
     GgufFault::RotaryFactors { name, reason: reason.into() }
 }
 
-/// The numbers of a vector of factors, which stand in f32 as decimals.
+/// The numbers of a vector of factors as decimals of f32.
 fn factors(file: &File<'_>, name: &'static str) -> Result<Option<Vec<f64>>, GgufFault> {
     let Some(tensor) = file.header.tensors.get(name) else {
         return Ok(None);
@@ -90,10 +90,10 @@ fn factors(file: &File<'_>, name: &'static str) -> Result<Option<Vec<f64>>, Gguf
     }
 }
 
-/// The configuration that gives these factors. Of frequencies it keeps those that turn more than
-/// four times within the original context and divides by the factor those that turn less than once;
-/// between them it interpolates. The factor is the largest one in the file; the original context is
-/// not there, so those that models have are tried.
+/// The configuration that yields these factors ("llama3" scaling). It keeps frequencies that turn
+/// more than four times within the original context and divides those that turn less than once by
+/// the factor, with interpolation in between. The factor is the largest one in the file; the file
+/// does not hold the original context, so those of known models are tried.
 fn llama3(
     file: &File<'_>,
     factors: &[f64],

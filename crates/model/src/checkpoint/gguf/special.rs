@@ -1,4 +1,4 @@
-//! What single architectures need in their configuration beyond what all have.
+//! Configuration fields that single architectures need beyond the common ones.
 
 use super::config::{File, Heads};
 use super::fault::GgufFault;
@@ -6,7 +6,7 @@ use super::rope;
 use linwright_files::gguf::ContainerFault;
 use serde_json::{Map, Value, json};
 
-/// Fills in what is special.
+/// Adds the special fields of an architecture.
 pub(super) type Special = fn(&File<'_>, Heads, &mut Map<String, Value>) -> Result<(), GgufFault>;
 
 type Done = Result<(), GgufFault>;
@@ -19,7 +19,8 @@ pub(super) fn nothing(_: &File<'_>, _: Heads, _: &mut Map<String, Value>) -> Don
     Ok(())
 }
 
-/// Biases where the file has them; a window makes it the other family of this architecture.
+/// Biases if the file has them; with a sliding window the model belongs to the other family of this
+/// architecture.
 pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     if let Some(window) = file.optional_size("attention.sliding_window")? {
         set(config, "model_type", json!("mistral"));
@@ -32,7 +33,7 @@ pub(super) fn llama(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) 
     Ok(())
 }
 
-/// Attention sees everything. A window would make it another family.
+/// Global attention only. A window would mean another family.
 pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     if let Some(window) = file.optional_size("attention.sliding_window")? {
         return Err(ContainerFault::Key {
@@ -46,8 +47,9 @@ pub(super) fn no_window(file: &File<'_>, _: Heads, config: &mut Map<String, Valu
     Ok(())
 }
 
-/// Windows in every other layer, caps on logits. The scale of queries is not in the file: it is
-/// that of heads, but for the largest model, whose 46 layers tell it.
+/// Sliding windows in every other layer, soft caps on logits. The file does not hold the query
+/// scale: it is that of the head size, except in the largest model, which is recognised by its 46
+/// layers.
 pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
     const LAYERS_OF_LARGEST: u64 = 46;
     let cap = |key| file.optional_number(key).map(|cap| json!(cap));
@@ -58,7 +60,7 @@ pub(super) fn gemma2(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
     query_scale(file, heads, LAYERS_OF_LARGEST, config)
 }
 
-/// Says of each layer whether its attention has a window; each `pattern`-th has none.
+/// Marks each layer as windowed or global; each `pattern`-th is global.
 fn set_layer_types(file: &File<'_>, pattern: u64, config: &mut Map<String, Value>) -> Done {
     let kind = |layer: u64| match (layer + 1) % pattern {
         0 => "full_attention",
@@ -84,8 +86,8 @@ fn query_scale(
     Ok(())
 }
 
-/// Five layers with a window, then one without; those with a window have a rotary base and no
-/// scaling of their own.
+/// Five layers with a window, then one without; windowed layers have their own rotary base and no
+/// scaling.
 pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Value>) -> Done {
     const LAYERS_OF_LARGEST: u64 = 62;
     const PATTERN: u64 = 6;
@@ -102,7 +104,7 @@ pub(super) fn gemma3(file: &File<'_>, heads: Heads, config: &mut Map<String, Val
     query_scale(file, heads, LAYERS_OF_LARGEST, config)
 }
 
-/// A window that may be there, and rotary factors for long texts and for short ones.
+/// An optional window, and rotary factors for long and for short sequences.
 pub(super) fn phi3(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     let window = file.optional_size("attention.sliding_window")?;
     let original = match file.optional_size("rope.scaling.original_context_length")? {
@@ -124,7 +126,7 @@ pub(super) fn gptneox(file: &File<'_>, _: Heads, config: &mut Map<String, Value>
     Ok(())
 }
 
-/// What the key says of the two residual paths is wrong in some files; the second norm tells it.
+/// The key for parallel residuals is wrong in some files; the presence of the second norm decides.
 pub(super) fn stablelm(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     set(config, "use_parallel_residual", json!(!file.has("blk.0.ffn_norm.weight")));
     set(config, "use_qkv_bias", json!(file.has("blk.0.attn_q.bias")));
@@ -132,7 +134,7 @@ pub(super) fn stablelm(file: &File<'_>, _: Heads, config: &mut Map<String, Value
     Ok(())
 }
 
-/// A bound on queries, keys and values. Norms have no parameters, and one epsilon.
+/// A clamp on queries, keys and values. Norms have no parameters and a fixed epsilon.
 pub(super) fn olmo(file: &File<'_>, _: Heads, config: &mut Map<String, Value>) -> Done {
     const EPSILON: f64 = 1e-5;
     let key = "attention.layer_norm_epsilon";

@@ -287,7 +287,7 @@ fn what_is_wrong_with_the_bytes_is_said() {
         (SyntheticGguf::new().key("a", ARRAY, &nested(5)).fault(), "nests arrays deeper than 4"),
         (
             SyntheticGguf::new().number("a", 1).number("a", 2).fault(),
-            "key a stands twice, again at byte 41",
+            "key a occurs twice, again at byte 41",
         ),
         (SyntheticGguf::new().number("general.alignment", 24).fault(), "general.alignment is 24"),
         (SyntheticGguf::new().number("general.alignment", 0).fault(), "general.alignment is 0"),
@@ -305,7 +305,7 @@ fn what_is_wrong_with_the_bytes_is_said() {
         (tensors(f32s("t", &[4], 4)), "tensor t starts at byte 4 of the data"),
         (tensors(f32s("t", &[8, 8], 32)), "tensor t takes 256 bytes from byte 32"),
         (tensors(f32s("t", &[4], u64::MAX - 31)), "tensor t takes 16 bytes from byte 1844"),
-        (tensors(f32s("t", &[4], 0).tensor("t", &[4], 0, 32)), "tensor t stands twice"),
+        (tensors(f32s("t", &[4], 0).tensor("t", &[4], 0, 32)), "tensor t occurs twice"),
         (
             tensors(f32s("t", &[16], 0).tensor("u", &[4], 0, 32)),
             "tensors t and u overlap at byte 32 of the data",

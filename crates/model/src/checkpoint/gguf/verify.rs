@@ -1,4 +1,4 @@
-//! Comparing a model with the file that was written of it.
+//! Verification of a written GGUF file against the model in memory.
 
 use super::Gguf;
 use super::load::{Reader, source};
@@ -18,17 +18,17 @@ use linwright_ops::NoProbe;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
 
-/// Largest difference of rotary frequencies and of numbers of the configuration, relative: files
-/// hold them in `f32`, and the factors of frequencies as quotients.
+/// Largest relative difference of rotary frequencies and configuration values: files hold them in
+/// `f32`, and frequency factors as quotients.
 const FREQUENCY: f32 = 1e-5;
 
 /// Loads a file in parts and compares its logits on [`fixed_prompts`] with those of `decoder`,
-/// whose matrices are rounded to `dtype` as in the file. Returns the largest difference from
-/// `decoder` as it is. The tokenizer of the file must make the same tokens of texts as `tokenizer`.
+/// whose matrices are rounded to `dtype` as in the file. Returns the largest difference from the
+/// unrounded `decoder`. The tokenizer of the file must encode texts as `tokenizer` does.
 ///
 /// # Errors
 /// [`CheckpointError::Differs`], [`CheckpointError::Says`] or [`CheckpointError::Tokens`] if the
-/// file holds another model, and the errors of loading.
+/// file holds another model, and errors of loading.
 pub(super) fn verify(
     path: &Path,
     (decoder, tokenizer): (&Transformer, Option<&Tokenizer>),
@@ -55,7 +55,7 @@ pub(super) fn verify(
     let batch = Batch::new(&sequences);
     let found = in_parts(path, &config, &batch, &|| Ok(reader()))?;
     let expected = in_parts(path, decoder.config(), &batch, &|| Ok(rounded()))?;
-    // Norms may be stored less one, which rounds them.
+    // Norms may be stored minus one, which rounds them.
     let (off, largest) = compare(&expected, &found);
     let allowed = REORDERED * largest;
     if off > allowed || off.is_nan() {
@@ -69,7 +69,7 @@ pub(super) fn verify(
 }
 
 /// The first field in which two configurations describe models that compute differently: a window
-/// or a scaling may show in long texts alone. What a tokenizer says is not compared, nor are names.
+/// or a scaling may matter only for long sequences. Tokenizers and names are not compared.
 fn other_field(own: &TransformerConfig, read: &TransformerConfig) -> Option<&'static str> {
     let near = |a: f32, b: f32| (a - b).abs() <= FREQUENCY * a.abs();
     let all_near =

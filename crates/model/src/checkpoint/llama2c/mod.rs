@@ -1,14 +1,14 @@
 //! Import of llama2.c models.
 //!
 //! A `.bin` holds seven little-endian i32 (dim, hidden dim, layers, heads, key/value heads,
-//! vocabulary, sequence length; a negative vocabulary means that the output matrix is its own) and
-//! then f32 little-endian, each kind over all layers: embedding, attention norms, wq, wk, wv, wo,
-//! MLP norms, w1, w2, w3, final norm, two rotary tables that are computed anew here, and the output
-//! matrix if it is its own. Source: `run.c` and `export.py` (legacy export) of karpathy/llama2.c.
+//! vocabulary, sequence length; a negative vocabulary marks an untied output matrix), then f32
+//! little-endian, each kind over all layers: embedding, attention norms, wq, wk, wv, wo, MLP norms,
+//! w1, w2, w3, final norm, two rotary tables, which are ignored and recomputed, and the output
+//! matrix if it is untied. Source: `run.c` and `export.py` (legacy export) of karpathy/llama2.c.
 //!
-//! Rotary positions pair neighbours (2i, 2i+1) there and halves (i, i + head/2) in the directories
-//! that this makes, so the rows of wq and wk are put in another order within each head. That
-//! permutes queries and keys alike and leaves their products as they were.
+//! llama2.c rotates interleaved pairs (2i, 2i+1), the written directory halves (i, i + head/2), so
+//! the rows of wq and wk are permuted within each head. Queries and keys are permuted alike, which
+//! leaves their products unchanged.
 
 mod vocabulary;
 mod weights;
@@ -24,18 +24,18 @@ use std::path::Path;
 use vocabulary::Vocabulary;
 use weights::{Checkpoint, Sizes};
 
-/// Largest tokenizer file that is read, in bytes.
+/// Largest tokenizer file in bytes.
 const TOKENIZER_BYTES: u64 = 1 << 26;
 
-/// Makes a Hugging Face directory at `out` of a llama2.c model and its tokenizer.
+/// Converts a llama2.c model and its tokenizer to a Hugging Face directory at `out`.
 ///
-/// The tokenizer gives the ids that llama2.c gives: a text is taken with a space before it,
-/// character by character (bytes where a character has no token), and the adjacent pair whose
-/// joined piece has the highest score is merged until none is left. Text that looks like a special
-/// token is text.
+/// The tokenizer gives the ids of llama2.c: a space is put before a text, which is split into
+/// characters (bytes where a character has no token), and the adjacent pair whose joined piece has
+/// the highest score is merged until none is left. Text that looks like a special token is ordinary
+/// text.
 ///
 /// # Errors
-/// [`CheckpointError`]; nothing is then left at `out` that was not there before.
+/// [`CheckpointError`]; `out` is then unchanged.
 pub fn import_llama2c(
     bin: &Path,
     tokenizer: &Path,
@@ -52,8 +52,7 @@ pub fn import_llama2c(
     save(&decoder, &source, &options, out)
 }
 
-/// The configuration of the model in the bytes of a `.bin`, of which `bytes` is the whole. `path`
-/// appears in messages.
+/// The configuration of a `.bin`; `bytes` is the whole file, `path` appears in messages.
 ///
 /// # Errors
 /// [`CheckpointError::Llama2c`], [`CheckpointError::Config`].
@@ -63,8 +62,7 @@ pub fn read_config(path: &Path, bytes: &[u8]) -> Result<TransformerConfig, Check
     sizes.config(path)
 }
 
-/// The `tokenizer.json` that gives the ids of a llama2.c tokenizer of `vocab` tokens. `path`
-/// appears in messages.
+/// The `tokenizer.json` of a llama2.c tokenizer with `vocab` tokens. `path` appears in messages.
 ///
 /// # Errors
 /// [`CheckpointError::Llama2c`].
@@ -72,7 +70,7 @@ pub fn read_tokenizer(path: &Path, bytes: &[u8], vocab: usize) -> Result<Value, 
     Ok(Vocabulary::parse(path, bytes, vocab)?.tokenizer_json())
 }
 
-/// Tokenizer files in the form of the tokenizers library and of transformers.
+/// Tokenizer files for the tokenizers library and for transformers.
 fn companions(config: &TransformerConfig, vocabulary: &Vocabulary) -> Vec<(String, Vec<u8>)> {
     let settings = vocabulary.tokenizer_config(config.max_positions);
     [("tokenizer.json", vocabulary.tokenizer_json()), ("tokenizer_config.json", settings)]

@@ -1,25 +1,25 @@
-//! The tokenizer file of llama2.c, and the same tokenizer as byte-pair merges.
+//! The tokenizer file of llama2.c, converted to byte-pair merges.
 //!
-//! llama2.c merges the adjacent pair whose joined piece scores highest, of equal ones the first.
-//! The tokenizers library merges the pair of lowest rank, of equal ones the first. Ranking every
-//! way to cut a piece in two known pieces by the score of the piece makes the two agree; scores of
-//! different pieces that can be merged must differ for that, and are checked.
+//! llama2.c merges the adjacent pair whose joined piece scores highest, the tokenizers library the
+//! pair of lowest rank; ties go to the first pair in both. Ranking every split of a piece into two
+//! known pieces by the score of the piece makes both agree, provided that mergeable pieces have
+//! different scores, which is checked.
 
 use crate::checkpoint::error::CheckpointError;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Id of the token for the unknown.
+/// Id of the unknown token.
 const UNK: usize = 0;
-/// Id of the token that starts a document.
+/// Id of the beginning-of-sequence token.
 pub(super) const BOS: u32 = 1;
-/// Id of the token that ends a document.
+/// Id of the end-of-sequence token.
 pub(super) const EOS: u32 = 2;
-/// Names of the first three tokens. The file writes them with line breaks around, which no text
-/// merges to.
+/// Names of the first three tokens. The file has line breaks around them, so that no text merges to
+/// them.
 const SPECIAL: [&str; 3] = ["<unk>", "<s>", "</s>"];
-/// Id of the token of byte 0; the other bytes follow.
+/// Id of the token of byte 0; the tokens of the other bytes follow.
 const FIRST_BYTE: usize = 3;
 
 /// Pieces and scores by id.
@@ -38,11 +38,11 @@ impl Vocabulary {
         Ok(Self { pieces, merges })
     }
 
-    /// The tokenizer for the tokenizers library.
+    /// The `tokenizer.json`.
     ///
-    /// It differs from Llama's in one thing: spaces stay spaces and do not become U+2581, since
-    /// llama2.c knows that character as three bytes. Special tokens are no added tokens, and
-    /// the settings say that they are not to be found, since llama2.c never finds them in a text.
+    /// It differs from Llama's tokenizer in one thing: spaces are not replaced by U+2581, since
+    /// llama2.c encodes that character as three bytes. Special tokens are not added tokens, and the
+    /// settings switch their detection off, since llama2.c never finds them in a text.
     pub(super) fn tokenizer_json(&self) -> Value {
         let vocab: serde_json::Map<String, Value> =
             self.pieces.iter().enumerate().map(|(id, piece)| (piece.clone(), json!(id))).collect();
@@ -85,7 +85,7 @@ impl Vocabulary {
         })
     }
 
-    /// The settings that transformers reads beside it.
+    /// The `tokenizer_config.json`.
     pub(super) fn tokenizer_config(&self, positions: usize) -> Value {
         let [unk, bos, eos] = SPECIAL;
         json!({
@@ -94,7 +94,7 @@ impl Vocabulary {
             "unk_token": unk,
             "bos_token": bos,
             "eos_token": eos,
-            // llama2.c never finds a special token in a text, and so shall transformers.
+            // llama2.c never finds a special token in a text, so transformers must not either.
             "split_special_tokens": true,
             "clean_up_tokenization_spaces": false,
             "model_max_length": positions,
@@ -102,7 +102,7 @@ impl Vocabulary {
     }
 }
 
-/// Takes bytes off the front, and says where the file ends too early.
+/// Takes bytes off the front; the error names the truncated token.
 struct Bytes<'a> {
     left: &'a [u8],
     token: usize,
@@ -163,7 +163,7 @@ fn read_pieces(bytes: &[u8], vocab: usize) -> Result<(Vec<String>, Vec<f32>), St
     }
 }
 
-/// Checks the tokens whose ids have a fixed meaning; the special ones get their usual names.
+/// Checks the tokens with fixed ids; the special ones get their usual names.
 fn check_name(id: usize, piece: &str) -> Result<String, String> {
     let expected = match id {
         0..FIRST_BYTE => SPECIAL[id].to_owned(),
@@ -176,7 +176,7 @@ fn check_name(id: usize, piece: &str) -> Result<String, String> {
     Err(format!("token {id} is {piece:?}, expected {expected:?}"))
 }
 
-/// Every way to cut a piece in two known pieces, by falling score.
+/// All splits of pieces into two known pieces, in descending order of score.
 fn find_merges(pieces: &[String], scores: &[f32]) -> Result<Vec<(String, String)>, String> {
     let ids: HashMap<&str, usize> =
         pieces.iter().enumerate().map(|(id, p)| (p.as_str(), id)).collect();

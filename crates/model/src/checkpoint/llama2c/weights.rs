@@ -1,4 +1,4 @@
-//! The `.bin` file.
+//! The `.bin` file of llama2.c.
 
 use crate::checkpoint::error::CheckpointError;
 use crate::config::TransformerConfig;
@@ -17,11 +17,10 @@ const HEADER_BYTES: usize = 28;
 /// First word of the newer, versioned export.
 const MAGIC: u32 = 0x616b_3432;
 
-/// Numbers (not bytes) after the header, by the name of the tensor's kind; those of all layers
-/// together.
+/// Range of numbers (not bytes) after the header by kind of tensor, over all layers.
 type Parts = BTreeMap<&'static str, Range<usize>>;
 
-/// A mapped file whose size fits its header.
+/// A mapped file whose size matches its header.
 pub(super) struct Checkpoint {
     path: PathBuf,
     map: MappedFile,
@@ -29,7 +28,7 @@ pub(super) struct Checkpoint {
     parts: Parts,
 }
 
-/// The header, checked.
+/// The checked header.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
     dim: usize,
@@ -43,7 +42,7 @@ pub(super) struct Sizes {
 }
 
 impl Checkpoint {
-    /// Opens a file, checks its header, and that it has exactly the bytes that the header asks for.
+    /// Opens a file and checks its header and its exact size.
     pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map =
             input::open(path).and_then(MappedFile::of).map_err(CheckpointError::read(path))?;
@@ -52,12 +51,12 @@ impl Checkpoint {
         Ok(Self { path: path.into(), map, sizes, parts })
     }
 
-    /// The configuration of the same model for transformers.
+    /// The equivalent transformers configuration.
     pub(super) fn config(&self) -> Result<TransformerConfig, CheckpointError> {
         self.sizes.config(&self.path)
     }
 
-    /// The numbers of one kind, of one layer where the kind has layers.
+    /// The numbers of one kind, for kinds with layers those of one layer.
     fn read(
         &self,
         kind: &'static str,
@@ -128,8 +127,8 @@ impl TensorSource for &Checkpoint {
     }
 }
 
-/// Puts the rows (of `cols` numbers) of each head from the order 0, 1, 2, 3 ... of rotary
-/// neighbours into the order 0, 2, ..., 1, 3, ... of rotary halves.
+/// Reorders the rows (of `cols` numbers) of each head from interleaved rotary pairs 0, 1, 2, 3 ...
+/// to rotary halves 0, 2, ..., 1, 3, ...
 fn halves_from_neighbours(weight: &[f32], head: usize, cols: usize) -> Vec<f32> {
     let mut halves = Vec::with_capacity(weight.len());
     for rows in weight.chunks(head * cols) {
@@ -143,7 +142,7 @@ fn halves_from_neighbours(weight: &[f32], head: usize, cols: usize) -> Vec<f32> 
 }
 
 impl Sizes {
-    /// Reads the header. Says in words what is wrong with it.
+    /// Parses the header. The error is a description in words.
     fn read(bytes: &[u8]) -> Result<Self, String> {
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(format!(
@@ -167,7 +166,8 @@ impl Sizes {
         let tied = words[5] > 0;
         let mut sizes = [0usize; 7];
         for (index, (size, word)) in sizes.iter_mut().zip(words).enumerate() {
-            // The sign of the vocabulary says whether the output matrix is the embedding.
+            // The sign of the vocabulary size says whether the output matrix is tied to the
+            // embedding.
             let positive = if index == 5 { word.checked_abs() } else { Some(word) };
             match positive {
                 Some(value) if value > 0 => *size = value.cast_unsigned() as usize,
@@ -191,8 +191,8 @@ impl Sizes {
         Ok(Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied })
     }
 
-    /// Reads the header and checks that the file has exactly the bytes that it asks for. Returns
-    /// also where each kind of tensor lies, as in [`Self::layout`].
+    /// Parses the header and checks the exact size of the file. Returns also the location of each
+    /// kind of tensor, as in [`Self::layout`].
     pub(super) fn of_file(bytes: &[u8]) -> Result<(Self, Parts), String> {
         let sizes = Self::read(bytes)?;
         let (parts, numbers) = sizes.layout();
@@ -209,7 +209,7 @@ impl Sizes {
         Ok((sizes, parts))
     }
 
-    /// The configuration of the same model for transformers. `path` appears in messages.
+    /// The equivalent transformers configuration. `path` appears in messages.
     pub(super) fn config(self, path: &Path) -> Result<TransformerConfig, CheckpointError> {
         let Self { dim, hidden, layers, heads, kv_heads, vocab, positions, tied } = self;
         TransformerConfig::from_json(&json!({
@@ -230,8 +230,8 @@ impl Sizes {
         .map_err(|source| CheckpointError::Config { path: path.into(), source })
     }
 
-    /// Where each kind of tensor lies, in numbers after the header, and how many there are. Sizes
-    /// are below 2^31, so that no sum of products of three of them overflows 128 bits.
+    /// Location of each kind of tensor, in numbers after the header, and the total. Sizes are below
+    /// 2^31, so sums of products of three of them fit in 128 bits.
     fn layout(&self) -> (Vec<(&'static str, Range<u128>)>, u128) {
         let [dim, hidden, layers, vocab, positions] =
             [self.dim, self.hidden, self.layers, self.vocab, self.positions].map(|n| n as u128);

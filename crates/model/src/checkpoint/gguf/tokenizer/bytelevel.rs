@@ -1,40 +1,40 @@
-//! Vocabularies of byte-level merges, whose bytes are written as printable characters.
+//! Byte-level BPE vocabularies, whose bytes are stored as printable characters.
 //!
-//! How a text is cut before merging is named in the file and not written there. The patterns are
-//! those of the models' own `tokenizer.json`.
+//! A GGUF file names its pre-tokenizer without the pattern. The patterns are those of the models'
+//! own `tokenizer.json`.
 
 use super::{MERGES, Vocabulary, wrong};
 use crate::checkpoint::gguf::fault::GgufFault;
 use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 
-/// Key of the name of how a text is cut.
+/// Key of the pre-tokenizer's name.
 const PRE: &str = "tokenizer.ggml.pre";
 
-/// Digits in threes.
+/// Split digits in groups of three.
 const THREES: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// Every digit by itself.
+/// Split off every digit.
 const ONES: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// How a text is cut before merging.
+/// A pre-tokenizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
-    /// By the pattern of the byte-level step itself.
+    /// The pattern of the byte-level pre-tokenizer itself.
     Plain,
-    /// Digits one by one, then by the plain pattern.
+    /// Single digits, then the byte-level pattern.
     Digits,
-    /// By a pattern of its own.
+    /// A pattern of its own.
     Pattern(&'static str),
 }
 
-/// What a name of a cut means.
+/// Settings of a named pre-tokenizer.
 struct Pre {
     cut: Cut,
-    /// Whether a piece of text that is a token needs no merging.
+    /// Whether a piece of text that is a token skips merging.
     whole_tokens: bool,
-    /// Whether accents are joined to their letters.
+    /// Whether accents are composed with their letters (NFC).
     composes: bool,
-    /// Whether a beginning-of-sequence token is put before a text where the file does not say it.
+    /// Default for adding a beginning-of-sequence token.
     adds_bos: bool,
 }
 
@@ -56,7 +56,7 @@ fn pre(name: &str) -> Option<Pre> {
     })
 }
 
-/// The name of how a `tokenizer.json` cuts texts, if there is one.
+/// GGUF name of the pre-tokenizer of a `tokenizer.json`, if there is one.
 pub(in crate::checkpoint::gguf) fn cut_name(tokenizer: &Value) -> Option<&'static str> {
     const NAMES: [&str; 6] = ["gpt-2", "gpt-neox", "smollm", "llama-bpe", "dbrx", "qwen2"];
     let prefix = tokenizer["pre_tokenizer"].to_string().contains("\"add_prefix_space\":true");
@@ -71,8 +71,8 @@ pub(in crate::checkpoint::gguf) fn cut_name(tokenizer: &Value) -> Option<&'stati
     NAMES.into_iter().find(|name| fits(name).is_some())
 }
 
-/// Whether two pre-tokenizers cut alike: how offsets are trimmed and fields at their defaults do
-/// not matter.
+/// Whether two pre-tokenizers split alike: offset trimming and fields at their defaults do not
+/// matter.
 fn cuts_alike(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -117,7 +117,7 @@ impl Pre {
     }
 }
 
-/// The tokenizer.
+/// The tokenizer as a `tokenizer.json`.
 pub(super) fn tokenizer(
     bytes: &[u8],
     metadata: &Metadata,
@@ -157,7 +157,7 @@ pub(super) fn tokenizer(
     }))
 }
 
-/// Merges are written as two tokens with a space between.
+/// Merges are stored as two tokens with a space between.
 fn read_merges(
     bytes: &[u8],
     metadata: &Metadata,
@@ -171,7 +171,8 @@ fn read_merges(
     let known: std::collections::HashSet<&str> = vocabulary.tokens.iter().copied().collect();
     let mut merges = Vec::new();
     for (index, text) in texts.enumerate() {
-        // A token may itself hold a space: the one between is the one with a token on either side.
+        // A token may itself contain a space: the separator is the space with a token on either
+        // side.
         let mut cuts = text.match_indices(' ').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let cut = if text.len() > 2 * super::MAX_TOKEN_BYTES {
             None

@@ -1,4 +1,4 @@
-//! The tokenizer of a file as a `tokenizer.json`.
+//! The tokenizer of a GGUF file as a `tokenizer.json`.
 
 mod bytelevel;
 mod pieces;
@@ -10,7 +10,7 @@ use super::fault::GgufFault;
 use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Map, Value, json};
 
-/// Files of a tokenizer, for the tokenizers library and for transformers.
+/// Tokenizer files for the tokenizers library and for transformers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenizerFiles {
     /// `tokenizer.json`.
@@ -27,10 +27,10 @@ const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
 /// Key of a whole `tokenizer.json`.
 const WHOLE: &str = "tokenizer.huggingface.json";
-/// Longest token that is read, in bytes; known ones are far below.
+/// Longest token in bytes; known ones are far shorter.
 const MAX_TOKEN_BYTES: usize = 1 << 12;
 
-/// Kinds of tokens, by their numbers in files.
+/// Token types by their ids in files.
 pub(super) const NORMAL: u8 = 1;
 pub(super) const UNKNOWN: u8 = 2;
 pub(super) const CONTROL: u8 = 3;
@@ -38,7 +38,7 @@ pub(super) const USER_DEFINED: u8 = 4;
 pub(super) const UNUSED: u8 = 5;
 pub(super) const BYTE: u8 = 6;
 
-/// Tokens with their kinds and the ids that mean something.
+/// Tokens with their types, and the ids of special tokens.
 struct Vocabulary<'a> {
     tokens: Vec<&'a str>,
     kinds: Vec<u8>,
@@ -56,7 +56,7 @@ fn wrong(reason: impl Into<String>) -> GgufFault {
     GgufFault::Tokenizer { reason: reason.into() }
 }
 
-/// The tokenizer of a file whose model has `vocab` tokens.
+/// The tokenizer of a model with `vocab` tokens.
 pub(super) fn files(
     bytes: &[u8],
     metadata: &Metadata,
@@ -136,7 +136,7 @@ impl<'a> Vocabulary<'a> {
         Ok(vocabulary)
     }
 
-    /// The map of tokens to ids. Two tokens of one text have no place in it.
+    /// The map from tokens to ids. Fails on two tokens with the same text.
     fn map(&self, change: impl Fn(usize, &str) -> String) -> Result<Map<String, Value>, GgufFault> {
         let mut map = Map::new();
         for (id, token) in self.tokens.iter().enumerate() {
@@ -147,7 +147,7 @@ impl<'a> Vocabulary<'a> {
         Ok(map)
     }
 
-    /// Tokens that are found in a text before anything else.
+    /// Added tokens, which are matched before pre-tokenization.
     fn added(&self) -> Vec<Value> {
         let added = |(id, kind): (usize, &u8)| {
             let special = *kind == CONTROL || *kind == UNKNOWN;
@@ -166,7 +166,7 @@ impl<'a> Vocabulary<'a> {
         self.kinds.iter().enumerate().filter_map(added).collect()
     }
 
-    /// What puts tokens around a text, if anything does.
+    /// The post-processor that adds special tokens, if any.
     fn template(&self, first: Option<usize>, last: Option<usize>) -> Option<Value> {
         if first.is_none() && last.is_none() {
             return None;
@@ -219,8 +219,8 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// The id of a token with a meaning. Files say that there is none by leaving it out, or by the
-/// largest number of 32 bits.
+/// Id of a special token. Files mark an absent one by leaving it out, or by the largest 32-bit
+/// integer.
 fn id(metadata: &Metadata, name: &str, count: usize) -> Result<Option<usize>, GgufFault> {
     let key = format!("tokenizer.ggml.{name}_token_id");
     let Some(value) = metadata.get(&key) else {

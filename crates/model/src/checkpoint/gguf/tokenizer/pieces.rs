@@ -1,10 +1,9 @@
-//! Vocabularies of sentencepiece: pieces with scores, spaces as U+2581, bytes for what has no
-//! piece.
+//! SentencePiece vocabularies: pieces with scores, spaces as U+2581, byte tokens as fallback.
 //!
-//! Such a tokenizer merges the adjacent pair whose joined piece scores highest. The tokenizers
-//! library merges the pair of lowest rank. Ranking every way to cut a piece in two known pieces by
-//! the score of the piece makes the two agree, where scores of different pieces differ; pieces of
-//! one score are ranked by id, as transformers does, where sentencepiece takes the first pair of
+//! SentencePiece merges the adjacent pair whose joined piece scores highest; the tokenizers library
+//! merges the pair of lowest rank. Ranking every split of a piece into two known pieces by the
+//! score of the piece makes both agree, as long as different pieces have different scores; pieces
+//! of equal score are ranked by id, as in transformers, where SentencePiece takes the first pair of
 //! the text.
 
 use super::{MERGES, NORMAL, SCORES, Vocabulary, wrong};
@@ -13,12 +12,12 @@ use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// How a space is written in pieces.
+/// The character that stands for a space in pieces.
 const SPACE: &str = "\u{2581}";
-/// Longest piece that is cut, in bytes; longer ones are never merged to. Known ones are below 200.
+/// Longest piece in bytes that merges lead to. Known pieces are shorter than 200.
 const MAX_CUT_BYTES: usize = 512;
-/// Bytes of merges for each byte of pieces, at most: a vocabulary can be made such that every piece
-/// is cut everywhere, and none that was learnt is.
+/// Largest size of merges relative to that of pieces: a malicious vocabulary can have pieces that
+/// split everywhere, a trained one never does.
 const MAX_GROWTH: usize = 64;
 
 /// The tokenizer.
@@ -83,7 +82,7 @@ pub(super) fn tokenizer(
     }))
 }
 
-/// Every way to cut a piece in two known pieces, by falling score.
+/// All splits of pieces into two known pieces, in descending order of score.
 fn merges(vocabulary: &Vocabulary<'_>, scores: &[f64]) -> Result<Vec<Value>, GgufFault> {
     let tokens = &vocabulary.tokens;
     let ids: HashMap<&str, usize> =

@@ -1,14 +1,14 @@
-//! Vocabularies of `WordPiece`: pieces that start a word are stored with U+2581 before them, others
-//! without the `##` that they have in `tokenizer.json`.
+//! `WordPiece` vocabularies: pieces that start a word are stored with U+2581 before them,
+//! continuations without the `##` of `tokenizer.json`.
 
 use super::{CONTROL, Vocabulary, wrong};
 use crate::checkpoint::gguf::fault::GgufFault;
 use serde_json::{Value, json};
 
-/// What stands before a piece that starts a word.
+/// Prefix of pieces that start a word.
 const START: char = '\u{2581}';
 
-/// The tokenizer. Files do not say whether letters are made small; models of this kind do.
+/// The tokenizer. Files do not record lower-casing; models of this kind lower-case.
 pub(super) fn tokenizer(vocabulary: &Vocabulary<'_>) -> Result<Value, GgufFault> {
     let special = |id: Option<usize>, name: &str| {
         let found = id.or_else(|| vocabulary.tokens.iter().position(|token| *token == name));

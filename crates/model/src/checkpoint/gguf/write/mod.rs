@@ -1,8 +1,7 @@
-//! Writing a dense model as one GGUF file, version 3: the way that the rest of this folder takes
-//! back.
+//! Writing of a dense model as one GGUF file, version 3: the inverse of the reader.
 //!
-//! Matrices are stored in one type of plain numbers, vectors in `f32`, as llama.cpp asks for.
-//! Tensors stream: besides one tensor there is a block of encoded rows in memory.
+//! Matrices are stored in one floating-point type, vectors in `f32`, as llama.cpp requires. Tensors
+//! are streamed: memory holds one tensor and a block of encoded rows.
 
 mod save;
 mod settings;
@@ -26,10 +25,10 @@ use values::Keys;
 
 /// Version of the format.
 const VERSION: u32 = 3;
-/// Rows that are put in order and encoded at a time, in numbers.
+/// Numbers per block of rows that are permuted and encoded at a time.
 const BLOCK: usize = 1 << 20;
 
-/// What is written, besides the numbers.
+/// The model to write, without its tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     /// `config.json`.
@@ -38,17 +37,17 @@ pub struct Model<'a> {
     pub tokenizer: Option<&'a Value>,
     /// `tokenizer_config.json`, if there is one.
     pub tokenizer_config: Option<&'a Value>,
-    /// A name for the model.
+    /// Name of the model.
     pub name: &'a str,
 }
 
-/// Why a model cannot be written as such a file.
+/// Why a model cannot be written as GGUF.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place} {reason}")]
 pub struct NoGguf {
     /// Field, file or tensor.
     pub place: String,
-    /// What is wrong, and what would do.
+    /// What is wrong, and what would work.
     pub reason: String,
 }
 
@@ -56,7 +55,7 @@ fn refuse(place: impl Into<String>, reason: impl Into<String>) -> NoGguf {
     NoGguf { place: place.into(), reason: reason.into() }
 }
 
-/// A tensor in its place in the file.
+/// A tensor with its GGUF name.
 #[derive(Clone, Debug)]
 struct Placed {
     name: String,
@@ -66,24 +65,23 @@ struct Placed {
     bytes: u64,
 }
 
-/// A file that is being written: first [`Self::header`], then every tensor in the order that they
-/// were announced in, then nothing more.
+/// A GGUF file being written: first [`Self::header`], then every tensor in the announced order.
 #[derive(Debug)]
 pub struct GgufWriter {
     heads: Heads,
     keys: Keys,
     tensors: Vec<Placed>,
-    /// Factors of rotary positions, which come first.
+    /// Tensors of rotary factors, which come first.
     factors: Vec<(&'static str, Vec<f32>)>,
     next: usize,
 }
 
 impl GgufWriter {
-    /// Plans a file of these tensors, given by names in transformers and shapes; `dtype` is that of
-    /// matrices.
+    /// Plans a file of these tensors, given by transformers names and shapes; `dtype` is the type
+    /// of matrices.
     ///
     /// # Errors
-    /// [`NoGguf`] if the model is of no known architecture, or more than the format can say.
+    /// [`NoGguf`] if the architecture is unknown, or the format cannot express the model.
     pub fn new(
         model: Model<'_>,
         tensors: &[(String, Vec<usize>)],
@@ -109,7 +107,7 @@ impl GgufWriter {
         Ok(Self { heads, keys, tensors, factors: rotary_factors, next: 0 })
     }
 
-    /// Everything before the tensors of the model.
+    /// The header, and the tensors of rotary factors.
     #[must_use]
     pub fn header(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -142,7 +140,7 @@ impl GgufWriter {
     /// Writes the numbers of the next tensor.
     ///
     /// # Panics
-    /// If there is no next one, or it has another number of numbers.
+    /// If all tensors are written, or the number of values differs from the announced shape.
     pub(in crate::checkpoint) fn tensor(
         &mut self,
         out: &mut dyn Write,
@@ -172,7 +170,7 @@ fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
 }
 
-/// Finds the place of a tensor, if the architecture has one.
+/// Maps a tensor to its GGUF name, if the architecture has it.
 fn placed(
     architecture: &'static Architecture,
     name: &str,
@@ -208,7 +206,7 @@ fn placed(
     Some(Placed { name, dtype, shape: stored, change: rule.change, bytes })
 }
 
-/// The stored rows of a tensor, made from its numbers in row-major order.
+/// The rows of a tensor in stored order, from its numbers in row-major order.
 struct Rows {
     count: usize,
     columns: usize,
@@ -252,7 +250,7 @@ impl Rows {
     }
 }
 
-/// The row of rotary halves that becomes a row of rotary neighbours, in heads of `run` rows.
+/// Source row of a stored row: rotary halves become interleaved pairs, in heads of `run` rows.
 fn halves(row: usize, run: usize) -> usize {
     let (start, place) = (row / run * run, row % run);
     start + place / 2 + place % 2 * (run / 2)

@@ -1,4 +1,4 @@
-//! Saving a decoder as a GGUF file.
+//! Saving of a model as a GGUF file.
 
 use super::{GgufWriter, Model};
 use crate::checkpoint::error::{CheckpointError, WriteError};
@@ -16,26 +16,26 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where the numbers of a tensor come from.
+/// Source of a tensor's numbers.
 enum Content<'a> {
     Values(&'a [f32]),
     Table(Shown<'a>),
-    /// The dense form of an operator, made when it is written.
+    /// The dense form of an operator, computed when it is written.
     Weight(&'a LinearSlot, Orientation),
 }
 
-/// Name of the file in its directory, with the type as programs that look for one expect it.
+/// File name in the directory, with the type in the form that other programs expect.
 pub(in crate::checkpoint) fn file_name(dtype: DType) -> String {
     format!("model-{}.gguf", StoredType::from(dtype).name())
 }
 
 /// Saves a model with the configuration and tokenizer of `source` as one GGUF file in the new
-/// directory `out`, and gives the path of the file. Matrices are stored as `dtype`, or as most of
-/// the weights of `source` were; every operator must be linear. The file is loaded and compared
+/// directory `out`, and returns the path of the file. Matrices are stored as `dtype`, or as most
+/// weights of `source` were; every operator must be linear. The file is loaded back and compared
 /// before it is kept.
 ///
 /// # Errors
-/// [`CheckpointError`]; nothing is then left at `out` that was not there before.
+/// [`CheckpointError`]; `out` is then unchanged.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.
@@ -54,8 +54,8 @@ pub fn save_gguf(
     Ok(out.join(file_name(dtype)))
 }
 
-/// Writes the file into a directory in the making and compares it, see [`verify`]; `name` is that
-/// of the model. Gives the largest difference from the model as it is.
+/// Writes the file into an unfinished directory and verifies it, see [`verify`]; `name` is the name
+/// of the model. Returns the largest difference from the unrounded model.
 ///
 /// # Panics
 /// If `source` describes a model of another shape.
@@ -97,7 +97,7 @@ pub(in crate::checkpoint) fn write_gguf(
     verify(&dir.target.path().join(file), (decoder, tokenizer.as_ref()), dtype)
 }
 
-/// `tokenizer_config.json`, with the ends of texts that the tokenizer knows from elsewhere.
+/// `tokenizer_config.json`, completed with special tokens that the tokenizer has from other files.
 fn settings(tokenizer: &Tokenizer, source: &Source) -> Result<Value, CheckpointError> {
     const NAME: &str = "tokenizer_config.json";
     let mut settings = match source.companion(NAME) {
@@ -130,7 +130,7 @@ fn write_tensor(
         Content::Values(values) => writer.tensor(out, values),
         Content::Table(values) => writer.tensor(out, &values.numbers()),
         Content::Weight(slot, orientation) => {
-            // The weight of a dense operator is written from where it lies, without a copy.
+            // The weight of a dense operator is written without a copy.
             if let (Some(Weight::Full(weight)), Orientation::Outputs) =
                 (slot.op().map().weight(), orientation)
             {
@@ -148,9 +148,9 @@ fn write_tensor(
     }
 }
 
-/// Shows every tensor of the dense form, always in the same order.
+/// Visits every tensor of the dense form in a fixed order.
 fn visit(decoder: &Transformer, show: &mut dyn FnMut(String, Vec<usize>, Content<'_>)) {
-    // The names of encoders are those of the bare model.
+    // Encoders use the tensor names of the bare model.
     let prefix =
         if decoder.config().is_causal() { "" } else { decoder.config().family.names.prefix };
     let show = &mut |name: String, shape: Vec<usize>, content: Content<'_>| {
