@@ -2,7 +2,6 @@
 //! or is damaged, is refused with a reason. The files are made by `tools/golden/pickles.py`.
 
 use linwright_files::{FileError, TensorFile};
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;

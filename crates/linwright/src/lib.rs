@@ -7,6 +7,7 @@
 //! | crate | what |
 //! | --- | --- |
 //! | [`run`] | whole files, progress, journals, run directories, provenance |
+//! | [`files`] | weight files of every format, the hub, without any model |
 //! | [`tensor`] | views, kernels, decompositions, random keys |
 //! | [`ops`] | structured operators, slots, probes |
 //! | [`train`] | the training loop |

@@ -2,7 +2,6 @@
 
 mod checkpoint_bad_input;
 mod checkpoint_common;
-mod checkpoint_dump;
 mod checkpoint_gguf;
 mod checkpoint_io;
 mod checkpoint_llama2c;
@@ -10,7 +9,6 @@ mod export;
 mod export_gguf;
 mod export_lora;
 mod held_in_half;
-mod hub_cache;
 mod reference;
 mod tiny;
 mod tokenizers;

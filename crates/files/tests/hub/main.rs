@@ -5,11 +5,11 @@ mod datasets;
 mod downloads;
 mod refusals;
 mod server;
+#[path = "../small.rs"]
+mod small;
 
+use linwright_files::Weights;
 use linwright_files::hub::{Found, Hooks, HubError, HubId, HubSettings, Token, find};
-use linwright_model::checkpoint::{Form, SaveOptions, Source, save};
-use linwright_model::{Transformer, TransformerConfig};
-use linwright_tensor::RngKey;
 use server::{Hub, MODEL};
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        Self::with(small_model(u64::MAX))
+        Self::with(small::files(false))
     }
 
     fn with(files: BTreeMap<String, Vec<u8>>) -> Self {
@@ -95,32 +95,10 @@ fn all_files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files of a tiny model, in shards of at most so many bytes.
-fn small_model(shard_bytes: u64) -> BTreeMap<String, Vec<u8>> {
-    let config = serde_json::json!({
-        "model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
-        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "vocab_size": 11,
-        "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "tie_word_embeddings": false,
-    });
-    let config = TransformerConfig::from_json(&config).unwrap();
-    let model = Transformer::random(config, RngKey::new(5));
-    let vocab: serde_json::Map<String, serde_json::Value> =
-        (0..11).map(|id| (format!("t{id}"), id.into())).collect();
-    let tokenizer = serde_json::json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": null, "decoder": null,
-        "model": {"type": "WordLevel", "vocab": vocab, "unk_token": "t1"},
-    });
-    let companions = vec![
-        ("tokenizer.json".to_owned(), tokenizer.to_string().into_bytes()),
-        ("generation_config.json".to_owned(), b"{\"temperature\": 0.5}\n".to_vec()),
-    ];
-    let source = Source::of_new_model(model.config(), companions);
-    let dir = tempfile::tempdir().unwrap();
-    let options = SaveOptions { shard_bytes, ..SaveOptions::new(Form::Dense) };
-    save(&model, &source, &options, &dir.path().join("model")).unwrap();
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let files = all_files(&dir.path().join("model"));
-    files.iter().map(|path| (name(path), fs::read(path).unwrap())).collect()
+/// Checks that a snapshot has the files of the hub's model, byte for byte, and opens as weights.
+fn check_whole(dir: &Path, sharded: bool) {
+    for (name, bytes) in small::files(sharded) {
+        assert!(fs::read(dir.join(&name)).unwrap() == bytes, "{name} differs");
+    }
+    Weights::open(dir).unwrap();
 }

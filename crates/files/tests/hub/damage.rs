@@ -1,12 +1,11 @@
 //! Broken connections, wrong sizes, damaged contents and hostile names.
 
 use crate::server::{Answer, Request, listing};
-use crate::{MODEL, Scene, small_model};
-use linwright_model::checkpoint::load;
+use crate::{MODEL, Scene, check_whole, small};
 use std::fs;
 
 fn weights() -> Vec<u8> {
-    small_model(u64::MAX).remove("model.safetensors").unwrap()
+    small::files(false).remove("model.safetensors").unwrap()
 }
 
 /// Whether it asks for the weights themselves.
@@ -23,7 +22,7 @@ fn a_broken_connection_is_taken_up_where_it_broke() {
         answer
     });
     let dir = scene.find(MODEL).unwrap().dir;
-    load(&dir).unwrap();
+    check_whole(&dir, false);
     let asked = scene.hub.asked();
     let starts: Vec<_> = asked.iter().filter(|one| for_weights(one)).map(|one| one.start).collect();
     assert!(starts.len() > 3 && starts[0].is_none(), "{starts:?}");
@@ -47,7 +46,7 @@ fn a_run_that_gave_up_is_continued_by_the_next() {
     assert!(!scene.settings.cache.join("models--owner--small/refs/main").exists());
     scene.hub.good_mood();
     scene.hub.asked();
-    load(&scene.find(MODEL).unwrap().dir).unwrap();
+    check_whole(&scene.find(MODEL).unwrap().dir, false);
     let asked = scene.hub.asked();
     let starts: Vec<_> = asked.iter().filter(|one| for_weights(one)).map(|one| one.start).collect();
     assert_eq!(starts, [Some(half)]);
@@ -65,7 +64,7 @@ fn a_small_file_begins_anew_since_nothing_checks_its_pieces() {
         }
         answer
     });
-    let whole = &small_model(u64::MAX)["tokenizer.json"];
+    let whole = &small::files(false)["tokenizer.json"];
     // Another program left something of the right length.
     let blobs = scene.settings.cache.join("models--owner--small/blobs");
     fs::create_dir_all(&blobs).unwrap();
@@ -85,7 +84,7 @@ fn a_server_that_cannot_go_on_begins_anew() {
         None if for_weights(request) => Answer { cut: Some(900), ..answer },
         None => answer,
     });
-    load(&scene.find(MODEL).unwrap().dir).unwrap();
+    check_whole(&scene.find(MODEL).unwrap().dir, false);
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn another_size_than_announced_is_refused() {
         assert!(error.contains("model.safetensors should have"), "{error}");
         assert!(!scene.snapshot_files().contains(&"model.safetensors".into()));
         scene.hub.good_mood();
-        load(&scene.find(MODEL).unwrap().dir).unwrap();
+        check_whole(&scene.find(MODEL).unwrap().dir, false);
     }
 }
 
@@ -138,7 +137,7 @@ fn a_damaged_content_is_not_kept() {
     assert!(scene.unfinished().is_empty());
     assert!(!scene.snapshot_files().contains(&"model.safetensors".into()));
     scene.hub.good_mood();
-    load(&scene.find(MODEL).unwrap().dir).unwrap();
+    check_whole(&scene.find(MODEL).unwrap().dir, false);
 }
 
 #[test]
@@ -173,7 +172,7 @@ fn names_that_lead_away_are_refused_before_any_download() {
         assert!(scene.transfers().is_empty() && crate::all_files(scene.cache.path()).is_empty());
     }
     // An index is a list of names too.
-    let scene = Scene::with(small_model(600));
+    let scene = Scene::with(small::files(true));
     scene.hub.put(
         "model.safetensors.index.json",
         r#"{"weight_map": {"a": "../../../../outside.safetensors"}}"#,

@@ -1,9 +1,8 @@
 //! What is downloaded, what is not, and what is left in the cache.
 
 use crate::server::{Answer, COMMIT, sha256};
-use crate::{MODEL, Scene, small_model};
+use crate::{MODEL, Scene, check_whole, small};
 use linwright_files::hub::{Hooks, HubError, HubId, find};
-use linwright_model::checkpoint::load;
 use std::cell::Cell;
 use std::path::Path;
 use std::{fs, thread};
@@ -27,14 +26,13 @@ fn a_model_is_downloaded_once_and_loads() {
         "tokenizer.json",
     ];
     assert_eq!(scene.snapshot_files(), wanted);
-    let loaded = load(&found.dir).unwrap();
-    assert!(loaded.tokenizer.is_some() && loaded.notes.is_empty(), "{:?}", loaded.notes);
+    check_whole(&found.dir, false);
 
     // The layout is that of other programs.
     let root = scene.settings.cache.join("models--owner--small");
     assert_eq!(fs::read_to_string(root.join("refs/main")).unwrap(), COMMIT);
     assert_eq!(found.dir, root.join("snapshots").join(COMMIT));
-    let digest = sha256(&small_model(u64::MAX)["model.safetensors"]);
+    let digest = sha256(&small::files(false)["model.safetensors"]);
     let target = fs::canonicalize(found.dir.join("model.safetensors")).unwrap();
     assert_eq!(target, fs::canonicalize(root.join("blobs").join(&digest)).unwrap());
     let link = fs::read_link(found.dir.join("1_Pooling/config.json")).unwrap();
@@ -77,20 +75,20 @@ fn a_revision_is_a_branch_a_tag_or_a_commit() {
 
 #[test]
 fn shards_come_with_their_index() {
-    let scene = Scene::with(small_model(600));
+    let scene = Scene::with(small::files(true));
     scene.hub.put("model-00077-of-00077.safetensors", "belongs to nothing");
     let dir = scene.find(MODEL).unwrap().dir;
     let files = scene.snapshot_files();
     let shards = files.iter().filter(|name| name.ends_with(".safetensors")).count();
     assert!(shards > 2 && !dir.join("model-00077-of-00077.safetensors").exists(), "{files:?}");
-    load(&dir).unwrap();
+    check_whole(&dir, true);
     // What somebody removed is brought again, alone.
     let lost = files.iter().find(|name| name.ends_with(".safetensors")).unwrap();
     fs::remove_file(dir.join(lost)).unwrap();
     scene.hub.asked();
     scene.find(MODEL).unwrap();
     assert_eq!(scene.transfers().len(), 1, "its content was still there: one HEAD");
-    load(&dir).unwrap();
+    check_whole(&dir, true);
 }
 
 #[test]
@@ -172,7 +170,7 @@ fn two_at_once_do_not_disturb_each_other() {
     thread::scope(|scope| {
         let both = [(); 2].map(|()| scope.spawn(|| scene.find(MODEL).unwrap().dir));
         for one in both {
-            load(&one.join().unwrap()).unwrap();
+            check_whole(&one.join().unwrap(), false);
         }
     });
     let asked = scene.hub.asked();

@@ -1,8 +1,8 @@
 //! Models that are in the cache of the hub, found without any network.
 
-use crate::checkpoint_common::save_small;
+use crate::small;
+use linwright_files::Weights;
 use linwright_files::hub::{Found, Hooks, HubError, HubId, HubSettings, find};
-use linwright_model::checkpoint::load;
 use std::fs;
 use std::path::Path;
 
@@ -25,7 +25,11 @@ fn cache() -> tempfile::TempDir {
     fs::create_dir_all(root.join("refs")).unwrap();
     fs::create_dir_all(root.join("snapshots")).unwrap();
     fs::write(root.join("refs/main"), COMMIT).unwrap();
-    save_small(&root.join("snapshots").join(COMMIT));
+    let snapshot = root.join("snapshots").join(COMMIT);
+    fs::create_dir(&snapshot).unwrap();
+    for (name, bytes) in small::files(false) {
+        fs::write(snapshot.join(name), bytes).unwrap();
+    }
     cache
 }
 
@@ -36,7 +40,7 @@ fn a_cached_model_is_found_by_branch_and_by_commit() {
         for offline in [true, false] {
             let found = look(cache.path(), model, offline).unwrap();
             assert_eq!(found.id.to_string(), format!("owner/small@{COMMIT}"));
-            load(&found.dir).unwrap();
+            Weights::open(&found.dir).unwrap();
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Tensors without a model: every layout gives the same numbers, and what does not fit is refused.
 
-use linwright_files::TensorFile;
 use linwright_files::dump::{ImportedTensors, import_tensors};
-use linwright_model::checkpoint::CheckpointError;
+use linwright_files::{FileError, TensorFile};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -21,7 +20,7 @@ fn big(values: &[f32]) -> Vec<u8> {
 }
 
 /// Imports a folder or file, and gives it with the file that was written.
-fn import(path: &Path) -> Result<(ImportedTensors, TensorFile), CheckpointError> {
+fn import(path: &Path) -> Result<(ImportedTensors, TensorFile), FileError> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let imported = import_tensors(path, &out, false)?;
