@@ -15,18 +15,18 @@ import json
 import pathlib
 import subprocess
 
-SHORT = ("low rank, whitened", "low rank of the weights alone")
+SHORT = ("whitened SVD", "truncated SVD")
 # Families at the sizes that they have here. Block-diagonal maps have no size near 0.8, butterflies map powers of two,
 # circulants squares; Monarch maps and rotor networks take hours. The last of each size is a control.
 ROWS = [
     (SHORT[0], 0.8, ["compress", "--keep", "0.8"]),
     (SHORT[1], 0.8, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.8"]),
-    ("drawn components", 0.8, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.8", "--intervention", "random-k"]),
+    ("random components", 0.8, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.8", "--intervention", "random-k"]),
     (SHORT[0], 0.5, ["compress", "--keep", "0.5"]),
     (SHORT[1], 0.5, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.5"]),
-    ("diagonal and low rank", 0.5, ["compress", "--operator", "diagonal_low_rank", "--keep", "0.5"]),
+    ("diagonal plus low rank", 0.5, ["compress", "--operator", "diagonal_low_rank", "--keep", "0.5"]),
     ("block-diagonal, trained", 0.5, ["compress", "--method", "block_hadamard", "--keep", "0.5"]),
-    ("drawn components", 0.5, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.5", "--intervention", "random-k"]),
+    ("random components", 0.5, ["laser", "--lname", "all", "--lnum=-1", "--keep", "0.5", "--intervention", "random-k"]),
 ]
 
 
@@ -93,7 +93,7 @@ def main():
         print(row(*made[-1]), flush=True)
     said = made[1][2]
     dense = {
-        "Method": "as it is",
+        "Method": "dense (original)",
         "Parameters": f"{said['targeted_dense']:,}",
         "File, MB": f"{(pathlib.Path(args.model) / 'model.safetensors').stat().st_size / 1e6:.1f}",
         "Spearman": f"{spearman(said['dense']):.4f}",
