@@ -1,8 +1,8 @@
 //! Language models with named linear slots.
 //!
-//! One [`Transformer`] stands for all decoders and encoders; which of its parts a model has follows
-//! from its `config.json` and from data about its family ([`families`]). Sequences travel packed
-//! one after another ([`Batch`]), and every linear layer is a slot that holds any operator of
+//! One [`Transformer`] implements all decoders and encoders; its parts follow from the
+//! `config.json` and from data about the model family ([`families`]). Sequences are packed without
+//! padding ([`Batch`]), and every linear layer is a slot that holds any operator of
 //! `linwright-ops`.
 
 pub mod batch;

@@ -1,35 +1,35 @@
-//! What a transformer is made of, in the order of computation.
+//! The parts of a transformer in the order of computation.
 //!
-//! Tables `T`, norms `N` and linear slots `S` stand for different things: in a layout for names and
-//! shapes, in a model for weights, in training for their gradients. Which parts there are and in
-//! which order is said once, here.
+//! The type parameters (tables `T`, norms `N`, linear slots `S`) are names and shapes in a layout,
+//! weights in a model and gradients in training. The list of parts and their order is defined only
+//! here.
 
 /// All parts of a transformer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Parts<T, N, S> {
-    /// Embedding of tokens (vocab, embedding width).
+    /// Token embedding (vocab, embedding width).
     pub(crate) embedding: T,
-    /// Learned positions (positions, hidden).
+    /// Position embedding (positions, hidden).
     pub(crate) positions: Option<T>,
-    /// Embedding of token types (types, hidden).
+    /// Token type embedding (types, hidden).
     pub(crate) types: Option<T>,
-    /// The norm of their sum.
+    /// Norm of the sum of embeddings.
     pub(crate) embedding_norm: Option<N>,
-    /// From the embedding to a residual stream of another width.
+    /// Projection from the embedding to a residual stream of another width.
     pub(crate) project_in: Option<S>,
     /// The layers.
     pub(crate) layers: Vec<LayerOf<N, S>>,
-    /// The norm behind the last layer.
+    /// Final norm.
     pub(crate) final_norm: Option<N>,
-    /// From the residual stream to a head of another width.
+    /// Projection from the residual stream to a head of another width.
     pub(crate) project_out: Option<S>,
-    /// The linear layer before the output of a masked language model, and its norm.
+    /// Linear layer and norm before the output matrix of a masked language model.
     pub(crate) transform: Option<(S, N)>,
-    /// The output matrix, unless it is the embedding.
+    /// Output matrix, unless it is tied to the embedding.
     pub(crate) head: Option<S>,
-    /// The bias of an output matrix that is the embedding (vocab).
+    /// Bias of a tied output matrix (vocab).
     pub(crate) tied_bias: Option<T>,
-    /// The layer on top of the first token.
+    /// Pooler of the first token.
     pub(crate) pooler: Option<S>,
 }
 
@@ -45,17 +45,18 @@ pub(crate) struct LayerOf<N, S> {
 /// Attention or MLP of a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BranchOf<N, S> {
-    /// The norm of its input.
+    /// Norm of the input.
     pub(crate) before: Option<N>,
-    /// What leads into it; nothing where one linear layer stands in its place.
+    /// Input projections (queries, keys, values, or gate and up); empty if a single linear layer
+    /// replaces the block.
     pub(crate) inputs: Vec<S>,
-    /// Norms of queries and keys.
+    /// Query and key norms.
     pub(crate) inner: Vec<N>,
-    /// What leads out of it.
+    /// Output projection.
     pub(crate) output: S,
-    /// The norm of its output.
+    /// Norm of the output.
     pub(crate) after: Option<N>,
-    /// The norm of the residual stream with its output.
+    /// Norm of the residual stream after the block's output is added.
     pub(crate) on_sum: Option<N>,
 }
 
@@ -67,7 +68,7 @@ pub(crate) enum Part<T, N, S> {
     Slot(S),
 }
 
-/// Makes parts of one kind out of another.
+/// Conversion of parts of one kind to another.
 pub(crate) trait Convert<T, N, S> {
     type Table;
     type Norm;
@@ -76,7 +77,7 @@ pub(crate) trait Convert<T, N, S> {
 
     fn table(&mut self, table: T) -> Result<Self::Table, Self::Error>;
     fn norm(&mut self, norm: N) -> Result<Self::Norm, Self::Error>;
-    /// `layer` is the index of the layer, from zero, that the slot stands in.
+    /// Converts a slot of layer `layer`, counted from zero.
     fn slot(&mut self, slot: S, layer: Option<usize>) -> Result<Self::Slot, Self::Error>;
 }
 
@@ -125,7 +126,7 @@ macro_rules! each {
 each!(each, push, iter);
 each!(each_mut, push_mut, iter_mut, mut);
 
-/// What a conversion makes of all parts.
+/// All parts after a conversion.
 type Converted<C, T, N, S> = Parts<
     <C as Convert<T, N, S>>::Table,
     <C as Convert<T, N, S>>::Norm,

@@ -1,10 +1,11 @@
-//! Training of a decoder on documents: batches of whole documents and their loss and gradients.
+//! Language-model training on documents: batches of whole documents, loss and gradients.
 //!
-//! A batch is packed with whole documents until the next one would not fit; each sees only itself.
-//! No document is cut, and nothing is padded. Every epoch has its own order, which follows from a
-//! key, so the batch of a step follows from the number of the step alone.
+//! A batch is packed with whole documents until the next one would not fit; attention stays within
+//! a document. Documents are neither truncated nor padded. Every epoch has its own order, derived
+//! from a key, so the batch of a step depends only on the step number.
 //!
-//! The loop, the optimiser and checkpoints are those of `linwright-train`; this is the step.
+//! The training loop, the optimiser and checkpoints are in `linwright-train`; this module computes
+//! the step.
 
 use crate::batch::Batch;
 use crate::error::ModelError;
@@ -14,7 +15,7 @@ use linwright_tensor::RngKey;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Documents as tokens, one after another in one piece of memory.
+/// Tokenised documents in contiguous memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
     tokens: Vec<u32>,
@@ -50,14 +51,14 @@ impl Documents {
         self.ends.is_empty()
     }
 
-    /// Tokens of all documents.
+    /// Number of tokens of all documents.
     #[must_use]
     pub fn token_count(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Borders of batches over documents in the given order: as many as fit in `limit` tokens, at
-    /// least one.
+    /// Batch boundaries over documents in the given order: as many documents as fit in `limit`
+    /// tokens, at least one.
     fn batches(&self, order: &[u32], limit: usize) -> Vec<Range<usize>> {
         let (mut batches, mut start, mut held) = (Vec::new(), 0, 0);
         for (at, &index) in order.iter().enumerate() {
@@ -75,29 +76,29 @@ impl Documents {
     }
 }
 
-/// How documents become batches.
+/// Batching of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// Most tokens in a batch.
+    /// Largest number of tokens in a batch.
     pub tokens: usize,
-    /// Orders the documents of each epoch.
+    /// Key of the document order of each epoch.
     pub key: RngKey,
 }
 
 /// A parameter, its gradient, and whether weight decay applies to it.
 #[derive(Debug)]
 pub struct Trained<'a> {
-    /// Its name in checkpoints.
+    /// Name in checkpoints.
     pub name: String,
-    /// The numbers.
+    /// Values.
     pub values: &'a mut [f32],
-    /// Their gradient.
+    /// Gradient.
     pub gradient: &'a mut [f32],
-    /// Matrices decay; norms and biases do not.
+    /// Whether weight decay applies: to matrices, not to norms and biases.
     pub decay: bool,
 }
 
-/// A decoder in training.
+/// A model in training.
 #[derive(Debug)]
 pub struct LanguageModeling<'a> {
     decoder: &'a mut Transformer,
@@ -109,7 +110,7 @@ pub struct LanguageModeling<'a> {
     epoch: Option<Epoch>,
 }
 
-/// The order of one epoch.
+/// Document order of one epoch.
 #[derive(Debug)]
 struct Epoch {
     index: u64,
@@ -118,7 +119,7 @@ struct Epoch {
 }
 
 impl<'a> LanguageModeling<'a> {
-    /// Training of `decoder` on `train`, judged on `validation`.
+    /// Training of `decoder` on `train`, with the validation loss on `validation`.
     ///
     /// # Panics
     /// If there is no training document.
@@ -135,7 +136,7 @@ impl<'a> LanguageModeling<'a> {
         Self { decoder, train, validation, batching, grads, memory, epoch: None }
     }
 
-    /// Steps of the first `epochs` epochs.
+    /// Number of steps of the first `epochs` epochs.
     #[must_use]
     pub fn steps(&self, epochs: u64) -> u64 {
         (0..epochs).map(|epoch| self.arrange(epoch).batches.len() as u64).sum()
@@ -159,13 +160,13 @@ impl<'a> LanguageModeling<'a> {
     }
 
     /// Mean negative log-likelihood in nats per token of the batch of this step, counted from zero;
-    /// leaves its gradient.
+    /// also computes the gradient.
     ///
     /// # Errors
     /// [`ModelError`] for tokens outside the vocabulary or numbers that are not finite.
     ///
     /// # Panics
-    /// If the training documents hold no token.
+    /// If the training documents have no token.
     pub fn step(&mut self, step: u64) -> Result<f64, ModelError> {
         let batch = self.batch(step);
         self.grads.clear();
@@ -179,7 +180,7 @@ impl<'a> LanguageModeling<'a> {
     /// As [`Self::step`].
     ///
     /// # Panics
-    /// If no validation document has a second token.
+    /// If no validation document has two tokens.
     pub fn validate(&mut self) -> Result<f64, ModelError> {
         let order: Vec<u32> = (0..self.validation.len() as u32).collect();
         let (mut sum, mut count) = (0.0, 0u32);

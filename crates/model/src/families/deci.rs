@@ -1,4 +1,4 @@
-//! DeciLM and Nemotron-NAS: Llama with widths that differ from layer to layer (`block_configs`).
+//! DeciLM and Nemotron-NAS: Llama with layer-wise widths (`block_configs`).
 
 use super::{Family, HEADS, ROTARY, llama::LLAMA};
 

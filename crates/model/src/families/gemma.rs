@@ -21,7 +21,7 @@ const WINDOWED: &[&str] = &[
     "final_logit_softcapping",
 ];
 
-/// Gemma team 2024 (arXiv:2403.08295): scaled embeddings, norms whose weight starts at one.
+/// Gemma team 2024 (arXiv:2403.08295): scaled embeddings, norms with weight 1 + w.
 pub(super) const GEMMA: Family = Family {
     model_type: "gemma",
     aliases: &[],
@@ -43,8 +43,8 @@ pub(super) const GEMMA: Family = Family {
     ..LLAMA
 };
 
-/// Gemma team 2024 (arXiv:2408.00118): norms before and after, every other layer windowed, soft
-/// caps.
+/// Gemma team 2024 (arXiv:2408.00118): pre- and post-norms, sliding windows in every other layer,
+/// soft caps.
 pub(super) const GEMMA2: Family = Family {
     model_type: "gemma2",
     architecture: "Gemma2ForCausalLM",
@@ -74,8 +74,8 @@ pub(super) const GEMMA2: Family = Family {
     ..GEMMA
 };
 
-/// Gemma team 2025 (arXiv:2503.19786): five windowed layers to each full one, norms of queries and
-/// keys, rotary positions of their own in windowed layers.
+/// Gemma team 2025 (arXiv:2503.19786): five windowed layers per global one, query and key norms, a
+/// separate rotary embedding in windowed layers.
 pub(super) const GEMMA3: Family = Family {
     model_type: "gemma3_text",
     architecture: "Gemma3ForCausalLM",

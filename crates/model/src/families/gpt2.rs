@@ -1,4 +1,4 @@
-//! GPT-2: learned positions, and matrices stored with inputs in rows.
+//! GPT-2: learned positions, and weights stored transposed, (inp, out).
 
 use super::llama::{LLAMA, NAMES};
 use super::{
@@ -56,6 +56,6 @@ pub(super) const GPT2: Family = Family {
     ..LLAMA
 };
 
-/// Usual names that transformers takes for the family's own.
+/// Standard field names that transformers accepts besides the family's own.
 const GPT_SYNONYMS: &[&str] =
     &["hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"];

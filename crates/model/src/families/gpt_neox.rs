@@ -1,4 +1,5 @@
-//! GPT-NeoX and Pythia: a fused projection ordered by heads, part of each head rotates.
+//! GPT-NeoX and Pythia: fused query-key-value projection ordered by heads, partial rotary
+//! embedding.
 
 use super::llama::{LLAMA, NAMES};
 use super::{

@@ -1,4 +1,4 @@
-//! GPT-J: attention and MLP side by side, neighbouring features rotate.
+//! GPT-J: parallel attention and MLP, interleaved rotary pairs.
 
 use super::gpt2::GPT2;
 use super::llama::NAMES;

@@ -1,11 +1,11 @@
-//! Llama 1 to 3 and models of their shape.
+//! Llama 1 to 3 and models of the same architecture.
 
 use super::{
     BiasRule, Default, Family, Fused, HEADS, Head, Names, NormKind, NormRule, Pairing, Parallel,
     Placement, Positions, ROTARY, Role, RotaryForm, Switch, WindowRule,
 };
 
-/// The names of most families.
+/// Tensor names of most families.
 pub(super) const NAMES: Names = Names {
     prefix: "model.",
     embedding: "embed_tokens",

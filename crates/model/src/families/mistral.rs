@@ -1,4 +1,4 @@
-//! Mistral: a sliding attention window.
+//! Mistral: sliding window attention.
 
 use super::{BiasRule, Default, Family, HEADS, ROTARY, WindowRule, llama::LLAMA};
 

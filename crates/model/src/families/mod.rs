@@ -1,6 +1,6 @@
-//! Families of models as data: how the fields of a `config.json` are called, what it leaves unsaid,
-//! how blocks are built, and how tensors are named. There is one transformer; a family only says
-//! which of its parts are there. A new family is one constant in one file, and one line here.
+//! Model families as data: field names and defaults of `config.json`, structure of the blocks, and
+//! tensor names. There is one transformer; a family only selects its parts. A new family is one
+//! constant in one file, and one line here.
 
 mod bert;
 mod deci;
@@ -21,7 +21,7 @@ mod smollm3;
 mod stablelm;
 pub(crate) mod tokenizers;
 
-/// Fields of rotary positions; see [`RotaryForm`].
+/// Rotary fields; see [`RotaryForm`].
 const ROTARY: &[&str] = &[
     "rope_theta",
     "rope_scaling",
@@ -29,14 +29,14 @@ const ROTARY: &[&str] = &[
     "partial_rotary_factor",
     "original_max_position_embeddings",
 ];
-/// Fields of heads whose keys and values are shared.
+/// Fields of grouped-query attention.
 const HEADS: &[&str] = &["num_key_value_heads", "head_dim"];
-/// Fields of windows in some layers.
+/// Fields of sliding windows.
 const WINDOWS: &[&str] =
     &["sliding_window", "use_sliding_window", "max_window_layers", "layer_types"];
-/// What an encoder must not be.
+/// Features that an encoder must not have.
 const NO_DECODER: &[&str] = &["is_decoder"];
-/// What a decoder must not be.
+/// Features that a decoder must not have.
 const BIDIRECTIONAL: &[&str] = &["use_bidirectional_attention"];
 
 use linwright_ops::Role;
@@ -45,33 +45,33 @@ use linwright_tensor::kernels::norm::NormKind;
 use linwright_tensor::kernels::rope::Pairing;
 use std::fmt;
 
-/// Whether something is there.
+/// Presence of an optional part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// Never.
     Off,
     /// Always.
     On,
-    /// As this field of the configuration says.
+    /// If this field of the configuration is true.
     Field(&'static str),
 }
 
-/// What an absent field of a configuration means.
+/// Default of an absent field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
-    /// A whole number.
+    /// An integer.
     Size(usize),
-    /// A number.
+    /// A float.
     Number(f64),
-    /// True or false.
+    /// A boolean.
     Flag(bool),
     /// A string.
     Text(&'static str),
-    /// This many times the width, also where the field is null.
+    /// This multiple of the width, also for a null field.
     TimesHidden(usize),
 }
 
-/// Where the norms of a block stand; b is attention or MLP.
+/// Placement of the norms of a block; b is attention or MLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// `h + b(norm(h))`.
@@ -82,117 +82,118 @@ pub enum Placement {
     After,
     /// `norm(h + b(h))`.
     OnSum,
-    /// [`Self::Before`] if the field says true, else [`Self::OnSum`].
+    /// [`Self::Before`] if the field is true, else [`Self::OnSum`].
     BeforeIf(&'static str),
 }
 
-/// Whether attention and MLP read the same residual stream.
+/// Whether attention and MLP run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parallel {
-    /// Whether they do; otherwise the MLP reads what attention left.
+    /// Whether both read the same residual stream; otherwise the MLP reads the output of attention.
     pub when: Switch,
-    /// Whether they then share the norm of attention too.
+    /// Whether they then share the norm of attention.
     pub one_norm: bool,
 }
 
-/// Norms of residual rows.
+/// Norms of the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormRule {
-    /// By the mean square, or by mean and variance.
+    /// RMS norm or layer norm.
     pub kind: NormKind,
     /// Whether there is a weight.
     pub weight: Switch,
     /// Whether there is a bias.
     pub bias: Switch,
-    /// What is added to the weight.
+    /// Offset added to the weight.
     pub offset: f32,
 }
 
-/// Norms of queries and keys, before positions.
+/// Query and key norms, before rotary embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryKeyNorm {
-    /// Whether they are there.
+    /// Whether they exist.
     pub when: Switch,
-    /// What is normalised together.
+    /// Features that are normalised together.
     pub scope: Scope,
     /// Whether there is a bias.
     pub bias: bool,
-    /// Names of the two; `{}` stands for the head where each has its own.
+    /// Tensor names of the two; `{}` stands for the head if each has its own.
     pub names: [&'static str; 2],
 }
 
-/// Features that a norm of queries or keys takes together.
+/// Features that a query or key norm normalises together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A head; all heads share weights.
     Head,
-    /// A head, each with weights of its own in a tensor of its own.
+    /// A head; each has its own weights in its own tensor.
     EachHead,
     /// All heads together.
     Whole,
 }
 
-/// Where a family takes the width of its attention windows from: the field `sliding_window`, in the
-/// layers that the rule names, unless the field `layer_types` lists them.
+/// Rule for sliding windows: the width is the field `sliding_window`; the layers follow the rule,
+/// unless the field `layer_types` lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowRule {
-    /// There is none.
+    /// No windows.
     Never,
     /// Every layer.
     Every,
-    /// Every layer but each n-th, which sees everything; n is the field `sliding_window_pattern`.
+    /// Every layer except each n-th, which is global; n is the field `sliding_window_pattern`.
     AllButNth,
     /// With `use_sliding_window`, the layers from `max_window_layers` on.
     Upper,
-    /// With `use_sliding_window`, the layers without rotary positions.
+    /// With `use_sliding_window`, the layers without rotary embedding.
     Unrotated,
 }
 
-/// How a family knows positions.
+/// Kind of position encoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Positions {
-    /// Queries and keys rotate.
+    /// Rotary embedding of queries and keys.
     Rotary(Pairing),
-    /// A row of a table is added to the embedding.
+    /// A learned table, added to the embedding.
     Learned {
         /// Name of the table.
         name: &'static str,
-        /// The row of the first position.
+        /// Row of the first position.
         first: FirstRow,
     },
 }
 
-/// What the fields of rotary positions of a family say.
+/// Rotary fields of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotaryForm {
-    /// One form for all layers; the whole head rotates.
+    /// One rotary embedding for all layers, over the whole head.
     Whole,
-    /// One form for all layers; `partial_rotary_factor` says how much of a head rotates.
+    /// One rotary embedding for all layers, over the share `partial_rotary_factor` of a head.
     Part,
-    /// As [`Self::Part`]; every scaled kind is a factor for each frequency.
+    /// As [`Self::Part`]; every scaling has one factor per frequency.
     PartLong,
-    /// One form for full layers and one for those with a window, whose base is
-    /// `rope_local_base_freq`; the whole head rotates.
+    /// One rotary embedding for global layers and one for windowed layers, whose base is
+    /// `rope_local_base_freq`, over the whole head.
     ByKind,
-    /// `rotary_dim` says how many features of a head rotate, and nothing else is said.
+    /// `rotary_dim` is the number of rotated features of a head; there are no other fields.
     Features,
 }
 
-/// The row of a table of positions that belongs to the first token.
+/// Row of the position table for the first token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstRow {
-    /// This one; the rows before it come on top of the positions that the configuration counts.
+    /// This row; the rows before it are not included in the configured number of positions.
     At(usize),
-    /// The one after `pad_token_id`; the configuration counts the rows before it too.
+    /// The row after `pad_token_id`; the configured number of positions includes the rows before
+    /// it.
     AfterPad,
 }
 
 /// Which linear layers have a bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BiasRule {
-    /// Query, key and value.
+    /// Query, key and value projections.
     pub query_key_value: Switch,
-    /// Output of attention.
+    /// Output projection of attention.
     pub output: Switch,
     /// The MLP.
     pub mlp: Switch,
@@ -209,132 +210,132 @@ impl BiasRule {
     };
 }
 
-/// How the rows of a fused projection stand.
+/// Row order of a fused projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fused {
-    /// All of the first, then all of the next.
+    /// All queries, then all keys, then all values.
     Whole,
     /// Query, key and value of the first head, then of the next.
     ByHead,
 }
 
-/// A linear layer: its name within a layer, and what it does.
+/// A linear layer: its name within a layer, and its role.
 pub type Named = (&'static str, Role);
 
 /// Names of the tensors of a checkpoint, without `.weight` and `.bias`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Names {
-    /// What stands before every name but those of the head; files of the bare model leave it out.
+    /// Prefix of every name except the head's; files of the bare model omit it.
     pub prefix: &'static str,
-    /// Embedding of tokens.
+    /// Token embedding.
     pub embedding: &'static str,
-    /// Embedding of token types.
+    /// Token type embedding.
     pub types: Option<&'static str>,
     /// Norm of the embedding.
     pub embedding_norm: Option<&'static str>,
-    /// What stands before the number of a layer.
+    /// Prefix of the layer index.
     pub layer: &'static str,
-    /// What makes queries, keys and values: three layers, or one.
+    /// Query, key and value projections: three layers, or one fused.
     pub attention: &'static [Named],
-    /// Output of attention.
+    /// Output projection of attention.
     pub output: &'static str,
-    /// What leads into the MLP: gate and up, both in one, or one without a gate.
+    /// Input projections of the MLP: gate and up, both fused, or one without a gate.
     pub mlp: &'static [Named],
-    /// What leads out of it.
+    /// Output projection of the MLP.
     pub mlp_output: Named,
     /// Norms of attention, in the order of their placement.
     pub attention_norms: &'static [&'static str],
     /// Norms of the MLP.
     pub mlp_norms: &'static [&'static str],
-    /// Norm before the head.
+    /// Final norm.
     pub final_norm: Option<&'static str>,
-    /// The end of the model.
+    /// Head of the model.
     pub head: Head,
-    /// The layer on top of the first token, if a checkpoint has it.
+    /// Pooler, if a checkpoint has one.
     pub pooler: Option<&'static str>,
-    /// Parts of names that some files write otherwise: as they stand there, and as above.
+    /// Alternative parts of tensor names in some files, each with its standard form.
     pub variants: &'static [(&'static str, &'static str)],
 }
 
-/// The end of a model.
+/// Head of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// One linear layer of this name.
+    /// A linear output matrix of this name.
     Linear(&'static str),
-    /// `output(norm(act(dense(h))))`; a checkpoint may leave it all out.
+    /// `output(norm(act(dense(h))))`; a checkpoint may omit the head.
     Masked {
         /// The linear layer before the norm.
         dense: &'static str,
         /// The norm.
         norm: &'static str,
-        /// The output matrix, where it is not the embedding.
+        /// The output matrix, unless it is tied to the embedding.
         output: &'static str,
-        /// Name of the bias of the output where that is the embedding.
+        /// Bias of a tied output matrix.
         bias: &'static str,
-        /// Whether its activation is the exact gelu, whatever that of the layers is.
+        /// Whether its activation is the exact gelu, independent of that of the layers.
         gelu: bool,
     },
 }
 
-/// What distinguishes one family from another.
+/// Data of one model family.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Family {
     /// The `model_type` of its configurations.
     pub model_type: &'static str,
-    /// Other model types that are read the same way.
+    /// Other model types with the same architecture.
     pub aliases: &'static [&'static str],
     /// The first of `architectures`.
     pub architecture: &'static str,
-    /// Fields that the family calls otherwise: the usual name, and its own, empty where it has no
-    /// such field.
+    /// Field names that differ: the standard name and the family's own, which is empty if there is
+    /// no such field.
     pub fields: &'static [(&'static str, &'static str)],
-    /// Names, among the usual ones, that its class takes as well as its own; they count where both
-    /// are written.
+    /// Standard names that the family's class accepts besides its own; they take precedence if both
+    /// are present.
     pub synonyms: &'static [&'static str],
-    /// Optional fields that its class in transformers obeys, by their usual names and in groups. It
-    /// passes over all others, and so do we; see also [`Self::beyond`].
+    /// Optional fields that the family's class in transformers reads, by their standard names and
+    /// in groups. Like the class, we ignore all others; see also [`Self::beyond`].
     pub reads: &'static [&'static [&'static str]],
-    /// Fields that its class obeys and that no part of the one transformer follows: they are
-    /// refused unless they are false or absent.
+    /// Fields that the class reads and that the transformer does not implement: an error unless
+    /// false or absent.
     pub beyond: &'static [&'static str],
-    /// What absent fields mean, by their usual names: defaults of its configuration class.
+    /// Defaults of absent fields, by their standard names, as in its configuration class.
     pub defaults: &'static [(&'static str, Default)],
-    /// Activations that the family calls otherwise.
+    /// Activations with other names.
     pub activations: &'static [(&'static str, Activation<f32>)],
-    /// Names of tensors.
+    /// Tensor names.
     pub names: Names,
-    /// Whether a token sees only those before it.
+    /// Whether attention is causal.
     pub causal: bool,
-    /// Whether matrices are stored with inputs in rows.
+    /// Whether matrices are stored transposed, (inp, out).
     pub transposed: bool,
-    /// How a fused projection of queries, keys and values is ordered.
+    /// Row order of a fused query-key-value projection.
     pub fused: Fused,
-    /// Norms of residual rows.
+    /// Norms of the residual stream.
     pub norm: NormRule,
-    /// Where they stand.
+    /// Placement of the norms.
     pub placement: Placement,
-    /// Whether attention and MLP stand side by side.
+    /// Whether attention and MLP run in parallel.
     pub parallel: Parallel,
-    /// Norms of queries and keys.
+    /// Query and key norms.
     pub query_key_norm: Option<QueryKeyNorm>,
     /// Biases of linear layers.
     pub biases: BiasRule,
-    /// Attention windows.
+    /// Sliding windows.
     pub window: WindowRule,
-    /// Positions.
+    /// Position encoding.
     pub positions: Positions,
-    /// What the fields of rotary positions say.
+    /// Rotary fields.
     pub rotary: RotaryForm,
-    /// Whether embeddings are multiplied by the root of the width.
+    /// Whether embeddings are multiplied by the square root of the width.
     pub scaled_embedding: bool,
 }
 
-/// The family whose configurations name widths layer by layer.
+/// The family with layer-wise widths in its configuration.
 pub const BLOCKS: &Family = &deci::DECI;
-/// The family of the same models where all layers have one width.
+/// The equivalent family for models with equal widths.
 pub const PLAIN: &Family = &llama::LLAMA;
 
-/// What transformers since version 5 calls the module of a site, where its files say otherwise.
+/// Module name of a site in transformers since version 5, where it differs from the files.
 pub(crate) fn module_name(site: &str) -> &str {
     match site {
         "embed_out" => "lm_head",
@@ -342,7 +343,7 @@ pub(crate) fn module_name(site: &str) -> &str {
     }
 }
 
-/// All families, in the order of listings.
+/// All families, in display order.
 pub const FAMILIES: &[&Family] = &[
     &llama::LLAMA,
     &mistral::MISTRAL,
@@ -382,8 +383,7 @@ impl Family {
         FAMILIES.iter().copied().find(|family| is(family))
     }
 
-    /// Whether models of both families compute and store the same if their configurations say the
-    /// same.
+    /// Whether models of both families compute and store the same for equal configurations.
     pub(crate) fn computes_as(&self, other: &Self) -> bool {
         let of = |family: &Self| {
             let Self { names, causal, transposed, fused, positions, .. } = *family;

@@ -6,7 +6,7 @@ use super::{
     Scope, Switch,
 };
 
-/// Groeneveld et al. 2024 (arXiv:2402.00838): layer norms without weights, clipped queries, keys
+/// Groeneveld et al. 2024 (arXiv:2402.00838): layer norms without weights, clamped queries, keys
 /// and values. Its norms have a fixed epsilon.
 pub(super) const OLMO: Family = Family {
     model_type: "olmo",
@@ -24,7 +24,7 @@ pub(super) const OLMO: Family = Family {
     ..LLAMA
 };
 
-/// OLMo team 2024 (arXiv:2501.00656): norms behind attention and MLP, and of queries and keys.
+/// OLMo team 2024 (arXiv:2501.00656): post-norms of attention and MLP, query and key norms.
 pub(super) const OLMO2: Family = Family {
     model_type: "olmo2",
     architecture: "Olmo2ForCausalLM",

@@ -1,4 +1,4 @@
-//! OPT: learned positions from the third row on; the smallest but one has its norms behind, and an
+//! OPT: learned positions from the third row on; the second smallest model has post-norms and an
 //! embedding narrower than its layers.
 
 use super::llama::{LLAMA, NAMES};

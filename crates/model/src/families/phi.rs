@@ -1,4 +1,4 @@
-//! Phi-1.5 and Phi-2: attention and MLP side by side behind one layer norm.
+//! Phi-1.5 and Phi-2: parallel attention and MLP after one layer norm.
 
 use super::llama::{LLAMA, NAMES};
 use super::{

@@ -1,4 +1,4 @@
-//! Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused projections and long rotary positions.
+//! Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused projections and LongRoPE.
 
 use super::llama::{LLAMA, NAMES};
 use super::{BiasRule, Default, Family, HEADS, Names, ROTARY, Role, RotaryForm, WindowRule};

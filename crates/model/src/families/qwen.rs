@@ -24,7 +24,7 @@ pub(super) const QWEN2: Family = Family {
     ..LLAMA
 };
 
-/// Yang et al. 2025 (arXiv:2505.09388): norms of queries and keys in place of the biases.
+/// Yang et al. 2025 (arXiv:2505.09388): query and key norms instead of the biases.
 pub(super) const QWEN3: Family = Family {
     model_type: "qwen3",
     architecture: "Qwen3ForCausalLM",

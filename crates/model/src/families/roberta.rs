@@ -1,4 +1,4 @@
-//! RoBERTa and XLM-RoBERTa: BERT whose positions count from behind the padding token.
+//! RoBERTa and XLM-RoBERTa: BERT whose positions start after the padding token's id.
 
 use super::bert::BERT;
 use super::{Default, Family, FirstRow, Head, Names, Positions};

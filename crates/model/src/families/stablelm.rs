@@ -1,4 +1,4 @@
-//! StableLM 3B and StableLM 2: Llama with layer norms, of which each head may have its own.
+//! StableLM 3B and StableLM 2: Llama with layer norms and optional per-head query and key norms.
 
 use super::llama::LLAMA;
 use super::{

@@ -1,4 +1,5 @@
-//! Which rules make a tokenizer of a raw vocabulary: the classes of transformers 5 as data.
+//! Tokenizer classes of transformers 5 as data: the rules for building a tokenizer from a raw
+//! vocabulary.
 
 use crate::tokenizer::TokenizerError;
 use std::path::Path;
@@ -6,38 +7,38 @@ use std::path::Path;
 /// Rules for building a tokenizer from a vocabulary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Pieces merged by score, with a space before the text, as Llama's.
+    /// SentencePiece BPE with a space before the text, as Llama's.
     Prefixed,
-    /// Pieces merged by score, without one, as Gemma's.
+    /// SentencePiece BPE without one, as Gemma's.
     Plain,
-    /// Pieces by probability with sentinels after them, as T5's.
+    /// SentencePiece unigram with sentinel tokens after the pieces, as T5's.
     T5,
-    /// Pieces by probability with the ids of fairseq, as XLM-RoBERTa's.
+    /// SentencePiece unigram with the ids of fairseq, as XLM-RoBERTa's.
     XlmRoberta,
-    /// Pieces by probability of a text in lower case, as ALBERT's.
+    /// SentencePiece unigram of lower-cased text, as ALBERT's.
     Albert,
-    /// Merged bytes, as GPT-2's.
+    /// Byte-level BPE, as GPT-2's.
     Bytes,
-    /// Merged bytes between the ends of an encoder, as RoBERTa's.
+    /// Byte-level BPE with the special tokens of an encoder, as RoBERTa's.
     Roberta,
-    /// Merged bytes of a text in NFC, cut in words in another way, as Qwen2's.
+    /// Byte-level BPE of NFC text with another pre-tokenizer, as Qwen2's.
     BytesOfWords,
-    /// Merged bytes of a text in NFC, as GPT-NeoX's.
+    /// Byte-level BPE of NFC text, as GPT-NeoX's.
     NeoX,
-    /// Longest pieces of words, as BERT's.
+    /// WordPiece, as BERT's.
     Bert,
 }
 
 impl Class {
-    /// The class of a `tokenizer_class`, given without "Fast", or else the one of the model's type;
-    /// `None` if neither says. `vocabulary` is the file for the message.
+    /// The class of a `tokenizer_class`, given without "Fast", or else that of the model type;
+    /// `None` if neither is known. `vocabulary` is the file for the message.
     pub(crate) fn of(
         name: Option<&str>,
         model_type: Option<&str>,
         vocabulary: &Path,
     ) -> Result<Option<Self>, TokenizerError> {
         let by_type = model_type.and_then(Self::of_model);
-        // Checkpoints of these models name a class that they are not of, which transformers knows.
+        // Checkpoints of these models name a wrong class, which transformers corrects.
         if by_type == Some(Self::BytesOfWords) {
             return Ok(by_type);
         }
@@ -69,23 +70,23 @@ impl Class {
         })
     }
 
-    /// The class whose special tokens hold beside a `tokenizer.json`, as transformers chooses it;
-    /// `None` if the files say all there is. `bytes` says whether its pieces are of bytes.
+    /// The class whose special tokens apply in addition to a `tokenizer.json`, as in transformers;
+    /// `None` if the files are complete. `bytes` says whether the vocabulary is byte-level.
     pub(crate) fn beside_json(
         name: Option<&str>,
         model_type: Option<&str>,
         bytes: bool,
     ) -> Option<Self> {
-        // Checkpoints of these models name a class that they are not of.
+        // Checkpoints of these models name a wrong class.
         const MISNAMED: &str = "qwen2";
         let by_type = model_type.and_then(Self::of_model);
         match (name, model_type) {
             (Some(_), Some(MISNAMED)) | (None, _) => by_type,
-            // Whoever names the general class has said everything in the files.
+            // With the generic class the files are complete.
             (Some("PreTrainedTokenizer" | "TokenizersBackend" | "PythonBackend"), _) => None,
-            // transformers has no class for these models, and believes none that a file names.
+            // transformers has no class for these models, and ignores the named one.
             (Some(_), Some("mistral" | "phi3" | "stablelm" | "olmo2")) => None,
-            // Pieces of bytes under the name of a class that has none: Llama 3.
+            // A byte-level vocabulary under the name of a class without one: Llama 3.
             (Some("LlamaTokenizer"), _) if bytes => None,
             (Some(name), _) => Self::named(name),
         }
@@ -111,7 +112,7 @@ impl Class {
         })
     }
 
-    /// Tokens of the roles bos, eos, unk, sep, pad, cls and mask where the settings name none.
+    /// Default tokens of the roles bos, eos, unk, sep, pad, cls and mask.
     pub(crate) fn defaults(self) -> [Option<&'static str>; 7] {
         let end = Some("<|endoftext|>");
         match self {

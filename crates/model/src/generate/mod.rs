@@ -1,8 +1,8 @@
-//! Continuing sequences token by token.
+//! Text generation, token by token.
 //!
-//! Keys and values of what came before are kept, so that each step computes one row a sequence.
-//! Every sequence has its own random stream, so that what it becomes depends neither on the others
-//! nor on their order.
+//! Keys and values are cached, so that each step computes one row per sequence. Every sequence has
+//! its own random stream, so its continuation depends neither on the other sequences nor on their
+//! order.
 
 mod session;
 mod settings;
@@ -16,27 +16,28 @@ use crate::error::ModelError;
 use crate::transformer::Transformer;
 use linwright_tensor::RngKey;
 
-/// How the next token is chosen.
+/// Sampling parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Logits are divided by this; 0 takes the likeliest token, the first of equal ones.
+    /// Temperature, by which logits are divided; 0 is greedy: the most likely token, the first of
+    /// ties.
     pub temperature: f32,
-    /// Only this many of the likeliest tokens are drawn from.
+    /// Top-k: samples from this many of the most likely tokens.
     pub top_k: Option<usize>,
-    /// Only the likeliest tokens that together have this probability (Holtzman et al. 2019,
-    /// arXiv:1904.09751).
+    /// Top-p (nucleus): samples from the most likely tokens that together have this probability
+    /// (Holtzman et al. 2019, arXiv:1904.09751).
     pub top_p: Option<f32>,
-    /// Only tokens that are at least this likely, as a share of the likeliest.
+    /// Min-p: samples from tokens with at least this share of the highest probability.
     pub min_p: Option<f32>,
-    /// Logits of tokens that occurred are divided by this if positive, multiplied if negative
-    /// (Keskar et al. 2019, arXiv:1909.05858, section 4.1).
+    /// Repetition penalty: positive logits of earlier tokens are divided by it, negative ones
+    /// multiplied (Keskar et al. 2019, arXiv:1909.05858, section 4.1).
     pub repetition_penalty: f32,
-    /// Names the random streams.
+    /// Key of the random streams.
     pub key: RngKey,
 }
 
 impl Choice {
-    /// The likeliest token.
+    /// Greedy decoding.
     #[must_use]
     pub fn greedy() -> Self {
         Self {
@@ -50,39 +51,39 @@ impl Choice {
     }
 }
 
-/// When a continuation ends, at the latest.
+/// Stopping conditions of a continuation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Tokens that are added at most.
+    /// Largest number of new tokens.
     pub new_tokens: usize,
-    /// Tokens that end a sequence; they are not part of it.
+    /// End-of-sequence tokens, which are not part of the continuation.
     pub end_tokens: Vec<u32>,
 }
 
-/// Why a continuation ended.
+/// Reason why a continuation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// With a token that ends sequences.
+    /// An end-of-sequence token.
     End,
-    /// At the limit of new tokens.
+    /// The limit of new tokens.
     Length,
-    /// At the last position that the model has.
+    /// The longest input of the model.
     Positions,
-    /// The caller had enough.
+    /// The caller stopped it.
     Caller,
 }
 
-/// What was added to a sequence.
+/// A generated continuation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     /// The new tokens.
     pub tokens: Vec<u32>,
-    /// Why there are no more.
+    /// Reason why it ended.
     pub finish: Finish,
 }
 
-/// Continues prompts side by side. `on_token` sees each new token as (index of the prompt, token)
-/// and says whether to go on with that sequence; a token that ends a sequence is not shown.
+/// Continues prompts as one batch. `on_token` receives each new token as (index of the prompt,
+/// token) and returns whether to continue that sequence; end-of-sequence tokens are not passed.
 ///
 /// # Errors
 /// [`ModelError`] if a prompt is empty or too long, a token is unknown, or numbers are not finite.
@@ -129,7 +130,7 @@ pub fn generate(
     Ok(results)
 }
 
-/// The next token behind those that were `seen`, of which `added` are new; none if a logit is not
+/// Samples the next token after the tokens `seen`, of which `added` are new; none if a logit is not
 /// finite.
 fn choose(logits: &[f32], (seen, added): (&[u32], usize), choice: &Choice) -> Option<u32> {
     if !logits.iter().all(|logit| logit.is_finite()) {
@@ -154,7 +155,7 @@ fn choose(logits: &[f32], (seen, added): (&[u32], usize), choice: &Choice) -> Op
     }
     let mut ranked: Vec<(u32, f64)> =
         (0u32..).zip(&logits).map(|(t, &l)| (t, f64::from(l / choice.temperature))).collect();
-    // Equal logits keep the order of their tokens, so that the outcome is the same everywhere.
+    // Ties keep the order of token ids, so that the result is the same on every machine.
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     ranked.truncate(choice.top_k.unwrap_or(usize::MAX).max(1));
     let largest = ranked[0].1;
@@ -173,13 +174,13 @@ fn choose(logits: &[f32], (seen, added): (&[u32], usize), choice: &Choice) -> Op
     ranked.last().map(|(token, _)| *token)
 }
 
-/// How many of the ranked tokens are drawn from; the weight of the first is 1.
+/// Number of ranked tokens to sample from; the weight of the first is 1.
 fn kept(ranked: &[(u32, f64)], choice: &Choice) -> usize {
     let mut keep = ranked.len();
     if let Some(share) = choice.top_p {
         let total: f64 = ranked.iter().map(|(_, weight)| weight).sum();
         let mut sum = 0.0;
-        // A token stays as long as those before it do not reach the share.
+        // A token is kept while the tokens before it have less than the share.
         let reached = ranked.iter().position(|(_, weight)| {
             let before = sum;
             sum += weight;

@@ -1,5 +1,6 @@
-//! Sequences that grow side by side, each with its own choice and limits; others may join them
-//! between two steps. What a sequence becomes depends on none of the others.
+//! Continuous batching: sequences with their own sampling parameters and limits are generated
+//! together, and others may join between two steps. The continuation of a sequence does not depend
+//! on the others.
 
 use super::{Choice, Finish, Limits, choose};
 use crate::batch::Batch;
@@ -9,54 +10,54 @@ use crate::transformer::{Cache, Ranked, Transformer};
 use linwright_ops::{Role, SiteId, Sites};
 use linwright_tensor::{Mat, MatRef};
 
-/// What is asked of one sequence.
+/// A request for one sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ask {
-    /// What is continued.
+    /// The prompt.
     pub prompt: Vec<u32>,
-    /// How tokens are chosen; the random stream is that of this key alone.
+    /// Sampling parameters; the random stream depends on this key only.
     pub choice: Choice,
-    /// When it ends. Without new tokens only the prompt is ranked, and its last token is predicted
-    /// without being an input.
+    /// Stopping conditions. With no new tokens only the prompt is scored, and its last token is
+    /// predicted without being an input.
     pub limits: Limits,
-    /// Which tokens are to be ranked, if any.
+    /// The requested log-probabilities, if any.
     pub ranks: Option<Ranks>,
 }
 
-/// Which tokens are ranked: the new ones, and the prompt if asked.
+/// Log-probabilities to report: of the new tokens, and optionally of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranks {
-    /// Likeliest tokens told for each place.
+    /// Largest `logprobs` per position.
     pub top: usize,
-    /// Whether the prompt is ranked too.
+    /// Whether the prompt is scored too.
     pub prompt: bool,
 }
 
-/// What one step did to one sequence.
+/// Result of one step for one sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// With the first step, where asked: the prompt from its second token on.
+    /// After the first step, if requested: the scores of the prompt from its second token on.
     pub prompt: Vec<Ranked>,
-    /// The new token, also if it is one that ends sequences; none where none was asked for.
+    /// The new token, also if it is an end-of-sequence token; none if no new token was requested.
     pub token: Option<u32>,
-    /// Its place among the others, where asked.
+    /// Its log-probability and rank, if requested.
     pub rank: Option<Ranked>,
-    /// Why the sequence has ended, if it has. It has then left the session.
+    /// Reason why the sequence ended, if it did. It has then left the session.
     pub finish: Option<Finish>,
 }
 
-/// A sequence that grows.
+/// A sequence being generated.
 #[derive(Debug)]
 struct Growing {
     id: u64,
     ask: Ask,
     tokens: Vec<u32>,
-    /// Tokens that are not in the cache yet.
+    /// Tokens that are not yet in the KV cache.
     pending: usize,
     added: usize,
 }
 
-/// Sequences that grow side by side.
+/// A batch of sequences being generated.
 #[derive(Debug)]
 pub struct Session<'m> {
     model: &'m Transformer,
@@ -66,7 +67,7 @@ pub struct Session<'m> {
 }
 
 impl<'m> Session<'m> {
-    /// One without sequences.
+    /// An empty session.
     ///
     /// # Panics
     /// If the model has no head.
@@ -76,11 +77,11 @@ impl<'m> Session<'m> {
         Self { model, cache: Cache::new(model, 0), growing: Vec::new(), admitted: 0 }
     }
 
-    /// Takes a sequence in, and gives the number by which it is known: they count from 0.
+    /// Adds a sequence and returns its id; ids count from 0.
     ///
     /// # Errors
-    /// [`ModelError`] if the prompt is empty, longer than the model has positions, or holds a token
-    /// that the model does not know; nothing is taken in then.
+    /// [`ModelError`] if the prompt is empty, longer than the longest input, or has an unknown
+    /// token; the session is then unchanged.
     pub fn admit(&mut self, ask: Ask) -> Result<u64, ModelError> {
         let (config, sequence) = (self.model.config(), self.growing.len());
         if ask.prompt.is_empty() {
@@ -109,19 +110,19 @@ impl<'m> Session<'m> {
         self.growing.is_empty()
     }
 
-    /// Tokens that the sequences may come to hold.
+    /// Largest number of tokens that the sequences may reach in total.
     #[must_use]
     pub fn room(&self) -> usize {
         self.growing.iter().map(|one| one.ask.room()).sum()
     }
 
-    /// Ends a sequence, if it has not ended yet.
+    /// Removes a sequence, if it has not ended yet.
     pub fn end(&mut self, id: u64) {
         self.keep(|one| one.id != id);
     }
 
-    /// Lets every sequence grow by one token; tells of each, in the order in which they came. A
-    /// sequence that fails has left the session, and the others go on.
+    /// Generates one token for every sequence; returns the results in the order of admission. A
+    /// sequence that fails leaves the session, and the others continue.
     pub fn step(&mut self) -> Vec<(u64, Result<Step, ModelError>)> {
         let passed = match pass(self.model, &mut self.cache, &mut self.growing) {
             Ok(passed) => passed.into_iter().map(Ok).collect(),
@@ -142,8 +143,8 @@ impl<'m> Session<'m> {
         steps
     }
 
-    /// A pass for each sequence by itself, after one for all failed: so it shows whose fault it
-    /// was.
+    /// One pass per sequence, after the pass of the whole batch failed: this shows which sequence
+    /// is at fault.
     fn apart(&mut self) -> Vec<Result<Passed, ModelError>> {
         self.cache.repair();
         let cache = std::mem::replace(&mut self.cache, Cache::new(self.model, 0));
@@ -167,27 +168,27 @@ impl<'m> Session<'m> {
 }
 
 impl Ask {
-    /// Tokens of the prompt that are inputs.
+    /// Prompt tokens that are inputs.
     fn inputs(&self) -> usize {
         self.prompt.len() - usize::from(self.limits.new_tokens == 0)
     }
 
-    /// Tokens that the sequence may come to hold.
+    /// Largest number of tokens that the sequence may reach.
     #[must_use]
     pub fn room(&self) -> usize {
         self.prompt.len().saturating_add(self.limits.new_tokens)
     }
 }
 
-/// What a pass gave for one sequence.
+/// Output of a pass for one sequence.
 struct Passed {
     prompt: Vec<Ranked>,
-    /// Logits of the next token; empty where none is wanted.
+    /// Logits of the next token; empty if none is wanted.
     logits: Vec<f32>,
 }
 
 impl Growing {
-    /// Takes what a pass gave.
+    /// Applies the output of a pass.
     fn grow(&mut self, model: &Transformer, passed: Passed) -> Result<Step, ModelError> {
         let Passed { prompt, logits } = passed;
         if self.ask.limits.new_tokens == 0 {
@@ -203,7 +204,7 @@ impl Growing {
         Ok(Step { prompt, token: Some(token), rank, finish: self.accept(token, model) })
     }
 
-    /// Takes a token, or says why the sequence ends.
+    /// Appends a token, or returns the reason why the sequence ends.
     fn accept(&mut self, token: u32, model: &Transformer) -> Option<Finish> {
         if self.ask.limits.end_tokens.contains(&token) {
             return Some(Finish::End);
@@ -216,7 +217,7 @@ impl Growing {
         (self.tokens.len() > model.config().max_positions).then_some(Finish::Positions)
     }
 
-    /// The inputs of the next pass.
+    /// Inputs of the next pass.
     fn inputs(&self) -> &[u32] {
         let end = match self.added {
             0 => self.ask.inputs(),
@@ -226,7 +227,7 @@ impl Growing {
     }
 }
 
-/// Computes what is new of each sequence.
+/// Computes the new tokens of each sequence.
 fn pass(
     model: &Transformer,
     cache: &mut Cache,
@@ -257,7 +258,7 @@ fn pass(
     Ok(prompts.into_iter().zip(rows).map(|(prompt, logits)| Passed { prompt, logits }).collect())
 }
 
-/// Ranks the prompts of sequences that have not grown yet and want that.
+/// Scores the prompts of new sequences that request it.
 fn rank_prompts(
     model: &Transformer,
     hidden: &Mat<f32>,
@@ -277,9 +278,9 @@ fn rank_prompts(
     Ok(all)
 }
 
-/// Whether keys of `from` tokens were turned by other frequencies than a sequence of `to` tokens
-/// needs, of a model that has two sets of them. (Where the base grows with the length, transformers
-/// keeps the old keys, and so do we.)
+/// Whether cached keys of `from` tokens have other rotary frequencies than a sequence of `to`
+/// tokens needs, for a model with two sets of frequencies. (With a dynamic base, transformers keeps
+/// the old keys, and so do we.)
 fn changes_frequencies(model: &Transformer, from: usize, to: usize) -> bool {
     from > 0
         && model.config().ropes.iter().any(|rope| {

@@ -1,4 +1,4 @@
-//! `generation_config.json`: how the makers of a model want it to continue texts.
+//! Sampling defaults of a checkpoint: `generation_config.json`.
 
 use super::Choice;
 use crate::config::fields::{self, Fields};
@@ -6,26 +6,26 @@ use crate::error::ConfigError;
 use linwright_tensor::RngKey;
 use serde_json::Value;
 
-/// Most tokens that a file may ask for.
+/// Largest allowed `max_new_tokens`.
 const MOST_NEW_TOKENS: usize = 1 << 24;
 
-/// What a `generation_config.json` says.
+/// Contents of a `generation_config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingSettings {
-    /// How tokens are chosen: greedily unless `do_sample` is true.
+    /// Sampling parameters: greedy unless `do_sample` is true.
     pub choice: Choice,
-    /// Tokens that are added at most, where the file says.
+    /// Largest number of new tokens, if given.
     pub new_tokens: Option<usize>,
-    /// Tokens that end a text.
+    /// End-of-sequence tokens.
     pub end_tokens: Vec<u32>,
 }
 
 impl SamplingSettings {
-    /// Reads a `generation_config.json` of a model with this vocabulary. Absent fields mean what
-    /// they mean to transformers, but for `top_k`: absent, every token may be drawn.
+    /// Reads a `generation_config.json` for this vocabulary size. Absent fields have the defaults
+    /// of transformers, except `top_k`: without it no top-k truncation applies.
     ///
     /// # Errors
-    /// [`ConfigError`] naming the field.
+    /// [`ConfigError`] with the field.
     pub fn from_json(config: &Value, vocab: usize) -> Result<Self, ConfigError> {
         let fields = Fields::new(fields::object(config)?, &[]);
         let mut choice = Choice::greedy();
@@ -47,7 +47,7 @@ impl SamplingSettings {
         })
     }
 
-    /// The same with other random streams.
+    /// Sets the seed of the random streams.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.choice.key = RngKey::new(seed);

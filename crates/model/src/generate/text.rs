@@ -1,67 +1,67 @@
-//! Continuing texts.
+//! Generation of text.
 
 use super::{Choice, Finish, Limits, generate};
 use crate::error::ModelError;
 use crate::tokenizer::{DecodeStream, Tokenizer, TokenizerError};
 use crate::transformer::Transformer;
 
-/// Tokens of a prompt that are decoded before its continuation, whose first piece depends on them:
-/// a space belongs to a word unless the word begins a text.
+/// Number of prompt tokens decoded together with the continuation: the first piece depends on them,
+/// since a leading space is dropped only at the start of a text.
 const CONTEXT: usize = 4;
 
-/// When a continuation of a text ends, at the latest.
+/// Stopping conditions of a text continuation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stopping {
-    /// Tokens that are added at most.
+    /// Largest number of new tokens.
     pub new_tokens: usize,
-    /// Tokens that end a text.
+    /// End-of-sequence tokens.
     pub end_tokens: Vec<u32>,
-    /// Strings that end a text; they are not part of it.
+    /// Stop strings, which are not part of the continuation.
     pub stop: Vec<String>,
 }
 
-/// Why a continuation ended.
+/// Reason why a continuation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextEnd {
-    /// With a token that ends texts.
+    /// An end-of-sequence token.
     End,
-    /// Before a string that was to stop it.
+    /// A stop string.
     Stop(String),
-    /// At the limit of new tokens.
+    /// The limit of new tokens.
     Length,
-    /// At the last position that the model has.
+    /// The longest input of the model.
     Positions,
-    /// The caller had enough.
+    /// The caller stopped it.
     Caller,
 }
 
-/// The continuation of a text.
+/// A generated text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
     /// The new text.
     pub text: String,
-    /// The new tokens, those of a stop string included.
+    /// The new tokens, with those of a stop string.
     pub tokens: Vec<u32>,
-    /// Tokens of the prompt.
+    /// Number of prompt tokens.
     pub prompt_tokens: usize,
-    /// Why there is no more.
+    /// Reason why it ended.
     pub end: TextEnd,
 }
 
-/// Text or tokens that cannot be continued.
+/// An error of text generation.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// The tokenizer.
+    /// An error of the tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    /// The model.
+    /// An error of the model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
-/// Continues prompts, given as tokens, side by side. `on_text` sees each new piece of text as
-/// (index of the prompt, piece), as soon as it cannot become part of a stop string, and says
-/// whether to go on with that prompt.
+/// Continues tokenised prompts as one batch. `on_text` receives each new piece of text as (index of
+/// the prompt, piece), as soon as it cannot be part of a stop string, and returns whether to
+/// continue that prompt.
 ///
 /// # Errors
 /// [`GenerateError`].
@@ -118,24 +118,24 @@ pub fn generate_text(
     .collect()
 }
 
-/// The text of one continuation, held back where it could become a stop string.
+/// The text of one continuation, withheld while it may become a stop string.
 #[derive(Debug)]
 pub struct TextWriter<'a> {
-    /// None once the text has ended.
+    /// The decoder; none once the text has ended.
     stream: Option<DecodeStream<'a>>,
     stop: &'a [String],
-    /// What is out.
+    /// Text already emitted.
     text: String,
-    /// What is held back.
+    /// Text withheld.
     held: String,
     stopped: Option<String>,
 }
 
 impl<'a> TextWriter<'a> {
-    /// Of a continuation of this prompt that ends before one of the strings.
+    /// The text of a continuation of this prompt with these stop strings.
     ///
     /// # Errors
-    /// [`TokenizerError::UnknownId`] for an id that no token has.
+    /// [`TokenizerError::UnknownId`] for an unknown id.
     pub fn new(
         tokenizer: &'a Tokenizer,
         prompt: &[u32],
@@ -143,30 +143,30 @@ impl<'a> TextWriter<'a> {
     ) -> Result<Self, TokenizerError> {
         let mut stream = tokenizer.decode_stream(true);
         for &token in &prompt[prompt.len().saturating_sub(CONTEXT)..] {
-            // What it decodes to is the prompt's.
+            // These tokens decode to the end of the prompt.
             stream.step(token)?;
         }
         let (text, held) = (String::new(), String::new());
         Ok(Self { stream: Some(stream), stop, text, held, stopped: None })
     }
 
-    /// Takes a token; gives the text that is sure to belong to the continuation.
+    /// Adds a token; returns the text that cannot be part of a stop string.
     ///
     /// # Errors
-    /// [`TokenizerError::UnknownId`] for an id that no token has.
+    /// [`TokenizerError::UnknownId`] for an unknown id.
     pub fn take(&mut self, token: u32) -> Result<String, TokenizerError> {
         let Some(stream) = &mut self.stream else { return Ok(String::new()) };
         let piece = stream.step(token)?;
         Ok(self.release(&piece.unwrap_or_default(), false))
     }
 
-    /// The string that has ended the text, if one has.
+    /// The stop string that was found, if any.
     #[must_use]
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
-    /// Gives what is sure, or at the end all that is left.
+    /// Emits the text that cannot be part of a stop string, or at the end all of it.
     fn release(&mut self, piece: &str, at_end: bool) -> String {
         self.held.push_str(piece);
         let first = self.stop.iter().filter(|stop| !stop.is_empty());
@@ -187,14 +187,14 @@ impl<'a> TextWriter<'a> {
         sure
     }
 
-    /// Length of the longest end that begins a stop string.
+    /// Length of the longest suffix that is a prefix of a stop string.
     fn unsure(&self) -> usize {
         let starts = self.held.char_indices().map(|(at, _)| at);
         let begins = |at: &usize| self.stop.iter().any(|stop| stop.starts_with(&self.held[*at..]));
         starts.into_iter().find(begins).map_or(0, |at| self.held.len() - at)
     }
 
-    /// The whole text, what stopped it, and what of it was not given yet.
+    /// The whole text, the stop string found, and the text not yet emitted.
     ///
     /// # Errors
     /// [`TokenizerError::Invalid`] if the decoder fails.

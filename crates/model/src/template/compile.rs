@@ -1,8 +1,8 @@
-//! From the source of a template to instructions that keep account.
+//! Compilation of a template into instructions that account for memory.
 //!
-//! The engine bounds the steps of a template and not what a step makes, and its parser goes down
-//! one frame for each sign before a number. So the source is looked at before it is parsed, and
-//! calls of functions of our own stand behind (or instead of) the instructions that make values.
+//! The engine limits the steps of a template but not the size of values, and its parser recurses
+//! one frame per sign before a number. So the source is checked before it is parsed, and calls of
+//! our own accounting functions are inserted after (or instead of) instructions that create values.
 
 use super::Fault;
 use super::ledger::refusal;
@@ -12,19 +12,19 @@ use minijinja::machinery::{parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use std::collections::BTreeMap;
 
-/// Operators that may stand in one expression, commas and brackets aside: each can be one more
-/// level.
+/// Largest number of operators in one expression, commas and brackets aside: each may be one more
+/// level of recursion.
 const LONGEST_CHAIN: usize = 400;
-/// `elif` in one template: each is a level inside the one before.
+/// Largest number of `elif` in one template: each nests one level deeper.
 const MOST_ELIFS: usize = 400;
 
-/// Names that no template can write.
+/// Function names that no template can contain.
 pub(super) const KEEP: &str = " keep";
 pub(super) const MULTIPLY: &str = " multiply";
 pub(super) const SET_ATTRIBUTE: &str = " set attribute";
 pub(super) const CYCLE: &str = " cycle";
 
-/// The instructions of a template, and those of its blocks.
+/// Instructions of a template and of its blocks.
 pub(super) struct Compiled<'a> {
     pub(super) instructions: Instructions<'a>,
     pub(super) blocks: BTreeMap<&'a str, Instructions<'a>>,
@@ -57,14 +57,14 @@ fn compiled(generator: CodeGenerator<'_>) -> Compiled<'_> {
     Compiled { instructions: accounted(&instructions), blocks }
 }
 
-/// Refuses expressions whose tree could be deep: the parser, the compiler and the release of a tree
-/// take a frame for each level.
+/// Rejects expressions with a deep tree: parser, compiler and destructor recurse one frame per
+/// level.
 fn check_nesting(source: &str, expression: bool, syntax: &SyntaxConfig) -> Result<(), Fault> {
     // Operators since the last comma, for each open bracket.
     let mut open = vec![0];
     let mut elifs = 0;
     for token in tokenize(source, expression, syntax.clone()) {
-        // The parser says what is wrong, and where.
+        // The parser reports the error and its location.
         let Ok((token, span)) = token else { break };
         match token {
             Token::VariableStart | Token::BlockStart => open = vec![0],
@@ -73,7 +73,7 @@ fn check_nesting(source: &str, expression: bool, syntax: &SyntaxConfig) -> Resul
                 if open.len() > 1 {
                     open.pop();
                 }
-                // What follows a bracket goes on from it, as in a()()().
+                // An expression continues after a bracket, as in a()()().
                 add(&mut open, 1);
             }
             Token::Comma => {
@@ -114,7 +114,7 @@ fn add(open: &mut [usize], count: usize) {
     }
 }
 
-/// Instructions with the calls that keep account. Jumps lead where they led.
+/// Instructions with the accounting calls. Jump targets are adjusted.
 fn accounted<'a>(plain: &Instructions<'a>) -> Instructions<'a> {
     let mut groups = Vec::new();
     let mut places = Vec::new();
@@ -151,11 +151,11 @@ fn accounted<'a>(plain: &Instructions<'a>) -> Instructions<'a> {
     compiled
 }
 
-/// An instruction with its account.
+/// An instruction with its accounting call.
 fn with_account<'a>(plain: &Instruction<'a>) -> Vec<Instruction<'a>> {
     use Instruction as I;
     match plain {
-        // Texts of the template are printed as others are, since they may be printed often.
+        // Literal text is accounted for like other output, since a loop may print it often.
         I::EmitRaw(text) => vec![I::LoadConst(Value::from(*text)), I::Emit],
         I::Mul => vec![I::CallFunction(MULTIPLY, Some(2))],
         I::SetAttr(name) => vec![

@@ -1,18 +1,20 @@
-//! The engine's filters, functions and methods with a look at what they would make before they do.
+//! Guards of the engine's filters, functions and methods, which check the size of a result before
+//! it is computed.
 
 use super::ledger::{Ledger, NODE_BYTES, check_items, check_text, refusal};
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, filters, functions};
 
-/// Arguments of one call; each of `map` can name one more filter that maps.
+/// Largest number of arguments of one call; each argument of `map` can name one more filter that
+/// maps.
 const MOST_ARGUMENTS: usize = 64;
 const MOST_MAPS: usize = 8;
-/// Digits of a width in a format.
+/// Largest number of digits of a width in a format.
 const WIDEST: usize = 3;
-/// The largest width that is given as a value.
+/// Largest width given as a value.
 const LARGEST_WIDTH: usize = 999;
 
-/// Puts guards around the filters of an environment.
+/// Adds guards to the filters of an environment.
 pub(super) fn guard_filters(environment: &mut Environment<'_>) {
     macro_rules! guarded {
         ($($name:literal => $filter:expr),* $(,)?) => {
@@ -47,12 +49,12 @@ pub(super) fn guard_filters(environment: &mut Environment<'_>) {
     }
 }
 
-/// Adds a filter behind its guard.
+/// Adds a guarded filter.
 pub(super) fn add(environment: &mut Environment<'_>, name: &'static str, filter: Value) {
     environment.add_filter(name, guarded(name, filter));
 }
 
-/// A filter or function behind its guard.
+/// A guarded filter or function.
 fn guarded(
     name: &'static str,
     inner: Value,
@@ -65,7 +67,7 @@ fn guarded(
     }
 }
 
-/// Calls a method behind its guard. The value is the first of the arguments that are checked.
+/// Calls a guarded method. The value is the first of the checked arguments.
 pub(super) fn method(
     state: &mut State<'_, '_>,
     value: &Value,
@@ -83,7 +85,7 @@ pub(super) fn method(
     Ledger::of(state).keep(result, makes_texts(name))
 }
 
-/// Whether the texts inside a result are new ones.
+/// Whether the strings inside a result are new.
 fn makes_texts(name: &str) -> bool {
     matches!(
         name,
@@ -91,7 +93,7 @@ fn makes_texts(name: &str) -> bool {
     )
 }
 
-/// Refuses a call that would make too much, before it does.
+/// Rejects a call with a too large result, before it runs.
 fn check_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
     let most = if name == "map" { MOST_MAPS } else { MOST_ARGUMENTS };
     if args.len() > most {
@@ -123,7 +125,7 @@ fn check_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(
         }
         _ => Ok(()),
     }?;
-    // What is printed on the way is printed in full.
+    // A printed argument is printed in full.
     match value.kind() {
         ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if prints(name) => {
             Ledger::of(state).measure(value).map(|_| ())
@@ -132,7 +134,7 @@ fn check_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(
     }
 }
 
-/// Whether a filter turns what is no text into one.
+/// Whether a filter converts non-strings to strings.
 fn prints(name: &str) -> bool {
     matches!(
         name,
@@ -154,7 +156,7 @@ fn prints(name: &str) -> bool {
     )
 }
 
-/// An argument by place or by name.
+/// A positional or named argument.
 fn option(args: &[Value], place: usize, name: &str) -> Result<Option<Value>, Error> {
     let named = args.last().and_then(|last| Kwargs::try_from(last.clone()).ok());
     match (args.get(place), named) {
@@ -164,7 +166,7 @@ fn option(args: &[Value], place: usize, name: &str) -> Result<Option<Value>, Err
     }
 }
 
-/// A text of many letters is no list to go through.
+/// A long string must not be iterated over.
 fn check_letters(value: &Value) -> Result<(), Error> {
     check_items(value.as_str().map_or(0, str::len))
 }
@@ -212,7 +214,7 @@ fn check_split(value: &Value, rest: &[Value]) -> Result<(), Error> {
     check_items(parts.min(most.saturating_add(1)))
 }
 
-/// Refuses wide fields, and texts that are put in many times.
+/// Rejects wide fields, and strings that are inserted many times.
 fn check_format(value: &Value, rest: &[Value]) -> Result<(), Error> {
     let Some(format) = value.as_str() else { return Ok(()) };
     let fields = Fields::of(format);
@@ -236,11 +238,11 @@ fn check_format(value: &Value, rest: &[Value]) -> Result<(), Error> {
     check_text(format.len().saturating_add(fields.count.saturating_mul(longest)))
 }
 
-/// What stands in the fields of a format, of either style: `%5d`, `{:>5}`.
+/// Sum of the field widths in a format of either style: `%5d`, `{:>5}`.
 #[derive(Default)]
 struct Fields {
     count: usize,
-    /// Digits of the longest number in one.
+    /// Largest number of digits in a field.
     widest: usize,
     /// `%*d`, `{:{}}`.
     widths_are_values: bool,
@@ -279,7 +281,7 @@ fn check_width(value: &Value) -> Result<(), Error> {
     }
 }
 
-/// Bytes of a value's text.
+/// Size in bytes of a value's string.
 fn text_of(value: &Value) -> Result<usize, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.len());
@@ -288,7 +290,7 @@ fn text_of(value: &Value) -> Result<usize, Error> {
     Ok(extent.text.saturating_add(extent.nodes * NODE_BYTES))
 }
 
-/// Refuses indents and separators that outgrow the value.
+/// Rejects indents and separators that make the value too large.
 fn check_json(state: &mut State<'_, '_>, value: &Value, rest: &[Value]) -> Result<(), Error> {
     let mut between = 8;
     let width = |value: &Value| match value.as_str() {
@@ -362,7 +364,7 @@ fn product(left: &Value, right: &Value) -> Result<Value, Error> {
     Ok(Value::from(float(left)? * float(right)?))
 }
 
-/// `loop.cycle(...)`, and what else is called so.
+/// `loop.cycle(...)`, and other calls of its kind.
 pub(super) fn cycle(state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let args = args.into_values();
     match args.split_first() {

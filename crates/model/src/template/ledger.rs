@@ -1,27 +1,27 @@
-//! What a template has made so far, and how much it may.
+//! Memory accounting of a template run, with its limits.
 
 use super::namespace::Namespace;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, State, Value};
 
-/// Bytes that a template may print, what it captures in blocks and macros included.
+/// Limit of printed bytes, with captures of blocks and macros.
 pub const MOST_OUTPUT: usize = 1 << 24;
-/// Bytes of text in one value that a template makes: more than the longest context holds.
+/// Limit of the bytes of one string: more than the longest context holds.
 pub const MOST_TEXT: usize = 1 << 23;
-/// Bytes of all values that a template makes.
+/// Limit of the bytes of all values.
 const MAX_ALLOCATED: usize = 96 << 20;
-/// Values inside one value, each as often as it would be printed.
+/// Limit of nested items of one value, each counted as often as it would be printed.
 const MOST_NODES: usize = 1 << 18;
-/// Values inside each other; JSON that is read goes to 128.
+/// Limit of the nesting depth of values; parsed JSON has at most 128.
 const DEEPEST: usize = 160;
-/// Values that are looked at while checks are made.
+/// Limit of values visited by checks.
 const MOST_VISITS: usize = 1 << 24;
-/// Bytes that a value takes in a list.
+/// Bytes of a list item.
 pub(super) const NODE_BYTES: usize = 32;
 /// Bytes of a printed number.
 const NUMBER_TEXT: usize = 24;
 
-/// How large a value is, printed in full.
+/// Size of a value when printed in full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extent {
     pub(super) nodes: usize,
@@ -29,7 +29,7 @@ pub(super) struct Extent {
     pub(super) depth: usize,
 }
 
-/// The account of one run of a template.
+/// The account of one template run.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     printed: usize,
@@ -37,18 +37,18 @@ pub(super) struct Ledger {
     visits: usize,
 }
 
-/// A template does something that it may not.
+/// The error for a limit that was exceeded.
 pub(super) fn refusal(reason: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason.into())
 }
 
 impl Ledger {
-    /// That of a run.
+    /// The account of a run.
     pub(super) fn of<'a>(state: &'a mut State<'_, '_>) -> &'a mut Self {
         state.get_or_insert_extension_with(Self::default)
     }
 
-    /// Notes that text is printed.
+    /// Accounts for printed text.
     pub(super) fn print(&mut self, bytes: usize) -> Result<(), Error> {
         self.printed = self.printed.saturating_add(bytes);
         if self.printed > MOST_OUTPUT {
@@ -57,7 +57,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes that a value of so many bytes was made.
+    /// Accounts for a new value of this many bytes.
     pub(super) fn make(&mut self, bytes: usize) -> Result<(), Error> {
         self.allocated = self.allocated.saturating_add(bytes);
         if self.allocated > MAX_ALLOCATED {
@@ -66,7 +66,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// How large a value is. Refuses what no template should print or hold.
+    /// Size of a value. Fails for values that no template should print or hold.
     pub(super) fn measure(&mut self, value: &Value) -> Result<Extent, Error> {
         let mut extent = Extent::default();
         self.walk(value, 0, &mut extent)?;
@@ -110,8 +110,8 @@ impl Ledger {
         check_text(extent.text)
     }
 
-    /// A value that was just made, as one that may be kept: what would be computed on demand is
-    /// computed now, and is counted. `fresh` says that the texts inside it are new, too.
+    /// A new value that may be stored: lazy items are computed now and accounted for. `fresh` says
+    /// that its strings are new as well.
     pub(super) fn keep(&mut self, value: Value, fresh: bool) -> Result<Value, Error> {
         let value = match value.kind() {
             ValueKind::Iterable => self.listed(&value)?,
@@ -136,7 +136,7 @@ impl Ledger {
         Ok(value)
     }
 
-    /// The items of what is computed on demand.
+    /// The items of a lazy value.
     fn listed(&mut self, value: &Value) -> Result<Value, Error> {
         let mut items = Vec::new();
         let mut extent = Extent::default();
@@ -149,7 +149,7 @@ impl Ledger {
     }
 }
 
-/// Refuses a text that is too long.
+/// Rejects a too long string.
 pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
     if bytes > MOST_TEXT {
         return Err(refusal(format!("it makes a text of more than {MOST_TEXT} bytes")));
@@ -157,7 +157,7 @@ pub(super) fn check_text(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses too many items.
+/// Rejects too many items.
 pub(super) fn check_items(count: usize) -> Result<(), Error> {
     if count > MOST_NODES {
         return Err(refusal(format!("it makes a value of more than {MOST_NODES} items")));

@@ -1,9 +1,9 @@
-//! Templates: Jinja of files that may not mean well.
+//! Sandboxed Jinja templates.
 //!
-//! Templates come with checkpoints and task files. They reach no file, and what they may do is
-//! bounded: their steps by the engine; the depth of an expression before it is parsed; what they
-//! print ([`MOST_OUTPUT`]), the texts and lists that they make ([`MOST_TEXT`]) and all of these
-//! together by an account that is kept while they run. A run that goes beyond is an error.
+//! Templates come with checkpoints and task files and are not trusted. They cannot access files,
+//! and their resources are limited: steps by the engine; the depth of an expression before it is
+//! parsed; output ([`MOST_OUTPUT`]), strings and lists ([`MOST_TEXT`]) and the sum of all by an
+//! account kept during the run. A run that exceeds a limit is an error.
 
 mod compile;
 mod guarded;
@@ -22,15 +22,15 @@ use minijinja::value::{FunctionArgs, FunctionResult};
 use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, Value};
 use std::fmt;
 
-/// Calls of macros and loops inside each other.
+/// Largest nesting depth of macro calls and loops.
 const DEEPEST: usize = 200;
 
-/// What is wrong with a template, or the bound that it meets.
+/// An error in a template, or a limit that was exceeded.
 #[derive(Debug)]
 pub struct Fault {
-    /// The line of the template, from one, where it is known.
+    /// Line of the template from 1, if known.
     pub line: Option<usize>,
-    /// What it is.
+    /// The error.
     pub error: Error,
 }
 
@@ -43,10 +43,10 @@ impl From<Error> for Fault {
 /// How a value is printed.
 pub type Printer = fn(&mut Output<'_>, &mut State<'_, '_>, &Value) -> Result<(), Error>;
 
-/// How a method is called on a value that has none of its own.
+/// How a method is called on a value without methods of its own.
 pub type Methods = fn(&mut State<'_, '_>, &Value, &str, &[Value]) -> Result<Value, Error>;
 
-/// The engine, with the bounds of all templates.
+/// A template engine with limits.
 pub struct Engine {
     environment: Environment<'static>,
     syntax: SyntaxConfig,
@@ -59,7 +59,7 @@ impl fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine for templates of a syntax. `steps` bounds the steps of one run.
+    /// An engine for a template syntax. `steps` limits the steps of one run.
     #[must_use]
     pub fn new(syntax: SyntaxConfig, steps: u64, printer: Printer, methods: Methods) -> Self {
         let mut environment = Environment::new();
@@ -93,13 +93,13 @@ impl Engine {
         Self { environment, syntax }
     }
 
-    /// What is said of names that have no value.
+    /// How undefined names behave.
     pub fn set_undefined(&mut self, behavior: UndefinedBehavior) {
         self.environment.set_undefined_behavior(behavior);
     }
 
-    /// Adds a filter. What it makes is counted; that it makes no more than a text of
-    /// [`MOST_TEXT`] bytes is its own care.
+    /// Adds a filter. The size of its result is accounted for; it must itself keep strings below
+    /// [`MOST_TEXT`] bytes.
     pub fn add_filter<F, R, A>(&mut self, name: &'static str, filter: F)
     where
         F: minijinja::functions::Function<R, A>,
@@ -109,7 +109,7 @@ impl Engine {
         guarded::add(&mut self.environment, name, Value::from_function(filter));
     }
 
-    /// Adds a function whose results are short.
+    /// Adds a function with short results.
     pub fn add_function<F, R, A>(&mut self, name: &'static str, function: F)
     where
         F: minijinja::functions::Function<R, A>,
@@ -119,18 +119,18 @@ impl Engine {
         self.environment.add_function(name, function);
     }
 
-    /// Whether a template is written as templates are.
+    /// Checks the syntax of a template.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The syntax error.
     pub fn check(&self, source: &str) -> Result<(), Fault> {
         compile::template(source, &self.syntax).map(|_| ())
     }
 
-    /// The text that a template makes.
+    /// Renders a template.
     ///
     /// # Errors
-    /// What is wrong with the template, or the bound that it meets.
+    /// The template's error, or the limit that was exceeded.
     pub fn render(&self, source: &str, variables: Value) -> Result<String, Fault> {
         let compiled = compile::template(source, &self.syntax)?;
         let mut text = String::new();
@@ -138,10 +138,10 @@ impl Engine {
         Ok(text)
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     ///
     /// # Errors
-    /// What is wrong with the expression, or the bound that it meets.
+    /// The expression's error, or the limit that was exceeded.
     pub fn evaluate(&self, source: &str, variables: Value) -> Result<Value, Fault> {
         let compiled = compile::expression(source, &self.syntax)?;
         let mut unused = String::new();

@@ -1,4 +1,4 @@
-//! From the parts of a tokenizer to one with its special tokens, as transformers 5 does it.
+//! Assembly of a tokenizer from its parts and special tokens, as in transformers 5.
 
 use super::TokenizerError;
 use super::files::malformed;
@@ -11,24 +11,24 @@ use std::path::Path;
 use tokenizers::models::ModelWrapper;
 use tokenizers::{AddedToken, NormalizerWrapper, Tokenizer as Library};
 
-/// What a vocabulary and its class give.
+/// The parts given by a vocabulary and its class.
 pub(super) struct Parts {
     pub(super) model: ModelWrapper,
     pub(super) normalizer: Option<NormalizerWrapper>,
-    /// In the form of `tokenizer.json`, as the other two.
+    /// In the JSON form of `tokenizer.json`, like the next two.
     pub(super) pre_tokenizer: Value,
     pub(super) decoder: Value,
     pub(super) ends: Ends,
-    /// Tokens of the roles where the settings name none.
+    /// Default tokens of the roles.
     pub(super) defaults: [Option<String>; 7],
-    /// Further tokens that are found in a text before all else.
+    /// Further added tokens, which are matched before pre-tokenization.
     pub(super) added: Vec<AddedToken>,
 }
 
-/// What stands around one text and around two.
+/// Special tokens around one text and around two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// `add_bos_token` and `add_eos_token` decide.
+    /// As `add_bos_token` and `add_eos_token` say.
     Flags,
     /// `cls A sep`, `cls A sep B sep` with type ids.
     Bert,
@@ -42,18 +42,18 @@ pub(super) enum Ends {
     T5,
 }
 
-/// A finished tokenizer of the library.
+/// A complete tokenizer of the tokenizers library.
 pub(super) struct Assembled {
     pub(super) inner: Library,
     pub(super) bos: Option<u32>,
     pub(super) eos: Option<u32>,
-    /// Tokens that only a role or a default asked for and that the vocabulary lacks.
+    /// Tokens of roles or defaults that are not in the vocabulary.
     pub(super) appended: BTreeSet<u32>,
     /// Tokens by role.
     pub(super) roles: [Option<AddedToken>; 7],
 }
 
-/// Puts parts together. `path` is the file of the vocabulary, for messages.
+/// Assembles the parts. `path` is the vocabulary file, for messages.
 pub(super) fn assemble(
     path: &Path,
     parts: Parts,
@@ -77,7 +77,7 @@ pub(super) fn assemble(
     Ok(Assembled { inner, bos, eos, appended, roles })
 }
 
-/// Puts what a class puts around texts into a tokenizer whose file says nothing of it.
+/// Adds the special tokens of a class to a tokenizer whose file has no post-processor.
 pub(super) fn surround(
     path: &Path,
     inner: &mut Library,
@@ -101,9 +101,9 @@ pub(super) fn surround(
     Ok(())
 }
 
-/// Makes tokens findable in a text: declared ones by id, then those of the roles, then the rest, as
-/// far as they are not already. `path` is the file of the vocabulary. Returns the ids of those that
-/// were not known at all and nothing declared.
+/// Adds tokens to be matched in texts: declared ones by id, then those of the roles, then the rest,
+/// as far as they are missing. `path` is the vocabulary file. Returns the ids of new tokens that
+/// were not declared.
 pub(super) fn add_tokens(
     path: &Path,
     inner: &mut Library,
@@ -163,8 +163,8 @@ fn check_id(inner: &Library, path: &Path, id: u32, token: &str) -> Result<(), To
     }
 }
 
-/// An error for tokens on which the library would panic: one that takes all spaces to its right,
-/// and one that begins with a space and takes those to its left.
+/// An error for tokens on which the library would panic: one that strips spaces to its right but
+/// starts with them, or begins with a space and strips those to its left.
 pub(super) fn check_added(path: &Path, tokens: &[AddedToken]) -> Result<(), TokenizerError> {
     let right = tokens.iter().find(|token| token.rstrip);
     let left =
@@ -180,7 +180,7 @@ pub(super) fn check_added(path: &Path, tokens: &[AddedToken]) -> Result<(), Toke
     }
 }
 
-/// A component from the JSON of `tokenizer.json`.
+/// A component from its JSON in `tokenizer.json`.
 fn component<T: DeserializeOwned>(path: &Path, json: Value) -> Result<Option<T>, TokenizerError> {
     serde_json::from_value(json)
         .map_err(|e| TokenizerError::Invalid { path: path.into(), reason: e.to_string() })
@@ -196,7 +196,7 @@ fn template(
 ) -> Result<Value, TokenizerError> {
     let [bos, eos, _, sep, _, cls, _] = roles;
     let flags = (settings.flag("add_bos_token")?, settings.flag("add_eos_token")?);
-    // A list of pieces: a token's role and type, or a text and its type.
+    // A list of pieces: the role and type of a token, or a text and its type.
     let piece = |token: &Option<AddedToken>, role: &str, type_id: u32| match token {
         Some(token) => Ok(json!({"SpecialToken": {"id": token.content, "type_id": type_id}})),
         None => Err(malformed(

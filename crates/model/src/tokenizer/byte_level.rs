@@ -1,4 +1,4 @@
-//! `vocab.json` and `merges.txt`: byte-level byte-pair encoding, as of GPT-2, RoBERTa and Qwen2.
+//! `vocab.json` and `merges.txt`: byte-level BPE, as of GPT-2, RoBERTa and Qwen2.
 
 use super::TokenizerError;
 use super::assemble::{Ends, Parts};
@@ -10,7 +10,7 @@ use std::path::Path;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::{NFC, NormalizerWrapper};
 
-/// How the Qwen models cut a text before merging; it defines their ids.
+/// Pre-tokenizer pattern of the Qwen models.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// Reads the two files, each given as its path and bytes.
@@ -64,7 +64,7 @@ fn read_vocab(path: &Path, bytes: &[u8]) -> Result<Vocab, TokenizerError> {
         };
         vocab.insert(token, number);
     }
-    // Ids index the rows of a model, so a gap of a million is no vocabulary.
+    // Ids index embedding rows, so a gap of a million ids is an error.
     let largest = vocab.values().max().copied().unwrap_or_default() as usize;
     if vocab.is_empty() || largest > 16 * vocab.len() + 4096 {
         let found = format!("{} tokens, the largest id {largest}", vocab.len());
@@ -73,7 +73,7 @@ fn read_vocab(path: &Path, bytes: &[u8]) -> Result<Vocab, TokenizerError> {
     Ok(vocab)
 }
 
-/// Lines of two tokens; a first line with a version is no merge.
+/// Lines of two tokens; a first line with a version is not a merge.
 fn read_merges(path: &Path, text: &str, vocab: &Vocab) -> Result<Merges, TokenizerError> {
     let mut merges = Merges::new();
     for (index, line) in text.lines().enumerate() {
@@ -93,8 +93,8 @@ fn read_merges(path: &Path, text: &str, vocab: &Vocab) -> Result<Merges, Tokeniz
     Ok(merges)
 }
 
-/// The first of the two parts of a merge and its result that is no token, if any. The right part
-/// loses `prefix` bytes. The library panics on merges that this refuses.
+/// The first part or result of a merge that is not a token, if any. The right part is stripped of
+/// `prefix` bytes. The library panics on such merges.
 pub(super) fn check_merge(
     vocab: &Vocab,
     left: &str,

@@ -1,13 +1,13 @@
-//! What can be wrong with a tokenizer.
+//! Errors of tokenizers.
 
 use super::MAX_BYTES;
 use linwright_run::{shown, shown_reason};
 use std::path::PathBuf;
 
-/// A tokenizer that cannot be used.
+/// An invalid tokenizer, or an error of using one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenizerError {
-    /// The file is too large to be one.
+    /// A file above the size limit.
     #[error("{}: {found} bytes, a tokenizer has at most {MAX_BYTES}", path.display())]
     TooLarge {
         /// The file.
@@ -15,27 +15,27 @@ pub enum TokenizerError {
         /// Its bytes.
         found: u64,
     },
-    /// The file is not a tokenizer.
+    /// A file that is not a tokenizer.
     #[error("{}: not a tokenizer: {reason}; expected the tokenizer.json of the tokenizers library", path.display(), reason = shown_reason(reason))]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
-    /// A field of `tokenizer_config.json` that cannot be read.
+    /// An invalid field of `tokenizer_config.json`.
     #[error("{}: tokenizer_config.json: {field} is {found}, expected {expected}", path.display(), found = shown(found))]
     Config {
-        /// The tokenizer that it belongs to.
+        /// The file.
         path: PathBuf,
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// The value.
         found: String,
-        /// What it should hold.
+        /// The expected value.
         expected: &'static str,
     },
-    /// The model has fewer tokens than the tokenizer.
+    /// A tokenizer with more tokens than the model's vocabulary.
     #[error("{}: token {token:?} has id {id}, the model knows ids below {vocab}; the tokenizer belongs to another model", path.display(), token = shown(token))]
     Vocabulary {
         /// The tokenizer.
@@ -47,17 +47,17 @@ pub enum TokenizerError {
         /// Size of the model's vocabulary.
         vocab: usize,
     },
-    /// A text that the tokenizer cannot encode.
+    /// A text that cannot be encoded.
     #[error("{}: cannot encode a text of {chars} characters: {reason}", path.display(), reason = shown_reason(reason))]
     Encode {
         /// The tokenizer.
         path: PathBuf,
         /// Length of the text.
         chars: usize,
-        /// What the library said.
+        /// The library's error.
         reason: String,
     },
-    /// An id that no token has.
+    /// An unknown id.
     #[error("{}: no token has id {id}", path.display())]
     UnknownId {
         /// The tokenizer.
@@ -65,58 +65,58 @@ pub enum TokenizerError {
         /// The id.
         id: u32,
     },
-    /// A beginning-of-sequence token was asked for.
+    /// A missing beginning-of-sequence token.
     #[error("{}: the tokenizer has no beginning-of-sequence token; use --bos never", path.display())]
     NoBos {
         /// The tokenizer.
         path: PathBuf,
     },
-    /// A file of a vocabulary, of tokens or of settings that does not hold what it should.
+    /// A file of a vocabulary, of tokens or of settings with invalid content.
     #[error("{}: {place}: found {found}, expected {expected}", path.display(), place = shown(place), found = shown(found))]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// Location in the file.
         place: String,
-        /// What is there.
+        /// What was found.
         found: String,
-        /// What should be there, and what to do where that is known.
+        /// What was expected, and what to do where that is known.
         expected: String,
     },
-    /// A kind of tokenizer whose rules are not known here.
+    /// A tokenizer class without known rules.
     #[error("{}: tokenizers of class {class} are not built from this file; save the tokenizer with transformers, which writes a tokenizer.json", path.display(), class = shown(class))]
     Unsupported {
         /// The file with the vocabulary.
         path: PathBuf,
-        /// The class that `tokenizer_config.json` or `config.json` names.
+        /// The class named by `tokenizer_config.json` or `config.json`.
         class: String,
     },
-    /// A file that cannot be read.
+    /// An unreadable file.
     #[error("{}: cannot be read: {reason}", path.display(), reason = shown_reason(reason))]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// A chat was asked for, and the tokenizer has no such template.
+    /// A missing chat template.
     #[error("{}: no chat template \"{name}\"; there are: {known}", path.display(), name = shown(name))]
     NoTemplate {
         /// The tokenizer.
         path: PathBuf,
-        /// The template.
+        /// Name of the template.
         name: String,
-        /// The names of those that are there.
+        /// Names of the existing ones.
         known: String,
     },
-    /// A chat template that fails.
+    /// An error of a chat template.
     #[error("{}: chat template \"{name}\", line {line}: {reason}", path.display(), reason = shown_reason(reason), name = shown(name))]
     Template {
         /// The file of the template.
         path: PathBuf,
-        /// Its name.
+        /// Name of the template.
         name: String,
-        /// Line of the template, from 1; 0 where none is known.
+        /// Line of the template from 1; 0 if unknown.
         line: usize,
         /// What is wrong.
         reason: String,

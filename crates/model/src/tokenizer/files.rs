@@ -1,4 +1,4 @@
-//! The files of a tokenizer, and which of them a tokenizer is made of.
+//! The files of a tokenizer.
 
 use super::{MAX_BYTES, TokenizerError};
 use linwright_files::TOKENIZER_FILES;
@@ -7,25 +7,25 @@ use serde_json::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The whole tokenizer in the form of the tokenizers library.
+/// The complete tokenizer in the format of the tokenizers library.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
-/// Settings beside it.
+/// Tokenizer settings.
 pub(super) const SETTINGS: &str = "tokenizer_config.json";
 /// Special tokens by role, of older checkpoints.
 pub(super) const SPECIAL: &str = "special_tokens_map.json";
 /// Added tokens and their ids, of older checkpoints.
 pub(super) const ADDED: &str = "added_tokens.json";
-/// Vocabularies of sentencepiece, the first that is there counts.
+/// SentencePiece vocabularies; the first that exists is used.
 pub(super) const SENTENCEPIECE: [&str; 3] =
     ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model"];
-/// Vocabularies and merges of byte-level byte-pair encoding, the first that is there counts.
+/// Vocabularies and merges of byte-level BPE; the first that exists is used.
 pub(super) const BYTE_LEVEL: [(&str, &str); 2] =
     [("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe")];
-/// Vocabulary of BERT, one token a line.
+/// WordPiece vocabulary, one token per line.
 pub(super) const WORD_PIECE: &str = "vocab.txt";
-/// A chat template of its own file.
+/// Chat template in its own file.
 pub(super) const CHAT_JINJA: &str = "chat_template.jinja";
-/// A chat template inside JSON.
+/// Chat template inside JSON.
 pub(super) const CHAT_JSON: &str = "chat_template.json";
 
 /// Names and contents of the files of one folder.
@@ -59,23 +59,23 @@ impl<'a> Files<'a> {
         self.files.iter().find(|(other, _)| other == name).map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// The text of a file.
+    /// A file as text.
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, TokenizerError> {
         self.get(name).map(|bytes| text(&self.path(name), bytes)).transpose()
     }
 
-    /// The JSON object of a file.
+    /// A file as a JSON object.
     pub(super) fn object(&self, name: &str) -> Result<Option<Map<String, Value>>, TokenizerError> {
         self.get(name).map(|bytes| object(&self.path(name), bytes)).transpose()
     }
 }
 
-/// Reads the files of a folder that belong to a tokenizer.
+/// Reads the tokenizer files of a folder.
 pub(super) fn read_folder(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, TokenizerError> {
     let mut files = Vec::new();
     for name in TOKENIZER_FILES.into_iter().chain(["config.json"]) {
         let path = dir.join(name);
-        // A link that leads nowhere is an error of the reader, not an absent file.
+        // A dangling link is an I/O error, not an absent file.
         if !path.is_file() && !path.is_symlink() {
             continue;
         }
@@ -113,7 +113,7 @@ pub(super) fn object(path: &Path, bytes: &[u8]) -> Result<Map<String, Value>, To
     }
 }
 
-/// An error about one place of a file.
+/// An error at one location in a file.
 pub(super) fn malformed(
     path: &Path,
     place: String,
@@ -123,7 +123,7 @@ pub(super) fn malformed(
     TokenizerError::Malformed { path: path.into(), place, found, expected: expected.into() }
 }
 
-/// What a JSON value is, for messages: the value itself where it is short.
+/// A JSON value for messages: its type, or the value itself if short.
 pub(super) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 60 { text } else { kind(value).into() }

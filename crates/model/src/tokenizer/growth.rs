@@ -1,32 +1,32 @@
-//! How much longer the components of a `tokenizer.json` can make a text, and how long their
-//! patterns can search.
+//! Limits on the growth of texts in the components of a `tokenizer.json`, and on the backtracking
+//! of their patterns.
 //!
-//! A normalizer that writes two letters for one, forty times in a row, makes 10^12 bytes of one.
-//! What a step writes is longer than what it reads by a factor; steps whose patterns occur in what
-//! an earlier one writes multiply.
+//! A normalizer that replaces a letter by two, repeated forty times, turns one byte into 10^12.
+//! Each step multiplies the length by a factor; only steps whose patterns can occur in the output
+//! of an earlier step multiply with it.
 
 use super::TokenizerError;
 use super::files::malformed;
 use serde_json::Value;
 use std::path::Path;
 
-/// Bytes that may come of one. Spaces written as U+2581 are three, compatibility forms are up to
-/// eleven.
+/// Largest number of bytes from one byte. A space as U+2581 has three, compatibility forms have up
+/// to eleven.
 const MOST_GROWTH: usize = 64;
-/// Bytes that may be put before a text, or tokens around it.
+/// Largest number of bytes or tokens added around a text.
 const MOST_AROUND: usize = 1024;
-/// Repetitions that count as without end.
+/// Number of repetitions that counts as unlimited.
 const MANY: u32 = 16;
 
-/// A step that makes texts longer.
+/// A step that lengthens texts.
 struct Step {
-    /// What is replaced; any text if absent.
+    /// The replaced text; any text if absent.
     reads: Option<String>,
     writes: String,
     factor: usize,
 }
 
-/// Checks a component and those inside it.
+/// Checks a component and its nested components.
 pub(super) fn check(path: &Path, place: &str, component: &Value) -> Result<(), TokenizerError> {
     let mut found = Found::default();
     found.collect(component);
@@ -59,7 +59,7 @@ pub(super) fn check(path: &Path, place: &str, component: &Value) -> Result<(), T
     Ok(())
 }
 
-/// The bytes that can come of one.
+/// Largest number of bytes from one byte.
 fn growth(steps: &[Step]) -> usize {
     let mut after: Vec<usize> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -74,7 +74,7 @@ fn growth(steps: &[Step]) -> usize {
     after.into_iter().max().unwrap_or(1)
 }
 
-/// What a component holds.
+/// The nested components of a component.
 #[derive(Default)]
 struct Found {
     steps: Vec<Step>,
@@ -102,7 +102,7 @@ impl Found {
         }
     }
 
-    /// Components are known by their fields, since the library takes some without a type.
+    /// Components are recognised by their fields, since the library accepts some without a type.
     fn step(&mut self, component: &Value) {
         let text = |name: &str| component.get(name).and_then(Value::as_str);
         let length = |name: &str| component.get(name).and_then(Value::as_array).map_or(0, Vec::len);
@@ -112,11 +112,11 @@ impl Found {
         if let Some(letter) = text("replacement") {
             self.replaces(" ", letter);
         }
-        // A table writes what it says; see there how long.
+        // A charsmap writes its replacements, whose length is checked there.
         if component.get("precompiled_charsmap").is_some() {
             self.steps.push(Step { reads: None, writes: String::new(), factor: 4 });
         }
-        // A letter of two bytes for each byte that is no ASCII.
+        // Two bytes for each non-ASCII byte.
         if text("type") == Some("ByteLevel") {
             self.steps.push(Step { reads: None, writes: String::new(), factor: 2 });
         }
@@ -134,7 +134,7 @@ impl Found {
     }
 }
 
-/// A replacement of a text or of what fits a pattern.
+/// Replacement of a string or of pattern matches.
 fn replacement(pattern: &Value, content: &str) -> Step {
     let writes = content.to_owned();
     let reads = pattern.as_str().or_else(|| pattern.get("String").and_then(Value::as_str));
@@ -142,7 +142,7 @@ fn replacement(pattern: &Value, content: &str) -> Step {
         let factor = content.len().div_ceil(reads.len()).max(1);
         return Step { reads: Some(reads.to_owned()), writes, factor };
     }
-    // A pattern fits one byte or, it may be, none between any two.
+    // A match has one byte, or possibly none.
     let regex = pattern.get("Regex").and_then(Value::as_str).unwrap_or_default();
     let fits_nothing = regex.is_empty()
         || ["*", "?", "|", "^", "$", "\\b", "{0", "{,"].iter().any(|part| regex.contains(part));
@@ -150,8 +150,8 @@ fn replacement(pattern: &Value, content: &str) -> Step {
     Step { reads: None, writes, factor }
 }
 
-/// Whether a search for a pattern can go back and forth without end: one that looks around or back,
-/// so that no automaton can do it, with a repetition inside a repetition.
+/// Whether a pattern may backtrack exponentially: one with look-around or back-references, which no
+/// automaton can run, and a repetition inside a repetition.
 fn backtracks(pattern: &str) -> bool {
     let looks = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "\\k", "\\K", "\\G", "(?("];
     let refers = (1..10).any(|group| pattern.contains(&format!("\\{group}")));
@@ -160,7 +160,7 @@ fn backtracks(pattern: &str) -> bool {
 
 fn repeats_repetition(pattern: &str) -> bool {
     let letters: Vec<char> = pattern.chars().collect();
-    // For each open group whether something in it is repeated.
+    // For each open group whether it contains a repetition.
     let mut open = vec![false];
     let mut at = 0;
     while at < letters.len() {
@@ -193,14 +193,14 @@ fn repeats_repetition(pattern: &str) -> bool {
     false
 }
 
-/// The place after a class of letters, which may hold others.
+/// Index after a character class, which may be nested.
 fn end_of_class(letters: &[char], start: usize) -> usize {
     let (mut at, mut depth) = (start, 0_usize);
     while at < letters.len() {
         match letters[at] {
             '\\' => at += 1,
             '[' => depth += 1,
-            // The first one in a class is a letter.
+            // A bracket at the start of a class is a literal.
             ']' if at > start + 1 && letters[at - 1] != '[' => depth -= 1,
             _ => {}
         }
@@ -212,7 +212,7 @@ fn end_of_class(letters: &[char], start: usize) -> usize {
     at
 }
 
-/// Whether what follows an atom repeats it without end, or many times.
+/// Whether a quantifier follows that repeats without limit, or many times.
 fn is_repetition(rest: &[char]) -> bool {
     match rest.first() {
         Some('*' | '+') => true,

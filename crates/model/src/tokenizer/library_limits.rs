@@ -1,6 +1,6 @@
-//! Checks a `tokenizer.json` for what the tokenizers library (0.23) takes and then panics on.
+//! Checks of a `tokenizer.json` for input on which the tokenizers library (0.23) panics.
 //!
-//! Each check names what happens without it; the tests show it.
+//! Each check states the failure that it prevents, and a test demonstrates it.
 
 use super::TokenizerError;
 use super::assemble::check_added;
@@ -15,10 +15,10 @@ use std::path::Path;
 use tokenizers::AddedToken;
 use tokenizers::models::bpe::Vocab;
 
-/// Largest id of a token: more than any vocabulary holds.
+/// Largest token id: more than any vocabulary has.
 const LARGEST_ID: u32 = 1 << 24;
 
-/// What of a file is checked.
+/// The checked parts of a file.
 #[derive(serde::Deserialize)]
 struct Parts {
     #[serde(default)]
@@ -56,8 +56,8 @@ struct Tokens {
 /// A pair of tokens, or a text with both.
 struct Merge(String, String);
 
-/// Reads a file and checks it. A file that is no JSON, or no tokenizer, is an error of the library,
-/// but for a few that this reader finds first.
+/// Parses and checks a file. A file that is not JSON or not a tokenizer is left to the library,
+/// except for a few errors that are found here first.
 pub(super) fn check(path: &Path, bytes: &[u8]) -> Result<(), TokenizerError> {
     // Broken JSON in a decoder panics: `expect("Helper")`.
     let parts: Parts = serde_json::from_slice(bytes)
@@ -102,7 +102,7 @@ fn check_model(path: &Path, model: &Model) -> Result<(), TokenizerError> {
     Ok(())
 }
 
-/// Checks a component and those inside it; their depth is bounded by that of the JSON.
+/// Checks a component and its nested ones; their depth is limited by that of the JSON.
 fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), TokenizerError> {
     let wrong = |found: String, expected: &str| {
         Err(malformed(path, place.to_owned(), found, expected.to_owned()))
@@ -116,7 +116,7 @@ fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), To
         Value::Object(fields) => {
             let number = |name: &str| fields.get(name).and_then(Value::as_u64);
             let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-            // Any object of this shape is one for the library, with a type or without.
+            // The library takes any object of this shape for one, with or without a type.
             let table = fields.get("precompiled_charsmap");
             if table.is_some() || kind == "Precompiled" {
                 let checked = match table.and_then(Value::as_str).map(base64) {
@@ -155,7 +155,7 @@ fn check_component(path: &Path, place: &str, component: &Value) -> Result<(), To
     Ok(())
 }
 
-/// A template that uses what is not there panics when it is applied.
+/// A template with undefined tokens panics when it is applied.
 fn check_template(template: &Value) -> Result<(), String> {
     let special = &template["special_tokens"];
     let pieces = |name: &str| template[name].as_array().cloned().unwrap_or_default();

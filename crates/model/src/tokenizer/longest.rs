@@ -1,5 +1,4 @@
-//! The longest text that one token can stand for, by which texts that are too long are known before
-//! they are encoded.
+//! Largest number of bytes per token, by which too long texts are detected before they are encoded.
 
 use super::Tokenizer;
 use serde_json::Value;
@@ -7,14 +6,14 @@ use tokenizers::Model;
 use tokenizers::models::ModelWrapper;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
-/// Bytes of a text in place of which a Unicode normal form may put one byte: at most the four of a
-/// mathematical letter, whose compatible form is a letter of ASCII. Canonical forms save less.
+/// Largest shrinkage by a Unicode normal form: four bytes of a mathematical letter become one ASCII
+/// letter. Canonical forms shrink less.
 const NORMAL_FORM: usize = 4;
 
 impl Tokenizer {
-    /// The most bytes of a text that one token stands for, so that `n` bytes are at least
-    /// `n / longest_token` tokens. None where there is no such bound: where spaces or accents are
-    /// dropped, or unknown text of any length becomes one token.
+    /// Largest number of bytes that one token stands for, so that `n` bytes are at least `n /
+    /// longest_token` tokens. None without such a bound: if spaces or accents are dropped, or
+    /// unknown text of any length becomes one token.
     #[must_use]
     pub fn longest_token(&self) -> Option<usize> {
         let added = self.inner.get_added_tokens_decoder();
@@ -28,7 +27,7 @@ impl Tokenizer {
         if !keeps(&cuts) || !self.knows_every_byte(in_bytes) {
             return None;
         }
-        // In a byte-level vocabulary each character is a byte; elsewhere a byte is one.
+        // In a byte-level vocabulary each character is one byte; elsewhere bytes count as they are.
         let length = |token: &String| if in_bytes { token.chars().count() } else { token.len() };
         let own = self.inner.get_model().get_vocab();
         let own = own.keys().map(length);
@@ -36,8 +35,7 @@ impl Tokenizer {
         Some(longest.max(1) * shrinks)
     }
 
-    /// Whether any text can be written in tokens of the model, none of which stands for unknown
-    /// text.
+    /// Whether the model can encode any text without an unknown token.
     fn knows_every_byte(&self, in_bytes: bool) -> bool {
         let falls_back = match self.inner.get_model() {
             ModelWrapper::BPE(model) if in_bytes => {
@@ -53,7 +51,7 @@ impl Tokenizer {
     }
 }
 
-/// What stands in a list of parts under this name; the part alone if it is no list.
+/// The list of components under this key; a single component as a list of one.
 fn parts<'a>(part: &'a Value, list: &str) -> &'a [Value] {
     match part.get(list) {
         Some(Value::Array(parts)) => parts,
@@ -70,7 +68,7 @@ fn is_byte_level(part: &Value) -> bool {
     all.into_iter().any(|part| kind(part) == Some("ByteLevel"))
 }
 
-/// Bytes of a text for one byte of what a normalizer makes of it, at most; none if it drops text.
+/// Largest number of input bytes per output byte of a normalizer; none if it drops text.
 fn shrinkage(normalizer: &Value) -> Option<usize> {
     if normalizer.is_null() {
         return Some(1);
@@ -87,7 +85,7 @@ fn shrinkage(normalizer: &Value) -> Option<usize> {
     parts(normalizer, "normalizers").iter().map(of_part).product()
 }
 
-/// Whether a pre-tokenizer cuts a text without dropping any of it.
+/// Whether a pre-tokenizer keeps all text.
 fn keeps(cuts: &Value) -> bool {
     let keeps = |part: &Value| match kind(part) {
         Some("ByteLevel" | "Metaspace" | "Digits" | "UnicodeScripts" | "FixedLength") => true,
@@ -139,7 +137,7 @@ mod tests {
         let grows = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
         let both = json!({"type": "Sequence", "normalizers": [grows, {"type": "NFKC"}]});
         assert_eq!(changed("normalizer", both), Some(4 * longest));
-        // What drops text, or makes one token of unknown text, leaves no bound.
+        // A component that drops text, or unknown text as one token, leaves no bound.
         for normalizer in [
             json!({"type": "Lowercase"}),
             json!({"type": "Strip", "strip_left": true, "strip_right": true}),

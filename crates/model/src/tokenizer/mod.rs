@@ -1,12 +1,12 @@
-//! Text to token ids and back.
+//! Tokenizers: text to token ids and back.
 //!
-//! A tokenizer comes from the files of a checkpoint: a `tokenizer.json`, or else a raw vocabulary
-//! of sentencepiece, of byte-level byte-pair encoding or of WordPiece, from which the same pipeline
-//! is built that transformers 5 builds, with the same ids. The vocabulary of llama2.c is turned
-//! into a `tokenizer.json` when its model is converted.
+//! A tokenizer is built from the files of a checkpoint: a `tokenizer.json`, or else a raw
+//! vocabulary of SentencePiece, byte-level BPE or WordPiece, from which the same pipeline is built
+//! as in transformers 5, with the same ids. The vocabulary of llama2.c is converted to a
+//! `tokenizer.json` together with its model.
 //!
-//! What a document starts with matters to perplexity, so the beginning-of-sequence token is a
-//! policy of its own ([`Bos`]) and never hidden in [`Tokenizer::encode`].
+//! The first token of a document matters for perplexity, so adding the beginning-of-sequence token
+//! is an explicit policy ([`Bos`]) and never hidden in [`Tokenizer::encode`].
 
 mod assemble;
 mod byte_level;
@@ -42,12 +42,12 @@ use tokenizers::{AddedToken, DecoderWrapper, PreTokenizerWrapper};
 /// Largest `tokenizer.json` that is read, in bytes; the largest known one has 33 MB.
 pub const MAX_BYTES: usize = linwright_files::COMPANION_BYTES as usize;
 
-/// Whether a document starts with the beginning-of-sequence token.
+/// Policy for the beginning-of-sequence token before a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bos {
-    /// As the tokenizer does by itself: `add_bos_token` of `tokenizer_config.json` where it is
-    /// there, otherwise what the post-processor of `tokenizer.json` does.
+    /// The tokenizer's default: `add_bos_token` of `tokenizer_config.json` if present, otherwise
+    /// the post-processor of `tokenizer.json`.
     #[default]
     Auto,
     /// Always; an error if the tokenizer has no such token.
@@ -60,7 +60,7 @@ impl Bos {
     /// Every policy.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
 
-    /// The word for it in options, recipes and protocol ids.
+    /// Name in options, recipes and protocol ids.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,25 +78,26 @@ pub struct Tokenizer {
     path: PathBuf,
     bos: Option<u32>,
     eos: Option<u32>,
-    /// The token that hides another one.
+    /// The mask token.
     mask: Option<(u32, String)>,
     adds_bos: bool,
-    /// Tokens that only a role asked for: a model may lack rows for them.
+    /// Tokens added only for a role: the model may lack embedding rows for them.
     appended: BTreeSet<u32>,
     templates: Templates,
 }
 
-/// Ids of a text or of a pair of texts, with what an encoder needs beside them.
+/// Encoding of a text or a pair of texts for an encoder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
-    /// Ids of the tokens, special ones included.
+    /// Token ids, with special tokens.
     pub ids: Vec<u32>,
-    /// For each token 0 or 1: the text that it belongs to, by the rules of the model's family.
+    /// Token type (0 or 1) of each token: which of the texts it belongs to, by the rules of the
+    /// family.
     pub type_ids: Vec<u32>,
 }
 
 impl Tokenizer {
-    /// Makes a tokenizer of the files of a folder, or `None` if none of them is a vocabulary.
+    /// Builds a tokenizer from the files of a folder; `None` if none of them is a vocabulary.
     ///
     /// `dir` appears in messages; `files` are names and contents, of which [`TOKENIZER_FILES`] are
     /// used; `model_type` is that of `config.json`. The first of these vocabularies that is there
@@ -141,7 +142,7 @@ impl Tokenizer {
         Ok(Some(tokenizer))
     }
 
-    /// Makes a tokenizer of the files in a folder, as [`Self::from_files`] does.
+    /// Builds a tokenizer from the files in a folder, as [`Self::from_files`] does.
     ///
     /// # Errors
     /// [`TokenizerError`], also if the folder has no vocabulary.
@@ -155,8 +156,8 @@ impl Tokenizer {
         })
     }
 
-    /// Reads the bytes of a `tokenizer.json`. `path` appears in messages; `config` is the content
-    /// of `tokenizer_config.json`, if there is one.
+    /// Parses a `tokenizer.json`. `path` appears in messages; `config` is the content of
+    /// `tokenizer_config.json`, if there is one.
     ///
     /// # Errors
     /// [`TokenizerError`].
@@ -205,8 +206,8 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// Fills in the ids that `config.json` gives where the tokenizer's own files name no token, and
-    /// checks that every token has a place in the model's vocabulary of `vocab` tokens.
+    /// Fills in special token ids of `config.json` that the tokenizer's own files lack, and checks
+    /// that every token fits in the model's vocabulary of `vocab` tokens.
     ///
     /// # Errors
     /// [`TokenizerError::Vocabulary`].
@@ -220,7 +221,7 @@ impl Tokenizer {
         if id as usize >= vocab {
             return Err(TokenizerError::Vocabulary { path: self.path, token, id, vocab });
         }
-        // An end that only a default named and that the model has no row for is none.
+        // An end-of-sequence token from a default is dropped if the model has no row for it.
         for end in [&mut self.bos, &mut self.eos] {
             *end = end.filter(|&id| (id as usize) < vocab);
         }
@@ -232,7 +233,7 @@ impl Tokenizer {
         Ok(self)
     }
 
-    /// Ids of a text; with `special` also those that the post-processor adds.
+    /// Ids of a text; with `special` also the special tokens of the post-processor.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -246,7 +247,7 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Ids of a text with the special tokens that the post-processor puts around it.
+    /// Ids of a text with the special tokens of the post-processor.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -254,7 +255,7 @@ impl Tokenizer {
         self.encode(text, true)
     }
 
-    /// Ids of texts, each as [`Self::encode`] gives them, on the threads of the kernels.
+    /// Ids of several texts, each as in [`Self::encode`], in parallel.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`] of the first text that cannot be encoded.
@@ -267,7 +268,7 @@ impl Tokenizer {
         parallel::map(texts, |_, text| self.encode(text, special)).into_iter().collect()
     }
 
-    /// Ids and types of two texts as one input of an encoder, special tokens included.
+    /// Ids and token types of a pair of texts as one input, with special tokens.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
@@ -292,7 +293,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The token that a document starts with under a policy.
+    /// The token before a document under a policy.
     ///
     /// # Errors
     /// [`TokenizerError::NoBos`].
@@ -307,10 +308,10 @@ impl Tokenizer {
         }
     }
 
-    /// The text of ids; with `skip_special` without special, beginning and end tokens.
+    /// The text of ids; with `skip_special` without special, beginning- and end-of-sequence tokens.
     ///
     /// # Errors
-    /// [`TokenizerError::UnknownId`] for an id that no token has.
+    /// [`TokenizerError::UnknownId`] for an unknown id.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokenizerError> {
         let unknown = |id: u32| TokenizerError::UnknownId { path: self.path.clone(), id };
         if let Some(&id) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
@@ -324,26 +325,26 @@ impl Tokenizer {
             .map_err(|e| TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() })
     }
 
-    /// One more than the largest id.
+    /// Size of the vocabulary: the largest id plus one.
     #[must_use]
     pub fn vocab(&self) -> usize {
         self.largest(|_| true).0 as usize + 1
     }
 
-    /// The token that starts a document.
+    /// The beginning-of-sequence token.
     #[must_use]
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }
 
-    /// The token that ends a document.
+    /// The end-of-sequence token.
     #[must_use]
     pub fn eos(&self) -> Option<u32> {
         self.eos
     }
 
-    /// The whole pipeline in the form of a `tokenizer.json`, whatever files it was made of, without
-    /// tokens that only a role asked for and a model of `vocab` tokens has no row for.
+    /// The whole pipeline as a `tokenizer.json`, whatever files it was built from, without tokens
+    /// added only for a role for which a model of `vocab` tokens has no row.
     #[cfg(feature = "gguf")]
     pub(crate) fn to_json(&self, vocab: usize) -> Result<Value, TokenizerError> {
         let invalid = |reason| TokenizerError::Invalid { path: self.path.clone(), reason };
@@ -357,33 +358,33 @@ impl Tokenizer {
         Ok(json)
     }
 
-    /// The token of an id.
+    /// The token with an id.
     #[cfg(feature = "gguf")]
     pub(crate) fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The token that hides another one from a masked language model, and its text.
+    /// The mask token and its text.
     #[must_use]
     pub fn mask(&self) -> Option<(u32, &str)> {
         self.mask.as_ref().map(|(id, text)| (*id, text.as_str()))
     }
 
-    /// Whether documents start with [`Self::bos`] under [`Bos::Auto`].
+    /// Whether [`Self::bos`] is added before documents under [`Bos::Auto`].
     #[must_use]
     pub fn adds_bos(&self) -> bool {
         self.adds_bos
     }
 
-    /// The largest id of those that count, and its token.
+    /// The largest id that counts, and its token.
     fn largest(&self, counts: impl Fn(u32) -> bool) -> (u32, String) {
         let vocab = self.inner.get_vocab(true).into_iter();
         vocab.map(|(token, id)| (id, token)).filter(|(id, _)| counts(*id)).max().unwrap_or_default()
     }
 
-    /// Puts the rules of Llama or Gemma in place of those of a `tokenizer.json` with pieces of
-    /// sentencepiece, as transformers 5 does where it takes that class: they differ from the rules
-    /// in older files at the start of a text and after special tokens.
+    /// Replaces the rules of a `tokenizer.json` with SentencePiece pieces by those of Llama or
+    /// Gemma, as transformers 5 does for these classes: older files differ at the start of a text
+    /// and after special tokens.
     fn take_class_rules(
         &mut self,
         class: Class,
@@ -416,7 +417,7 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Whether pieces are of bytes, as GPT-2's.
+    /// Whether the vocabulary is byte-level, as GPT-2's.
     fn is_of_bytes(&self) -> Result<bool, TokenizerError> {
         let cuts = serde_json::to_string(&self.inner.get_pre_tokenizer()).map_err(|e| {
             TokenizerError::Invalid { path: self.path.clone(), reason: e.to_string() }
@@ -424,7 +425,7 @@ impl Tokenizer {
         Ok(cuts.contains("\"ByteLevel\""))
     }
 
-    /// Asks the post-processor by letting it work: it puts a token before any text, or it does not.
+    /// Determines by running the post-processor whether it adds a beginning-of-sequence token.
     fn post_processor_adds_bos(&self) -> Result<bool, TokenizerError> {
         let (plain, full) = (self.encode("a", false)?, self.encode("a", true)?);
         Ok(full.len() > plain.len() && self.bos.is_some() && full.first() == self.bos.as_ref())
@@ -436,7 +437,7 @@ impl Tokenizer {
         Some((self.inner.token_to_id(&token.content)?, token.content.clone()))
     }
 
-    /// The id of a token that `tokenizer_config.json` names, as text or as an object.
+    /// Id of a token in `tokenizer_config.json`, given as a string or an object.
     fn special(&self, config: &Value, field: &'static str) -> Result<Option<u32>, TokenizerError> {
         let named = config.get(field).unwrap_or(&Value::Null);
         let content = named.get("content").unwrap_or(named);
@@ -457,7 +458,7 @@ impl Tokenizer {
     }
 }
 
-/// The raw vocabulary of a folder and what it gives.
+/// The raw vocabulary of a folder and the parts built from it.
 fn vocabulary(
     files: &Files<'_>,
     settings: &TokenizerSettings,
@@ -490,7 +491,7 @@ fn vocabulary(
     Ok(None)
 }
 
-/// The class that the settings name if it reads such a file, or the first one if they name none.
+/// The class named by the settings if it reads such a file, or the first one if they name none.
 fn class_among(
     known: &[Class],
     settings: &TokenizerSettings,

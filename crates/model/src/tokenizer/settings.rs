@@ -1,7 +1,7 @@
-//! What lies beside a vocabulary: settings, special tokens by role, added tokens and their ids.
+//! Tokenizer settings, special tokens by role, added tokens and their ids.
 //!
-//! `tokenizer_config.json` counts. Where it has no `added_tokens_decoder` it is from before that
-//! field, and `special_tokens_map.json` and `added_tokens.json` count as well, as in transformers.
+//! `tokenizer_config.json` takes precedence. If it has no `added_tokens_decoder`, it predates that
+//! field, and `special_tokens_map.json` and `added_tokens.json` are read too, as in transformers.
 
 use super::TokenizerError;
 use super::files::{ADDED, Files, SETTINGS, SPECIAL, malformed, shown};
@@ -9,24 +9,24 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use tokenizers::AddedToken;
 
-/// Roles of special tokens, in the order in which transformers adds them.
+/// Roles of special tokens, in the order of transformers.
 pub(super) const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// The index among [`ROLES`] of the token for what is in no vocabulary.
+/// Index in [`ROLES`] of the unknown token.
 pub(super) const UNKNOWN: usize = 2;
 
-/// The index among [`ROLES`] of the token that hides others.
+/// Index in [`ROLES`] of the mask token.
 pub(super) const MASK: usize = 6;
 
-/// What is said about the token of a role.
+/// Setting for the token of a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Role {
-    /// Nothing: the class decides.
+    /// Not set: the class decides.
     Unsaid,
-    /// There is none.
+    /// Set to no token.
     None,
-    /// This one.
+    /// Set to this token.
     Token(AddedToken),
 }
 
@@ -70,8 +70,8 @@ impl TokenizerSettings {
         Ok(settings)
     }
 
-    /// `added_tokens.json`: tokens and ids, special where a role or the list of extra tokens says
-    /// so.
+    /// `added_tokens.json`: tokens and ids, special if a role or the list of extra tokens names
+    /// them.
     fn read_added(&mut self, files: &Files<'_>) -> Result<(), TokenizerError> {
         let mut special: Vec<String> = self.extra()?.into_iter().map(|t| t.content).collect();
         for role in ROLES {
@@ -89,7 +89,7 @@ impl TokenizerSettings {
         Ok(())
     }
 
-    /// The class of the tokenizer, without the "Fast" that older versions wrote.
+    /// The class of the tokenizer, without the suffix "Fast" of older versions.
     pub(super) fn class(&self) -> Result<Option<&str>, TokenizerError> {
         match self.fields.get("tokenizer_class") {
             None | Some(Value::Null) => Ok(None),
@@ -106,7 +106,7 @@ impl TokenizerSettings {
         }
     }
 
-    /// A count of at most `limit`.
+    /// An integer of at most `limit`.
     pub(super) fn count(
         &self,
         field: &'static str,
@@ -140,7 +140,7 @@ impl TokenizerSettings {
         }
     }
 
-    /// The tokens of all roles; `defaults` stand where nothing is said.
+    /// The tokens of all roles; `defaults` apply where nothing is set.
     pub(super) fn roles(
         &self,
         defaults: &[Option<String>; 7],
@@ -177,12 +177,12 @@ impl TokenizerSettings {
         Ok(tokens)
     }
 
-    /// Tokens that are said to have these ids.
+    /// Added tokens with declared ids.
     pub(super) fn declared(&self) -> &[(u32, AddedToken)] {
         &self.declared
     }
 
-    /// The file that the settings are from.
+    /// The file of the settings.
     pub(super) fn path(&self) -> &std::path::Path {
         &self.path
     }
@@ -191,7 +191,7 @@ impl TokenizerSettings {
         self.fields.get(field)
     }
 
-    /// The settings as one object, for what is read from any `tokenizer_config.json`.
+    /// The settings as one object, for code that reads any `tokenizer_config.json`.
     pub(super) fn value(&self) -> Value {
         Value::Object(self.fields.clone())
     }
@@ -201,7 +201,7 @@ impl TokenizerSettings {
     }
 }
 
-/// A token as text, or as an object with its content and how it is found in a text.
+/// A token as a string, or as an object with its content and matching options.
 fn added_token(value: &Value, special: bool) -> Option<AddedToken> {
     let fields = match value {
         Value::String(content) => return Some(AddedToken::from(content.as_str(), special)),
@@ -223,7 +223,7 @@ fn added_token(value: &Value, special: bool) -> Option<AddedToken> {
     )
 }
 
-/// The texts of special tokens by role, as chat templates know them.
+/// The strings of special tokens by role, for chat templates.
 pub(super) fn by_name(roles: &[Option<AddedToken>; 7]) -> Map<String, Value> {
     let texts = roles.iter().map(|token| token.as_ref().map(|token| token.content.clone()));
     let named = ROLES.into_iter().zip(texts);

@@ -1,27 +1,27 @@
-//! Decoding of tokens as they come.
+//! Streaming decoding of tokens.
 
 use super::{Tokenizer, TokenizerError};
 
-/// What a decoder writes for bytes that are no character, and while one is not complete.
+/// The replacement character, which decoders write for invalid or incomplete UTF-8.
 const REPLACEMENT: char = '\u{FFFD}';
 
-/// Tokens after which bytes that are no character will not become one: a character has at most four
-/// bytes, and a token at least one.
+/// Number of tokens after which invalid bytes can no longer become a character: a character has at
+/// most four bytes, and a token at least one.
 const LONGEST_CHARACTER: usize = 16;
 
-/// Gives the text of tokens one by one, each piece as soon as its characters are complete.
+/// Decodes tokens one by one and emits text as soon as its characters are complete.
 ///
-/// The pieces, [`Self::finish`] included, joined are [`Tokenizer::decode`] of all ids. One
-/// difference is possible: a decoder of sentencepiece that finds bytes which are no character gives
-/// up the whole run of bytes, also those before that were one and are out already.
+/// The pieces joined, with [`Self::finish`], equal [`Tokenizer::decode`] of all ids. One difference
+/// is possible: a SentencePiece decoder that finds invalid bytes replaces the whole run of byte
+/// tokens, including valid characters that were already emitted.
 #[derive(Debug)]
 pub struct DecodeStream<'a> {
     tokenizer: &'a Tokenizer,
     skip_special: bool,
-    /// The tokens of the last piece, for what a decoder does at the start of a text, then those
-    /// that have no text yet.
+    /// Tokens of the last piece, as context for decoders that treat the start of a text
+    /// differently, followed by tokens not yet emitted.
     ids: Vec<u32>,
-    /// How many of them are out.
+    /// Number of tokens already emitted.
     done: usize,
 }
 
@@ -30,10 +30,10 @@ impl<'a> DecodeStream<'a> {
         Self { tokenizer, skip_special, ids: Vec::new(), done: 0 }
     }
 
-    /// Takes the next token and gives the text that it completes, if any.
+    /// Adds a token and returns the text that it completes, if any.
     ///
     /// # Errors
-    /// [`TokenizerError::UnknownId`]; the token is then not taken.
+    /// [`TokenizerError::UnknownId`]; the token is then not added.
     pub fn step(&mut self, id: u32) -> Result<Option<String>, TokenizerError> {
         self.ids.push(id);
         let text = match self.rest() {
@@ -52,7 +52,7 @@ impl<'a> DecodeStream<'a> {
         Ok(Some(text))
     }
 
-    /// Gives what is left: characters that never became complete, as U+FFFD.
+    /// Returns the rest: incomplete characters as U+FFFD.
     ///
     /// # Errors
     /// [`TokenizerError::Invalid`] if the decoder fails.
@@ -60,20 +60,21 @@ impl<'a> DecodeStream<'a> {
         Ok(Some(self.rest()?).filter(|text| !text.is_empty()))
     }
 
-    /// The text of the tokens that are not out.
+    /// The text of tokens not yet emitted.
     fn rest(&self) -> Result<String, TokenizerError> {
         let out = self.tokenizer.decode(&self.ids[..self.done], self.skip_special)?;
         let all = self.tokenizer.decode(&self.ids, self.skip_special)?;
         match all.strip_prefix(&out) {
             Some(rest) => Ok(rest.to_owned()),
-            // A run of bytes turned out to be none: what is out stays, the new tokens stand alone.
+            // A run of bytes turned out invalid: the emitted text stays, and the new tokens are
+            // decoded alone.
             None => self.tokenizer.decode(&self.ids[self.done..], self.skip_special),
         }
     }
 }
 
 impl Tokenizer {
-    /// Decodes tokens one by one; with `skip_special` as [`Self::decode`].
+    /// A streaming decoder; `skip_special` as in [`Self::decode`].
     #[must_use]
     pub fn decode_stream(&self, skip_special: bool) -> DecodeStream<'_> {
         DecodeStream::new(self, skip_special)

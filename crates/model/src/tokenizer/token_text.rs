@@ -2,14 +2,13 @@
 
 use super::{Tokenizer, TokenizerError};
 
-/// What a decoder writes for bytes that are no character.
+/// The replacement character, which decoders write for invalid UTF-8.
 const REPLACEMENT: char = '\u{FFFD}';
 
 impl Tokenizer {
-    /// The text of one token as it stands inside of a text, for lists of tokens: with the space
-    /// before it, special tokens by their names. Of a token that is a part of a character the bytes
-    /// are told, `bytes:\xe2\x80`, as servers of OpenAI's protocol do; of one that the tokenizer
-    /// does not have, its number in angles.
+    /// The text of one token inside a text, for lists of tokens: with its leading space, special
+    /// tokens by their names. A token that is part of a character is written as its bytes,
+    /// `bytes:\xe2\x80`, as OpenAI's API does; an unknown id as a number in angle brackets.
     ///
     /// # Errors
     /// [`TokenizerError::Invalid`] if the decoder fails.
@@ -38,7 +37,7 @@ impl Tokenizer {
     }
 }
 
-/// The bytes of a token that is written byte by byte: `<0xE2>`, or in the alphabet of GPT-2.
+/// The bytes of a token in byte notation: `<0xE2>`, or in the alphabet of GPT-2.
 fn bytes_of(token: &str) -> Option<Vec<u8>> {
     let hex = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
     if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
@@ -47,8 +46,8 @@ fn bytes_of(token: &str) -> Option<Vec<u8>> {
     token.chars().map(byte_of).collect()
 }
 
-/// The byte of a character of GPT-2's alphabet: printable ones stand for themselves, the others for
-/// those from U+0100 on, in order.
+/// The byte of a character in GPT-2's alphabet: printable bytes are themselves, the others follow
+/// from U+0100 on, in order.
 fn byte_of(character: char) -> Option<u8> {
     let printable = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u8::try_from(character) {

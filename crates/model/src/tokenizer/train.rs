@@ -1,9 +1,9 @@
-//! Training of a tokenizer: byte-level byte-pair encoding.
+//! Training of a byte-level BPE tokenizer.
 //!
 //! Every byte has a token, so any text can be encoded; the most frequent pairs of neighbours are
-//! merged until the vocabulary is full. Source: Sennrich et al. 2016, arXiv:1508.07909, on the
-//! bytes and with the splitting of words of GPT-2. The beginning-of-sequence token has id 0, the
-//! end-of-sequence token id 1, and the post-processor puts the former before every text.
+//! merged until the vocabulary is full. Source: Sennrich et al. 2016, arXiv:1508.07909, on bytes
+//! and with the pre-tokenizer of GPT-2. The beginning-of-sequence token has id 0, the
+//! end-of-sequence token id 1, and the post-processor adds the former before every text.
 
 use super::TokenizerError;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub const BOS_TOKEN: &str = "<s>";
 /// The end-of-sequence token of trained tokenizers; its id is 1.
 pub const EOS_TOKEN: &str = "</s>";
 
-/// Fewest tokens: one for every byte and the two special ones.
+/// Smallest vocabulary: one token per byte and the two special ones.
 pub const LEAST_VOCAB: usize = 258;
 
 /// The two files of a trained tokenizer.
@@ -32,7 +32,7 @@ pub struct TrainedTokenizer {
 }
 
 /// Trains a tokenizer of `vocab` tokens on `texts`, for a model with a context of `context` tokens.
-/// Same texts, same bytes.
+/// Equal texts give equal bytes.
 ///
 /// # Errors
 /// [`TokenizerError::Invalid`] if the texts do not yield `vocab` tokens.

@@ -11,7 +11,8 @@ use tokenizers::models::bpe::Vocab;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::{BertNormalizer, NormalizerWrapper};
 
-/// Reads a vocabulary of one token a line; of two equal ones the later counts, as in transformers.
+/// Reads a vocabulary of one token per line; of two equal ones the later counts, as in
+/// transformers.
 pub(super) fn parts(
     path: &Path,
     bytes: &[u8],

@@ -1,8 +1,8 @@
-//! A day, and how templates print it.
+//! Dates and their formats in templates.
 
 use minijinja::{Error, ErrorKind};
 
-/// A day of the Gregorian calendar. Its time of day is midnight.
+/// A date of the Gregorian calendar, at midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
     year: u16,
@@ -28,7 +28,7 @@ const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 impl Date {
-    /// A day, or `None` if the calendar has no such day between the years 1 and 9999.
+    /// A date, or `None` if it does not exist between the years 1 and 9999.
     #[must_use]
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let date = Self { year, month, day };

@@ -1,4 +1,4 @@
-//! The engine, set up as transformers sets up Jinja.
+//! The template engine with the settings of transformers' Jinja.
 
 use super::date::Date;
 use super::{MOST_STEPS, json};
@@ -9,7 +9,7 @@ use minijinja::{Error, ErrorKind, escape_formatter};
 use minijinja_contrib::pycompat::unknown_method_callback;
 use serde_json::Value;
 
-/// Why and where a template failed.
+/// Reason and location of a template's failure.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) line: usize,
@@ -73,7 +73,7 @@ fn failure(fault: &Fault, date: Option<Date>) -> Failure {
     let error = &fault.error;
     let mut reason = match error.kind() {
         ErrorKind::OutOfFuel => format!("it takes more than {MOST_STEPS} steps"),
-        // The template's own words.
+        // The message of the template's own `raise_exception`.
         ErrorKind::InvalidOperation => error.detail().unwrap_or("invalid operation").to_owned(),
         kind => match error.detail() {
             Some(detail) => format!("{kind}: {detail}"),
@@ -86,8 +86,8 @@ fn failure(fault: &Fault, date: Option<Date>) -> Failure {
     Failure { line: fault.line.unwrap_or_default(), reason }
 }
 
-/// Replaces the tags `generation` and `endgeneration`, which mark what a model says for training,
-/// by a condition that always holds: both print their body and trim alike.
+/// Replaces the tags `generation` and `endgeneration`, which mark model output for training, by an
+/// always true condition: both print their body and trim alike.
 fn without_generation(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

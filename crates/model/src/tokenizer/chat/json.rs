@@ -1,4 +1,4 @@
-//! JSON as Python writes it, which is what models saw of their tools.
+//! JSON in the format of Python's `json.dumps`, which models saw in training.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -6,12 +6,12 @@ use std::fmt::Write;
 /// The options of `json.dumps`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Style {
-    /// After an item, and between key and value.
+    /// Separators after an item, and between key and value.
     pub(super) separators: Option<(String, String)>,
     pub(super) indent: Option<String>,
-    /// Escapes all that is not ASCII.
+    /// Whether non-ASCII characters are escaped.
     pub(super) ascii: bool,
-    /// Keys in order.
+    /// Whether keys are sorted.
     pub(super) sorted: bool,
 }
 
@@ -117,8 +117,8 @@ impl Writer<'_> {
     }
 }
 
-/// A number as Python's `repr`: the fewest digits that give it back, with an exponent below 1e-4
-/// and from 1e16 on.
+/// A number as Python's `repr`: the shortest round-trip digits, with an exponent below 1e-4 and
+/// from 1e16 on.
 fn float_text(value: f64) -> String {
     if !value.is_finite() {
         let name = if value.is_nan() { "NaN" } else { "Infinity" };

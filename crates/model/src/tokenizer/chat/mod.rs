@@ -1,11 +1,10 @@
-//! Chat templates: from messages to the text that a model was trained on.
+//! Chat templates: from messages to the prompt format of a model.
 //!
-//! A template is Jinja, in the dialect and with the variables of transformers: blocks are trimmed,
+//! A template is Jinja, in the dialect and with the variables of transformers: blocks are trimmed;
 //! `messages`, `tools`, `documents`, `add_generation_prompt` and the special tokens by role are
-//! known, and so are `raise_exception`, `tojson` and the methods of Python's texts, lists and
-//! dictionaries. Templates come with checkpoints and are not trusted: they reach no file, and their
-//! steps ([`MOST_STEPS`]), their output and what they make on the way are bounded
-//! ([`crate::template`]).
+//! defined, and so are `raise_exception`, `tojson` and the methods of Python's strings, lists and
+//! dictionaries. Templates come with checkpoints and are not trusted: they cannot access files, and
+//! their steps ([`MOST_STEPS`]), output and memory are limited ([`crate::template`]).
 
 mod date;
 mod environment;
@@ -22,22 +21,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// Most steps of a template; long chats with tools need some ten thousands.
+/// Largest number of steps of a template; long chats with tools need some ten thousand.
 pub const MOST_STEPS: u64 = 2_000_000;
 /// Largest template in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Name of the template that is used where none is named.
+/// Name of the default template.
 const DEFAULT: &str = "default";
-/// Name of the one for chats with tools.
+/// Name of the template for chats with tools.
 const TOOL_USE: &str = "tool_use";
 
 /// One message of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks: "system", "user", "assistant", "tool", or what the template knows.
+    /// Role: "system", "user", "assistant", "tool", or another that the template knows.
     pub role: String,
-    /// The text, or what else the template takes as content.
+    /// Content: a string, or any other value that the template accepts.
     #[serde(default)]
     pub content: Value,
     /// Further fields, such as `tool_calls`.
@@ -46,14 +45,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of text.
+    /// A message with text content.
     #[must_use]
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: Value::String(content.into()), fields: Map::new() }
     }
 
-    /// The message as a template sees it: without fields that are null, and with its reasoning
-    /// under the names by which templates know it.
+    /// The message as passed to a template: without null fields, and with its reasoning under the
+    /// names that templates use.
     fn plain(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("role".into(), json!(self.role));
@@ -69,21 +68,21 @@ impl Message {
     }
 }
 
-/// What a template is told beside the messages.
+/// Variables of a template besides the messages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChatOptions {
-    /// Ends with the start of an answer.
+    /// Whether to append the start of the assistant's answer.
     pub add_generation_prompt: bool,
-    /// Name of the template; by default the one for tools if there are tools, else the default one.
+    /// Name of the template; by default the tool template if there are tools, else the default one.
     pub template: Option<String>,
     /// A list of tools, each a JSON schema.
     pub tools: Option<Value>,
     /// A list of documents, each an object with a title and a text.
     pub documents: Option<Value>,
-    /// Today, for templates that ask for it. Without it `strftime_now` is not defined, since the
-    /// same chat should give the same text tomorrow.
+    /// The current date, for templates that use it. Without it `strftime_now` is undefined, since
+    /// equal chats should give equal texts tomorrow.
     pub date: Option<Date>,
-    /// Further variables, over those of the tokenizer.
+    /// Further variables, which override those of the tokenizer.
     pub variables: Map<String, Value>,
 }
 
@@ -97,8 +96,8 @@ pub(super) struct Templates {
 }
 
 impl Templates {
-    /// Finds templates: `chat_template.jinja` alone if it is there, else those of the settings,
-    /// else that of `chat_template.json`. `tokens` are special tokens by role.
+    /// Reads templates: `chat_template.jinja` alone if it exists, else those of the settings, else
+    /// `chat_template.json`. `tokens` are special tokens by role.
     pub(super) fn read(
         files: &Files<'_>,
         settings: &TokenizerSettings,
@@ -199,8 +198,8 @@ impl Templates {
 }
 
 impl Tokenizer {
-    /// The text of a chat by the tokenizer's default template; with `add_generation_prompt` it ends
-    /// with the start of an answer. The text holds its own special tokens: encode it without
+    /// Renders a chat with the default template; with `add_generation_prompt` it ends with the
+    /// start of an answer. The text contains its own special tokens: encode it without adding
     /// others.
     ///
     /// # Errors
@@ -213,7 +212,7 @@ impl Tokenizer {
         self.chat_with(messages, &ChatOptions { add_generation_prompt, ..ChatOptions::default() })
     }
 
-    /// The text of a chat, as [`Self::chat`], with tools, documents, a date or another template.
+    /// Renders a chat, as [`Self::chat`], with tools, documents, a date or another template.
     ///
     /// # Errors
     /// [`TokenizerError::NoTemplate`], [`TokenizerError::Template`].

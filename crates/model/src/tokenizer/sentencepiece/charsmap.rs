@@ -1,13 +1,13 @@
-//! Checks the table of replacements ("precompiled charsmap") of a sentencepiece model.
+//! Validation of the "precompiled charsmap" of a SentencePiece model.
 //!
-//! The table is a u32 with the bytes of a trie, the trie as a double array of u32, and texts that
-//! end with NUL, to which the leaves point. The library walks it without looking; here every node
-//! that a text can reach is visited once, so that no text leads outside.
+//! The charsmap is a u32 with the size of a trie, the trie as a double array of u32, and
+//! NUL-terminated replacements, which the leaves refer to. The library does not check indices; here
+//! every reachable node is visited once, so that no text leads out of bounds.
 
-/// Bytes of a replacement; those of NFKC have up to 33.
+/// Largest size of a replacement in bytes; NFKC has up to 33.
 const LONGEST: usize = 64;
 
-/// What is wrong with a table, if anything.
+/// The first error of a charsmap, if any.
 pub(in crate::tokenizer) fn check(bytes: &[u8]) -> Result<(), String> {
     let (size, rest) = bytes.split_at_checked(4).ok_or("fewer than 4 bytes")?;
     let size = u32::from_le_bytes([size[0], size[1], size[2], size[3]]) as usize;
@@ -23,7 +23,7 @@ pub(in crate::tokenizer) fn check(bytes: &[u8]) -> Result<(), String> {
     walk(&units, texts)
 }
 
-/// Visits every node. A node is the place from which the next byte of a text is found.
+/// Visits every node. A node is the offset from which the next byte is looked up.
 fn walk(units: &[u32], texts: &str) -> Result<(), String> {
     let mut seen = vec![false; units.len()];
     let mut waiting = vec![offset(units[0])];

@@ -1,19 +1,19 @@
-//! Merges of byte-pair encoding from pieces and scores.
+//! BPE merges from pieces and scores.
 //!
-//! sentencepiece merges the neighbours whose joined piece scores highest; the tokenizers library
-//! merges the pair of lowest rank. So every way to cut a piece in two pieces is a merge, ranked by
-//! falling score of the piece, then by its id, then by the length of the left part, which is the
-//! order of transformers wherever scores fall with ids, as they do in trained models.
+//! SentencePiece merges the neighbours whose joined piece scores highest; the tokenizers library
+//! merges the pair of lowest rank. So every split of a piece into two pieces becomes a merge,
+//! ranked by descending score of the piece, then by its id, then by the length of the left part:
+//! the order of transformers wherever scores fall with ids, as in trained models.
 
 use std::collections::HashMap;
 
-/// Most byte comparisons that the cuts of all pieces may need: two seconds, where the largest known
-/// vocabulary needs a hundredth of one.
+/// Limit of byte comparisons for all splits: two seconds, where the largest known vocabulary needs
+/// a hundredth of one.
 const MOST_WORK: usize = 1 << 31;
-/// Bytes of merges for each byte of pieces, and free of charge.
+/// Limit of the bytes of merges per byte of pieces, and a constant allowance.
 const MOST_BYTES: (usize, usize) = (16, 1 << 20);
 
-/// Every merge, best first.
+/// All merges, best first.
 pub(super) fn merges(pieces: &[(&str, f32)]) -> Result<Vec<(String, String)>, String> {
     let work: usize = pieces.iter().map(|(piece, _)| piece.len() * piece.len()).sum();
     if work > MOST_WORK {

@@ -1,8 +1,8 @@
-//! Models of sentencepiece as pipelines of the tokenizers library, by the rules of transformers 5.
+//! SentencePiece models as pipelines of the tokenizers library, by the rules of transformers 5.
 //!
-//! Where neither the settings nor the model's type name a class, the model's own normalizer decides
-//! about the space before a text. transformers ignores it in that case and puts none there, which
-//! is not what such a model was trained on.
+//! If neither the settings nor the model type name a class, the model's own normalizer decides
+//! about the space before a text. transformers ignores it in that case and adds no space, unlike in
+//! training.
 
 pub(super) mod charsmap;
 mod merges;
@@ -30,14 +30,14 @@ use tokenizers::normalizers::{
 };
 use tokenizers::{AddedToken, normalizers};
 
-/// What stands for a space in pieces.
+/// The character that stands for a space in pieces.
 const SPACE: &str = "\u{2581}";
-/// Sentinels of T5: tokens after the pieces, the last one first.
+/// Sentinel tokens of T5, after the pieces, the last one first.
 const SENTINELS: u32 = 100;
-/// Most of them that a model may ask for.
+/// Largest number of sentinel tokens.
 const MOST_SENTINELS: u32 = 1 << 16;
 
-/// Reads a model and gives its parts.
+/// Parses a model into its parts.
 pub(super) fn parts(
     path: &Path,
     bytes: &[u8],
@@ -63,7 +63,7 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// Checks what the library takes for granted.
+/// Checks the assumptions of the library.
 fn check(path: &Path, proto: &Proto, class: Option<Class>) -> Result<(), TokenizerError> {
     let wrong =
         |place: String, found: String, expected: &str| Err(malformed(path, place, found, expected));
@@ -116,7 +116,7 @@ fn check(path: &Path, proto: &Proto, class: Option<Class>) -> Result<(), Tokeniz
     Ok(())
 }
 
-/// Llama, Gemma and models that say no class.
+/// Llama, Gemma and models without a class.
 fn bpe(
     path: &Path,
     proto: &Proto,
@@ -133,7 +133,7 @@ fn bpe(
     let with_prefix =
         class == Some(Class::Prefixed) || (class.is_none() && proto.normalizer.add_dummy_prefix);
     let mut builder = BPE::builder().vocab_and_merges(vocab, merges).fuse_unk(true);
-    // The named classes always fall back to bytes; Llama knows no unknown token.
+    // The named classes always fall back to bytes; Llama has no unknown token.
     builder = builder.byte_fallback(class.is_some() || proto.byte_fallback);
     if class != Some(Class::Prefixed) {
         builder = builder.unk_token(proto.unk_piece.clone());
@@ -159,7 +159,7 @@ fn bpe(
     })
 }
 
-/// The charsmap, which only models without a class use here, and what follows it.
+/// The charsmap, which is used only for models without a class, and its successors.
 fn with_charsmap(
     proto: &Proto,
     class: Option<Class>,
@@ -181,7 +181,7 @@ fn sequence(mut steps: Vec<NormalizerWrapper>) -> Option<NormalizerWrapper> {
     }
 }
 
-/// How Gemma marks spaces, and how it cuts a text and joins tokens.
+/// Normalizer, pre-tokenizer and decoder of Gemma.
 pub(super) fn unprefixed() -> Result<(NormalizerWrapper, (Value, Value)), String> {
     let spaces = Replace::new(" ", SPACE).map_err(|e| e.to_string())?;
     let split = json!({
@@ -191,8 +191,8 @@ pub(super) fn unprefixed() -> Result<(NormalizerWrapper, (Value, Value)), String
     Ok((spaces.into(), (split, spaces_and_bytes(false))))
 }
 
-/// How Llama cuts a text and joins tokens. With `legacy` a space is put before every part of a text
-/// that special tokens leave, otherwise only before the text.
+/// Pre-tokenizer and decoder of Llama. With `legacy` a space is added before every part of a text
+/// between special tokens, otherwise only before the text.
 pub(super) fn prefixed(settings: &TokenizerSettings) -> Result<(Value, Value), TokenizerError> {
     let prefix = settings.flag("add_prefix_space")?.unwrap_or(true);
     let legacy = settings.flag("legacy")?.unwrap_or(false);
@@ -219,7 +219,7 @@ fn spaces_and_bytes(strips: bool) -> Value {
     json!({"type": "Sequence", "decoders": decoders})
 }
 
-/// T5, XLM-RoBERTa, ALBERT and models that say no class.
+/// T5, XLM-RoBERTa, ALBERT and models without a class.
 fn unigram(
     path: &Path,
     proto: &Proto,
@@ -241,7 +241,7 @@ fn unigram(
             unk = fixed_unknown(path, proto, 2)?;
         }
         Some(Class::XlmRoberta) => {
-            // The ids of fairseq: its own four first, without the three of sentencepiece.
+            // The ids of fairseq: its own four first, without the three of SentencePiece.
             let role = |role: usize| Class::XlmRoberta.defaults()[role].unwrap_or_default();
             let first = [role(0), role(4), role(1), role(2)].map(|token| (token.to_owned(), 0.0));
             pieces.splice(0..pieces.len().min(3), first);
@@ -279,7 +279,7 @@ fn unigram(
     })
 }
 
-/// The id of the unknown piece, which the class fixes.
+/// Id of the unknown piece, which the class fixes.
 fn fixed_unknown(path: &Path, proto: &Proto, id: usize) -> Result<usize, TokenizerError> {
     if proto.unk_id == id as i64 {
         return Ok(id);
@@ -315,7 +315,7 @@ fn unigram_normalizer(
     Ok(sequence(steps))
 }
 
-/// Tokens of the roles: of the class, or else as the model names them.
+/// Tokens of the roles: those of the class, or else those named by the model.
 fn defaults(proto: &Proto, class: Option<Class>) -> [Option<String>; 7] {
     if let Some(class) = class {
         return class.defaults().map(|token| token.map(str::to_owned));

@@ -1,12 +1,12 @@
-//! The fields of a sentencepiece model that define ids.
+//! The fields of a SentencePiece model that determine ids.
 
 use super::protobuf::{Fault, Message};
 
-/// Longest piece in bytes. Real ones have some dozens; tries of the library are as deep as pieces
+/// Longest piece in bytes. Real ones have some dozens; the library's tries are as deep as pieces
 /// are long and are dropped recursively.
 pub(in crate::tokenizer) const LONGEST_PIECE: usize = 1024;
 
-/// What a piece is for.
+/// Type of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Normal,
@@ -32,7 +32,7 @@ pub(super) enum Algorithm {
     Char,
 }
 
-/// A sentencepiece model; fields that a file does not have get the defaults of the format.
+/// A SentencePiece model; absent fields have the defaults of the format.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Proto {
     pub(super) pieces: Vec<Piece>,
@@ -48,7 +48,7 @@ pub(super) struct Proto {
     pub(super) normalizer: Normalizer,
 }
 
-/// What is done to a text before it is cut.
+/// Normalisation before the text is split.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Normalizer {
     pub(super) charsmap: Vec<u8>,

@@ -1,19 +1,19 @@
-//! Reads the wire format of protocol buffers: as much of it as sentencepiece models use.
+//! Parser of the protocol buffer wire format, as far as SentencePiece models use it.
 //!
-//! A message is a row of fields. A field is a number `8 n + w` of variable length, where n names it
-//! and w says how its value is stored, and the value. Nothing is copied, and no length is believed
-//! before the bytes are seen.
+//! A message is a sequence of fields. A field is a varint `8 n + w`, where n is the field number
+//! and w the wire type, followed by the value. Nothing is copied, and lengths are checked against
+//! the bytes.
 
-/// A place at which bytes are no message.
+/// A malformed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Byte of the file.
+    /// Offset in the file.
     pub(super) at: usize,
     pub(super) found: String,
     pub(super) expected: &'static str,
 }
 
-/// A value as it is stored.
+/// A value by wire type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stored<'a> {
     Varint(u64),
@@ -22,7 +22,7 @@ pub(super) enum Stored<'a> {
     Fixed32(u32),
 }
 
-/// Bytes of a file, and where in it they start.
+/// A message: its bytes and their offset in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Message<'a> {
     bytes: &'a [u8],
@@ -113,7 +113,7 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A whole number, an enumeration or a truth value.
+    /// An unsigned integer, an enum or a boolean.
     pub(super) fn number_value(&self) -> Result<u64, Fault> {
         match self.value {
             Stored::Varint(value) => Ok(value),
@@ -121,17 +121,17 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A signed number; negative ones are stored in ten bytes.
+    /// A signed integer; negative ones have ten bytes.
     pub(super) fn signed(&self) -> Result<i64, Fault> {
         Ok(self.number_value()?.cast_signed())
     }
 
-    /// A truth value.
+    /// A boolean.
     pub(super) fn truth(&self) -> Result<bool, Fault> {
         Ok(self.number_value()? != 0)
     }
 
-    /// A number of four bytes.
+    /// A 32-bit float.
     pub(super) fn float(&self) -> Result<f32, Fault> {
         match self.value {
             Stored::Fixed32(bits) => Ok(f32::from_bits(bits)),
@@ -139,7 +139,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A message, or bytes.
+    /// A nested message, or bytes.
     pub(super) fn message(&self) -> Result<Message<'a>, Fault> {
         match self.value {
             Stored::Bytes(message) => Ok(message),
@@ -147,7 +147,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text.
+    /// A string.
     pub(super) fn text(&self) -> Result<String, Fault> {
         let message = self.message()?;
         match std::str::from_utf8(message.bytes) {
