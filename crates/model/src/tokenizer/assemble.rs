@@ -163,8 +163,8 @@ fn check_id(inner: &Library, path: &Path, id: u32, token: &str) -> Result<(), To
     }
 }
 
-/// An error for tokens on which the library would panic: one that strips spaces to its right but
-/// starts with them, or begins with a space and strips those to its left.
+/// An error for tokens on which the library would panic: one that strips all spaces to its right,
+/// and one that begins with a space and strips those to its left.
 pub(super) fn check_added(path: &Path, tokens: &[AddedToken]) -> Result<(), TokenizerError> {
     let right = tokens.iter().find(|token| token.rstrip);
     let left =

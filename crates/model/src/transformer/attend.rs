@@ -1,4 +1,4 @@
-//! Attention: what leads into it, positions, scores, and what leads out.
+//! Attention: projections, rotary embedding, scores, and output.
 
 use super::backward::{BackwardPass, slot_backward, slots_backward};
 use super::forward::{Pass, finite};
@@ -16,14 +16,14 @@ use linwright_tensor::parallel::{self, ROW_BLOCK};
 use linwright_tensor::{Mat, MatMut, MatRef};
 use std::ops::Range;
 
-/// Where queries, keys and values stand on the tape when they attend.
+/// Location of the attended queries, keys and values on the tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In the results of three linears.
+    /// The results of three linear layers.
     Raw,
-    /// Queries and keys beside those results, which a backward pass needs as they were.
+    /// Queries and keys in separate memory, since a backward pass needs the unrotated ones.
     Beside,
-    /// Beside the one result that they were cut from.
+    /// In separate memory, split from one fused result.
     Cut,
 }
 
@@ -47,7 +47,7 @@ impl BranchTape {
         }
     }
 
-    /// Queries and keys, to be turned.
+    /// Queries and keys, to be rotated.
     fn turning(&mut self, place: Place) -> [&mut Mat<f32>; 2] {
         let ([query, key, _], raw) = (&mut self.ready, self.raw.split_at_mut(1));
         match place {
@@ -58,7 +58,7 @@ impl BranchTape {
 }
 
 impl Pass<'_> {
-    /// What attention adds to the residual stream, of rows that were normalised.
+    /// Output of attention, to be added to the residual stream, from normalised rows.
     pub(super) fn attention(
         &mut self,
         branch: &Branch,
@@ -88,7 +88,7 @@ impl Pass<'_> {
         finite(branch.output.id(), y)
     }
 
-    /// Clips, normalises or cuts what the linears gave.
+    /// Clamps, normalises or splits the projections.
     fn prepare(&mut self, branch: &Branch, heads: HeadsConfig, tape: &mut BranchTape) -> Place {
         let config = self.config;
         if let Some(clip) = config.clip {
@@ -146,8 +146,8 @@ impl Pass<'_> {
         (tape.inner, tape.log_sums) = (inner, sums);
     }
 
-    /// Attention where some sequences continue others: these see copies of the keys and values of
-    /// their beginnings, followed by their own.
+    /// Attention for sequences with shared prefixes: these attend to copies of the keys and values
+    /// of their prefix, followed by their own.
     fn attend_branches(
         &mut self,
         attention: &Attention,
@@ -187,8 +187,8 @@ impl Pass<'_> {
 }
 
 impl BackwardPass<'_> {
-    /// Gradients of attention, given its input and the gradient of what it added; into `dx` that of
-    /// the input.
+    /// Gradients of attention from its input and the gradient of its output; writes the gradient of
+    /// the input to `dx`.
     pub(super) fn attention(
         &mut self,
         branch: &Branch,
@@ -214,7 +214,7 @@ impl BackwardPass<'_> {
         d_ready.into_iter().for_each(|mat| self.workspace.give(mat));
     }
 
-    /// Gradients of queries and keys before they turn, and of values.
+    /// Gradients of queries and keys before rotation, and of values.
     fn attend_backward(
         &mut self,
         branch: &Branch,
@@ -241,7 +241,7 @@ impl BackwardPass<'_> {
         grads.into()
     }
 
-    /// Turns gradients of queries, keys and values into those of the results of the linears.
+    /// Converts gradients of queries, keys and values to gradients of the projections.
     fn prepare_backward(
         &mut self,
         branch: &Branch,
@@ -300,8 +300,8 @@ fn attention_of(config: &TransformerConfig, heads: HeadsConfig) -> Attention {
     }
 }
 
-/// Where queries, keys and values stand in a fused result: for each the first columns of its runs,
-/// and how many columns a run has.
+/// Location of queries, keys and values in a fused result: for each the first columns of its runs,
+/// and the number of columns in a run.
 fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize); 3] {
     let (query, kv) = (config.query_width(), heads.kv_heads * config.head_dim);
     match config.family.fused {
@@ -313,7 +313,7 @@ fn runs(config: &TransformerConfig, heads: HeadsConfig) -> [(Vec<usize>, usize);
     }
 }
 
-/// Cuts a fused result into queries, keys and values.
+/// Splits a fused result into queries, keys and values.
 fn cut(config: &TransformerConfig, heads: HeadsConfig, fused: &Mat<f32>, into: &mut [Mat<f32>; 3]) {
     for ((starts, len), into) in runs(config, heads).into_iter().zip(into) {
         into.resize(fused.rows(), starts.len() * len);

@@ -1,9 +1,9 @@
 //! The backward pass, for training.
 //!
-//! The forward pass keeps for each layer the residual stream before each half, what leads into
-//! attention and MLP, queries, keys and values as they attend, and what attention gave; and what
-//! norms behind a half need. Norms before a half and the inside of the MLP are cheap and are
-//! computed anew.
+//! The forward pass keeps for each layer the residual stream before each of its two stages
+//! (attention, MLP), the projections, the attended queries, keys and values, the output of
+//! attention, and the inputs of post-norms. Pre-norms and the activations of the MLP are cheap and
+//! are recomputed.
 
 use super::forward::Pass;
 use super::grads::{BranchGrads, LayerGrads, NormGrads, SlotGrads};
@@ -21,9 +21,8 @@ use linwright_tensor::{Mat, MatMut};
 use std::ops::Range;
 
 impl Transformer {
-    /// Mean negative log-likelihood in nats of `targets` (one token a row, `u32::MAX` for a row
-    /// that predicts nothing), and its gradient with respect to every parameter, added into
-    /// `grads`.
+    /// Mean negative log-likelihood in nats of `targets` (one token per row, `u32::MAX` for a row
+    /// without a target); its gradient with respect to every parameter is added to `grads`.
     ///
     /// # Errors
     /// [`ModelError`] if tokens or targets are outside the vocabulary, there is no target, a weight
@@ -78,7 +77,7 @@ impl Transformer {
         Ok(loss)
     }
 
-    /// Number of rows that have a target.
+    /// Number of rows with a target.
     fn check_targets(&self, batch: &Batch, targets: &[u32]) -> Result<usize, ModelError> {
         assert_eq!(targets.len(), batch.len(), "one target a row");
         let vocab = self.config.vocab;
@@ -93,18 +92,18 @@ impl Transformer {
     }
 }
 
-/// A backward pass on its way through the layers.
+/// State of a backward pass.
 pub(super) struct BackwardPass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) spans: &'a [Range<usize>],
     pub(super) rotations: &'a Rotations,
     pub(super) workspace: &'a mut Workspace<f32>,
-    /// Index of the layer at hand.
+    /// Index of the current layer.
     pub(super) index: usize,
 }
 
 impl BackwardPass<'_> {
-    /// Turns `d_hidden`, the gradient behind a layer, into the one before it.
+    /// Converts `d_hidden` from the gradient of a layer's output to that of its input.
     fn layer(
         &mut self,
         layer: &Layer,
@@ -153,7 +152,7 @@ impl BackwardPass<'_> {
         self.add_to_residual((branch, tape), dx, d_hidden, grads);
     }
 
-    /// The same for attention and MLP of one residual stream.
+    /// The same for parallel attention and MLP.
     fn side_by_side(
         &mut self,
         (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
@@ -187,7 +186,7 @@ impl BackwardPass<'_> {
         self.add_to_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
     }
 
-    /// Adds the gradient of a half's input to that of the residual stream, through its norm.
+    /// Adds the gradient of a stage's input to that of the residual stream, through its norm.
     fn add_to_residual(
         &mut self,
         (branch, tape): (&Branch, &BranchTape),
@@ -204,7 +203,7 @@ impl BackwardPass<'_> {
         self.workspace.give(dx);
     }
 
-    /// The gradient before a norm.
+    /// The gradient of a norm's input.
     fn before_norm(
         &mut self,
         rows: (&NormWeights, &Mat<f32>),
@@ -217,7 +216,7 @@ impl BackwardPass<'_> {
         before
     }
 
-    /// The input of attention or MLP anew.
+    /// Recomputes the input of attention or MLP.
     fn input(&mut self, weights: Option<&NormWeights>, rows: &Mat<f32>) -> Mat<f32> {
         let mut input = self.workspace.take(rows.rows(), rows.cols());
         match weights {
@@ -230,11 +229,11 @@ impl BackwardPass<'_> {
     }
 }
 
-/// Computes gradients of attention or MLP.
+/// Gradient function of attention or MLP.
 type Compute<P> =
     fn(&mut P, &Branch, (&Mat<f32>, &Mat<f32>), &mut BranchTape, &mut BranchGrads, MatMut<'_, f32>);
 
-/// Adds the gradient before a norm, given that behind it, into `into`.
+/// Adds the gradient of a norm's input to `into`, from that of its output.
 pub(super) fn through_norm(
     config: &TransformerConfig,
     (weights, rows): (&NormWeights, &Mat<f32>),
@@ -252,7 +251,7 @@ pub(super) fn through_norm(
     );
 }
 
-/// Gradients of a slot, given its input and the gradient of its output.
+/// Gradients of a slot from its input and the gradient of its output.
 pub(super) fn slot_backward(
     slot: &LinearSlot,
     (x, dy): (&Mat<f32>, &Mat<f32>),
@@ -264,8 +263,8 @@ pub(super) fn slot_backward(
     slot.backward(args, grads.bias.as_deref_mut(), workspace);
 }
 
-/// Gradients of slots that read the same input, given the gradient of each one's output; into `dx`
-/// the sum of the gradients of the input.
+/// Gradients of slots with the same input, from the gradient of each output; writes the summed
+/// gradient of the input to `dx`.
 pub(super) fn slots_backward(
     slots: &[LinearSlot],
     (x, dy): (&Mat<f32>, &[Mat<f32>]),

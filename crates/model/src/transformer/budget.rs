@@ -1,24 +1,24 @@
-//! What a forward pass needs beside the weights.
+//! Memory of a forward pass besides the weights.
 
 use super::Transformer;
 use linwright_ops::Sites;
 use std::collections::BTreeMap;
 
-/// Room for packed operands and for what an allocator keeps, as a share in percent.
+/// Allowance for packed operands and allocator overhead, in percent.
 const SPARE_PERCENT: usize = 30;
-/// Copies of the residual stream that a layer holds.
+/// Copies of the residual stream within a layer.
 const STREAMS: usize = 4;
 
 impl Transformer {
-    /// Bytes of memory that each token of a batch takes beside the weights, with room to spare:
-    /// results of the linear layers of the widest layer, what they are made of, the residual
-    /// stream. Logits are made in blocks and do not grow with the batch.
+    /// Upper bound of the memory in bytes that each token of a batch needs besides the weights:
+    /// inputs and results of the linear layers in the widest layer, and the residual stream. Logits
+    /// are computed in blocks and do not grow with the batch.
     #[must_use]
     pub fn bytes_per_token(&self) -> usize {
         let mut layers: BTreeMap<usize, usize> = BTreeMap::new();
         for slot in self.slots() {
             if let Some(layer) = slot.layer() {
-                // What goes in was made by something else, and what comes out may be made ready.
+                // Inputs come from another layer, and outputs may be repacked.
                 *layers.entry(layer).or_default() += slot.shape().out + slot.shape().inp;
             }
         }
@@ -42,8 +42,8 @@ mod tests {
             "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
         }));
         let model = Transformer::random(config.unwrap(), RngKey::new(1));
-        // Four squares of 16, three MLP matrices of 20, four streams of 8; four bytes each and 30
-        // %.
+        // Four projections of 16, three MLP matrices of 20, four residual streams of 8; four bytes
+        // each plus 30 %.
         assert_eq!(model.bytes_per_token(), (4 * 16 + 3 * 20 + 32) * 4 * 130 / 100);
     }
 }

@@ -1,4 +1,4 @@
-//! Making a transformer: random, or from the tensors of a checkpoint.
+//! Construction of a transformer: random, or from the tensors of a checkpoint.
 
 use super::Transformer;
 use super::memory::Memory;
@@ -10,10 +10,10 @@ use linwright_tensor::{HalfType, Halves, Mat, RngKey};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Standard deviation of random weights, the customary one for models of this kind.
+/// Standard deviation of random weights, the usual one for such models.
 const SCALE: f64 = 0.02;
 
-/// The numbers of a matrix, row-major, in the type in which they will be held.
+/// A matrix, row-major, in the type it will be held in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held {
     /// In `f32`.
@@ -31,17 +31,17 @@ impl Held {
     }
 }
 
-/// How a weight is stored.
+/// Storage order of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orientation {
-    /// (out, inp): a row for each output.
+    /// (out, inp): one row per output.
     Outputs,
-    /// (inp, out): a row for each input.
+    /// (inp, out): one row per input.
     Inputs,
 }
 
 impl Orientation {
-    /// The extents of a stored weight.
+    /// Stored shape of a weight.
     #[must_use]
     pub fn stored(self, shape: Shape) -> [usize; 2] {
         match self {
@@ -78,20 +78,18 @@ impl Orientation {
     }
 }
 
-/// Where the parts of a transformer come from: asked for one at a time, in the order of
-/// computation.
+/// Source of the parts of a transformer, requested one at a time in the order of computation.
 pub trait TensorSource {
-    /// Why a part cannot be had.
+    /// The error of the source.
     type Error;
 
-    /// The tensor of this name in checkpoints, row-major.
+    /// The tensor with this name, row-major.
     ///
     /// # Errors
-    /// If there is none of this shape.
+    /// If there is none with this shape.
     fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Self::Error>;
 
-    /// A matrix of this name, which products read and embeddings look rows up in: in any type;
-    /// unless told otherwise in `f32`.
+    /// The matrix with this name, for a product or an embedding, in any type; the default is `f32`.
     ///
     /// # Errors
     /// As [`Self::tensor`].
@@ -99,10 +97,10 @@ pub trait TensorSource {
         self.tensor(name, shape).map(Held::Full)
     }
 
-    /// The operator of a slot; unless told otherwise dense, with the weight `<site>.weight`.
+    /// The operator of a slot; by default dense, with the weight `<site>.weight`.
     ///
     /// # Errors
-    /// If there is none of this shape.
+    /// If there is none with this shape.
     fn operator(
         &mut self,
         site: &SiteId,
@@ -114,10 +112,10 @@ pub trait TensorSource {
     }
 }
 
-/// A function that gives a tensor by name in checkpoints and shape.
+/// A function from name and shape to the values of a tensor.
 pub type Fetch<'a, E> = dyn FnMut(&str, &[usize]) -> Result<Vec<f32>, E> + 'a;
 
-/// A function is a source of dense weights.
+/// A source of dense weights from such a function.
 struct DenseSource<'a, 'f, E>(&'a mut Fetch<'f, E>);
 
 impl<E> TensorSource for DenseSource<'_, '_, E> {
@@ -129,9 +127,9 @@ impl<E> TensorSource for DenseSource<'_, '_, E> {
 }
 
 impl Transformer {
-    /// Random weights: normal with deviation 0.02, those that write into the residual stream
-    /// smaller by `1 / sqrt(2 layers)`; norms scale by one, biases are zero. Every tensor has its
-    /// own stream under `key`, named after it.
+    /// Random weights: normal with standard deviation 0.02, scaled by `1 / sqrt(2 layers)` for
+    /// projections into the residual stream; norms scale by one, biases are zero. Every tensor has
+    /// its own random stream under `key`, named after it.
     #[must_use]
     pub fn random(config: TransformerConfig, key: RngKey) -> Self {
         let residual = SCALE / (2.0 * config.layers.len() as f64).sqrt();
@@ -169,14 +167,14 @@ impl Transformer {
         }
     }
 
-    /// A transformer with dense weights, which `fetch` gives by name in checkpoints (such as
-    /// `model.layers.0.self_attn.q_proj.weight`) and shape, one at a time.
+    /// A transformer with dense weights; `fetch` receives name (such as
+    /// `model.layers.0.self_attn.q_proj.weight`) and shape of one tensor at a time.
     ///
     /// # Errors
     /// The first error of `fetch`.
     ///
     /// # Panics
-    /// If `fetch` gives another number of values than the shape holds.
+    /// If `fetch` returns a number of values that does not match the shape.
     pub fn from_tensors<E>(config: TransformerConfig, fetch: &mut Fetch<'_, E>) -> Result<Self, E> {
         Self::from_source(config, &mut DenseSource(fetch))
     }
@@ -187,7 +185,7 @@ impl Transformer {
     /// The first error of `source`.
     ///
     /// # Panics
-    /// If `source` gives another number of values, or an operator of another shape, than asked for.
+    /// If `source` returns a wrong number of values, or an operator of another shape.
     pub fn from_source<S: TensorSource>(
         config: TransformerConfig,
         source: &mut S,
@@ -198,7 +196,7 @@ impl Transformer {
     }
 }
 
-/// Fetches what a layout names.
+/// Fetches the tensors of a layout.
 struct Builder<'a, S> {
     config: &'a TransformerConfig,
     source: &'a mut S,

@@ -1,18 +1,18 @@
-//! Keys and values of what came before, so that a continuation computes only what is new.
+//! The KV cache: keys and values of earlier tokens, so that a step computes only new ones.
 
 use super::Transformer;
 use crate::config::AttentionConfig;
 use linwright_tensor::MatRef;
 
-/// Keys and values of every layer for a number of sequences. Memory: two numbers a token for each
-/// feature of a layer's key heads.
+/// KV cache of several sequences. Memory: for each token and layer two numbers per feature of its
+/// key heads.
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<LayerCache>,
     lengths: Vec<usize>,
 }
 
-/// Of one layer: for each sequence keys and values (tokens, kv_heads * head_dim), row-major.
+/// Cache of one layer: keys and values (tokens, kv_heads * head_dim) of each sequence, row-major.
 #[derive(Clone, Debug)]
 pub(super) struct LayerCache {
     width: usize,
@@ -20,7 +20,7 @@ pub(super) struct LayerCache {
 }
 
 impl Cache {
-    /// Of sequences that have not begun.
+    /// An empty cache.
     #[must_use]
     pub fn new(model: &Transformer, sequences: usize) -> Self {
         let config = model.config();
@@ -34,23 +34,23 @@ impl Cache {
         Self { layers: config.layers.iter().map(layer).collect(), lengths: vec![0; sequences] }
     }
 
-    /// Tokens of each sequence.
+    /// Number of cached tokens of each sequence.
     #[must_use]
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
-    /// Keeps the sequences of these indices, in this order; one may stand more than once.
+    /// Selects the sequences with these indices, in this order; repeated indices make copies.
     ///
     /// # Panics
-    /// If there is no such sequence.
+    /// If an index is out of range.
     pub fn select(&mut self, indices: &[usize]) {
         self.lengths = indices.iter().map(|&index| self.lengths[index]).collect();
         for layer in &mut self.layers {
             let mut left: Vec<Option<[Vec<f32>; 2]>> =
                 layer.sequences.drain(..).map(Some).collect();
             for (nth, &index) in indices.iter().enumerate() {
-                // The last to ask for a sequence takes it, the others copy.
+                // The last use of a sequence takes it, earlier ones copy.
                 let again = indices[nth + 1..].contains(&index);
                 let taken = if again { left[index].clone() } else { left[index].take() };
                 layer.sequences.push(taken.unwrap_or_default());
@@ -58,7 +58,7 @@ impl Cache {
         }
     }
 
-    /// Forgets what comes after the first `length` tokens of a sequence.
+    /// Truncates a sequence to its first `length` tokens.
     ///
     /// # Panics
     /// If the sequence is shorter.
@@ -71,10 +71,10 @@ impl Cache {
         }
     }
 
-    /// Puts the sequences of another cache of the same model behind its own.
+    /// Appends the sequences of another cache of the same model.
     ///
     /// # Panics
-    /// If the other one has another number of layers.
+    /// If the caches have different numbers of layers.
     pub fn append(&mut self, other: Self) {
         assert_eq!(self.layers.len(), other.layers.len(), "caches of one model");
         self.lengths.extend(other.lengths);
@@ -83,7 +83,7 @@ impl Cache {
         }
     }
 
-    /// One cache for each sequence, in order.
+    /// Splits into one cache per sequence, in order.
     #[must_use]
     pub fn split(self) -> Vec<Self> {
         let empty = |layer: &LayerCache| LayerCache { width: layer.width, sequences: Vec::new() };
@@ -100,7 +100,7 @@ impl Cache {
         parts
     }
 
-    /// Forgets what a pass that failed left behind the last token of each sequence.
+    /// Removes tokens that a failed pass left after the last complete token of each sequence.
     pub(crate) fn repair(&mut self) {
         (0..self.lengths.len()).for_each(|i| self.truncate(i, self.lengths[i]));
     }
@@ -115,7 +115,7 @@ impl Cache {
 }
 
 impl LayerCache {
-    /// Adds keys and values (tokens, width) behind those of a sequence.
+    /// Appends keys and values (tokens, width) to a sequence.
     pub(super) fn append(&mut self, sequence: usize, new: [MatRef<'_, f32>; 2]) {
         for (held, new) in self.sequences[sequence].iter_mut().zip(new) {
             (0..new.rows()).for_each(|i| held.extend_from_slice(new.row(i)));

@@ -1,4 +1,4 @@
-//! What enters the first layer.
+//! Embeddings: the input of the first layer.
 
 use super::Transformer;
 use super::backward::{slot_backward, through_norm};
@@ -12,22 +12,21 @@ use linwright_tensor::kernels::elementwise::{add, scale};
 use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::kernels::norm::norm;
 
-/// What an embedding leaves for its backward pass.
+/// Intermediate results of an embedding for its backward pass.
 #[derive(Debug, Default)]
 pub(super) struct Embedded {
-    /// The embedding before it is projected.
+    /// The embedding before its projection.
     narrow: Mat<f32>,
     project: Tape<f32>,
-    /// The sum of all tables before its norm.
+    /// The sum of all embeddings before its norm.
     sum: Mat<f32>,
 }
 
 impl Transformer {
-    /// Embeddings (rows, hidden) of the tokens of a batch: what enters the first layer.
+    /// Embeddings (rows, hidden) of the tokens of a batch, the input of the first layer.
     ///
     /// # Errors
-    /// [`ModelError`] for a token or a type that the model does not have, or a sequence that is too
-    /// long.
+    /// [`ModelError`] for an unknown token or token type, or a too long sequence.
     pub fn embed(&self, batch: &Batch) -> Result<Mat<f32>, ModelError> {
         let mut hidden = Mat::default();
         self.memory
@@ -80,7 +79,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Adds token types and learned positions.
+    /// Adds embeddings of token types and positions.
     fn add_tables(&self, batch: &Batch, into: &mut Mat<f32>) -> Result<(), ModelError> {
         if let Some(types) = &self.weights.types {
             let known = types.rows();
@@ -100,7 +99,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// For each row of a batch the row of the table of positions.
+    /// Row of the position table for each row of a batch.
     fn position_rows(&self, batch: &Batch) -> impl Iterator<Item = (usize, usize)> {
         let start = self.config.learned_positions.map_or(0, |learned| learned.first);
         let spans = batch.spans().iter().zip(batch.first_positions());
@@ -110,7 +109,7 @@ impl Transformer {
         })
     }
 
-    /// Adds the gradients of everything before the first layer, given that of what enters it.
+    /// Adds the gradients of all embedding parameters, from that of the embeddings.
     pub(super) fn embed_backward(
         &self,
         (batch, embedded): (&Batch, &Embedded),

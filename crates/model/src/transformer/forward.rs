@@ -14,9 +14,9 @@ use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
 impl Transformer {
-    /// Takes `hidden` (rows, hidden) through some layers, in place: to start or stop in the middle
-    /// keep the rows and call again. Once the probe is satisfied the rest is left out, and the
-    /// contents of `hidden` are unspecified.
+    /// Runs layers on the residual stream `hidden` (rows, hidden), in place: to start or stop in
+    /// the middle, keep the rows and call again. Once the probe has finished the rest is skipped,
+    /// and the contents of `hidden` are unspecified.
     ///
     /// # Errors
     /// [`ModelError`] if the layers do not exist, a sequence is too long, or numbers are not
@@ -38,8 +38,8 @@ impl Transformer {
         self.run(hidden, batch, layers, (probe, None))
     }
 
-    /// Takes `hidden` through all layers, of sequences whose beginnings are in the cache, and adds
-    /// them to it.
+    /// Runs all layers on `hidden` for sequences with a KV cache, and appends their keys and values
+    /// to it.
     ///
     /// # Errors
     /// As [`Self::run_layers`].
@@ -59,27 +59,27 @@ impl Transformer {
         Ok(())
     }
 
-    /// Number of stages, two for each layer: its attention and its MLP.
+    /// Number of stages, two per layer: attention and MLP.
     #[must_use]
     pub fn stages(&self) -> usize {
         2 * self.config.layers.len()
     }
 
-    /// The stage that computes a slot; none of one outside the layers.
+    /// The stage of a slot; none for a slot outside the layers.
     #[must_use]
     pub fn stage_of(&self, slot: &LinearSlot) -> Option<usize> {
         let inner = [Role::Gate, Role::Up, Role::GateUp, Role::Down, Role::FcIn, Role::FcOut];
         Some(2 * slot.layer()? + usize::from(inner.contains(&slot.role())))
     }
 
-    /// Takes rows through some stages, in place: [`Self::run_layers`] by halves. The second stage
-    /// of a layer looks at each row by itself.
+    /// Runs some stages, in place: [`Self::run_layers`] at the granularity of attention and MLP.
+    /// The MLP stage mixes no rows.
     ///
     /// # Errors
     /// As [`Self::run_layers`].
     ///
     /// # Panics
-    /// As [`Self::run_layers`], or if there are no such stages.
+    /// As [`Self::run_layers`], or if a stage does not exist.
     pub fn run_stages(
         &self,
         stream: &mut Stream,
@@ -147,7 +147,7 @@ impl Transformer {
         })
     }
 
-    /// Sequences must not exceed the model's positions.
+    /// Checks that no sequence exceeds the longest input.
     pub(super) fn check_lengths(&self, batch: &Batch) -> Result<(), ModelError> {
         let max = self.config.max_positions;
         for (sequence, length) in batch.ends().enumerate() {
@@ -159,27 +159,27 @@ impl Transformer {
     }
 }
 
-/// Rows on their way from stage to stage.
+/// Residual stream between stages.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// The residual stream (rows, hidden).
     rows: Mat<f32>,
-    /// What attention adds once the MLP beside it is done, between the stages of a layer that
-    /// computes both from the same rows.
+    /// Output of attention that is added after the MLP, between the stages of a layer with parallel
+    /// attention and MLP.
     beside: Option<Mat<f32>>,
 }
 
 impl Stream {
-    /// Rows before the first stage, or before one of attention.
+    /// The stream before the first stage, or before any attention stage.
     #[must_use]
     pub fn new(rows: Mat<f32>) -> Self {
         Self { rows, beside: None }
     }
 
-    /// Some of the rows.
+    /// Selects some rows.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If a row is out of range.
     #[must_use]
     pub fn chosen(&self, indices: &[usize]) -> Self {
         let of = |all: &Mat<f32>| {
@@ -192,10 +192,10 @@ impl Stream {
         Self { rows: of(&self.rows), beside: self.beside.as_ref().map(of) }
     }
 
-    /// The rows behind the last stage, or behind one of an MLP.
+    /// The rows after the last stage, or after any MLP stage.
     ///
     /// # Panics
-    /// Between the stages of a layer that computes attention and MLP side by side.
+    /// Between the stages of a layer with parallel attention and MLP.
     #[must_use]
     pub fn into_rows(self) -> Mat<f32> {
         assert!(self.beside.is_none(), "rows between two stages of a layer");
@@ -203,23 +203,24 @@ impl Stream {
     }
 }
 
-/// A forward pass on its way through the layers.
+/// State of a forward pass.
 pub(super) struct Pass<'a> {
     pub(super) config: &'a TransformerConfig,
     pub(super) batch: &'a Batch,
     pub(super) rotations: &'a Rotations,
     pub(super) probe: &'a mut dyn Probe,
     pub(super) workspace: &'a mut Workspace<f32>,
-    /// Keys and values that came before.
+    /// The KV cache.
     pub(super) cache: Option<&'a mut Cache>,
-    /// Index of the layer at hand.
+    /// Index of the current layer.
     pub(super) index: usize,
-    /// Whether the tape must hold what a backward pass needs; otherwise it is scratch.
+    /// Whether the tape must keep intermediate results for a backward pass; otherwise it is
+    /// scratch.
     pub(super) keep: bool,
 }
 
 impl Pass<'_> {
-    /// One layer, in place.
+    /// Runs one layer, in place.
     pub(super) fn layer(
         &mut self,
         layer: &Layer,
@@ -238,7 +239,7 @@ impl Pass<'_> {
         self.half(layer, true, hidden, tape)
     }
 
-    /// Attention or MLP of a layer, in place.
+    /// Runs attention or MLP of a layer, in place.
     fn stage(
         &mut self,
         layer: &Layer,
@@ -272,7 +273,7 @@ impl Pass<'_> {
         outcome
     }
 
-    /// Attention or MLP of a layer that computes one after the other, in place.
+    /// Runs attention or MLP of a sequential layer, in place.
     fn half(
         &mut self,
         layer: &Layer,
@@ -287,7 +288,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Attention or MLP with its norms, in place.
+    /// Runs attention or MLP with its norms, in place.
     fn branch(
         &mut self,
         branch: &Branch,
@@ -311,7 +312,7 @@ impl Pass<'_> {
         outcome
     }
 
-    /// Attention and MLP of the same residual stream, in place.
+    /// Runs parallel attention and MLP, in place.
     fn side_by_side(
         &mut self,
         (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
@@ -356,7 +357,7 @@ impl Pass<'_> {
         input
     }
 
-    /// Rows behind a norm, if there is one; then they are kept as they were before it.
+    /// Applies a norm, if there is one, and keeps its input on the tape.
     fn normed(
         &mut self,
         weights: Option<&NormWeights>,
@@ -375,7 +376,7 @@ impl Pass<'_> {
         normed
     }
 
-    /// The outputs of slots that read the same rows, shown to the probe.
+    /// Outputs of slots with the same input, shown to the probe.
     pub(super) fn linears(
         &mut self,
         slots: &[LinearSlot],
@@ -403,7 +404,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A slot's output, shown to the probe.
+    /// Output of a slot, shown to the probe.
     pub(super) fn linear(
         &mut self,
         slot: &LinearSlot,
@@ -418,7 +419,7 @@ impl Pass<'_> {
     }
 }
 
-/// Computes what attention or MLP adds to the residual stream.
+/// Computes the output of attention or MLP.
 type Compute<P> =
     fn(&mut P, &Branch, MatRef<'_, f32>, &mut Mat<f32>, &mut BranchTape) -> Result<(), ModelError>;
 

@@ -33,7 +33,7 @@ pub(super) struct SlotGrads {
     pub(super) bias: Option<Vec<f32>>,
 }
 
-/// Zeros for every parameter.
+/// Zero gradients for every parameter.
 struct Zeros;
 
 impl Convert<&TableWeights, &NormWeights, &LinearSlot> for Zeros {
@@ -59,7 +59,7 @@ impl Convert<&TableWeights, &NormWeights, &LinearSlot> for Zeros {
 }
 
 impl TransformerGrads {
-    /// Zeros for every parameter of a transformer.
+    /// Zero gradients for every parameter of a transformer.
     #[must_use]
     pub fn zeros(model: &Transformer) -> Self {
         match model.weights.as_refs().convert(&mut Zeros) {
@@ -68,18 +68,18 @@ impl TransformerGrads {
         }
     }
 
-    /// Sets all to zero, keeping the memory.
+    /// Sets all gradients to zero, keeping the memory.
     pub fn clear(&mut self) {
         self.slices_mut().into_iter().for_each(|slice| slice.fill(0.0));
     }
 
-    /// One slice a parameter.
+    /// One slice per parameter.
     #[must_use]
     pub fn slices(&self) -> Vec<&[f32]> {
         let mut all: Vec<&[f32]> = Vec::new();
         for part in self.parts.each() {
             match part {
-                // One that is held in 16 bits has none.
+                // Weights in 16 bits have no gradients.
                 Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) => all.push(table),
                 Part::Norm(norm) => {
@@ -96,12 +96,12 @@ impl TransformerGrads {
         all
     }
 
-    /// One slice a parameter, mutable.
+    /// One mutable slice per parameter.
     pub fn slices_mut(&mut self) -> Vec<&mut [f32]> {
         let mut all: Vec<&mut [f32]> = Vec::new();
         for part in self.parts.each_mut() {
             match part {
-                // One that is held in 16 bits has none.
+                // Weights in 16 bits have no gradients.
                 Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) if table.is_empty() => {}
                 Part::Table(table) => all.push(table),

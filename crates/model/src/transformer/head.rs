@@ -1,4 +1,4 @@
-//! From what leaves the last layer to logits, and back.
+//! The head: from the output of the last layer to logits, and its backward pass.
 
 use super::backward::{slot_backward, through_norm};
 use super::{Transformer, TransformerGrads};
@@ -11,25 +11,25 @@ use linwright_tensor::kernels::gemm::{Arg, Write, linears, product};
 use linwright_tensor::kernels::norm::norm;
 use linwright_tensor::{Mat, MatMut, MatRef};
 
-/// What the head computes in, and leaves for its backward pass.
+/// Intermediate results of the head, also for its backward pass.
 #[derive(Debug, Default)]
 pub(super) struct HeadTape {
-    /// Behind the final norm, where there is one.
+    /// After the final norm, if there is one.
     normed: Mat<f32>,
-    /// Behind the linear layer of a masked language model.
+    /// After the linear layer of a masked language model.
     dense: Mat<f32>,
-    /// Behind its activation.
+    /// After its activation.
     acted: Mat<f32>,
-    /// Behind its norm.
+    /// After its norm.
     transformed: Mat<f32>,
-    /// In the width of the embedding, where that is another.
+    /// After the projection to the width of the embedding, if it differs.
     projected: Mat<f32>,
-    /// Slopes of bounded logits.
+    /// Derivatives of soft-capped logits.
     slopes: Mat<f32>,
     ops: [Tape<f32>; 3],
 }
 
-/// What the end of a training pass computes in.
+/// Memory of the loss computation.
 pub(super) struct Output<'a> {
     pub(super) logits: &'a mut Mat<f32>,
     pub(super) tape: &'a mut HeadTape,
@@ -37,16 +37,16 @@ pub(super) struct Output<'a> {
 }
 
 impl Transformer {
-    /// Whether the model ends in logits; a sentence encoder may end in its last layer.
+    /// Whether the model has a language-model head; a sentence encoder may have none.
     #[must_use]
     pub fn has_head(&self) -> bool {
         self.config.is_causal() || self.config.masked_head
     }
 
-    /// Logits (rows, vocab) of rows (rows, hidden) that left the last layer.
+    /// Logits (rows, vocab) of rows (rows, hidden) of the last layer's output.
     ///
     /// # Panics
-    /// If the rows have another width than the model, or it has no head.
+    /// If the rows have a wrong width, or the model has no head.
     #[must_use]
     pub fn logits(&self, hidden: MatRef<'_, f32>) -> Mat<f32> {
         let mut logits = Mat::zeros(hidden.rows(), self.config.vocab);
@@ -55,7 +55,7 @@ impl Transformer {
     }
 
     /// As [`Self::logits`], into memory of the caller: fresh pages for the logits of a long text
-    /// cost more than some of its layers.
+    /// cost more than some layers.
     ///
     /// # Panics
     /// As [`Self::logits`].
@@ -66,7 +66,7 @@ impl Transformer {
         });
     }
 
-    /// Writes the logits (rows, vocab), and what a backward pass needs if it is to be kept.
+    /// Writes the logits (rows, vocab), and keeps what a backward pass needs if requested.
     pub(super) fn logits_into(
         &self,
         hidden: MatRef<'_, f32>,
@@ -108,7 +108,7 @@ impl Transformer {
             None => linears(x, &mut [(self.weights.embedding.weight(), logits.reborrow())]),
         }
         if let Some(bias) = &self.weights.tied_bias {
-            // Rows of one vector: a stride of nothing.
+            // Broadcasts one vector to all rows: a row stride of zero.
             for i in 0..logits.rows() {
                 bias.row(0, Write::Add, logits.row_mut(i));
             }
@@ -119,8 +119,8 @@ impl Transformer {
         }
     }
 
-    /// Loss, gradients of everything behind the last layer, and into `d_hidden` that of the rows
-    /// that left it; a block of rows at a time.
+    /// Loss and gradients of the head, a block of rows at a time; writes the gradient of the last
+    /// layer's output to `d_hidden`.
     pub(super) fn head_backward(
         &self,
         (hidden, targets, counted): (&Mat<f32>, &[u32], usize),
@@ -152,8 +152,7 @@ impl Transformer {
         }
     }
 
-    /// Gradients of everything behind the last layer, given that of the logits; adds that of the
-    /// rows into `d_rows`.
+    /// Gradients of the head from that of the logits; adds the gradient of the rows to `d_rows`.
     fn logits_backward(
         &self,
         (rows, d_logits): (MatRef<'_, f32>, &Mat<f32>),
@@ -165,7 +164,7 @@ impl Transformer {
         let (config, parts) = (&self.config, &mut grads.parts);
         let [transform_tape, project_tape, head_tape] = &tape.ops;
         let count = rows.rows();
-        // What entered each stage, from the first to the last.
+        // The input of each step, from the first to the last.
         let rows = rows.to_mat();
         let normed = if self.weights.final_norm.is_some() { &tape.normed } else { &rows };
         let transformed = if self.weights.transform.is_some() { &tape.transformed } else { normed };

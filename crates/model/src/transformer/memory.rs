@@ -1,4 +1,4 @@
-//! Memory that calls share, so that hot loops do not allocate, and tables of rotary angles.
+//! Reused memory, so that hot loops do not allocate, and rotary tables.
 
 use super::embed::Embedded;
 use super::head::HeadTape;
@@ -10,7 +10,7 @@ use linwright_tensor::kernels::rope::{RopeRows, RopeTable, Turn};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a forward pass computes in.
+/// Memory of a forward pass.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) workspace: Workspace<f32>,
@@ -19,12 +19,12 @@ pub(super) struct Scratch {
     pub(super) logits: Mat<f32>,
 }
 
-/// Spare scratch memory and the rotary tables of a transformer. It is a cache: clones start empty,
-/// and nothing in it changes a result.
+/// Spare scratch memory and rotary tables of a transformer. It is a cache: clones start empty, and
+/// it changes no result.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     spare: Mutex<Vec<Scratch>>,
-    /// By index of the rotary positions and their variant.
+    /// Rotary tables by index of the rotary embedding and variant.
     tables: Mutex<BTreeMap<(usize, usize), Arc<RopeTable>>>,
 }
 
@@ -34,11 +34,11 @@ impl Clone for Memory {
     }
 }
 
-/// Most tables that are kept: a model whose frequencies depend on the length of a sequence has one
-/// for each length.
+/// Largest number of cached tables: a model with a dynamic rotary base has one for each sequence
+/// length.
 const TABLES: usize = 16;
 
-/// The rotary positions of a batch: for each kind, tables with the rows that they turn.
+/// Rotary angles of a batch: for each rotary embedding, tables with the rows that they rotate.
 #[derive(Debug)]
 pub(super) struct Rotations {
     head_dim: usize,
@@ -46,7 +46,7 @@ pub(super) struct Rotations {
 }
 
 impl Rotations {
-    /// Turns queries or keys (rows, heads * head_dim) by the positions of one kind.
+    /// Applies one rotary embedding to queries or keys (rows, heads * head_dim).
     pub(super) fn rotate(&self, x: &mut Mat<f32>, kind: usize, turn: Turn) {
         for (table, rows) in &self.kinds[kind] {
             table.rotate(x.view_mut(), self.head_dim, rows, turn);
@@ -64,12 +64,12 @@ impl Memory {
         result
     }
 
-    /// Frees the scratch memory that is not in use.
+    /// Frees unused scratch memory.
     pub(super) fn clear(&self) {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The rotary positions of a batch.
+    /// Rotary angles of a batch.
     pub(super) fn rotations(&self, config: &TransformerConfig, batch: &Batch) -> Rotations {
         let kind = |index: usize| {
             let mut groups: BTreeMap<usize, (usize, Vec<RopeRows>)> = BTreeMap::new();
@@ -104,7 +104,7 @@ impl Memory {
         if tables.len() >= TABLES {
             tables.clear();
         }
-        // Grown to a power of two, so that sequences of growing length do not rebuild it often.
+        // Grown to powers of two, so that growing sequences rarely rebuild it.
         let positions = positions.next_power_of_two();
         let rope = &config.ropes[index];
         let (frequencies, scale) = (rope.frequencies(variant), rope.attention_factor());
@@ -114,7 +114,7 @@ impl Memory {
     }
 }
 
-/// What a training step keeps between calls: intermediate results of every layer and scratch.
+/// Memory of a training step, kept between calls: intermediate results of every layer, and scratch.
 #[derive(Debug, Default)]
 pub struct TrainingMemory {
     pub(super) layers: Vec<LayerTape>,
@@ -126,30 +126,30 @@ pub struct TrainingMemory {
     pub(super) logits: Mat<f32>,
 }
 
-/// What the forward pass of a layer leaves for the backward pass.
+/// Intermediate results of a layer for the backward pass.
 #[derive(Debug, Default)]
 pub(super) struct LayerTape {
     pub(super) attention: BranchTape,
     pub(super) mlp: BranchTape,
 }
 
-/// What the forward pass of attention or MLP leaves.
+/// Intermediate results of attention or MLP.
 #[derive(Debug, Default)]
 pub(super) struct BranchTape {
     /// The residual stream before it.
     pub(super) input: Mat<f32>,
-    /// Results of the linears that lead into it.
+    /// Results of its input projections.
     pub(super) raw: Vec<Mat<f32>>,
-    /// Queries, keys and values as they attend, where they are not those results.
+    /// Queries, keys and values after rotation, where they differ from those results.
     pub(super) ready: [Mat<f32>; 3],
-    /// What leads out of it: attended values, or what is inside the MLP.
+    /// Input of the output projection: attended values, or activations of the MLP.
     pub(super) inner: Mat<f32>,
     /// See [`Attention::forward`](linwright_tensor::kernels::attention::Attention::forward).
     pub(super) log_sums: Mat<f32>,
-    /// Its output, where that is normalised.
+    /// Its output, if a norm follows.
     pub(super) output: Mat<f32>,
-    /// The residual stream with its output, where that is normalised.
+    /// The residual stream with its output, if a norm follows.
     pub(super) sum: Mat<f32>,
-    /// Tapes of its linears, in their order.
+    /// Tapes of its linear layers, in order.
     pub(super) ops: Vec<Tape<f32>>,
 }

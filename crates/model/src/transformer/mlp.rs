@@ -14,7 +14,7 @@ use linwright_tensor::kernels::feed_forward::{
 use linwright_tensor::{Mat, MatMut, MatRef};
 
 impl Pass<'_> {
-    /// What the MLP adds to the residual stream, of rows that were normalised.
+    /// Output of the MLP, to be added to the residual stream, from normalised rows.
     pub(super) fn mlp(
         &mut self,
         branch: &Branch,
@@ -36,7 +36,7 @@ impl Pass<'_> {
         self.workspace.give(inner);
         let outcome = finite(branch.output.id(), y);
         if outcome.is_err() {
-            // A product inside overflows before its factors do; the first to blame is named.
+            // A product overflows before its factors do; the first non-finite site is reported.
             for (slot, raw) in branch.inputs.iter().zip(&tape.raw) {
                 finite(slot.id(), raw)?;
             }
@@ -46,8 +46,8 @@ impl Pass<'_> {
 }
 
 impl BackwardPass<'_> {
-    /// Gradients of the MLP, given its input and the gradient of what it added; into `dx` that of
-    /// the input. What its first linears left on the tape is used up.
+    /// Gradients of the MLP from its input and the gradient of its output; writes the gradient of
+    /// the input to `dx`. Overwrites the results of the input projections on the tape.
     pub(super) fn mlp(
         &mut self,
         branch: &Branch,
@@ -85,7 +85,7 @@ impl BackwardPass<'_> {
     }
 }
 
-/// What leads out of the MLP, of what led into it.
+/// Activations of the MLP from the results of its input projections.
 fn inside(config: &TransformerConfig, branch: &Branch, raw: &[Mat<f32>], inner: MatMut<'_, f32>) {
     let width = inner.cols();
     match raw {

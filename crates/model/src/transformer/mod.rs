@@ -1,4 +1,4 @@
-//! The one transformer, of decoders and encoders: a stack of layers of attention and MLP.
+//! The transformer of all decoders and encoders: a stack of layers of attention and MLP.
 //!
 //! For the rows h (rows, hidden) of packed sequences, a layer of a Llama computes
 //!
@@ -8,12 +8,12 @@
 //! h      += Wdown (act(Wgate n) * Wup n)         n = norm(h)
 //! ```
 //!
-//! and the logits are `Whead norm(h)`. Other families leave parts out, add some, or order them
-//! otherwise; [`TransformerConfig`] says which, [`families`](crate::families) why. Every `W` is a
-//! slot that holds any operator, and a bias where the family has one. Sources: Vaswani et al. 2017,
-//! arXiv:1706.03762; Touvron et al. 2023, arXiv:2302.13971, section 2.2; grouped queries from
-//! Ainslie et al. 2023, arXiv:2305.13245; attention and MLP side by side from Wang and Komatsuzaki
-//! 2021.
+//! and the logits are `Whead norm(h)`. Other families omit parts, add some, or order them
+//! differently; [`TransformerConfig`] holds the choice, [`families`](crate::families) its source.
+//! Every `W` is a slot that holds any operator, and a bias where the family has one. Sources:
+//! Vaswani et al. 2017, arXiv:1706.03762; Touvron et al. 2023, arXiv:2302.13971, section 2.2;
+//! grouped queries from Ainslie et al. 2023, arXiv:2305.13245; parallel attention and MLP from Wang
+//! and Komatsuzaki 2021.
 
 mod attend;
 mod backward;
@@ -59,18 +59,18 @@ pub struct Transformer {
 }
 
 impl Transformer {
-    /// Its shape.
+    /// Its configuration.
     #[must_use]
     pub fn config(&self) -> &TransformerConfig {
         &self.config
     }
 
-    /// Frees what forward passes keep for the next one: some hundred megabytes after large batches.
+    /// Frees memory that forward passes keep for reuse: some hundred megabytes after large batches.
     pub fn release_scratch(&self) {
         self.memory.clear();
     }
 
-    /// Number of parameters as the model is now, operators in place of dense weights included.
+    /// Number of parameters, with operators counted instead of the dense weights they replaced.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let slots = self.slots();
@@ -79,26 +79,25 @@ impl Transformer {
         self.config.parameters() + now as u64 - dense as u64
     }
 
-    /// Name and type of the first weight that is held in 16 bits and so cannot be trained, if there
-    /// is one.
+    /// Name and type of the first weight held in 16 bits, which cannot be trained, if there is one.
     #[must_use]
     pub fn held_in_half(&self) -> Option<(String, HalfType)> {
         self.weights.held_in_half()
     }
 
-    /// Shows every tensor that belongs to no slot, in the order of computation: name in
-    /// checkpoints, shape, numbers. A tied head is the embedding and is not shown again.
+    /// Visits every tensor outside the slots in the order of computation: name in checkpoints,
+    /// shape, numbers. A tied head is the embedding and is not visited again.
     pub fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {
         self.weights.for_each_tensor(show);
     }
 
-    /// Shows every trainable tensor, those of operators and biases included, in the order of
+    /// Visits every trainable tensor, with those of operators and biases, in the order of
     /// [`TransformerGrads::slices`].
     pub fn for_each_param(&self, show: &mut dyn FnMut(&str, &[f32])) {
         self.weights.for_each_param(show);
     }
 
-    /// Lends every trainable tensor for change, in the order of [`TransformerGrads::slices`].
+    /// Visits every trainable tensor mutably, in the order of [`TransformerGrads::slices`].
     pub fn for_each_param_mut(&mut self, change: &mut dyn FnMut(&str, &mut [f32])) {
         for (name, values) in self.params_mut() {
             change(&name, values);

@@ -1,25 +1,25 @@
-//! One vector for each sequence of an encoder.
+//! Pooling: one vector per sequence of an encoder.
 
 use super::Transformer;
 use crate::batch::Batch;
 use linwright_tensor::{Mat, MatRef};
 
-/// Which vector stands for a sequence.
+/// Kind of pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// That of the first token.
+    /// The vector of the first token (CLS).
     First,
-    /// That of the last token.
+    /// The vector of the last token.
     Last,
     /// The mean over all tokens.
     Mean,
-    /// The largest number of each feature.
+    /// The maximum of each feature over all tokens.
     Max,
 }
 
 impl Pooling {
-    /// One row for each sequence of a batch (sequences, hidden), of what left the last layer (rows,
-    /// hidden); zeros for empty ones. Sums are in f64.
+    /// Pools the output (rows, hidden) of the last layer to one row per sequence (sequences,
+    /// hidden); zeros for empty sequences. Sums are in f64.
     ///
     /// # Panics
     /// If there is not one row for each token.
@@ -55,9 +55,9 @@ impl Pooling {
 }
 
 impl Transformer {
-    /// What the layer on top of the first token makes of each sequence (sequences, hidden), of what
-    /// left the last layer (rows, hidden): `tanh(W h + b)` (Devlin et al. 2018); nothing if the
-    /// model has no such layer.
+    /// Output of the pooler for each sequence (sequences, hidden), from the last layer's output
+    /// (rows, hidden): `tanh(W h + b)` of the first token (Devlin et al. 2018); none if the model
+    /// has no pooler.
     ///
     /// # Panics
     /// If there is not one row for each token.
@@ -74,7 +74,7 @@ impl Transformer {
     }
 }
 
-/// Scales each row to length one; rows of zeros stay.
+/// Normalises each row to length one; zero rows stay.
 pub fn normalise_rows(rows: &mut Mat<f32>) {
     for i in 0..rows.rows() {
         let row = rows.row_mut(i);

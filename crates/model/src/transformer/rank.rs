@@ -1,40 +1,40 @@
-//! How likely tokens are, and which others would have been likelier.
+//! Log-probabilities and ranks of tokens.
 
 use super::Transformer;
 use crate::error::ModelError;
 use linwright_tensor::kernels::cross_entropy::log_sums;
 use linwright_tensor::{Mat, MatRef, parallel};
 
-/// Rows handled as one piece: rows are as long as a vocabulary.
+/// Rows per block: a row is as long as the vocabulary.
 const ROWS: usize = 8;
 
-/// A token and the natural logarithm of its probability.
+/// A token and its log-probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// The token.
     pub token: u32,
-    /// In nats; never positive but by rounding.
+    /// Log-probability in nats; positive only by rounding.
     pub log_prob: f64,
 }
 
-/// A token that came, among those that could have come.
+/// Log-probabilities at one position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
-    /// The one that came.
+    /// The target token.
     pub chosen: Candidate,
-    /// The likeliest ones, falling; of equal ones that with the smaller number comes first.
+    /// Most likely tokens in descending order; ties are ordered by token id.
     pub top: Vec<Candidate>,
 }
 
 impl Transformer {
-    /// As [`Self::score_rows`], with the `top` likeliest tokens of each row. The probabilities are
-    /// those that [`TokenScore`](super::TokenScore) tells.
+    /// As [`Self::score_rows`], with the `top` most likely tokens of each row. The probabilities
+    /// are those of [`TokenScore`](super::TokenScore).
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
     ///
     /// # Panics
-    /// If there is no such row or token.
+    /// If a row or token is out of range.
     pub fn rank_rows(
         &self,
         hidden: &Mat<f32>,
@@ -55,7 +55,7 @@ impl Transformer {
         Ok(ranked)
     }
 
-    /// Ranks one token in each row of logits (rows, vocab).
+    /// Log-probabilities of one target token in each row of logits (rows, vocab).
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
@@ -80,7 +80,7 @@ impl Transformer {
     }
 }
 
-/// Ranks a token in a row whose log-sum-exp is given; none if a number is not finite.
+/// Log-probabilities for one row with a known log-sum-exp; none if a number is not finite.
 fn rank(row: &[f32], (token, log_sum): (u32, f64), top: usize) -> Option<Ranked> {
     let of = |token: u32, logit: f32| Candidate { token, log_prob: f64::from(logit) - log_sum };
     let chosen = of(token, row[token as usize]);
@@ -88,12 +88,12 @@ fn rank(row: &[f32], (token, log_sum): (u32, f64), top: usize) -> Option<Ranked>
     (log_sum.is_finite() && chosen.log_prob.is_finite()).then_some(Ranked { chosen, top })
 }
 
-/// The largest numbers and their places, falling.
+/// The largest numbers and their indices, in descending order.
 fn likeliest(row: &[f32], count: usize) -> Vec<(u32, f32)> {
     let mut held: Vec<(u32, f32)> = Vec::with_capacity(count + 1);
     for (at, &logit) in (0..).zip(row) {
         if held.len() < count || held.last().is_some_and(|&(_, least)| logit > least) {
-            // Behind equal ones, which came first.
+            // After equal ones, which have lower indices.
             let place = held.partition_point(|&(_, other)| other >= logit);
             held.insert(place, (at, logit));
             held.truncate(count);

@@ -1,4 +1,4 @@
-//! How well a transformer predicts tokens.
+//! Scores of target tokens.
 
 use super::Transformer;
 use crate::batch::Batch;
@@ -7,29 +7,29 @@ use linwright_ops::SiteId;
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::cross_entropy::{Prediction, score};
 
-/// How well one token was predicted.
+/// Score of one target token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenScore {
     /// Negative log-likelihood in nats.
     pub nll: f64,
-    /// Whether it is the likeliest token; of equally likely ones the first counts.
+    /// Whether it is the most likely token; ties go to the lowest token id.
     pub is_greedy: bool,
 }
 
-/// Called with the index of a score, the logits (vocab) behind it, and the score.
+/// Callback with the index of a score, its logits (vocab), and the score.
 pub type ShowLogits<'a> = dyn FnMut(usize, &[f32], &TokenScore) + 'a;
 
-/// Logits held at a time: 32 MiB, less than the weights of any model that is slow to run.
+/// Size of a block of logits: 32 MiB, less than the weights of any model that is slow to run.
 const LOGITS_AT_ONCE: usize = 1 << 23;
-/// Fewest rows of logits made at a time, whatever the vocabulary.
+/// Smallest number of rows in a block, whatever the vocabulary.
 const FEWEST_ROWS: usize = 64;
 
 impl Transformer {
     /// Scores every token of every sequence from its `first_counted`-th on (both 0 and 1 start at
-    /// the second token, since nothing predicts the first). `hidden` (rows, hidden) left the last
-    /// layer.
+    /// the second token, since the first has no prediction). `hidden` (rows, hidden) is the output
+    /// of the last layer.
     ///
-    /// Logits are made for a block of rows at a time, so that memory does not grow with the batch.
+    /// Logits are computed for a block of rows at a time, so memory does not grow with the batch.
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
@@ -55,14 +55,14 @@ impl Transformer {
         Ok(counted.into_iter().map(|rows| scores.by_ref().take(rows.len()).collect()).collect())
     }
 
-    /// How well rows of `hidden` (rows, hidden), which left the last layer, predict tokens: each of
-    /// `wanted` is a row and a token.
+    /// Scores target tokens in rows of `hidden` (rows, hidden), the output of the last layer: each
+    /// of `wanted` is a row and its target.
     ///
     /// # Errors
     /// [`ModelError::NonFinite`] if a logit is not finite.
     ///
     /// # Panics
-    /// If there is no such row or token.
+    /// If a row or token is out of range.
     pub fn score_rows(
         &self,
         hidden: &Mat<f32>,
@@ -71,8 +71,8 @@ impl Transformer {
         self.score_rows_seen(hidden, wanted, &mut |_, _, _| {})
     }
 
-    /// As [`Self::score_rows`], and shows the logits (vocab) behind each score, with its index
-    /// among `wanted`, before their memory is used again.
+    /// As [`Self::score_rows`], and calls `show` with the logits (vocab) of each score and its
+    /// index in `wanted`.
     ///
     /// # Errors
     /// As [`Self::score_rows`].
@@ -111,12 +111,12 @@ impl Transformer {
         Ok(scores)
     }
 
-    /// Rows of logits made at a time.
+    /// Number of rows in a block of logits.
     pub(super) fn rows_of_logits(&self) -> usize {
         (LOGITS_AT_ONCE / self.config.vocab).max(FEWEST_ROWS)
     }
 
-    /// The place of the output matrix, for messages.
+    /// Site of the output matrix, for messages.
     pub(super) fn head_site(&self) -> SiteId {
         match &self.weights.head {
             Some(head) => head.id().clone(),

@@ -1,4 +1,4 @@
-//! Weights that no slot holds, and the walk over all of them.
+//! Weights outside the slots, and visitors of all tensors.
 
 use crate::config::{NormConfig, NormSite, Table};
 use crate::parts::{Part, Parts};
@@ -11,27 +11,26 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The parts of a transformer with their numbers.
+/// The parts of a transformer with their values.
 pub(super) type Weights = Parts<TableWeights, NormWeights, LinearSlot>;
-/// A layer with its numbers.
+/// A layer with its values.
 pub(super) type Layer = crate::parts::LayerOf<NormWeights, LinearSlot>;
-/// Attention or MLP with its numbers.
+/// Attention or MLP with its values.
 pub(super) type Branch = crate::parts::BranchOf<NormWeights, LinearSlot>;
 
-/// A table and what stands in it.
+/// A table and its values.
 #[derive(Clone, Debug)]
 pub(super) struct TableWeights {
     pub(super) table: Table,
-    /// Of a vector, one row.
+    /// Shape; a vector has one row.
     pub(super) values: TableValues,
 }
 
-/// The numbers of a table. Copies share them until one of them is changed, as they do dense
-/// weights.
+/// Values of a table. Copies share them until one is changed, like dense weights.
 #[derive(Clone, Debug)]
 pub(super) enum TableValues {
     Full(Arc<Mat<f32>>),
-    /// Held in 16 bits: nothing trains it.
+    /// Held in 16 bits, not trainable.
     Half(Arc<Halves>),
 }
 
@@ -56,7 +55,7 @@ impl TableWeights {
         self.weight().rows()
     }
 
-    /// Writes a row, or adds it.
+    /// Writes a row, or adds it to the output.
     pub(super) fn row(&self, at: usize, write: Write, into: &mut [f32]) {
         match (&self.values, write) {
             (TableValues::Full(values), Write::Set) => into.copy_from_slice(values.row(at)),
@@ -77,7 +76,7 @@ impl TableWeights {
         }
     }
 
-    /// The numbers, if they can be trained.
+    /// The values, if they are trainable.
     pub(super) fn trained(&self) -> Option<MatRef<'_, f32>> {
         match &self.values {
             TableValues::Full(values) => Some(values.view()),
@@ -94,7 +93,7 @@ impl TableWeights {
 }
 
 impl NormWeights {
-    /// As the kernel takes it, over groups of features.
+    /// In the form of the kernel, over groups of features.
     pub(super) fn of(&self, config: &NormConfig, group: usize) -> Norm<'_> {
         Norm {
             kind: config.kind,
@@ -106,7 +105,7 @@ impl NormWeights {
         }
     }
 
-    /// Every stored tensor: its name and numbers.
+    /// Every stored tensor: name and values.
     pub(super) fn tensors(&self) -> impl Iterator<Item = (String, &[f32])> {
         let kinds = [("weight", self.weight.as_deref()), ("bias", self.bias.as_deref())];
         kinds.into_iter().filter_map(|(kind, values)| Some((kind, values?))).flat_map(
@@ -131,7 +130,7 @@ impl NormWeights {
     }
 }
 
-/// The numbers of a tensor as they are held.
+/// Values of a tensor in their held type.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown<'a> {
     /// In `f32`.
@@ -141,7 +140,7 @@ pub enum Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    /// In `f32`: where they lie, or a copy.
+    /// In `f32`: borrowed, or a converted copy.
     #[must_use]
     pub fn numbers(self) -> Cow<'a, [f32]> {
         match self {
@@ -151,11 +150,11 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A function that is shown a tensor: name in checkpoints, shape, numbers.
+/// A visitor of tensors: name in checkpoints, shape, values.
 pub type ShowTensor<'a> = dyn FnMut(&str, &[usize], Shown<'_>) + 'a;
 
 impl Weights {
-    /// Shows every tensor that belongs to no slot, in the order of computation.
+    /// Visits every tensor outside the slots, in the order of computation.
     pub(super) fn for_each_tensor(&self, show: &mut ShowTensor<'_>) {
         for part in self.each() {
             match part {
@@ -170,7 +169,7 @@ impl Weights {
         }
     }
 
-    /// The first weight that is held in 16 bits.
+    /// The first weight held in 16 bits.
     pub(super) fn held_in_half(&self) -> Option<(String, HalfType)> {
         self.each().into_iter().find_map(|part| {
             let (name, weight) = match part {
@@ -185,7 +184,7 @@ impl Weights {
         })
     }
 
-    /// Shows every trainable tensor, those of operators and biases included.
+    /// Visits every trainable tensor, with those of operators and biases.
     pub(super) fn for_each_param(&self, show: &mut dyn FnMut(&str, &[f32])) {
         for part in self.each() {
             match part {

@@ -1,8 +1,8 @@
-//! A transformer with some features of its MLPs and some of its heads.
+//! Structured pruning: a transformer with a subset of its MLP features and heads.
 //!
-//! Rows of the matrices that lead into a branch and columns of the matrix that leads out of it are
-//! taken together, with biases and norms: what stays computes what it did before. The widths may
-//! differ from layer to layer; which files can say so is a question of the [`export`] forms.
+//! Rows of a block's input projections and columns of its output projection are selected together,
+//! with biases and norms: kept features compute the same as before. Widths may differ between
+//! layers; which checkpoint forms support that is decided by the [`export`] forms.
 //!
 //! [`export`]: crate::checkpoint::export
 
@@ -14,30 +14,30 @@ use linwright_ops::{Dense, LinearSlot, LowRank, Op, OpSpec, Role, SiteId};
 use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::Weight;
 
-/// What stays of a layer.
+/// Kept widths of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptWidths {
-    /// Features inside the MLP, in their new order; all of them if absent.
+    /// Kept features of the MLP, in their new order; all if absent.
     pub mlp: Option<Vec<usize>>,
-    /// Heads; all of them if absent.
+    /// Kept heads; all if absent.
     pub heads: Option<KeptHeads>,
 }
 
-/// What stays of the heads of a layer.
+/// Kept heads of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptHeads {
-    /// Key and value heads, each with the query heads that read it. The number of query heads
-    /// belongs to the whole model, so that every layer must keep as many groups.
+    /// Groups: key and value heads, each with its query heads. The number of query heads is the
+    /// same in the whole model, so every layer must keep equally many groups.
     Groups(Vec<usize>),
-    /// Key and value heads alone. All query heads stay in their order and share what is left in
-    /// equal parts.
+    /// Key and value heads only. All query heads stay in order and are divided equally among the
+    /// kept ones.
     KeyValue(Vec<usize>),
 }
 
-/// Widths that cannot be kept.
+/// Invalid widths.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WidthError {
-    /// Another number of layers than the model has.
+    /// A wrong number of layers.
     #[error("widths of {found} layers were given, the model has {expected}")]
     Layers {
         /// Layers of the model.
@@ -45,17 +45,17 @@ pub enum WidthError {
         /// Layers given.
         found: usize,
     },
-    /// Features or heads that are not there, stand twice, or are none at all.
+    /// Features or heads that do not exist, are repeated, or are empty.
     #[error("layer {layer}: {what} {reason}")]
     Kept {
         /// Index of the layer, from zero.
         layer: usize,
         /// Features or heads.
         what: &'static str,
-        /// What is wrong and what was expected.
+        /// The error and the expected value.
         reason: String,
     },
-    /// Layers that keep different numbers of query heads.
+    /// Different numbers of query heads in layers.
     #[error(
         "layer {layer} keeps {found} query heads, others {expected}; their number belongs to the whole model"
     )]
@@ -67,19 +67,19 @@ pub enum WidthError {
         /// Its query heads.
         found: usize,
     },
-    /// An operator whose outputs or inputs cannot be taken apart.
+    /// An operator from which features cannot be selected.
     #[error("site {site} holds a {kind}; features can be taken from dense weights and low rank")]
     Operator {
         /// The site.
         site: SiteId,
-        /// Its kind.
+        /// Kind of the operator.
         kind: &'static str,
     },
 }
 
 impl Transformer {
-    /// The transformer of which only these features and heads are left; what is not touched is
-    /// shared with this one.
+    /// The transformer with only these features and heads; unchanged tensors are shared with this
+    /// one.
     ///
     /// # Errors
     /// [`WidthError`].
@@ -123,10 +123,10 @@ impl Transformer {
         Ok(model)
     }
 
-    /// The same weights under another configuration, which asks for the same tensors.
+    /// The same weights with another configuration of the same tensor shapes.
     ///
     /// # Panics
-    /// If it asks for others.
+    /// If the tensor shapes differ.
     pub(crate) fn under(&self, config: TransformerConfig) -> Self {
         assert_eq!(config.tensor_shapes(), self.config.tensor_shapes(), "tensors of another model");
         let mut model = self.clone();
@@ -135,13 +135,13 @@ impl Transformer {
     }
 }
 
-/// What stays of a layer, checked; absent where the layer has no such part.
+/// Checked widths of a layer; absent for missing parts.
 struct LayerPruning {
     mlp: Option<Vec<usize>>,
     heads: Option<HeadPruning>,
 }
 
-/// Heads that stay.
+/// Kept heads, checked.
 struct HeadPruning {
     query: Vec<usize>,
     kv: Vec<usize>,
@@ -210,7 +210,7 @@ impl HeadPruning {
         Ok(Self { query, kv, old })
     }
 
-    /// Whether everything stays where it is.
+    /// Whether everything is kept in place.
     fn is_whole(&self, config: &TransformerConfig) -> bool {
         let same = |kept: &[usize], count: usize| kept.iter().copied().eq(0..count);
         same(&self.query, config.heads) && same(&self.kv, self.old.kv_heads)
@@ -274,7 +274,7 @@ fn take_mlp(branch: &mut Branch, kept: &[usize]) -> Result<(), WidthError> {
     Ok(())
 }
 
-/// Whether these are different numbers below `count`, at least one.
+/// Checks that the indices are distinct and below `count`, and that there is at least one.
 fn check(kept: &[usize], count: usize) -> Result<(), String> {
     if kept.is_empty() {
         return Err(format!("are none; keep one of {count} at least"));
@@ -290,12 +290,12 @@ fn check(kept: &[usize], count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The features of heads of `size` features, counted from `first`.
+/// Feature indices of heads of `size` features, counted from `first`.
 fn features(heads: &[usize], size: usize, first: usize) -> Vec<usize> {
     heads.iter().flat_map(|head| first + head * size..first + (head + 1) * size).collect()
 }
 
-/// A slot with some of its outputs or some of its inputs.
+/// A slot with a subset of its outputs or inputs.
 fn taken(
     slot: &LinearSlot,
     rows: Option<&[usize]>,
