@@ -43,23 +43,14 @@ impl Finding {
         Self { topic, status: Status::Ok, found: found.into(), advice: None, data }
     }
 
-    pub(super) fn missing(
+    /// What is not as it should be.
+    pub(super) fn to_mend(
+        status: Status,
         topic: &'static str,
         found: impl Into<String>,
         advice: impl Into<String>,
         data: Value,
     ) -> Self {
-        let advice = Some(advice.into());
-        Self { status: Status::Missing, advice, ..Self::ok(topic, found, data) }
-    }
-
-    pub(super) fn broken(
-        topic: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-        data: Value,
-    ) -> Self {
-        let advice = Some(advice.into());
-        Self { status: Status::Broken, advice, ..Self::ok(topic, found, data) }
+        Self { status, advice: Some(advice.into()), ..Self::ok(topic, found, data) }
     }
 }

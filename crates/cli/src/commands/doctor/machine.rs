@@ -1,7 +1,7 @@
 //! Processor, threads and memory, as the files of Linux tell them. Elsewhere they are unknown,
 //! which is no fault.
 
-use super::finding::Finding;
+use super::finding::{Finding, Status};
 use crate::failure::Failure;
 use linwright::report::number::bytes;
 use linwright::run::shown;
@@ -164,7 +164,8 @@ pub(super) fn memory(read: Read<'_>, limits: Limits) -> Finding {
     );
     let found = format!("{} in all, {} available, {limit}", shown(total), shown(available));
     match available {
-        Some(available) if available < LITTLE_MEMORY => Finding::missing(
+        Some(available) if available < LITTLE_MEMORY => Finding::to_mend(
+            Status::Missing,
             "memory",
             found,
             "end other programs, allow more, or hold weights in 16 bits with --dtype bf16 and bound \
@@ -200,7 +201,7 @@ pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
         Ok(used) => *used,
         Err(failure) => {
             let advice = failure.advice().unwrap_or("leave --threads out");
-            return Finding::broken("threads", failure.message(), advice, data);
+            return Finding::to_mend(Status::Broken, "threads", failure.message(), advice, data);
         }
     };
     let all = cores.map_or_else(|| "an unknown number of".to_owned(), |cores| cores.to_string());
@@ -213,7 +214,7 @@ pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
     match cores.iter().copied().chain(allowed).min() {
         Some(most) if used > most => {
             let advice = format!("more threads than cores are slower: give --threads {most}");
-            Finding::missing("threads", found, advice, data)
+            Finding::to_mend(Status::Missing, "threads", found, advice, data)
         }
         _ => Finding::ok("threads", found, data),
     }
@@ -221,7 +222,6 @@ pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
     use super::*;
 
     /// A system of these files.

@@ -89,7 +89,8 @@ fn build() -> Finding {
     let version = version();
     let data = json!({"optimised": !cfg!(debug_assertions), "target": std::env::consts::ARCH});
     if cfg!(debug_assertions) {
-        return Finding::missing(
+        return Finding::to_mend(
+            Status::Missing,
             "version",
             format!("{version}, built for development, which is slower"),
             "in a checkout: cargo install --path crates/cli --locked",
@@ -110,7 +111,7 @@ fn features(has: [bool; FEATURES.len()]) -> Vec<Finding> {
         }
         let advice =
             format!("in a checkout: cargo install --path crates/cli --locked --features {wanted}");
-        Finding::missing(topic, format!("{what}: not built in"), advice, data)
+        Finding::to_mend(Status::Missing, topic, format!("{what}: not built in"), advice, data)
     };
     FEATURES.into_iter().zip(has).map(line).collect()
 }
@@ -121,7 +122,8 @@ fn products() -> Finding {
     let data = serde_json::to_value(found).unwrap_or_default();
     let error = format!("within {:.0e} of plain loops", found.largest_error);
     if !found.is_right {
-        return Finding::broken(
+        return Finding::to_mend(
+            Status::Broken,
             "products",
             format!("wrong: only {error}"),
             "trust no result of this machine; report it with the output of linwright doctor --json",
@@ -167,7 +169,7 @@ mod tests {
     fn lines_stand_in_columns_and_say_what_to_do_below() {
         let findings = [
             Finding::ok("a", "fine", json!({})),
-            Finding::broken("longer", "bad", "mend it", json!({})),
+            Finding::to_mend(Status::Broken, "longer", "bad", "mend it", json!({})),
         ];
         let want = "ok       a       fine\nbroken   longer  bad\n                 mend it";
         assert_eq!(render(&findings), want);

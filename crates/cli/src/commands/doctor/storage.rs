@@ -1,6 +1,6 @@
 //! Caches and the disk that outputs go to.
 
-use super::finding::Finding;
+use super::finding::{Finding, Status};
 use crate::failure::message_of;
 use crate::source::cache_home_of;
 use linwright::files::hub::{HubError, HubSettings, datasets_cache};
@@ -74,7 +74,7 @@ impl Folder {
             Self::Absent => Finding::ok(topic, format!("{name}, not there yet"), data),
             Self::Unusable(reason) => {
                 let advice = format!("put a folder there that you may read, or {way_out}");
-                Finding::broken(topic, format!("{name}: {reason}"), advice, data)
+                Finding::to_mend(Status::Broken, topic, format!("{name}: {reason}"), advice, data)
             }
             Self::There { files, bytes: size, whole, writable } => {
                 let more = if *whole { "" } else { "more than " };
@@ -85,7 +85,13 @@ impl Folder {
                     return Finding::ok(topic, format!("{found}, writable"), data);
                 }
                 let advice = format!("what is there is read, but no {kept} are kept: {way_out}");
-                Finding::missing(topic, format!("{found}, not writable"), advice, data)
+                Finding::to_mend(
+                    Status::Missing,
+                    topic,
+                    format!("{found}, not writable"),
+                    advice,
+                    data,
+                )
             }
         }
     }
@@ -165,7 +171,7 @@ fn no_home(topic: &'static str, variables: &[&str]) -> Finding {
     let all = variables.join(", ");
     let found = format!("nothing says where it is: {all} and HOME are not set");
     let advice = format!("set {} to a folder, or HOME", variables[0]);
-    Finding::missing(topic, found, advice, Value::Null)
+    Finding::to_mend(Status::Missing, topic, found, advice, Value::Null)
 }
 
 /// The cache of the hub, and how the hub itself is asked. No token is shown.
@@ -175,7 +181,13 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         Err(HubError::NoCache) => return vec![no_home("hub cache", &["HF_HUB_CACHE", "HF_HOME"])],
         Err(error) => {
             let advice = "mend the variable or file that is named, or take it away";
-            return vec![Finding::broken("hub cache", message_of(&error), advice, Value::Null)];
+            return vec![Finding::to_mend(
+                Status::Broken,
+                "hub cache",
+                message_of(&error),
+                advice,
+                Value::Null,
+            )];
         }
     };
     let HubSettings { cache, endpoint, token, offline, .. } = &settings;
@@ -202,12 +214,13 @@ pub(super) fn disk(folder: &Path, free: io::Result<u64>) -> Finding {
     if !writable {
         let found = format!("{place}, is not writable");
         let advice = "go to a folder of your own, or name outputs with -o";
-        return Finding::missing("disk", found, advice, data(free.ok()));
+        return Finding::to_mend(Status::Missing, "disk", found, advice, data(free.ok()));
     }
     match free {
         Ok(free) if free < LITTLE_ROOM => {
             let found = format!("{} free {place}", bytes(free));
-            Finding::missing(
+            Finding::to_mend(
+                Status::Missing,
                 "disk",
                 found,
                 "make room, or name outputs elsewhere with -o",
@@ -233,7 +246,6 @@ pub(super) fn free_bytes(_: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
     use super::*;
 
     fn of<'a>(all: &'a [Finding], topic: &str) -> &'a Finding {
