@@ -1,24 +1,10 @@
 //! Names that are nearly right.
 
+/// Letters to change, add or take away between two words.
+pub use strsim::levenshtein as distance;
+
 /// Names told where there is none such.
 const NEAREST: usize = 3;
-
-/// Letters to change, add or take away between two words (Levenshtein).
-#[must_use]
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
 
 /// "nearest are a, b, c": the names that take the fewest changes to become one another.
 #[must_use]

@@ -1,71 +1,26 @@
 //! Dates and their formats in templates.
 
 use minijinja::{Error, ErrorKind};
+use time::Month;
 
 /// A date of the Gregorian calendar, at midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const WEEKDAYS: [&str; 7] =
-    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub struct Date(time::Date);
 
 impl Date {
     /// A date, or `None` if it does not exist between the years 1 and 9999.
     #[must_use]
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
-        let date = Self { year, month, day };
-        let valid = (1..=9999).contains(&year)
-            && (1..=12).contains(&month)
-            && (1..=date.days_of_month()).contains(&day);
-        valid.then_some(date)
-    }
-
-    fn leaps(self) -> bool {
-        self.year.is_multiple_of(4)
-            && (!self.year.is_multiple_of(100) || self.year.is_multiple_of(400))
-    }
-
-    fn days_of_month(self) -> u8 {
-        match self.month {
-            2 => 28 + u8::from(self.leaps()),
-            4 | 6 | 9 | 11 => 30,
-            _ => 31,
-        }
-    }
-
-    /// Day of the year, from 1.
-    fn ordinal(self) -> u32 {
-        let before = (1..self.month).map(|month| u32::from(Self { month, ..self }.days_of_month()));
-        before.sum::<u32>() + u32::from(self.day)
-    }
-
-    /// 0 is Sunday.
-    fn weekday(self) -> usize {
-        let years = u32::from(self.year) - 1;
-        let days = 365 * years + years / 4 - years / 100 + years / 400 + self.ordinal();
-        (days % 7) as usize
+        let month = Month::try_from(month).ok()?;
+        let date = time::Date::from_calendar_date(year.into(), month, day).ok()?;
+        (1..=9999).contains(&year).then_some(Self(date))
     }
 
     /// `strftime` of Python in the C locale.
     pub(super) fn format(self, format: &str) -> Result<String, Error> {
+        let (year, month, day) = self.0.to_calendar_date();
+        let (name, weekday) = (month.to_string(), self.0.weekday().to_string());
+        let month = u32::from(u8::from(month));
         let mut out = String::new();
         let mut letters = format.chars();
         while let Some(letter) = letters.next() {
@@ -81,20 +36,18 @@ impl Date {
             let number = |value: u32, width: usize| {
                 if bare { value.to_string() } else { format!("{value:0width$}") }
             };
-            let month = MONTHS[usize::from(self.month) - 1];
-            let weekday = WEEKDAYS[self.weekday()];
             let text = match code {
-                Some('d') => number(self.day.into(), 2),
-                Some('e') => format!("{:2}", self.day),
-                Some('m') => number(self.month.into(), 2),
-                Some('Y') => self.year.to_string(),
-                Some('y') => number(u32::from(self.year % 100), 2),
-                Some('j') => number(self.ordinal(), 3),
-                Some('B') => month.to_owned(),
-                Some('b' | 'h') => month[..3].to_owned(),
-                Some('A') => weekday.to_owned(),
+                Some('d') => number(day.into(), 2),
+                Some('e') => format!("{day:2}"),
+                Some('m') => number(month, 2),
+                Some('Y') => year.to_string(),
+                Some('y') => number(year.unsigned_abs() % 100, 2),
+                Some('j') => number(self.0.ordinal().into(), 3),
+                Some('B') => name.clone(),
+                Some('b' | 'h') => name[..3].to_owned(),
+                Some('A') => weekday.clone(),
                 Some('a') => weekday[..3].to_owned(),
-                Some('F') => format!("{}-{:02}-{:02}", self.year, self.month, self.day),
+                Some('F') => format!("{year}-{month:02}-{day:02}"),
                 Some('H' | 'M' | 'S') => number(0, 2),
                 Some('I') => "12".to_owned(),
                 Some('p') => "AM".to_owned(),
