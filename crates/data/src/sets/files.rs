@@ -2,7 +2,7 @@
 //! it in its `data_files.py`.
 
 use super::card::Config;
-use super::glob::matches;
+use super::glob::file_matches;
 use super::{CARD, SetQuery};
 use crate::TableFormat;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,8 +89,9 @@ fn of_config(
     let mut seen = BTreeSet::new();
     for pattern in patterns {
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-        let fits =
-            |name: &&String| name.strip_prefix(&base).is_some_and(|name| matches(pattern, name));
+        let fits = |name: &&String| {
+            name.strip_prefix(&base).is_some_and(|name| file_matches(pattern, name))
+        };
         let found: Vec<&String> = names.iter().filter(fits).collect();
         if found.is_empty() {
             return Err(format!("its README.md names {base}{pattern}, of which there is no file"));
@@ -123,7 +124,7 @@ fn by_names(
         .filter(|name| is_rows(name))
         .collect();
     let among = |patterns: &[String]| -> Vec<String> {
-        let fits = |name: &&str| patterns.iter().any(|pattern| matches(pattern, name));
+        let fits = |name: &&str| patterns.iter().any(|pattern| file_matches(pattern, name));
         rows.iter().copied().filter(fits).map(|name| format!("{base}{name}")).collect()
     };
     if rows.is_empty() {

@@ -1,9 +1,22 @@
-//! Patterns of file names: `*` is any text inside a part between slashes, `**` any parts, `?` one
-//! letter, `[...]` one of some and `[!...]` none of them.
+//! Patterns of names and of files, as Python has them: `*` is any text, `?` one letter, `[...]` one
+//! of some and `[!...]` none of them. In those of files `*` stays inside a part between slashes, and
+//! `**` is any parts.
+//!
+//! Names of tensors and slots have patterns of their own, `NameFilter` of `measure`: there brackets
+//! are letters, since the names of some checkpoints hold them, and a regular expression is another
+//! form. Of `*` and `?` in a name without slashes both say the same.
 
-/// Whether a name has the form of a pattern. As `datasets` has it, what begins with a dot, and
+/// Whether a name has the form of a pattern, all of it: `fnmatch` of Python.
+#[must_use]
+pub fn name_matches(pattern: &str, name: &str) -> bool {
+    let letters: Vec<char> = name.chars().collect();
+    let is_any = |piece: &Piece| matches!(piece, Piece::Any);
+    walk(&pieces(pattern), &letters, is_any, |piece, letter| piece.fits(*letter))
+}
+
+/// Whether a file has the name of a pattern. As `datasets` has it, what begins with a dot, and
 /// folders that begin with two underscores, only match where the pattern names as many of them.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
+pub(super) fn file_matches(pattern: &str, name: &str) -> bool {
     let special = |text: &str| {
         let parts: Vec<&str> = text.split('/').collect();
         let hidden = parts.iter().filter(|part| part.starts_with('.')).count();
@@ -45,7 +58,7 @@ fn walk<P, T>(
 }
 
 fn of_parts(pattern: &[&str], names: &[&str]) -> bool {
-    walk(pattern, names, |part| *part == "**", |part, name| of_part(part, name))
+    walk(pattern, names, |part| *part == "**", |part, name| name_matches(part, name))
 }
 
 /// One piece of a part of a pattern.
@@ -82,12 +95,6 @@ fn in_set(letters: &[char], letter: char) -> bool {
         }
     }
     false
-}
-
-fn of_part(pattern: &str, name: &str) -> bool {
-    let letters: Vec<char> = name.chars().collect();
-    let is_any = |piece: &Piece| matches!(piece, Piece::Any);
-    walk(&pieces(pattern), &letters, is_any, |piece, letter| piece.fits(*letter))
 }
 
 fn pieces(pattern: &str) -> Vec<Piece> {
@@ -138,7 +145,7 @@ mod tests {
             (".hidden/*", ".hidden/x"),
             ("[0-9][0-9]", "07"),
         ] {
-            assert!(matches(pattern, name), "{pattern} {name}");
+            assert!(file_matches(pattern, name), "{pattern} {name}");
         }
         for (pattern, name) in [
             ("data/*", "data/a/train.json"),
@@ -153,14 +160,24 @@ mod tests {
             ("[0-9]", "a"),
             ("a", ""),
         ] {
-            assert!(!matches(pattern, name), "{pattern} {name}");
+            assert!(!file_matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn in_names_slashes_and_dots_are_letters() {
+        for (pattern, name) in [("arc_*", "arc_easy"), ("*_e*y", "arc_easy"), ("a*", "a/.b")] {
+            assert!(name_matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("arc_*", "piqa"), ("a*c", "ac_"), ("arc", "arc_easy")] {
+            assert!(!name_matches(pattern, name), "{pattern} {name}");
         }
     }
 
     #[test]
     fn patterns_made_to_be_slow_are_not() {
         let pattern = "*a".repeat(400) + "b";
-        assert!(!matches(&pattern, &"a".repeat(4000)));
-        assert!(!matches(&("**/a/".repeat(300) + "c"), &("a/".repeat(2000) + "b")));
+        assert!(!name_matches(&pattern, &"a".repeat(4000)));
+        assert!(!file_matches(&("**/a/".repeat(300) + "c"), &("a/".repeat(2000) + "b")));
     }
 }

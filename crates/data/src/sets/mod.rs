@@ -10,6 +10,8 @@ mod files;
 mod glob;
 mod prepared;
 
+pub use glob::name_matches;
+
 use super::DataError;
 use linwright_files::hub::{Dataset, Hooks, HubError, HubId, HubSettings, datasets_cache, is_true};
 use std::cell::RefCell;

@@ -7,6 +7,7 @@ use super::description::{TaskFile, fields_of};
 use super::standard::{STANDARD_TASKS, find, open};
 use super::{HarnessOptions, HarnessTask};
 use crate::{EvaluationError, Metric, TaskResult};
+use linwright_data::sets::name_matches;
 use linwright_run::{shown, shown_reason};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -75,7 +76,7 @@ pub struct Selection {
 
 impl Selection {
     /// Opens tasks and groups by the paths of their files, by the names of tasks that come along,
-    /// by their tags, and by patterns with `*`.
+    /// by their tags, and by patterns as Python's `fnmatch` has them.
     ///
     /// # Errors
     /// [`EvaluationError`], naming file or document.
@@ -124,7 +125,7 @@ impl Found {
         let many: Vec<&str> = STANDARD_TASKS
             .iter()
             .filter(|task| {
-                task.name != name && (matches(name, task.name) || has_tag(task.name, name))
+                task.name != name && (name_matches(name, task.name) || has_tag(task.name, name))
             })
             .map(|task| task.name)
             .collect();
@@ -265,18 +266,6 @@ fn over_base(
     let mut all = base;
     all.extend(fields);
     Ok(all)
-}
-
-/// Whether a name with `*` in it fits.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(start) else { return false };
-    match rest.contains('*') {
-        false => name.len() >= rest.len() && name.ends_with(rest),
-        true => (0..=name.len())
-            .filter(|&at| name.is_char_boundary(at))
-            .any(|at| matches(rest, &name[at..])),
-    }
 }
 
 fn has_tag(task: &str, tag: &str) -> bool {
@@ -438,8 +427,12 @@ mod tests {
 
     #[test]
     fn tags_and_patterns_name_several() {
-        assert!(matches("arc_*", "arc_easy") && matches("*_e*y", "arc_easy"));
-        assert!(!matches("arc_*", "piqa") && !matches("a*c", "ac_"));
+        let names = |pattern: &str| {
+            let fits = |task: &&str| name_matches(pattern, task);
+            STANDARD_TASKS.iter().map(|task| task.name).filter(fits).collect::<Vec<_>>()
+        };
+        assert_eq!(names("arc_*"), ["arc_easy", "arc_challenge"]);
+        assert_eq!(names("arc_[!c]*"), ["arc_easy"]);
         assert!(has_tag("arc_easy", "ai2_arc") && !has_tag("piqa", "ai2_arc"));
     }
 

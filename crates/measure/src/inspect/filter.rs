@@ -7,6 +7,9 @@ use regex::Regex;
 ///
 /// In a glob `*` stands for any letters, dots included, and `?` for one; all else for itself. It
 /// must match the whole name. A regular expression matches anywhere unless it says `^` or `$`.
+///
+/// Patterns of files and tasks (`sets` of the crate of data) are those of Python, where brackets
+/// are sets of letters: names of tensors may hold brackets, and sets are for expressions here.
 #[derive(Clone, Debug)]
 pub struct NameFilter {
     pattern: String,
