@@ -340,13 +340,15 @@ mod tests {
     #[test]
     fn iterations_multiply_and_add_about_as_often_as_is_estimated() {
         let kind = |kind: &str| OpSpec::default_of(kind).expect("has defaults");
-        let diagonal = || OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank: 8 });
+        let diagonal = |rank| OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank });
         // As many iterations as there are by default, and what they are on a larger layer.
         let cases = [
             (kind("rotor"), 128, None),
-            (diagonal(), 128, None),
+            (diagonal(8), 128, None),
+            (diagonal(32), 128, None),
             (kind("kronecker"), 512, Some(4)),
-            (diagonal(), 512, Some(4)),
+            (diagonal(8), 512, Some(4)),
+            (diagonal(120), 512, Some(4)),
         ];
         let ratios = cases.map(|(operator, side, iterations)| {
             let label = operator.kind().to_owned();
