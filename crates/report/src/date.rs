@@ -23,12 +23,12 @@ mod tests {
         assert_eq!(iso_date(951_782_400.0), "2000-02-29T00:00:00Z");
         assert_eq!(iso_date(1_735_689_599.9), "2024-12-31T23:59:59Z");
         assert_eq!(iso_date(1_795_245_883.0), "2026-11-21T07:24:43Z");
-        for (wrong, told) in [
+        for (wrong, want) in [
             (-1.0, "1970-01-01T00:00:00Z"),
             (f64::NAN, "1970-01-01T00:00:00Z"),
             (f64::INFINITY, "9999-12-31T23:59:59Z"),
         ] {
-            assert_eq!(iso_date(wrong), told);
+            assert_eq!(iso_date(wrong), want);
         }
     }
 }
