@@ -348,7 +348,7 @@ mod tests {
             (diagonal(32), 128, None),
             (kind("kronecker"), 512, Some(4)),
             (diagonal(8), 512, Some(4)),
-            (diagonal(120), 512, Some(4)),
+            (diagonal(60), 256, Some(4)),
         ];
         let ratios = cases.map(|(operator, side, iterations)| {
             let label = operator.kind().to_owned();
