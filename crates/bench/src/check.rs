@@ -3,7 +3,7 @@
 use super::{BenchError, Pass, Subject};
 use linwright_ops::{Invertible, Op, Shape, Workspace};
 use linwright_tensor::{Mat, RngKey, Scalar, linalg};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Largest difference from the oracle by type, relative to the largest number of the answer or one:
 /// for `f32` that of the conformance suite, for `f64` as much less as its rounding is.
@@ -16,7 +16,7 @@ const ROWS: usize = 4;
 const MOST_DENSE: usize = 1 << 22;
 
 /// What an answer was compared with, both in `f64` with the same parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oracle {
     /// The product with the dense weight, number by number.
@@ -26,7 +26,7 @@ pub enum Oracle {
 }
 
 /// An answer that was found right.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
     /// By what.
     pub oracle: Oracle,

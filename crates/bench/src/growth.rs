@@ -1,10 +1,10 @@
 //! How times grow with the number of features, and where an operator overtakes the dense one.
 
 use super::{Entry, OperatorBench, Pass};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Where an operator's forward pass becomes faster than dense.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crossover {
     /// The operator.
     pub label: String,

@@ -4,10 +4,11 @@ use super::{Checked, Pass};
 use linwright_measure::timing::MedianRange;
 use linwright_ops::{OpSpec, Shape};
 use linwright_tensor::parallel;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Everything that one run found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperatorBench {
     /// Where it was measured.
     pub machine: Machine,
@@ -18,7 +19,7 @@ pub struct OperatorBench {
     /// Rounds, of which medians are taken.
     pub rounds: usize,
     /// Type of numbers in computation.
-    pub dtype: &'static str,
+    pub dtype: Cow<'static, str>,
     /// One for each operator and shape, the dense ones included.
     pub results: Vec<Entry>,
     /// Operators that do not exist for a shape.
@@ -26,18 +27,18 @@ pub struct OperatorBench {
 }
 
 /// The machine, in what times depend on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores that this process may use; none if the system does not tell.
     pub cores: Option<usize>,
     /// Instructions that kernels use.
-    pub instruction_set: &'static str,
+    pub instruction_set: Cow<'static, str>,
     /// Threads of the kernels.
     pub threads: usize,
     /// Processor and operating system.
     pub platform: String,
     /// Version of this program.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
 }
 
 impl Machine {
@@ -46,16 +47,16 @@ impl Machine {
     pub fn here() -> Self {
         Self {
             cores: std::thread::available_parallelism().ok().map(usize::from),
-            instruction_set: parallel::instruction_set(),
+            instruction_set: parallel::instruction_set().into(),
             threads: parallel::threads(),
             platform: format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
         }
     }
 }
 
 /// One operator of one shape.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// See [`super::Subject::label`].
     pub label: String,
@@ -87,7 +88,7 @@ impl Entry {
 }
 
 /// The time of one pass.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassTime {
     /// Which.
     pub pass: Pass,
@@ -104,7 +105,7 @@ pub struct PassTime {
 }
 
 /// An operator that a shape cannot have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// See [`super::Subject::label`].
     pub label: String,

@@ -1,9 +1,12 @@
 //! Time of operators against the number of features.
 
 use crate::growth::{forward_times, labels};
-use crate::{OperatorBench, crossovers};
+use crate::{Entry, Machine, OperatorBench, Pass, PassTime, crossovers};
+use linwright_ops::Shape;
+use linwright_report::number::count;
 use linwright_report::plot::{Axis, Plot, Series, Style};
-use linwright_report::{Panel, ReportError, Scale, Sheet};
+use linwright_report::{Block, Document, Image, Panel, ReportError, Scale, Sheet, Table};
+use serde_json::Value;
 
 /// Median milliseconds of a forward pass against features of the square shapes, both axes
 /// logarithmic, as one SVG file. A ring marks where an operator becomes faster than dense.
@@ -92,6 +95,102 @@ fn notes(bench: &OperatorBench) -> Vec<String> {
         bench.rounds
     );
     vec![words.collect::<Vec<_>>().join("; "), line]
+}
+
+/// The times of a bench, one line per operator, shape and pass.
+#[must_use]
+pub fn times(bench: &OperatorBench) -> Table {
+    let columns = [
+        ("operator", false),
+        ("out x in", false),
+        ("pass", false),
+        ("ms (min..max)", true),
+        ("x dense", true),
+        ("GFlop/s eq.", true),
+        ("parameters", true),
+        ("keep", true),
+        ("MACs/row", true),
+        ("peak MB", true),
+    ];
+    let rows = bench.results.iter().flat_map(|entry| entry.passes.iter().map(move |t| (entry, t)));
+    Table::new("Times of operators", columns).with(rows.map(|(entry, time)| line(entry, time)))
+}
+
+fn line(entry: &Entry, time: &PassTime) -> Vec<String> {
+    let spread = time.milliseconds;
+    let peak = match entry.forward_peak_bytes {
+        _ if time.pass != Pass::Forward => String::new(),
+        Some(bytes) => format!("{:.1}", bytes as f64 / 1e6),
+        None => "not measured".to_owned(),
+    };
+    let optional = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    vec![
+        entry.label.clone(),
+        format!("{} x {}", entry.shape.out, entry.shape.inp),
+        time.pass.name().to_owned(),
+        format!("{:.4} ({:.4}..{:.4})", spread.median, spread.min, spread.max),
+        optional(time.times_dense, 2),
+        optional(time.equivalent_gflops, 1),
+        count(entry.parameters as f64),
+        format!("{:.2e}", entry.keep),
+        count(entry.macs_per_row as f64),
+        peak,
+    ]
+}
+
+/// Operators that were left out, and the machine.
+#[must_use]
+pub fn remarks(bench: &OperatorBench) -> Vec<String> {
+    let skipped = bench.skipped.iter().map(|skipped| {
+        let Shape { out, inp } = skipped.shape;
+        format!("skipped: {} {out} x {inp}: {}", skipped.label, skipped.reason)
+    });
+    let Machine { cores, instruction_set, threads, platform, version } = &bench.machine;
+    let cores = cores.map_or_else(|| "unknown".to_owned(), |cores| cores.to_string());
+    let machine = format!(
+        "{cores} cores, {instruction_set}, {threads} threads, {platform}, linwright {version}, {}, \
+         seed {}, {} rows, median of {} rounds; peak: beyond input, output and operator",
+        bench.dtype, bench.seed, bench.rows, bench.rounds
+    );
+    skipped.chain([machine]).collect()
+}
+
+/// A bench as a report, with the figure of [`operator_growth`] where square shapes were timed.
+#[must_use]
+pub fn document(bench: &OperatorBench) -> Document {
+    let title = "Forward time over features".to_owned();
+    let figure = operator_growth(bench).ok().map(|svg| Block::Image(Image { title, svg }));
+    let tables = [Block::Table(times(bench)), Block::Text(remarks(bench))];
+    Document {
+        title: "Speed of operators".to_owned(),
+        kicker: "Linwright bench".to_owned(),
+        blocks: figure.into_iter().chain(tables).collect(),
+        ..Document::default()
+    }
+}
+
+/// The saved result of `linwright bench operators` or of the experiment on power iteration as a
+/// report; none if a value is neither.
+///
+/// # Errors
+/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
+    let operators = |value: &Value| -> Result<Document, ReportError> {
+        Ok(document(&serde_json::from_value(value.clone())?))
+    };
+    let rotors = |value: &Value| -> Result<Document, ReportError> {
+        Ok(crate::convergence::report::document(&serde_json::from_value(value.clone())?))
+    };
+    match value.get("bench") {
+        Some(bench) => Some(operators(bench)),
+        None if value["machine"].is_object() && value["results"].is_array() => {
+            Some(operators(value))
+        }
+        None if value["machine"].is_object() && value["accuracy"].is_array() => Some(rotors(value)),
+        None => None,
+    }
 }
 
 #[cfg(test)]

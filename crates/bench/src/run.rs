@@ -8,7 +8,8 @@ use linwright_measure::timing::MedianRange;
 use linwright_ops::{OpError, Shape};
 use linwright_run::Monitor;
 use linwright_tensor::Scalar;
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Most numbers of one batch of rows.
 const MOST_NUMBERS: usize = 1 << 30;
@@ -68,6 +69,14 @@ impl Pass {
 impl Serialize for Pass {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Pass {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = Self::ALL.iter().find(|pass| pass.name() == name);
+        found.copied().ok_or_else(|| D::Error::custom(format!("unknown pass {name:?}")))
     }
 }
 
@@ -187,7 +196,7 @@ fn run_in<T: Scalar>(
         seed: plan.seed,
         rows: plan.rows,
         rounds: plan.rounds,
-        dtype: T::NAME,
+        dtype: T::NAME.into(),
         results,
         skipped,
     })

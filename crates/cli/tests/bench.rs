@@ -113,6 +113,10 @@ fn growth_writes_figure_table_and_data() {
     let json = w.json("plots/operator-growth.json");
     assert_eq!(json["crossovers"][0]["label"], "rotor");
     assert_eq!(json["bench"]["results"].as_array().unwrap().len(), 6);
+    let again = w.ok("report plots/operator-growth.json");
+    assert!(again.contains("Speed of operators") && again.contains("256 x 256"), "{again}");
+    let page = w.ok("report plots/operator-growth.json --format html");
+    assert!(page.contains(svg.trim_end()), "{page}");
 }
 
 #[test]

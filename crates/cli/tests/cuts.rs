@@ -138,6 +138,12 @@ fn a_sweep_leaves_its_files_and_goes_on() {
         args.trim_start_matches("sweep ").replace("-o run", "-o composed")
     ));
     assert_eq!(composed["compose"]["steps"].as_array().unwrap().len(), cells.len() / 2);
+    // Both are rendered again from what was saved.
+    let again = w.ok("report run --format markdown");
+    let tables = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(tables(again.trim_end()), tables(w.text("run/report.md").trim_end()));
+    let steps = w.ok("report composed");
+    assert!(steps.contains("Composed cuts of model") && steps.contains("accepted"), "{steps}");
     let edits: Value = serde_json::from_str(&w.text("composed/edits.json")).unwrap();
     assert_eq!(edits, composed["compose"]["edits"]);
     // A folder of a sweep is no place for a composition, though the grid is the same.

@@ -112,6 +112,9 @@ fn a_page_is_written_once() {
     w.ok("inspect model --html page.html --force");
     assert!(!w.text("page.html").contains("<svg"));
     w.fails("inspect model --html none/page.html", 1, &["none"]);
+    // What was printed as JSON is rendered again.
+    w.write("found.json", w.ok("inspect model --json"));
+    assert_eq!(w.ok("report found.json"), w.ok("inspect model"));
 }
 
 #[test]

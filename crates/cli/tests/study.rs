@@ -222,6 +222,8 @@ fn report_renders_a_finished_run_again() {
     assert!(w.ok("report out --format terminal").contains("LR2-closed"));
     assert_eq!(w.ok_json("report out"), w.json("out/report.json"));
     w.fails("report model", 1, &["report.json", "directory of a finished run"]);
+    w.write("other.json", "{\"model\": \"m\", \"sweep\": {}}");
+    w.fails("report other.json", 1, &["not a saved report"]);
     w.write("out/report.json", "{\"schema\": 1}");
     w.fails("report out", 1, &["report"]);
 }

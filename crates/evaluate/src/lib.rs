@@ -21,6 +21,7 @@ mod multiple_choice;
 mod overlap;
 mod packed;
 mod pair;
+mod paired;
 mod perplexity;
 mod questions;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use linwright_ops::{Op, Workspace};
 use linwright_tensor::{Mat, RngKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// A timing takes this long at least, so that the clock's steps do not show.
@@ -70,7 +70,7 @@ impl<'a> Timed<'a> {
 }
 
 /// Median and ends of the rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianRange {
     /// The middle one, or the mean of the middle two.
     pub median: f64,

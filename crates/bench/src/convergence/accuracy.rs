@@ -8,7 +8,8 @@ use linwright_tensor::kernels::spin::{
 };
 use linwright_tensor::linalg::{PowerSettings, SkewPlane, skew_eigen, skew_power};
 use linwright_tensor::{RngKey, parallel};
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Numbers of iterations that are tried; the paper allows 20.
 pub const ITERATIONS: [usize; 11] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100];
@@ -59,8 +60,17 @@ impl Serialize for Angles {
     }
 }
 
+impl<'de> Deserialize<'de> for Angles {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let mut known = std::iter::once(Self::Normal).chain(Self::CHOSEN);
+        let found = known.find(|angles| angles.name() == name);
+        found.ok_or_else(|| D::Error::custom(format!("unknown angles {name:?}")))
+    }
+}
+
 /// Errors after a number of iterations, over all repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AccuracyRow {
     /// How bivectors were drawn.
     pub angles: Angles,
@@ -76,7 +86,7 @@ pub struct AccuracyRow {
 }
 
 /// The same of the eigendecomposition.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExactRow {
     /// How bivectors were drawn.
     pub angles: Angles,

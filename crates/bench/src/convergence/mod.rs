@@ -28,7 +28,7 @@ use linwright_measure::timing::MedianRange;
 use linwright_ops::OpError;
 use linwright_run::Monitor;
 use linwright_tensor::linalg::NoConvergence;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Fewest generators: with two planes there is one to iterate.
 pub const LEAST_GENERATORS: usize = 4;
@@ -49,7 +49,7 @@ pub struct ConvergencePlan {
 }
 
 /// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Convergence {
     /// Where it was computed.
     pub machine: Machine,

@@ -2,7 +2,10 @@
 
 use crate::convergence::{Angles, Convergence, ITERATIONS, STEPS};
 use linwright_report::plot::{Axis, Plot, Series, Style};
-use linwright_report::{Panel, ReportError, Scale, Sheet};
+use linwright_report::{Block, Document, Image, Panel, ReportError, Scale, Sheet, Table};
+
+/// Iterations at which errors are shown on the terminal.
+const SHOWN: [usize; 4] = [1, 5, 20, 100];
 
 /// One SVG file with three panels: iterations while a rotor learns, errors of the rotor for random
 /// bivectors, and errors of its derivative where angles are equal or nearly so.
@@ -121,6 +124,78 @@ fn derivatives(found: &Convergence) -> Result<Panel, ReportError> {
 
 fn ticks() -> Vec<usize> {
     vec![1, 2, 5, 10, 20, 50, 100]
+}
+
+/// Iterations while a rotor learns, and errors after fixed numbers of iterations.
+#[must_use]
+pub fn tables(found: &Convergence) -> [Table; 2] {
+    let training: Vec<Vec<String>> = found
+        .training
+        .iter()
+        .map(|row| {
+            let spread = row.iterations;
+            vec![
+                row.features.to_string(),
+                row.step.to_string(),
+                format!("{:.2}", row.mean_iterations),
+                format!("{}..{}", spread.min, spread.max),
+                row.not_converged.to_string(),
+            ]
+        })
+        .collect();
+    let accuracy: Vec<Vec<String>> = found
+        .accuracy
+        .iter()
+        .filter(|row| SHOWN.contains(&row.iterations))
+        .map(|row| {
+            let iterations = row.iterations.to_string();
+            (row.angles, row.features, iterations, row.rotor_error, row.derivative_error)
+        })
+        .chain(found.exact.iter().map(|row| {
+            (row.angles, row.features, "exact".into(), row.rotor_error, row.derivative_error)
+        }))
+        .map(|(angles, features, iterations, rotor, derivative)| {
+            let derivative = derivative.map_or_else(String::new, |d| format!("{:.1e}", d.median));
+            let features = features.to_string();
+            vec![angles.name(), features, iterations, format!("{:.1e}", rotor.median), derivative]
+        })
+        .collect();
+    let steps = [
+        ("features", true),
+        ("step", true),
+        ("iterations", true),
+        ("min..max", true),
+        ("not converged", true),
+    ];
+    let errors = [
+        ("bivectors", false),
+        ("features", true),
+        ("iterations", true),
+        ("rotor error", true),
+        ("derivative error", true),
+    ];
+    [
+        Table::new("Iterations of the power method while a rotor learns", steps).with(training),
+        Table::new("Errors of the power method", errors).with(accuracy),
+    ]
+}
+
+/// How bivectors were drawn.
+#[must_use]
+pub fn drawn(found: &Convergence) -> String {
+    format!("{} bivectors of each size, seed {}; medians", found.repeats, found.seed)
+}
+
+/// The experiment as a report.
+#[must_use]
+pub fn document(found: &Convergence) -> Document {
+    let title = "Power iteration beside the exact rotor".to_owned();
+    let figure = rotor_convergence(found).ok();
+    let figure = figure.map(|svg| Block::Image(Image { title: title.clone(), svg }));
+    let tables = tables(found).into_iter().map(Block::Table);
+    let blocks = figure.into_iter().chain(tables).chain([Block::Text(vec![drawn(found)])]);
+    let blocks = blocks.collect();
+    Document { title, kicker: "Linwright bench".to_owned(), blocks, ..Document::default() }
 }
 
 #[cfg(test)]

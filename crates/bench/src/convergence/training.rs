@@ -9,7 +9,7 @@ use linwright_tensor::kernels::spin::skew_matrix;
 use linwright_tensor::linalg::{PowerSettings, power_plane};
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::Schedule;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Adam steps.
 pub const STEPS: u64 = 10;
@@ -23,7 +23,7 @@ const RATE: f64 = 0.05;
 const BATCH: usize = 64;
 
 /// Iterations before one step, over all repeats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainingRow {
     /// Features, 2^n.
     pub features: usize,

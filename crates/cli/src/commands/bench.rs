@@ -1,6 +1,6 @@
 //! `linwright bench`: how fast operators are on this machine, against the dense one.
 
-use super::{grouped, print, print_json, table};
+use super::{plain, print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, message_of};
@@ -8,10 +8,10 @@ use crate::memory::peak_resident_bytes;
 use crate::source::{PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
-use linwright::bench::report::operator_growth;
+use linwright::bench::report::{operator_growth, remarks, times};
 use linwright::bench::{
-    BenchError, Dtype, Entry, Machine, ModelPlan, OperatorBench, OperatorPlan, Pass, PassTime,
-    Subject, crossovers, forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
+    BenchError, Dtype, Entry, ModelPlan, OperatorBench, OperatorPlan, Pass, Subject, crossovers,
+    forward_peak_bytes, run as run_bench, standard, time_model, to_csv,
 };
 use linwright::compress::recipe;
 use linwright::measure::timing::MedianRange;
@@ -292,65 +292,9 @@ fn write_figure(bench: &OperatorBench, out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Times, then what was left out, and the machine.
 fn shown(bench: &OperatorBench) -> String {
-    let header = [
-        "operator",
-        "out x in",
-        "pass",
-        "ms (min..max)",
-        "x dense",
-        "GFlop/s eq.",
-        "parameters",
-        "keep",
-        "MACs/row",
-        "peak MB",
-    ];
-    let rows: Vec<Vec<String>> = bench
-        .results
-        .iter()
-        .flat_map(|entry| entry.passes.iter().map(move |time| row(entry, time)))
-        .collect();
-    let mut lines = vec![table(&header, &rows)];
-    for skipped in &bench.skipped {
-        let Shape { out, inp } = skipped.shape;
-        lines.push(format!("skipped: {} {out} x {inp}: {}", skipped.label, skipped.reason));
-    }
-    lines.push(machine(bench));
-    lines.join("\n")
-}
-
-fn row(entry: &Entry, time: &PassTime) -> Vec<String> {
-    let spread = time.milliseconds;
-    let peak = match entry.forward_peak_bytes {
-        _ if time.pass != Pass::Forward => String::new(),
-        Some(bytes) => format!("{:.1}", bytes as f64 / 1e6),
-        None => "not measured".to_owned(),
-    };
-    let optional = |value: Option<f64>, digits: usize| {
-        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
-    };
-    vec![
-        entry.label.clone(),
-        format!("{} x {}", entry.shape.out, entry.shape.inp),
-        time.pass.name().to_owned(),
-        format!("{:.4} ({:.4}..{:.4})", spread.median, spread.min, spread.max),
-        optional(time.times_dense, 2),
-        optional(time.equivalent_gflops, 1),
-        grouped(entry.parameters),
-        format!("{:.2e}", entry.keep),
-        grouped(entry.macs_per_row),
-        peak,
-    ]
-}
-
-fn machine(bench: &OperatorBench) -> String {
-    let Machine { cores, instruction_set, threads, platform, version } = &bench.machine;
-    let cores = cores.map_or_else(|| "unknown".to_owned(), |cores| cores.to_string());
-    format!(
-        "{cores} cores, {instruction_set}, {threads} threads, {platform}, linwright {version}, {}, \
-         seed {}, {} rows, median of {} rounds; peak: beyond input, output and operator",
-        bench.dtype, bench.seed, bench.rows, bench.rounds
-    )
+    [vec![plain(&times(bench))], remarks(bench)].concat().join("\n")
 }
 
 impl From<BenchError> for Failure {

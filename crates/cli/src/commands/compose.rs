@@ -1,9 +1,9 @@
 //! `linwright compose`: cuts on top of each other, as long as the model does not get worse.
 
-use super::cuts::{CutArgs, SlotArgs, edits_table, tested_lines};
+use super::cuts::{CutArgs, SlotArgs};
 use super::sweep::{Opened, grid, left_nothing};
 use super::tasks::TaskArgs;
-use super::{print, print_json, table};
+use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -11,7 +11,8 @@ use crate::provenance;
 use clap::Args;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
-use linwright::compress::intervention::sweep::{Place, Score, Swept, places};
+use linwright::compress::intervention::report::{edits_table, steps, test_table};
+use linwright::compress::intervention::sweep::{Place, Swept, places};
 use linwright::run::atomic::write_atomic;
 use linwright::run::{RunDirectory, input, shown_reason};
 use serde_json::{Value, json};
@@ -86,11 +87,14 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let test = composed
         .test
         .as_ref()
-        .map_or_else(String::new, |test| format!("\n\n{}", tested_lines(test)));
-    let edits =
-        if sites.is_empty() { String::new() } else { format!("\n\n{}", edits_table(&sites)) };
+        .map_or_else(String::new, |test| format!("\n\n{}", plain(&test_table(test))));
+    let edits = if sites.is_empty() {
+        String::new()
+    } else {
+        format!("\n\n{}", plain(&edits_table(&sites)))
+    };
     let plan = output.join("edits.json");
-    print(&format!("{}{edits}{test}\n\nedits: {}", steps(&composed), plan.display()))
+    print(&format!("{}{edits}{test}\n\nedits: {}", plain(&steps(&composed)), plan.display()))
 }
 
 /// The places of a sweep, the best first.
@@ -108,27 +112,6 @@ fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     let value: Value = serde_json::from_str(&text).map_err(wrong)?;
     let swept: Swept = serde_json::from_value(value["sweep"].clone()).map_err(wrong)?;
     Ok(best_first(&swept))
-}
-
-fn steps(composed: &Composed) -> String {
-    let metric = &composed.objective.metric;
-    let value = |score: &Score| {
-        let found = score.metrics.iter().find(|found| found.name == *metric);
-        found.map_or_else(String::new, |found| format!("{:.4}", found.value))
-    };
-    let dense = Score { metrics: composed.dense.metrics.clone(), ..Score::default() };
-    let mut rows = vec![vec!["as it is".to_owned(), String::new(), value(&dense)]];
-    for step in &composed.steps {
-        let layer =
-            step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
-        let name = format!("{} of {layer}", step.place.lname.name());
-        let (size, score) = match step.accepted {
-            None => ("left as it is".to_owned(), String::new()),
-            Some(index) => (step.tried[index].size.to_string(), value(&step.tried[index].score)),
-        };
-        rows.push(vec![name, size, score]);
-    }
-    table(&["place", "accepted", metric], &rows)
 }
 
 fn result(opened: &Opened, composed: &Composed) -> Result<Value, Failure> {

@@ -3,7 +3,6 @@
 mod leak;
 mod room;
 
-use super::paired::difference_and_interval;
 use super::tasks::{TaskArgs, Tasks, check_tasks};
 use super::{print, print_json};
 use crate::args::{Shared, parse_size};
@@ -418,7 +417,7 @@ pub(super) fn render_comparisons(comparisons: &[Comparison]) -> String {
     let row = |c: &Comparison| {
         let only = c.only_one.map_or_else(String::new, |[own, other]| format!("{own} : {other}"));
         let p = c.mcnemar_p.map_or_else(String::new, |p| format!("{p:.3}"));
-        let [difference, interval] = difference_and_interval(c);
+        let [difference, interval] = c.difference_and_interval();
         vec![c.task.clone(), c.metric.clone(), difference, interval, only, p]
     };
     let rows: Vec<Vec<String>> = comparisons.iter().map(row).collect();

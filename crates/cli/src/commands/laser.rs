@@ -1,15 +1,16 @@
 //! `linwright laser`: cut weights of a model, judge it before and after, save it.
 
-use super::cuts::{CutArgs, SlotArgs, edits_table};
+use super::cuts::{CutArgs, SlotArgs};
 use super::form::{self, FormArg, Saving};
 use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
-use super::{grouped, print, print_json};
+use super::{grouped, plain, print, print_json};
 use crate::args::{Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::open_model;
 use crate::{outputs, provenance};
 use clap::Args;
+use linwright::compress::intervention::report::edits_table;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
 use linwright::model::checkpoint::export::Exported;
 use linwright::model::checkpoint::{LoadedModel, SavedModel};
@@ -174,7 +175,7 @@ fn bytes(saved: &SavedModel) -> u64 {
 fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
     match done.sites.is_empty() {
         true => print("nothing is cut")?,
-        false => print(&edits_table(&done.sites))?,
+        false => print(&plain(&edits_table(&done.sites)))?,
     }
     let (now, before) = parameters(&done.sites);
     print(&format!(

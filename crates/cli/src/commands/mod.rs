@@ -17,7 +17,6 @@ pub(crate) mod laser;
 pub(crate) mod ls;
 pub(crate) mod main_job;
 pub(crate) mod man;
-mod paired;
 pub(crate) mod report;
 pub(crate) mod rotor;
 pub(crate) mod run;
@@ -30,6 +29,7 @@ pub(crate) mod train_lm;
 pub(crate) mod validate;
 
 use crate::failure::Failure;
+use linwright::report::Table;
 use std::io::{self, ErrorKind, Write};
 
 /// Prints a result to stdout, which scripts read.
@@ -104,6 +104,13 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut lines = vec![line(&header)];
     lines.extend(rows.iter().map(|row| line(row)));
     lines.join("\n")
+}
+
+/// A table of a report in the same form.
+pub(crate) fn plain(table: &Table) -> String {
+    let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
+    let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.cells.clone()).collect();
+    self::table(&heads, &rows)
 }
 
 fn is_number(cell: &str) -> bool {

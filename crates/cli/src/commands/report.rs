@@ -1,26 +1,31 @@
-//! `linwright report`: renders a finished run or an evaluation again.
+//! `linwright report`: renders the saved result of any command again.
 
 use super::print;
 use super::run::write_report;
 use crate::args::Shared;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
+use linwright::bench;
+use linwright::compress::intervention;
 use linwright::compress::report::Report;
 use linwright::evaluate::report::{document as evaluation, is_evaluation};
-use linwright::report::{Document, html, markdown, terminal};
+use linwright::measure::inspect;
+use linwright::report::{Document, ReportError, html, markdown, terminal};
 use linwright::run::input;
-use std::path::PathBuf;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a report or result: one with samples of every question is long.
 const REPORT_BYTES: u64 = 1 << 30;
 
-/// Render the report of a finished run, or the result of an evaluation.
+/// Render the saved result of any command: a run, an evaluation, a sweep, an inspection, a bench.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Directory of the run, with its `report.json`; or the result of `linwright eval --output`, or
-    /// of the evaluation harness.
+    /// Directory of a run, with its `report.json` or `result.json`; or a file of results: of
+    /// `linwright eval --output`, of lm-evaluation-harness, of `sweep` and `compose`, of `bench
+    /// --out`, or what `inspect --json` printed.
     run: PathBuf,
-    /// Print this form [default: of a run write `report.html` and `report.md`, of an evaluation
+    /// Print this form [default: of a run write `report.html` and `report.md`, of other results
     /// print the tables].
     #[arg(long, value_enum)]
     format: Option<FormatArg>,
@@ -34,13 +39,13 @@ enum FormatArg {
 }
 
 pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
-    let path = if args.run.is_file() { args.run.clone() } else { args.run.join("report.json") };
+    let path = saved_in(&args.run);
     let text = input::read_text(&path, REPORT_BYTES).map_err(|error| {
         Failure::io(&path.display().to_string(), &error)
-            .hint("give the directory of a finished run, or the result of an evaluation")
+            .hint("give the directory of a finished run, or a file of results")
     })?;
-    if is_evaluation(&text) {
-        return show(&evaluation(&text)?, &text, args.format, shared);
+    if let Some(document) = open(&text) {
+        return show(&document?, &text, args.format, shared);
     }
     let report = Report::from_json(&text)?;
     match args.format {
@@ -51,6 +56,27 @@ pub(crate) fn run(args: &ReportArgs, shared: &Shared) -> Result<(), Failure> {
         }
         format => show(&report.document(), &report.to_json()?, format, shared),
     }
+}
+
+/// The file of results that a path names.
+fn saved_in(run: &Path) -> PathBuf {
+    let [report, result] = ["report.json", "result.json"].map(|name| run.join(name));
+    match run.is_file() {
+        true => run.to_owned(),
+        false if !report.exists() && result.exists() => result,
+        false => report,
+    }
+}
+
+/// Results of any kind but those of a study; none if the text is none of them.
+fn open(text: &str) -> Option<Result<Document, ReportError>> {
+    if is_evaluation(text) {
+        return Some(evaluation(text));
+    }
+    let value: Value = serde_json::from_str(text).ok()?;
+    intervention::report::saved(&value)
+        .or_else(|| inspect::report::saved(&value))
+        .or_else(|| bench::report::saved(&value))
 }
 
 /// Prints a report in the form that was asked for.

@@ -1,11 +1,11 @@
 //! `linwright rotor`: experiments on rotors themselves.
 
-use super::{print, print_json, table};
+use super::{plain, print, print_json};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::{Failure, Kind, message_of};
 use clap::{Args, Subcommand};
-use linwright::bench::convergence::report::rotor_convergence;
+use linwright::bench::convergence::report::{drawn, rotor_convergence, tables};
 use linwright::bench::convergence::{
     Convergence, ConvergenceError, ConvergencePlan, run as run_experiment,
 };
@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 
 /// Names of the files written.
 const FIGURE: &str = "rotor-convergence";
-/// Iterations at which errors are shown on the terminal.
-const SHOWN: [usize; 4] = [1, 5, 20, 100];
 
 /// Experiments on rotors.
 #[derive(Debug, Args)]
@@ -103,46 +101,8 @@ fn write_figure(found: &Convergence, out: &Path) -> Result<(), Failure> {
 }
 
 fn shown(found: &Convergence) -> String {
-    let training: Vec<Vec<String>> = found
-        .training
-        .iter()
-        .map(|row| {
-            let spread = row.iterations;
-            vec![
-                row.features.to_string(),
-                row.step.to_string(),
-                format!("{:.2}", row.mean_iterations),
-                format!("{}..{}", spread.min, spread.max),
-                row.not_converged.to_string(),
-            ]
-        })
-        .collect();
-    let accuracy: Vec<Vec<String>> = found
-        .accuracy
-        .iter()
-        .filter(|row| SHOWN.contains(&row.iterations))
-        .map(|row| {
-            let iterations = row.iterations.to_string();
-            (row.angles, row.features, iterations, row.rotor_error, row.derivative_error)
-        })
-        .chain(found.exact.iter().map(|row| {
-            (row.angles, row.features, "exact".into(), row.rotor_error, row.derivative_error)
-        }))
-        .map(|(angles, features, iterations, rotor, derivative)| {
-            let derivative = derivative.map_or_else(String::new, |d| format!("{:.1e}", d.median));
-            let features = features.to_string();
-            vec![angles.name(), features, iterations, format!("{:.1e}", rotor.median), derivative]
-        })
-        .collect();
-    let header = ["features", "step", "iterations", "min..max", "not converged"];
-    let errors = ["bivectors", "features", "iterations", "rotor error", "derivative error"];
-    format!(
-        "{}\n\n{}\n{} bivectors of each size, seed {}; medians",
-        table(&header, &training),
-        table(&errors, &accuracy),
-        found.repeats,
-        found.seed
-    )
+    let [training, accuracy] = tables(found).map(|table| plain(&table));
+    format!("{training}\n\n{accuracy}\n{}", drawn(found))
 }
 
 impl From<ConvergenceError> for Failure {

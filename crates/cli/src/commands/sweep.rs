@@ -1,9 +1,9 @@
 //! `linwright sweep`: every cut of a grid, judged on a task.
 
-use super::cuts::{CutArgs, Findings, SlotArgs, cell_name};
-use super::paired::in_one_cell;
+use super::cuts::{CutArgs, SlotArgs};
+use super::run::write_pages;
 use super::tasks::{Division, Parts, TaskArgs, check_tasks};
-use super::{print, print_json, table};
+use super::{plain, print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
@@ -11,11 +11,15 @@ use crate::provenance;
 use crate::source::{Place, open_model, sentence_of};
 use clap::{Args, Parser};
 use linwright::compress::intervention::ComponentStore;
+use linwright::compress::intervention::report::{
+    cell_name, ranking, sweep_document, test_table, verdict,
+};
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright::evaluate::{RunOptions, TaskResult};
 use linwright::model::checkpoint::LoadedModel;
 use linwright::model::tokenizer::Tokenizer;
+use linwright::report::Document;
 use linwright::run::atomic::write_atomic;
 use linwright::run::{Monitor, RunDirectory, shown, shown_reason};
 use serde_json::{Value, json};
@@ -103,22 +107,6 @@ impl Opened {
             shares: true,
         })
     }
-
-    /// What a reader must know.
-    pub(super) fn notes(&self, swept: &linwright::evaluate::TaskResult) -> Vec<String> {
-        let items = swept.counts.items;
-        let test = self.parts.test.as_ref().map_or_else(
-            || "there are no test items".to_owned(),
-            |test| format!("{} test items", test.items().len()),
-        );
-        vec![
-            format!("Model: {}.", self.place.name),
-            format!(
-                "Task: {}, protocol {}; {items} validation items, {test}.",
-                swept.task, swept.protocol
-            ),
-        ]
-    }
 }
 
 /// The grid that options describe.
@@ -172,11 +160,34 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
-    let notes = opened.notes(&swept.dense);
-    let findings = Findings { title: &args.title, swept: &swept, notes, json };
-    findings.write(&output)?;
-    let (terminal, json) = (findings.terminal(), findings.json);
+    let document = sweep_document(&args.title, &opened.place.name, &swept);
+    write(&output, (&swept, &document, &json))?;
+    let terminal = shown_in_terminal(&swept);
     Ok(Done { json, terminal, output, swept })
+}
+
+/// Writes `cells.jsonl`, `report.md`, `report.html` and `result.json`.
+fn write(
+    directory: &Path,
+    (swept, document, json): (&Swept, &Document, &Value),
+) -> Result<(), Failure> {
+    let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
+    let mut lines = String::new();
+    for cell in &swept.cells {
+        let line = serde_json::to_string(cell)
+            .map_err(|error| Failure::general(format!("cannot write a cell as JSON: {error}")))?;
+        lines += &(line + "\n");
+    }
+    text("cells.jsonl", lines)?;
+    write_pages(document, directory)?;
+    // Last, so that it is there when all is.
+    Ok(text("result.json", format!("{json:#}\n"))?)
+}
+
+fn shown_in_terminal(swept: &Swept) -> String {
+    let test = swept.test.as_ref();
+    let test = test.map_or_else(String::new, |test| format!("\n\n{}", plain(&test_table(test))));
+    format!("{}\n\n{}{test}", plain(&ranking(swept)), verdict(swept))
 }
 
 /// Removes what a run began that can never be finished.
@@ -269,7 +280,7 @@ fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
         Some(test) => {
             let value = |result: &TaskResult| result.metric(metric).map_or(f64::NAN, |m| m.value);
             let found = test.comparisons.iter().find(|c| c.metric == *metric);
-            let interval = found.map_or_else(String::new, in_one_cell);
+            let interval = found.map_or_else(String::new, |found| found.in_one_cell());
             (value(&test.dense), value(&test.best), interval)
         }
         None => {

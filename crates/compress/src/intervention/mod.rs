@@ -20,6 +20,7 @@ mod variants;
 mod vendi;
 
 pub mod compose;
+pub mod report;
 pub mod sweep;
 
 pub use dropout::{pruned, pruned_compat};

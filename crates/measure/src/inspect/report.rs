@@ -4,7 +4,8 @@ use super::page;
 use crate::inspect::{Group, GroupFigures, Inspection, TensorRecord, Totals, ValueFigures};
 use linwright_report::number::{bytes, count, scientific, significant};
 use linwright_report::terminal::shortened;
-use linwright_report::{Block, Document, Table};
+use linwright_report::{Block, Document, ReportError, Table};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Letters of a name among findings.
@@ -69,6 +70,18 @@ pub fn document(found: &Inspection, by: By) -> Document {
         series: Vec::new(),
         blocks,
     }
+}
+
+/// The saved result of `linwright inspect --json` as a report; none if a value is none.
+///
+/// # Errors
+/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
+    let inspection = |value: &Value| -> Result<Document, ReportError> {
+        Ok(document(&serde_json::from_value(value.clone())?, By::Name))
+    };
+    let is_one = value["tensors"].is_array() && value["totals"].is_object();
+    is_one.then(|| inspection(value))
 }
 
 fn table(caption: &str, columns: &[(&str, bool)], rows: Vec<Vec<String>>) -> Table {

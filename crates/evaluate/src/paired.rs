@@ -1,27 +1,31 @@
 //! How two models differ, item by item, as text.
 
-use linwright::evaluate::Comparison;
+use crate::Comparison;
 
 /// Decimal places, unless smaller numbers need more.
 const PLACES: usize = 4;
 /// Decimal places at most: below that is rounding.
 const MOST_PLACES: usize = 12;
 
-/// The difference and its 95 % interval, with so many digits that what is not zero does not look
-/// like it.
-pub(super) fn difference_and_interval(comparison: &Comparison) -> [String; 2] {
-    if comparison.is_same() {
-        return ["0".to_owned(), "no item differs".to_owned()];
+impl Comparison {
+    /// The difference and its 95 % interval as text, with so many digits that what is not zero does
+    /// not look like it.
+    #[must_use]
+    pub fn difference_and_interval(&self) -> [String; 2] {
+        if self.is_same() {
+            return ["0".to_owned(), "no item differs".to_owned()];
+        }
+        let Self { difference, interval: [low, high], .. } = *self;
+        let places = places([difference, low, high]);
+        [format!("{difference:+.places$}"), format!("{low:+.places$} to {high:+.places$}")]
     }
-    let Comparison { difference, interval: [low, high], .. } = *comparison;
-    let places = places([difference, low, high]);
-    [format!("{difference:+.places$}"), format!("{low:+.places$} to {high:+.places$}")]
-}
 
-/// The same as one cell.
-pub(super) fn in_one_cell(comparison: &Comparison) -> String {
-    let [difference, interval] = difference_and_interval(comparison);
-    format!("{difference} ({interval})")
+    /// The same as one cell.
+    #[must_use]
+    pub fn in_one_cell(&self) -> String {
+        let [difference, interval] = self.difference_and_interval();
+        format!("{difference} ({interval})")
+    }
 }
 
 /// Places that show two digits of the largest of some numbers.
@@ -54,7 +58,7 @@ mod tests {
 
     #[test]
     fn small_differences_are_not_shown_as_zeros() {
-        let shown = |difference, low, high| in_one_cell(&comparison(difference, low, high));
+        let shown = |difference, low, high| comparison(difference, low, high).in_one_cell();
         assert_eq!(shown(0.0123, -0.01, 0.0346), "+0.0123 (-0.0100 to +0.0346)");
         assert_eq!(shown(1.2e-6, -3.1e-6, 5.5e-6), "+0.0000012 (-0.0000031 to +0.0000055)");
         assert_eq!(shown(0.0, 0.0, 0.0), "0 (no item differs)");

@@ -1,0 +1,232 @@
+//! Sweeps and compositions as reports.
+
+use super::compose::Composed;
+use super::sweep::{Cell, Score, Swept, Tested};
+use super::{Kept, Lname, SiteEdit};
+use linwright_evaluate::{Metric, NORMAL_95, TaskResult};
+use linwright_report::number::count;
+use linwright_report::{Block, Document, HeatMap, ReportError, Table};
+use serde_json::Value;
+
+/// Cells that a ranking shows.
+const RANKED: usize = 10;
+
+/// What stays of a weight, in every unit.
+fn kept(kept: &Kept) -> [String; 5] {
+    [
+        kept.rank.map_or_else(String::new, |rank| rank.to_string()),
+        format!("{:.2}", kept.rate),
+        format!("{:.4}", kept.rho),
+        format!("{:.4}", kept.keep),
+        kept.energy.map_or_else(String::new, |energy| format!("{energy:.4}")),
+    ]
+}
+
+/// What stays of each slot, one line for each.
+#[must_use]
+pub fn edits_table(edits: &[SiteEdit]) -> Table {
+    let row = |edit: &SiteEdit| {
+        let mut cells =
+            vec![edit.site.to_string(), format!("{}x{}", edit.shape.out, edit.shape.inp)];
+        cells.extend(kept(&edit.report.kept));
+        cells.push(format!("{:.4}", edit.report.relative_error));
+        cells.push(if edit.report.factored { "factors" } else { "dense" }.to_owned());
+        cells.push(count(edit.report.parameters as f64));
+        cells
+    };
+    let columns = [
+        ("site", false),
+        ("shape", false),
+        ("rank", true),
+        ("rate", true),
+        ("rho", true),
+        ("keep", true),
+        ("energy", true),
+        ("error", true),
+        ("kept as", false),
+        ("parameters", true),
+    ];
+    Table::new("Edited weights", columns).with(edits.iter().map(row))
+}
+
+/// Metrics of a chosen model on test items, beside those of the unedited model.
+#[must_use]
+pub fn test_table(tested: &Tested) -> Table {
+    let row = |metric: &Metric| {
+        let dense = tested.dense.metric(&metric.name).map_or(f64::NAN, |metric| metric.value);
+        let found = tested.comparisons.iter().find(|c| c.metric == metric.name);
+        let interval = found.map_or_else(String::new, |found| found.in_one_cell());
+        let p = found.and_then(|c| c.mcnemar_p).map_or_else(String::new, |p| format!("{p:.3}"));
+        vec![
+            metric.name.clone(),
+            format!("{dense:.4}"),
+            format!("{:.4}", metric.value),
+            interval,
+            p,
+        ]
+    };
+    let columns = [
+        ("test", false),
+        ("dense", true),
+        ("edited", true),
+        ("difference, 95 %", false),
+        ("McNemar p", true),
+    ];
+    Table::new("On test items", columns).with(tested.best.metrics.iter().map(row))
+}
+
+/// The cells of a sweep on validation items, the best first, below the unedited model.
+#[must_use]
+pub fn ranking(swept: &Swept) -> Table {
+    let objective = &swept.objective;
+    let figures = |score: &Score| {
+        [objective.metric.as_str(), "log_loss"]
+            .map(|name| value(score, name).map_or_else(String::new, |value| format!("{value:.4}")))
+    };
+    let row = |name: String, score: &Score| [vec![name], figures(score).to_vec()].concat();
+    let mut ranked: Vec<&Cell> = swept.cells.iter().collect();
+    ranked.sort_by(|a, b| {
+        let better = |x: &Score, y: &Score| objective.is_better(x, y);
+        better(&b.score, &a.score).cmp(&better(&a.score, &b.score))
+    });
+    let best = ranked.iter().take(RANKED).map(|cell| row(cell_name(cell), &cell.score));
+    let columns =
+        [("validation, best first", false), (&objective.metric, true), ("log_loss", true)];
+    let dense = row("as it is".to_owned(), &score_of(&swept.dense));
+    Table::new("On validation items", columns).with(std::iter::once(dense).chain(best))
+}
+
+/// The steps of a composition: each place with what was accepted there.
+#[must_use]
+pub fn steps(composed: &Composed) -> Table {
+    let metric = &composed.objective.metric;
+    let figure = |score: &Score| {
+        value(score, metric).map_or_else(String::new, |value| format!("{value:.4}"))
+    };
+    let dense = vec!["as it is".to_owned(), String::new(), figure(&score_of(&composed.dense))];
+    let steps = composed.steps.iter().map(|step| {
+        let layer =
+            step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+        let (size, score) = match step.accepted {
+            None => ("left as it is".to_owned(), String::new()),
+            Some(index) => (step.tried[index].size.to_string(), figure(&step.tried[index].score)),
+        };
+        vec![format!("{} of {layer}", step.place.lname.name()), size, score]
+    });
+    Table::new("Steps", [("place", false), ("accepted", false), (metric, true)])
+        .with(std::iter::once(dense).chain(steps))
+}
+
+fn score_of(result: &TaskResult) -> Score {
+    Score { metrics: result.metrics.clone(), ..Score::default() }
+}
+
+/// The name of a cell.
+#[must_use]
+pub fn cell_name(cell: &Cell) -> String {
+    let layer = cell.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
+    let ranks: Vec<String> =
+        cell.kept.iter().filter_map(|kept| kept.rank).map(|rank| rank.to_string()).collect();
+    let ranks =
+        if ranks.is_empty() { String::new() } else { format!(" (rank {})", ranks.join(", ")) };
+    format!("{} of {layer} at {}{ranks}", cell.place.lname.name(), cell.size)
+}
+
+fn value(score: &Score, metric: &str) -> Option<f64> {
+    score.metrics.iter().find(|found| found.name == metric).map(|found| found.value)
+}
+
+/// For each name of a weight a map of each metric over layers and sizes, as the paper draws them.
+fn heat_maps(swept: &Swept) -> Vec<HeatMap> {
+    let metrics = swept.dense.metrics.iter();
+    let of_metric =
+        |metric| swept.grid.lnames.iter().map(move |lname| heat_map(swept, *lname, metric));
+    metrics.flat_map(of_metric).collect()
+}
+
+fn heat_map(swept: &Swept, lname: Lname, dense: &Metric) -> HeatMap {
+    let (metric, baseline) = (dense.name.as_str(), dense.value);
+    let own: Vec<&Cell> = swept.cells.iter().filter(|cell| cell.place.lname == lname).collect();
+    let mut layers: Vec<Option<usize>> = own.iter().map(|cell| cell.place.layer).collect();
+    layers.dedup();
+    let name = |layer: &Option<usize>| layer.map_or("all".to_owned(), |layer| layer.to_string());
+    let of = |layer: &Option<usize>| {
+        let cells = own.iter().filter(|cell| cell.place.layer == *layer);
+        cells.map(|cell| value(&cell.score, metric)).collect()
+    };
+    HeatMap {
+        title: format!("{metric} of {} ({})", lname.name(), swept.grid.cut.intervention.name()),
+        axis: "layer".into(),
+        rows: layers.iter().map(name).collect(),
+        columns: swept.grid.sizes.iter().map(ToString::to_string).collect(),
+        values: layers.iter().map(of).collect(),
+        baseline,
+        baseline_name: "Without a cut".into(),
+        higher_is_better: dense.higher_is_better,
+        chance: dense.stderr.map(|error| NORMAL_95 * error),
+    }
+}
+
+/// What was chosen, and whether it is better than the unedited model.
+#[must_use]
+pub fn verdict(swept: &Swept) -> String {
+    let Swept { objective, cells, best, is_better, test, .. } = swept;
+    let best = &cells[*best];
+    let found = match is_better {
+        false => {
+            "no cell is shown to be better than the model as it is; the highest on validation items: "
+        }
+        true => "best: ",
+    };
+    let test = test.as_ref().map(|test| (&test.comparisons, "test"));
+    let parts = [Some((&best.score.comparisons, "validation")), test].into_iter().flatten();
+    let compared = parts.filter_map(|(comparisons, part)| {
+        let own = objective.of_metric(comparisons)?;
+        Some(format!(", on {part} items {} {}", objective.metric, own.in_one_cell()))
+    });
+    format!("{found}{}{}", cell_name(best), compared.collect::<String>())
+}
+
+/// A sweep of a model of this name as a report.
+#[must_use]
+pub fn sweep_document(title: &str, model: &str, swept: &Swept) -> Document {
+    let test = swept.test.as_ref().map_or_else(
+        || "there are no test items".to_owned(),
+        |test| format!("{} test items", test.dense.counts.items),
+    );
+    let TaskResult { task, protocol, counts, .. } = &swept.dense;
+    let items = counts.items;
+    let notes = vec![
+        format!("Model: {model}."),
+        format!("Task: {task}, protocol {protocol}; {items} validation items, {test}."),
+        verdict(swept),
+    ];
+    let maps = heat_maps(swept).into_iter().map(Block::HeatMap);
+    let blocks = std::iter::once(Block::Text(notes)).chain(maps).collect();
+    Document { title: title.to_owned(), blocks, ..Document::default() }
+}
+
+/// A composition of cuts of a model of this name as a report.
+#[must_use]
+pub fn compose_document(model: &str, composed: &Composed) -> Document {
+    let mut blocks = vec![Block::Table(steps(composed))];
+    blocks.extend(composed.test.as_ref().map(|test| Block::Table(test_table(test))));
+    Document { title: format!("Composed cuts of {model}"), blocks, ..Document::default() }
+}
+
+/// The saved result of `linwright sweep` or `linwright compose` as a report; none if a value is
+/// neither.
+///
+/// # Errors
+/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
+    let model = value["model"].as_str()?;
+    let sweep = |value: &Value| -> Result<Document, ReportError> {
+        let swept: Swept = serde_json::from_value(value.clone())?;
+        Ok(sweep_document(&format!("Sweep of {model}"), model, &swept))
+    };
+    let compose = |value: &Value| -> Result<Document, ReportError> {
+        Ok(compose_document(model, &serde_json::from_value(value.clone())?))
+    };
+    value.get("sweep").map(sweep).or_else(|| value.get("compose").map(compose))
+}
