@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::build::VERSION;
 use crate::commands::main_job::NEXT;
 use crate::commands::{
     bench, chat, completions, compose, compress, doctor, eval, export, generate, import, inspect,
@@ -7,7 +8,6 @@ use crate::commands::{
 };
 use crate::console;
 use crate::failure::{Failure, message_of};
-use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand};

@@ -1,6 +1,7 @@
 //! The `linwright` command: parse, call the library, render.
 
 mod args;
+mod build;
 mod commands;
 mod console;
 #[cfg(test)]
@@ -9,7 +10,6 @@ mod failure;
 mod interrupt;
 mod memory;
 mod outputs;
-mod provenance;
 mod source;
 
 use args::{Cli, Command};

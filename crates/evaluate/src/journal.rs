@@ -1,9 +1,10 @@
 //! Replies of an evaluation so far, which it continues from when it was stopped.
 
-use super::{EvaluationError, Reply};
-use linwright_run::JournalFile;
+use super::{EvaluationError, Reply, Task};
+use linwright_model::checkpoint::LoadedModel;
+use linwright_run::{JournalFile, sha256_hex};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -67,6 +68,28 @@ impl FileJournal {
     }
 }
 
+/// All that the replies to a task depend on: program, model, numbers, requests, options.
+#[must_use]
+pub fn journal_fingerprint(
+    model: &LoadedModel,
+    dtype: &str,
+    task: &dyn Task,
+    max_length: Option<usize>,
+) -> Value {
+    let items = task.items();
+    let requests = items.iter().flat_map(|item| &item.requests);
+    let requests: Vec<String> = requests.map(|request| format!("{request:?}")).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "model_sha256": model.hash,
+        "dtype": dtype,
+        "task": task.id(),
+        "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
+        "bos": task.bos().name(),
+        "max_length": max_length,
+    })
+}
+
 impl Journal for FileJournal {
     fn find(&self, item: usize) -> Option<&[Reply]> {
         self.known.get(&item).map(Vec::as_slice)
@@ -81,7 +104,6 @@ impl Journal for FileJournal {
 mod tests {
     use super::*;
     use linwright_run::JournalError;
-    use serde_json::json;
     use std::fs::OpenOptions;
     use std::io::Write;
 

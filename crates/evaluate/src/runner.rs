@@ -4,11 +4,11 @@ use super::infill::{self, MaskedInfill};
 use super::journal::Journal;
 use super::pair::{beginning, encode_pair};
 use super::similarity::PendingSimilarity;
+use super::suitable::items_of;
 use super::{
     Bos, Cut, DetailRequest, Details, EvaluationError, Generated, Generation, Infilled, Item,
-    LASER_TASKS, LanguageModel, LanguageModels, MaskedInput, ModelFailure, Protocol, Reply,
-    Request, SENTENCE_TASKS, Scored, Sequence, Task, TaskResult, TokenScore, TopLogprobs,
-    TopLogprobsRequest,
+    LanguageModel, LanguageModels, MaskedInput, ModelFailure, Protocol, Reply, Request, Scored,
+    Sequence, Task, TaskResult, TokenScore, TopLogprobs, TopLogprobsRequest,
 };
 use std::ops::Range;
 
@@ -79,6 +79,30 @@ struct PendingGeneration {
     request: usize,
     tokens: Vec<u32>,
     generation: Generation,
+}
+
+impl PendingGeneration {
+    /// The end of a prompt for which the model has room, and the reply that is still empty.
+    fn plan(
+        (item, request): (usize, usize),
+        mut tokens: Vec<u32>,
+        generation: &Generation,
+        (model, asked): (&dyn LanguageModel, &Item<'_>),
+    ) -> Result<(Self, Reply), EvaluationError> {
+        let positions = model.max_positions().unwrap_or(usize::MAX);
+        let room = positions.saturating_sub(generation.new_tokens);
+        if room == 0 || tokens.is_empty() {
+            return Err(EvaluationError::NoRoom {
+                place: asked.place.clone(),
+                new_tokens: generation.new_tokens,
+                positions,
+            });
+        }
+        let truncated = tokens.len().saturating_sub(room);
+        let tokens = tokens.split_off(truncated);
+        let reply = Reply::Generated { text: String::new(), tokens: 0, truncated };
+        Ok((Self { item, request, tokens, generation: generation.clone() }, reply))
+    }
 }
 
 /// All requests of a task, and the replies so far.
@@ -186,50 +210,8 @@ impl LanguageModels for Single<'_> {
     }
 }
 
-/// What is asked of a model of this kind.
-fn items_of<'a>(
-    task: &'a dyn Task,
-    model: &dyn LanguageModel,
-) -> Result<Vec<Item<'a>>, EvaluationError> {
-    let pairs = SENTENCE_TASKS.iter().map(|(name, _)| *name);
-    let items = if model.is_masked() { task.cloze_items() } else { Some(task.items()) };
-    let is_pair = |request: &Request<'_>| matches!(request, Request::Similarity(_));
-    let asks_tokens = |items: &Vec<Item<'_>>| {
-        items.iter().flat_map(|item| &item.requests).any(|request| !is_pair(request))
-    };
-    if !model.has_head() && items.as_ref().is_none_or(asks_tokens) {
-        let known = pairs.collect::<Vec<_>>().join(", ");
-        return Err(EvaluationError::NoHead { task: task.id(), known });
-    }
-    items.ok_or_else(|| {
-        let sets = LASER_TASKS.iter().filter(|set| set.has_cloze()).map(|set| set.name);
-        let known = sets.chain(pairs).collect::<Vec<_>>().join(", ");
-        EvaluationError::Masked { task: task.id(), known }
-    })
-}
-
-/// Whether a task can be asked of a model of this kind, before anything is encoded or computed.
-///
-/// # Errors
-/// [`EvaluationError`]: a masked language model that is asked how texts go on, one without a head
-/// that is asked for tokens, one that makes no vectors and is asked to compare, or a tokenizer
-/// without the token that begins texts.
-pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
-    resolve(task.bos(), model)?;
-    let items = items_of(task, model)?;
-    let compared = items
-        .iter()
-        .find(|item| item.requests.iter().any(|request| matches!(request, Request::Similarity(_))));
-    match compared {
-        Some(item) if model.pooling().is_none() => {
-            Err(EvaluationError::NoVectors { place: item.place.clone() })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The token that starts every document, if any.
-fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
+pub(super) fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
     let wanted = match bos {
         Bos::Auto => model.adds_bos(),
         Bos::Always => true,
@@ -344,26 +326,11 @@ impl RequestPlan {
                 Ok(reply)
             }
             Request::Generate { context, generation } => {
-                let mut tokens = beginning(bos, encode(context)?);
-                let positions = model.max_positions().unwrap_or(usize::MAX);
-                let room = positions.saturating_sub(generation.new_tokens);
-                if room == 0 || tokens.is_empty() {
-                    return Err(EvaluationError::NoRoom {
-                        place: item.place.clone(),
-                        new_tokens: generation.new_tokens,
-                        positions,
-                    });
-                }
-                let truncated = tokens.len().saturating_sub(room);
-                let tokens = tokens.split_off(truncated);
-                let generation = generation.clone();
-                self.generations.push(PendingGeneration {
-                    item: index,
-                    request,
-                    tokens,
-                    generation,
-                });
-                Ok(Reply::Generated { text: String::new(), tokens: 0, truncated })
+                let tokens = beginning(bos, encode(context)?);
+                let (generation, reply) =
+                    PendingGeneration::plan((index, request), tokens, generation, (model, item))?;
+                self.generations.push(generation);
+                Ok(reply)
             }
         }
     }

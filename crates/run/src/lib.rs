@@ -16,6 +16,7 @@ mod journal;
 mod lock;
 mod message;
 mod monitor;
+pub mod place;
 mod provenance;
 pub mod spelling;
 

@@ -5,9 +5,9 @@ use super::sweep::{Opened, grid, left_nothing};
 use super::tasks::TaskArgs;
 use super::{plain, print, print_json};
 use crate::args::Shared;
+use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::provenance;
 use clap::Args;
 use linwright::compress::intervention::apply_edits;
 use linwright::compress::intervention::compose::{Composed, best_first, compose, fingerprint};
@@ -119,8 +119,7 @@ fn result(opened: &Opened, composed: &Composed) -> Result<Value, Failure> {
         Failure::general(format!("cannot write the composition as JSON: {error}"))
     })?;
     let mut provenance =
-        provenance::of_evaluation(&opened.loaded, std::slice::from_ref(&composed.dense));
-    provenance.recipe = "linwright compose".into();
+        provenance_of("linwright compose", &opened.loaded, std::slice::from_ref(&composed.dense));
     provenance.seeds = vec![composed.grid.cut.seed];
     Ok(json!({"model": opened.place.name, "compose": value, "provenance": provenance}))
 }

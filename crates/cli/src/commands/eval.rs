@@ -1,34 +1,31 @@
 //! `linwright eval`: perplexity and accuracy of a model.
 
 mod leak;
-mod room;
 
 use super::tasks::{TaskArgs, Tasks, check_tasks};
 use super::{print, print_json};
 use crate::args::{Shared, parse_size};
+use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
 use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
-use crate::{interrupt, outputs, provenance};
+use crate::{interrupt, outputs};
 use clap::Args;
+use linwright::evaluate::room::{self, NoRoom, Texts};
 use linwright::evaluate::{
     Comparison, EvaluationError, EvaluationRecord, FileJournal, Hooks, Journal, Metric,
     ParameterCounts, Prompting, RunOptions, Sample, Subject, Task, TaskGroup, TaskResult, compare,
-    evaluate, result_json,
+    evaluate, journal_fingerprint, result_json,
 };
 use linwright::model::checkpoint::LoadedModel;
 use linwright::ops::Sites;
 use linwright::run::atomic::write_atomic;
-use linwright::run::{JournalError, Monitor, sha256_hex};
-use room::Texts;
+use linwright::run::{JournalError, Monitor};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// What a pass takes that does not grow with the batch: blocks of logits, tables, threads.
-const FIXED_BYTES: u64 = 96_000_000;
 
 /// Measure perplexity on text and accuracy on questions.
 #[derive(Debug, Args)]
@@ -129,7 +126,11 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     check_outputs(args)?;
     let fitted_to: Vec<&Path> = args.overlap_with.iter().map(PathBuf::as_path).collect();
     args.asked.check_text_field(&fitted_to)?;
-    room::check_files(&args.asked, args.max_memory)?;
+    if let Some(allowed) = args.max_memory {
+        let named = [&args.asked.text, &args.asked.questions].into_iter().flatten().map(Path::new);
+        let data = args.asked.data.iter().map(|data| data.path.as_path());
+        room::check_files(named.chain(data), allowed).map_err(no_room)?;
+    }
     let whole_texts = args.log_samples.is_some();
     // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
     let plain = (!args.asked.apply_chat_template)
@@ -157,7 +158,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         Ok(Scored { loaded, place, results, groups, seconds })
     };
     let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
-    let mut provenance = provenance::of_evaluation(&loaded, &results);
+    let mut provenance = provenance_of("linwright eval", &loaded, &results);
     let (prompting, parameters) = (prompting(args, &loaded), parameters(&loaded));
     let positions = loaded.decoder.config().max_positions;
     // One model at a time is in memory.
@@ -263,21 +264,8 @@ fn journal(
     let folder = journals(output);
     let shown = folder.display().to_string();
     std::fs::create_dir_all(&folder).map_err(|error| Failure::io(&shown, &error))?;
-    let requests: Vec<String> = task
-        .items()
-        .iter()
-        .flat_map(|item| item.requests.clone())
-        .map(|r| format!("{r:?}"))
-        .collect();
-    let fingerprint = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "model_sha256": loaded.hash,
-        "dtype": args.precision.dtype.name(),
-        "task": task.id(),
-        "requests_sha256": sha256_hex(requests.join("\n").as_bytes()),
-        "bos": task.bos().name(),
-        "max_length": args.asked.max_length,
-    });
+    let dtype = args.precision.dtype.name();
+    let fingerprint = journal_fingerprint(loaded, dtype, task, args.asked.max_length);
     let name = format!("{}-{}.jsonl", task.id(), &loaded.hash[..loaded.hash.len().min(12)]);
     let path = folder.join(name);
     match FileJournal::open(&path, &fingerprint) {
@@ -338,6 +326,14 @@ fn measure(
     Ok(results)
 }
 
+fn no_room(error: NoRoom) -> Failure {
+    let NoRoom { what, allowed, needed } = error;
+    let least = needed / 1_000_000 + 1;
+    let reason = format!("{what}, and --max-memory {allowed} has no room for it");
+    Failure::new(Kind::Resources, reason)
+        .hint(format!("allow {least}MB, cut the text into documents (JSONL), or take a part of it"))
+}
+
 /// The size of batches, within the memory allowed.
 fn run_options(
     args: &EvalArgs,
@@ -348,21 +344,13 @@ fn run_options(
     let Some(allowed) = args.max_memory else {
         return Ok(RunOptions { max_batch_tokens, longest: None });
     };
-    let taken = resident_bytes().ok_or_else(|| {
+    let resident = resident_bytes().ok_or_else(|| {
         Failure::usage("this system does not tell how much memory is taken")
             .hint("leave --max-memory out and choose --batch-size")
     })?;
-    let kept = Texts::of(tasks).check(allowed, taken + FIXED_BYTES)?;
-    let left = allowed.saturating_sub(taken + FIXED_BYTES + kept);
-    let tokens = usize::try_from(left).unwrap_or(usize::MAX) / loaded.decoder.bytes_per_token();
-    if tokens == 0 {
-        let least = (taken + FIXED_BYTES + kept) / 1_000_000 + 1;
-        return Err(Failure::new(
-            Kind::Resources,
-            format!("--max-memory {allowed} is less than the model and its tables need"),
-        )
-        .hint(format!("allow {least}MB and some more for each token of the longest text")));
-    }
+    let bytes_per_token = loaded.decoder.bytes_per_token();
+    let tokens = room::batch_tokens(Texts::of(tasks), allowed, resident, bytes_per_token);
+    let tokens = tokens.map_err(no_room)?;
     let max_batch_tokens = max_batch_tokens.min(tokens);
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
 }

@@ -5,10 +5,11 @@ use super::form::{self, FormArg, Saving};
 use super::tasks::{Judged, TaskArgs, Tasks, before_and_after, check_tasks};
 use super::{grouped, plain, print, print_json};
 use crate::args::{Shared, one_of, role_of};
+use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::outputs;
 use crate::source::open_model;
-use crate::{outputs, provenance};
 use clap::Args;
 use linwright::compress::intervention::report::edits_table;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
@@ -144,8 +145,7 @@ fn result(
     model: &str,
     done: &Done,
 ) -> Result<serde_json::Value, Failure> {
-    let mut provenance = provenance::of_evaluation(loaded, &done.judged.results);
-    provenance.recipe = "linwright laser".into();
+    let mut provenance = provenance_of("linwright laser", loaded, &done.judged.results);
     provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {

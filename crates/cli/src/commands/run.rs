@@ -4,9 +4,9 @@ use super::sweep::left_nothing;
 use super::tasks::check_tasks;
 use super::{grouped, print, print_json, table};
 use crate::args::Shared;
+use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::provenance;
 use crate::source::{data_file, open_model};
 use clap::Args;
 use linwright::compress::Rates;
@@ -255,8 +255,7 @@ fn provenance(
     baseline: &[TaskResult],
 ) -> Result<Provenance, Failure> {
     let text = recipe_json(recipe)?;
-    let mut provenance = provenance::base(inputs.model, baseline);
-    provenance.recipe = name.to_owned();
+    let mut provenance = provenance_of(name, inputs.model, baseline);
     provenance.recipe_sha256 = linwright::run::sha256_hex(&text);
     provenance.seeds.clone_from(&recipe.seeds);
     provenance.data.push(DataSource {

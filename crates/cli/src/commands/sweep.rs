@@ -5,9 +5,9 @@ use super::run::write_pages;
 use super::tasks::{Division, Parts, TaskArgs, check_tasks};
 use super::{plain, print, print_json, table};
 use crate::args::Shared;
+use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
-use crate::provenance;
 use crate::source::{Place, open_model, sentence_of};
 use clap::{Args, Parser};
 use linwright::compress::intervention::ComponentStore;
@@ -313,8 +313,7 @@ fn result(opened: &Opened, swept: &Swept, times: &[(String, f64)]) -> Result<Val
         .chain(swept.test.iter().map(|test| &test.dense))
         .cloned()
         .collect();
-    let mut provenance = provenance::of_evaluation(&opened.loaded, &results);
-    provenance.recipe = "linwright sweep".into();
+    let mut provenance = provenance_of("linwright sweep", &opened.loaded, &results);
     provenance.seeds = vec![swept.grid.cut.seed];
     let seconds: f64 = times.iter().map(|(_, seconds)| seconds).sum();
     Ok(json!({

@@ -6,8 +6,8 @@ mod storage;
 
 use super::{print, print_json};
 use crate::args::Shared;
+use crate::build::VERSION;
 use crate::failure::Failure;
-use crate::provenance::VERSION;
 use crate::source::variable;
 use clap::Args;
 use finding::{Finding, Status};

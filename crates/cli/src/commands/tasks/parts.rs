@@ -6,8 +6,9 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::source::data_file;
 use linwright::data::QuestionSet;
-use linwright::evaluate::{LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task};
-use linwright::tensor::RngKey;
+use linwright::evaluate::{
+    LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task, first_fifth,
+};
 
 /// A task in two parts.
 pub(crate) struct Parts {
@@ -104,17 +105,11 @@ fn of_pairs(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Fa
 
 /// Indices of the first fifth and of the others.
 fn divided(count: usize, division: Division) -> Result<(Vec<usize>, Vec<usize>), Failure> {
-    let mut order: Vec<usize> = (0..count).collect();
-    if let Some(seed) = division.shuffle {
-        RngKey::new(seed).fold("validation").stream().shuffle(&mut order);
-    }
-    let others = order.split_off(count / 5);
-    if order.is_empty() {
-        return Err(Failure::usage(format!(
+    first_fifth(count, division.shuffle).ok_or_else(|| {
+        Failure::usage(format!(
             "{count} items; a fifth of them to choose by is none, so that at least 5 are needed"
-        )));
-    }
-    Ok((order, others))
+        ))
+    })
 }
 
 fn of_questions(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {

@@ -1,11 +1,11 @@
-//! Room for texts within `--max-memory`, looked at before they are read and before they are
+//! Room for texts within a bound of memory, looked at before they are read and before they are
 //! tokenized: what a tokenizer notes about every byte of a text takes many times the text.
 
-use super::super::tasks::TaskArgs;
-use crate::failure::{Failure, Kind};
-use linwright::evaluate::{Request, Task};
+use crate::{Request, Task};
 use std::path::Path;
 
+/// Bytes of a pass that do not grow with the batch: blocks of logits, tables, threads.
+const FIXED_BYTES: u64 = 96_000_000;
 /// Bytes for each byte of the text that is tokenized: 115 were measured for English.
 const WHILE_TOKENIZED: u64 = 160;
 /// Bytes for each byte of all texts: tokens of the windows and the replies about them.
@@ -15,24 +15,40 @@ const WHILE_READ: u64 = 3;
 
 /// Bytes of the texts of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Texts {
+pub struct Texts {
     longest: u64,
     all: u64,
 }
 
+/// Texts that have no room in the memory allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}, and {allowed} bytes have no room for it")]
+pub struct NoRoom {
+    /// What is too large.
+    pub what: String,
+    /// Bytes allowed.
+    pub allowed: u64,
+    /// Bytes needed.
+    pub needed: u64,
+}
+
 /// Refuses files that are too large to be read and, where they are one document, tokenized.
-pub(super) fn check_files(asked: &TaskArgs, allowed: Option<u64>) -> Result<(), Failure> {
-    let Some(allowed) = allowed else { return Ok(()) };
-    let named = [&asked.text, &asked.questions].into_iter().flatten().map(Path::new);
-    for path in named.chain(asked.data.iter().map(|data| data.path.as_path())) {
+///
+/// # Errors
+/// [`NoRoom`].
+pub fn check_files<'p>(
+    paths: impl IntoIterator<Item = &'p Path>,
+    allowed: u64,
+) -> Result<(), NoRoom> {
+    for path in paths {
         // What is no file is the business of those who read it.
         let Ok(metadata) = path.metadata() else { continue };
         let is_document = path.extension().is_none_or(|e| e == "txt" || e == "md");
         let factor = if is_document { WHILE_READ + WHILE_TOKENIZED } else { WHILE_READ };
         let needed = metadata.len().saturating_mul(factor);
         if needed > allowed {
-            let shown = path.display();
-            return Err(refusal(format!("{shown} has {} bytes", metadata.len()), allowed, needed));
+            let what = format!("{} has {} bytes", path.display(), metadata.len());
+            return Err(NoRoom { what, allowed, needed });
         }
     }
     Ok(())
@@ -40,7 +56,8 @@ pub(super) fn check_files(asked: &TaskArgs, allowed: Option<u64>) -> Result<(), 
 
 impl Texts {
     /// Those of all tasks.
-    pub(super) fn of(tasks: &[Box<dyn Task>]) -> Self {
+    #[must_use]
+    pub fn of(tasks: &[Box<dyn Task>]) -> Self {
         let mut texts = Self::default();
         for task in tasks {
             for item in task.items() {
@@ -68,22 +85,37 @@ impl Texts {
 
     /// Refuses texts that cannot be tokenized beside the bytes that are `taken`, and gives the
     /// bytes to set aside for all of them.
-    pub(super) fn check(self, allowed: u64, taken: u64) -> Result<u64, Failure> {
+    fn check(self, allowed: u64, taken: u64) -> Result<u64, NoRoom> {
         let kept = self.all.saturating_mul(OF_ALL);
         let needed = taken.saturating_add(kept.max(self.longest.saturating_mul(WHILE_TOKENIZED)));
         if needed > allowed {
             let what = format!("a text of {} bytes is to be tokenized", self.longest);
-            return Err(refusal(what, allowed, needed));
+            return Err(NoRoom { what, allowed, needed });
         }
         Ok(kept)
     }
 }
 
-fn refusal(what: String, allowed: u64, needed: u64) -> Failure {
-    let reason = format!("{what}, and --max-memory {allowed} has no room for it");
-    let least = needed / 1_000_000 + 1;
-    Failure::new(Kind::Resources, reason)
-        .hint(format!("allow {least}MB, cut the text into documents (JSONL), or take a part of it"))
+/// Tokens of a batch that have room beside what is taken already.
+///
+/// # Errors
+/// [`NoRoom`] if the texts cannot be tokenized, or no token has room.
+pub fn batch_tokens(
+    texts: Texts,
+    allowed: u64,
+    resident: u64,
+    bytes_per_token: usize,
+) -> Result<usize, NoRoom> {
+    let taken = resident + FIXED_BYTES;
+    let kept = texts.check(allowed, taken)?;
+    let left = allowed.saturating_sub(taken + kept);
+    match usize::try_from(left).unwrap_or(usize::MAX) / bytes_per_token {
+        0 => {
+            let what = "the model and its tables take all of it".to_owned();
+            Err(NoRoom { what, allowed, needed: taken + kept })
+        }
+        tokens => Ok(tokens),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,162 @@
+//! Places where results may be written: never over an input, and only over results of this program.
+
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Beginning of a page in which its generator is named.
+const PAGE_BYTES: u64 = 1 << 12;
+/// Longest first line of samples that is looked at.
+const LINE_BYTES: u64 = 1 << 24;
+
+/// What a page of this program says of itself.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"linwright";
+
+/// A place where nothing may be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("output {} {what}", path.display())]
+pub struct PlaceError {
+    /// The place.
+    pub path: PathBuf,
+    /// What it is.
+    pub what: String,
+}
+
+/// Refuses a place that is an input, holds one, or is the home or the working directory.
+///
+/// # Errors
+/// [`PlaceError`] saying which.
+pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Result<(), PlaceError> {
+    let Some(output) = resolved(path) else { return Ok(()) };
+    let refused = |what: String| Err(PlaceError { path: path.to_owned(), what });
+    for input in inputs {
+        let Ok(found) = input.canonicalize() else { continue };
+        let shown = input.display();
+        if found == output || is_same_file(&found, &output) {
+            return refused(format!("is the input {shown}"));
+        }
+        if found.starts_with(&output) {
+            return refused(format!("holds the input {shown}"));
+        }
+    }
+    let home = home.and_then(|home| home.canonicalize().ok());
+    if home.is_some_and(|home| home.starts_with(&output)) {
+        return refused("is the home directory, or holds it".into());
+    }
+    let here = Path::new(".").canonicalize();
+    if here.is_ok_and(|here| here.starts_with(&output)) {
+        return refused("is the working directory, or holds it".into());
+    }
+    Ok(())
+}
+
+/// The path without links; of something that is not there yet, its place. None if there is no such
+/// place, which is told when the output is looked at.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    if let Ok(found) = path.canonicalize() {
+        return Some(found);
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize().ok()?;
+    Some(parent.join(path.file_name()?))
+}
+
+/// Whether two names are of one file, as hard links are.
+#[cfg(unix)]
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
+    id(one).is_some_and(|found| id(other) == Some(found))
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &Path, _: &Path) -> bool {
+    false
+}
+
+/// The fields of an object. Results and samples of this program have its name as a key.
+type Fields = BTreeMap<String, IgnoredAny>;
+
+/// Whether a file is a result of this program.
+#[must_use]
+pub fn is_result(path: &Path) -> bool {
+    let read = |file| serde_json::from_reader::<_, Fields>(BufReader::new(file)).ok();
+    File::open(path).ok().and_then(read).is_some_and(|fields| fields.contains_key("linwright"))
+}
+
+/// Whether a file is a page of this program.
+#[must_use]
+pub fn is_page(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(PAGE_BYTES).read_to_end(&mut start));
+    read.is_ok() && start.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
+}
+
+/// Whether a file holds samples of this program, told by its first line.
+#[must_use]
+pub fn is_samples(path: &Path) -> bool {
+    let mut line = Vec::new();
+    let read = File::open(path)
+        .and_then(|file| BufReader::new(file.take(LINE_BYTES)).read_until(b'\n', &mut line));
+    let fields = read.ok().and_then(|_| serde_json::from_slice::<Fields>(&line).ok());
+    fields.is_some_and(|fields| fields.contains_key("linwright"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn inputs_are_found_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let model = dir.path().join("models/m");
+        fs::create_dir_all(&model).unwrap();
+        fs::write(model.join("config.json"), "{}").unwrap();
+        let text = dir.path().join("t.txt");
+        fs::write(&text, "text").unwrap();
+        let hard = dir.path().join("hard.txt");
+        fs::hard_link(&text, &hard).unwrap();
+        let inputs = [model.clone(), text.clone()];
+        for (output, word) in [
+            (text, "is the input"),
+            (hard, "is the input"),
+            (model.join("../m"), "is the input"),
+            (dir.path().join("models"), "holds the input"),
+            (PathBuf::from("."), "working directory"),
+            (PathBuf::from("/"), "holds"),
+        ] {
+            let error = format!("{:?}", check_place(&output, &inputs, None).unwrap_err());
+            assert!(error.contains(word), "{}: {error}", output.display());
+        }
+        check_place(&dir.path().join("models/other"), &inputs, None).unwrap();
+        check_place(&model.join("result.json"), &inputs, None).unwrap();
+    }
+
+    #[test]
+    fn our_files_are_told_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let recognised = |content: &str, of: fn(&Path) -> bool| {
+            fs::write(&path, content).unwrap();
+            of(&path)
+        };
+        assert!(recognised("{\"results\": {}, \"linwright\": {\"schema\": 1}}", is_result));
+        for other in ["", "{}", "[\"linwright\"]", "linwright", "{\"model_source\": \"linwright\"}"]
+        {
+            assert!(!recognised(other, is_result), "{other}");
+        }
+        assert!(recognised("<html><meta name=\"generator\" content=\"linwright 0.1\">", is_page));
+        assert!(!recognised(
+            "<html><meta name=\"generator\" content=\"pandoc\">linwright",
+            is_page
+        ));
+        let sample = "{\"doc_id\": 0, \"doc\": {}, \"linwright\": \"0.1.0\"}\n";
+        assert!(recognised(&sample.repeat(2), is_samples));
+        for other in ["", "{}\n", "{\"doc_id\": 0}\n", "{\"text\": \"doc_id\"}\n"] {
+            assert!(!recognised(other, is_samples), "{other}");
+        }
+    }
+}
