@@ -1,10 +1,11 @@
-//! A number that counts what is done with it, for tests of what operators say they cost.
+//! A scalar that counts operations, for tests of the declared costs of operators.
 //!
-//! A multiplication is one step, and so is an addition or a subtraction, but for one of the product
-//! made by the step just before: both are a multiply-add, one step. What [`Scalar::uncounted`] runs
-//! is not counted, nor are comparisons, changes of sign, and functions of one number.
+//! One multiplication is one step, and so is one addition or subtraction, unless it adds the
+//! product of the step just before: then both are one multiply-add, one step. Work inside
+//! [`Scalar::uncounted`] is not counted, nor are comparisons, changes of sign, and functions of one
+//! number.
 //!
-//! Kernels take this scalar on the paths that are open to any scalar, without vector instructions.
+//! Kernels run this scalar on their generic path, without vector instructions.
 #![allow(unsafe_code, reason = "plain memory of two numbers is declared as such")]
 
 use crate::Scalar;
@@ -17,7 +18,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::thread::LocalKey;
 
-/// An `f64` whose sums and products are counted by the thread that makes them.
+/// An `f64` whose additions and multiplications are counted per thread.
 ///
 /// ```
 /// use linwright_tensor::{Counted, Scalar};
@@ -30,7 +31,7 @@ use std::thread::LocalKey;
 #[repr(C)]
 pub struct Counted {
     value: f64,
-    /// The step that made it, if that was a multiplication; otherwise zero.
+    /// Number of the step that computed it, if that was a multiplication; otherwise zero.
     product: u64,
 }
 
@@ -39,7 +40,7 @@ unsafe impl bytemuck::Zeroable for Counted {}
 // SAFETY: as above, and every pattern of bits is a value: steps are only compared.
 unsafe impl bytemuck::Pod for Counted {}
 
-/// What a thread has counted.
+/// Counter of a thread.
 #[derive(Clone, Copy, Default)]
 struct Counter {
     steps: u64,
@@ -55,7 +56,7 @@ thread_local! {
 }
 
 impl Counter {
-    /// The step that this is.
+    /// Number of the current step.
     fn multiplication(&mut self) -> u64 {
         if self.paused {
             return 0;
@@ -74,7 +75,7 @@ impl Counter {
     }
 }
 
-/// Changes the counter of this thread.
+/// Updates the counter of this thread.
 fn counter<R>(change: impl FnOnce(&mut Counter) -> R) -> R {
     let mut counter = COUNTER.get();
     let result = change(&mut counter);
@@ -83,7 +84,7 @@ fn counter<R>(change: impl FnOnce(&mut Counter) -> R) -> R {
 }
 
 impl Counted {
-    /// The steps that `work` takes on this thread.
+    /// Number of steps of `work` on this thread.
     pub fn steps_of<R>(work: impl FnOnce() -> R) -> u64 {
         COUNTER.set(Counter::default());
         work();
@@ -187,7 +188,7 @@ impl Scalar for Counted {
     const NAME: &'static str = "counted";
     const EPSILON: Self = Self { value: f64::EPSILON, product: 0 };
 
-    // What a row costs does not depend on how many stand side by side.
+    // The cost of a row does not depend on the number of rows in a block.
     #[cfg(target_arch = "x86_64")]
     type Avx512 = Plain<Self, 1>;
     #[cfg(target_arch = "x86_64")]

@@ -3,14 +3,14 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-/// How numbers are stored in a file. Computation runs in `f32` or `f64`.
+/// Storage type of numbers in a file. Computation runs in `f32` or `f64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DType {
     /// 32-bit float.
     F32,
     /// 16-bit IEEE float.
     F16,
-    /// The upper half of a 32-bit float.
+    /// bfloat16: the upper half of a 32-bit float.
     Bf16,
     /// 64-bit float.
     F64,
@@ -40,7 +40,7 @@ impl DType {
         values
     }
 
-    /// Decodes little-endian `bytes` into `values`. A number that is too large for `f32` becomes an
+    /// Decodes little-endian `bytes` into `values`. A number that overflows `f32` becomes an
     /// infinity.
     ///
     /// # Panics
@@ -108,8 +108,8 @@ fn encode_f16(values: &[f32], bytes: &mut [u8]) {
     }
 }
 
-/// Converts in blocks through an aligned buffer, since a file need not be aligned and the
-/// vectorised conversion works on slices.
+/// Converts in blocks through an aligned buffer, since the bytes of a file need not be aligned and
+/// the vectorised conversion works on slices.
 fn decode_f16(bytes: &[u8], values: &mut [f32]) {
     const BLOCK: usize = 1024;
     let mut halves = [f16::ZERO; BLOCK];
@@ -134,13 +134,13 @@ const _: () = assert!(
     "files hold little-endian numbers, which are mapped as they are"
 );
 
-/// The bytes of numbers as files hold them.
+/// The bytes of numbers in files.
 #[must_use]
 pub fn little_endian_bytes(values: &[f32]) -> &[u8] {
     bytemuck::cast_slice(values)
 }
 
-/// The bytes of indices as files hold them.
+/// The bytes of indices in files.
 #[must_use]
 pub fn index_bytes(values: &[u32]) -> &[u8] {
     bytemuck::cast_slice(values)

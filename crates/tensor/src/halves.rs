@@ -1,7 +1,7 @@
 //! Matrices held in 16 bits.
 //!
-//! Half the memory of `f32`, and half of what a product has to read; computation widens the
-//! numbers, which is exact, and sums in `f32`.
+//! Half the memory and half the memory traffic of `f32`; computation widens the numbers, which is
+//! exact, and sums in `f32`.
 
 use crate::dtype::DType;
 use crate::kernels::widen;
@@ -12,9 +12,9 @@ use half::{bf16, f16};
 /// A type of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfType {
-    /// The upper half of an `f32`.
+    /// bfloat16: the upper half of an `f32`.
     Bf16,
-    /// IEEE's.
+    /// IEEE half precision.
     F16,
 }
 
@@ -22,7 +22,7 @@ impl HalfType {
     /// Every type.
     pub const ALL: [Self; 2] = [Self::Bf16, Self::F16];
 
-    /// The type of these numbers in files, if it has 16 bits.
+    /// The 16-bit type of a storage type, if it has 16 bits.
     #[must_use]
     pub fn of(dtype: DType) -> Option<Self> {
         match dtype {
@@ -32,7 +32,7 @@ impl HalfType {
         }
     }
 
-    /// The same type in files.
+    /// The storage type.
     #[must_use]
     pub fn dtype(self) -> DType {
         match self {
@@ -60,7 +60,7 @@ impl HalfType {
         bits.iter().fold(false, |found, bits| found | (bits & exponent == exponent))
     }
 
-    /// Rounds to nearest; what is too large becomes an infinity.
+    /// Rounds to nearest; numbers that overflow become infinities.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -97,7 +97,7 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Takes the bits of numbers, row after row.
+    /// Takes the bits of numbers in row-major order.
     ///
     /// # Panics
     /// If there are not exactly `rows * cols`.
@@ -108,7 +108,7 @@ impl Halves {
         Self { of, rows, cols, bits }
     }
 
-    /// Rounds a matrix to nearest; what is too large becomes an infinity.
+    /// Rounds a matrix to nearest; numbers that overflow become infinities.
     #[must_use]
     pub fn rounded(of: HalfType, mat: &Mat<f32>) -> Self {
         let mut bits = vec![0; mat.data().len()];
@@ -134,7 +134,7 @@ impl Halves {
         self.cols
     }
 
-    /// The bits of all numbers, row after row.
+    /// The bits of all numbers in row-major order.
     #[must_use]
     pub fn bits(&self) -> &[u16] {
         &self.bits

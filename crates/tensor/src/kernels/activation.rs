@@ -1,9 +1,9 @@
 //! Elementwise nonlinearities with their slopes.
 //!
 //! Sources: GELU and its tanh form from Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2;
-//! squared ReLU from So et al. 2021, arXiv:2109.08668. The methods here go number by number through
-//! libm; whole matrices of `f32` go through [`feed_forward`](super::feed_forward), whose tests have
-//! them as naive twins.
+//! squared ReLU from So et al. 2021, arXiv:2109.08668. The methods here compute one number at a
+//! time through libm; matrices of `f32` use [`feed_forward`](super::feed_forward), whose tests take
+//! these methods as naive twins.
 
 use crate::Scalar;
 
@@ -21,7 +21,7 @@ pub enum Activation<T> {
         /// Slope below zero.
         slope: T,
     },
-    /// `x Φ(x)` with the normal distribution function `Φ`, exactly (by erf).
+    /// `x Φ(x)` with the normal distribution function `Φ`, exact (through erf).
     Gelu,
     /// `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))) / 2`: what checkpoints call `gelu_new`,
     /// `gelu_pytorch_tanh` and `gelu_fast`.
@@ -72,7 +72,7 @@ impl<T: Scalar> Activation<T> {
         }
     }
 
-    /// Derivative at `x`; at a kink, that from below, as PyTorch has it.
+    /// Derivative at `x`; at a kink the left one, as in PyTorch.
     #[inline]
     pub fn slope(self, x: T) -> T {
         match self {

@@ -1,19 +1,18 @@
-//! Attention of sequences of any lengths: causal, within a window of keys, or of every query to
-//! every key.
+//! Attention for sequences of any lengths: causal, with a sliding window, or bidirectional.
 //!
-//! Of a sequence with queries `Q`, keys `K` and values `V` of one head: `s_ij = scale q_i·k_j`, if
-//! capped `cap tanh(s_ij / cap)`; `P_i = softmax(s_i)` over the keys that query i sees; `O = P V`.
-//! Vaswani et al. 2017, arXiv:1706.03762, eq. 1; groups of query heads that share a key and value
-//! head: Ainslie et al. 2023, arXiv:2305.13245; caps: Gemma 2, arXiv:2408.00118, section 2.
+//! For a sequence with queries `Q`, keys `K` and values `V` of one head: `s_ij = scale q_i·k_j`,
+//! with a soft cap `cap tanh(s_ij / cap)`; `P_i = softmax(s_i)` over the keys that query i attends
+//! to; `O = P V`. Vaswani et al. 2017, arXiv:1706.03762, eq. 1; grouped-query attention: Ainslie et
+//! al. 2023, arXiv:2305.13245; soft caps: Gemma 2, arXiv:2408.00118, section 2.
 //!
-//! Keys go in blocks, and each query keeps the largest score so far, the sum of exponentials and
-//! the weighted sum of values (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
-//! arXiv:2205.14135), so that no row of scores is ever whole and blocks beyond what a query sees
-//! are never touched. The backward pass computes the probabilities anew from the log-sums that the
-//! forward pass left (Algorithm 4 of the latter).
+//! Keys are processed in blocks, and each query keeps a running maximum, the sum of exponentials
+//! and the weighted sum of values (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022,
+//! arXiv:2205.14135). So the matrix of scores is never materialised, and fully masked blocks are
+//! skipped. The backward pass recomputes the probabilities from the log-sums of the forward pass
+//! (Algorithm 4 of the latter).
 //!
-//! A query's result depends on its own sequence alone, and blocks of keys begin at the sequence's
-//! first one: neither threads nor other sequences change a bit of it.
+//! The result of a query depends only on its own sequence, and blocks of keys begin at the first
+//! key of the sequence: neither the number of threads nor other sequences change a bit.
 
 mod backward;
 mod decode;
@@ -25,7 +24,7 @@ use crate::{MatMut, MatRef};
 use parts::Parts;
 use std::ops::Range;
 
-/// What attends to what, for every head alike.
+/// Parameters of attention, equal for all heads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
     /// Query heads.
@@ -34,33 +33,33 @@ pub struct Attention {
     pub kv_heads: usize,
     /// Features of a head.
     pub head_dim: usize,
-    /// What products of queries and keys are multiplied by, usually `1 / sqrt(head_dim)`.
+    /// Scale of the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// Which keys a query sees.
+    /// Attention mask.
     pub mask: Mask,
-    /// Scores `s` become `cap tanh(s / cap)`.
+    /// Soft cap: scores `s` become `cap tanh(s / cap)`.
     pub softcap: Option<f32>,
 }
 
-/// Which keys of its sequence a query sees.
+/// Attention mask: the keys of its sequence that a query attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// Its own and those before.
+    /// Causal: its own key and all before.
     Causal {
-        /// At most so many, the last ones: at least one, its own.
+        /// Sliding window: this many last keys, its own included; at least one.
         window: Option<usize>,
     },
-    /// Every one, as encoders have it.
+    /// Bidirectional, as in encoders.
     None,
 }
 
-/// One sequence. Its last query stands at its last key: query i of n is at position
-/// `key.rows() - n + i`, so that keys of earlier calls come first.
+/// One sequence. Its last query belongs to its last key: query i of n is at position `key.rows() -
+/// n + i`, so cached keys come first.
 #[derive(Clone, Debug)]
 pub struct Sequence<'a> {
     /// Rows of the query matrix.
     pub queries: Range<usize>,
-    /// All keys that the queries may see: (positions, kv_heads * head_dim).
+    /// All keys of the sequence: (positions, kv_heads * head_dim).
     pub key: MatRef<'a, f32>,
     /// Their values, of the same shape.
     pub value: MatRef<'a, f32>,
@@ -77,7 +76,7 @@ pub struct Inputs<'a> {
     pub value: MatRef<'a, f32>,
 }
 
-/// The same shapes as [`Inputs`], overwritten with gradients.
+/// Output buffers for gradients, of the shapes of [`Inputs`].
 #[derive(Debug)]
 pub struct Gradients<'a> {
     /// Of queries.
@@ -89,11 +88,12 @@ pub struct Gradients<'a> {
 }
 
 impl Attention {
-    /// Attends: writes `output` (rows, heads * head_dim) and, for the backward pass, `log_sums`
-    /// (rows, heads), the logarithm of the sum of the exponentials of each query's scores. Rows
-    /// that are no sequence's keep what they hold.
+    /// Computes attention: writes `output` (rows, heads * head_dim) and, for the backward pass,
+    /// `log_sums` (rows, heads), the log-sum-exp of each query's scores. Rows outside the sequences
+    /// are unchanged.
     ///
-    /// Queries that see no key, which only encoders can have, get zeros, and minus infinity.
+    /// Queries without any key, which only encoders can have, get zeros, and a log-sum of minus
+    /// infinity.
     ///
     /// # Panics
     /// If shapes do not match, sequences do not come in the order of their queries, or a causal one
@@ -118,7 +118,7 @@ impl Attention {
         forward::forward(self, query, &many, &results);
     }
 
-    /// [`Self::forward`] of sequences without earlier keys, whose rows come one after another.
+    /// [`Self::forward`] for sequences without cached keys, whose rows are contiguous.
     ///
     /// # Panics
     /// If shapes do not match, or the spans do not cover the rows one after another.
@@ -135,8 +135,8 @@ impl Attention {
         self.forward(inputs.query, &sequences, output, log_sums);
     }
 
-    /// Gradients with respect to queries, keys and values of [`Self::forward_packed`], given what
-    /// it left, and `d_output`, the gradient of the output.
+    /// Gradients of queries, keys and values of [`Self::forward_packed`], from its results and
+    /// `d_output`, the gradient of the output.
     ///
     /// # Panics
     /// If shapes do not match, or the spans do not cover the rows one after another.
@@ -166,7 +166,7 @@ impl Attention {
         self.heads / self.kv_heads
     }
 
-    /// Positions of the keys that query `index` of `queries` sees, of `keys`.
+    /// Positions of the keys that query `index` of `queries` attends to, of `keys`.
     fn seen(&self, index: usize, queries: usize, keys: usize) -> Range<usize> {
         match self.mask {
             Mask::Causal { window } => {
@@ -216,14 +216,14 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Where pieces of work write what queries get.
+/// Output buffers, written in parallel.
 struct Results<'a> {
     output: Parts<'a>,
     log_sums: Option<Parts<'a>>,
 }
 
 impl Results<'_> {
-    /// Writes what one query of one head gets.
+    /// Writes the result of one query of one head.
     ///
     /// # Safety
     /// No other thread writes the same.

@@ -1,14 +1,14 @@
-//! Products of butterfly factors: sparse n x n matrices, n a power of two, that mix features in
-//! pairs by 2 x 2 matrices.
+//! Products of butterfly factors: sparse n x n matrices, n a power of two, that mix pairs of
+//! features by 2 x 2 matrices.
 //!
-//! Factor k pairs the features whose numbers differ in the bit `k mod log2 n`; with `half` its
-//! value, pair p is (i, i + half), `i = ⌊p / half⌋ · 2 half + p mod half`. The matrix [a, b, c, d]
-//! of a pair makes `y_i = a x_i + b x_j`, `y_j = c x_i + d x_j`. Batches are columns of features:
-//! number `b` of feature `i` stands at `i · width + b`.
+//! Factor k pairs the features whose indices differ in bit `k mod log2 n`; with `half` the value of
+//! that bit, pair p is (i, i + half), `i = ⌊p / half⌋ · 2 half + p mod half`. The matrix [a, b, c,
+//! d] of a pair computes `y_i = a x_i + b x_j`, `y_j = c x_i + d x_j`. Batches are columns of
+//! features: sample `b` of feature `i` is at `i · width + b`.
 //!
-//! Neighbouring levels are done together: k levels mix groups of 2^k features and nothing else, and
-//! such a group of as many samples as a register has numbers stays in registers. On the way back a
-//! group is mixed once more, in the first-level cache, for the inputs of its k levels.
+//! Consecutive levels are fused: k levels mix groups of 2^k features, and such a group, for as many
+//! samples as a register has lanes, stays in registers. The backward pass recomputes a group in the
+//! first-level cache to get the inputs of its k levels.
 
 #![allow(
     unsafe_code,
@@ -18,14 +18,14 @@
 use super::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::{Scalar, Scratch};
 
-/// Levels that are gone back together: what they mix is a few kilobytes, computed again from its
+/// Levels per fused stage of the backward pass: their group is a few kilobytes, recomputed from its
 /// input.
 const LEVELS_BACK: usize = 4;
 
 /// The matrix of a pair, row-major.
 type Pair<T> = [T; 4];
 
-/// Factors of a butterfly, first applied first.
+/// Factors of a butterfly, in the order of application.
 #[derive(Clone, Copy, Debug)]
 pub struct Factors<'a, T> {
     /// Features n.
@@ -35,7 +35,7 @@ pub struct Factors<'a, T> {
 }
 
 impl<'a, T: Scalar> Factors<'a, T> {
-    /// From the matrices of all pairs, (factors, n / 2, 2, 2).
+    /// Builds from the matrices of all pairs, (factors, n / 2, 2, 2).
     ///
     /// # Panics
     /// If `size` is no power of two, or `weights` are not those of whole factors.
@@ -54,7 +54,7 @@ impl<'a, T: Scalar> Factors<'a, T> {
         self.pairs.len() / (self.size / 2).max(1)
     }
 
-    /// All factors in stages of at most so many levels.
+    /// All factors, in fused stages of at most `levels` levels.
     fn stages(&self, most: usize) -> Vec<Stage<'a, T>> {
         let (size, levels) = (self.size, self.size.ilog2() as usize);
         let mut stages = Vec::new();
@@ -72,12 +72,12 @@ impl<'a, T: Scalar> Factors<'a, T> {
     }
 }
 
-/// Factors of neighbouring levels. They mix groups of 2^levels features that are `step` apart, each
-/// group by itself.
+/// A fused stage of consecutive factors. They mix groups of 2^levels features that are `step`
+/// apart, independently of each other.
 #[derive(Clone, Copy)]
 struct Stage<'a, T> {
     size: usize,
-    /// Which pair of all is the first one.
+    /// Index of the first pair.
     first: usize,
     levels: usize,
     step: usize,
@@ -86,7 +86,7 @@ struct Stage<'a, T> {
 }
 
 impl<T: Scalar> Stage<'_, T> {
-    /// The first feature of each group, and its first pair in every factor.
+    /// First feature of each group, and its first pair in every factor.
     #[inline(always)]
     fn groups(self) -> impl Iterator<Item = (usize, usize)> {
         let within = self.step.ilog2() as usize;
@@ -97,7 +97,7 @@ impl<T: Scalar> Stage<'_, T> {
     }
 }
 
-/// The two members that pair `s` of a group mixes at this level.
+/// The two members of a group that pair `s` mixes at this level.
 #[inline(always)]
 fn members(s: usize, level: usize) -> (usize, usize) {
     let low = (s >> level << (level + 1)) | (s & ((1 << level) - 1));
@@ -113,7 +113,7 @@ pub fn apply<T: Scalar>(factors: Factors<'_, T>, columns: &mut [T]) {
     mix(factors, Sequence::FirstToLast, columns);
 }
 
-/// Applies all factors in place to `columns` (n, width), the last one first.
+/// Applies the transposed factors in place to `columns` (n, width), the last one first.
 ///
 /// # Panics
 /// As [`apply`].
@@ -130,8 +130,8 @@ fn mix<T: Scalar>(factors: Factors<'_, T>, sequence: Sequence, columns: &mut [T]
     }
 }
 
-/// Turns the gradient `d` (n, width) of the result of [`apply`] to `x` (n, width) into that of `x`,
-/// and adds the gradients of all pairs to `grad` (factors, n / 2, 2, 2).
+/// Converts the gradient `d` (n, width) of the result of [`apply`] on `x` (n, width) to that of
+/// `x`, and adds the gradients of all pairs to `grad` (factors, n / 2, 2, 2).
 ///
 /// # Panics
 /// If the lengths do not match.
@@ -146,10 +146,10 @@ pub fn back<T: Scalar>(factors: Factors<'_, T>, x: &[T], d: &mut [T], grad: &mut
     }
 }
 
-/// A pair without an inverse.
+/// A singular pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SingularPair {
-    /// Which pair of all.
+    /// Index of the pair.
     pub index: usize,
     /// Its determinant: zero or not finite.
     pub determinant: f64,
@@ -193,7 +193,7 @@ pub fn log_abs_det<T: Scalar>(weights: &[T]) -> Result<(f64, f64), SingularPair>
     })
 }
 
-/// Writes the turn by each angle as a pair: [cos, -sin, sin, cos].
+/// Writes the rotation by each angle as a pair: [cos, -sin, sin, cos].
 ///
 /// # Panics
 /// If there are not four numbers for each angle.
@@ -206,7 +206,7 @@ pub fn turns<T: Scalar>(angles: &[T], weights: &mut [T]) {
     }
 }
 
-/// Adds the gradients of the angles of `turns`, given those of their numbers, to `grad`.
+/// Adds the gradients of the angles of rotations, from those of their pairs, to `grad`.
 ///
 /// # Panics
 /// If there are not four numbers for each angle.
@@ -219,7 +219,7 @@ pub fn add_gradient_of_turns<T: Scalar>(turns: &[T], d_turns: &[T], grad: &mut [
     }
 }
 
-/// Which way factors are applied.
+/// Order and transposition of the factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sequence {
     FirstToLast,
@@ -253,7 +253,7 @@ impl<T: Scalar> Job<T> for Mix<'_, T> {
     }
 }
 
-/// Applies a stage to columns, from one place in memory to another or the same.
+/// Applies a fused stage to columns, in place or to another buffer.
 fn through<V: Lanes>(
     stage: Stage<'_, V::Number>,
     sequence: Sequence,
@@ -319,7 +319,7 @@ impl<V: Lanes, const R: usize> Pass<V> for OfRadix<Through<'_, V::Number>, R> {
     }
 }
 
-/// One level of a group in registers, if the radix has it.
+/// One level of a group in registers, if the radix includes it.
 #[inline(always)]
 fn level<V: Lanes, const R: usize, const LEVEL: usize>(
     stage: Stage<'_, V::Number>,
@@ -372,13 +372,13 @@ impl<T: Scalar> Job<T> for Back<'_, T> {
     }
 }
 
-/// A stage back, group by group in the first-level cache.
+/// Backward pass of a fused stage, group by group in the first-level cache.
 struct StageBack<'a, T> {
     stage: Stage<'a, T>,
     input: &'a [T],
     d: &'a mut [T],
     grad: &'a mut [Pair<T>],
-    /// Room for the gradient of a group, and for its inputs of all levels.
+    /// Memory for the gradient of a group, and for its inputs at all levels.
     memory: (&'a mut [T], &'a mut [T]),
     width: usize,
 }
@@ -445,7 +445,7 @@ fn forth<V: Lanes>(
     }
 }
 
-/// The gradients of a pair's inputs, in place, and that of the pair.
+/// Gradients of a pair's inputs, in place, and of the pair.
 #[inline(always)]
 fn pulled_back<V: Lanes>(
     pair: &Pair<V::Number>,

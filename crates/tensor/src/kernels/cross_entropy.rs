@@ -1,4 +1,4 @@
-//! Log-likelihood of tokens under rows of logits.
+//! Cross entropy of target tokens under rows of logits.
 //!
 //! For logits z and target t: `nll = log Σ_i e^(z_i) - z_t`, and its gradient is
 //! `softmax(z) - onehot(t)`. The sum runs over the exponentials of z minus its maximum, in short
@@ -9,23 +9,23 @@ use super::lanes;
 use crate::parallel;
 use crate::{Mat, MatRef};
 
-/// Target of a row that predicts nothing.
+/// Target of a row without a prediction.
 pub const IGNORE: u32 = u32::MAX;
-/// Rows handled as one piece: rows are as long as a vocabulary.
+/// Rows per work item: a row is as long as the vocabulary.
 const ROWS: usize = 8;
-/// Exponentials added in f32 before the sum goes on in f64.
+/// Exponentials summed in f32 before the sum continues in f64.
 const STRETCH: usize = 1024;
 
-/// How well a row of logits predicts a target.
+/// Score of a target under a row of logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// Negative log-likelihood in nats.
     pub nll: f64,
-    /// Whether the target has the largest logit, and is the first that has it.
+    /// Whether the target is the argmax; ties go to the lowest index.
     pub is_greedy: bool,
 }
 
-/// Scores one target a row.
+/// Scores one target per row.
 ///
 /// # Panics
 /// If there is not one target below the vocabulary's size for each row.
@@ -46,7 +46,7 @@ pub fn score(logits: MatRef<'_, f32>, targets: &[u32]) -> Vec<Prediction> {
     scored.into_iter().flatten().collect()
 }
 
-/// Log-sum-exp of each row: a logit less this is the log-probability of its token, in nats.
+/// Log-sum-exp of each row: a logit minus it is the log-probability of its token, in nats.
 #[must_use]
 pub fn log_sums(logits: MatRef<'_, f32>) -> Vec<f64> {
     (0..logits.rows()).map(|i| log_sum(logits.row(i)).1).collect()

@@ -1,18 +1,18 @@
-//! The nonlinearities of [`Activation`](super::activation::Activation) on `f32`, each a type of its
-//! own, so that a loop over one of them holds no choice and becomes vector instructions.
+//! The nonlinearities of [`Activation`](super::activation::Activation) on `f32`, each its own type,
+//! so that a loop over one of them has no branches and vectorises.
 
 use super::functions::{exp_less_one, normal, sigmoid};
 use super::lanes::multiply_add;
 
-/// A nonlinearity, without branches.
+/// A branch-free nonlinearity.
 pub(super) trait Curve: Copy + Send + Sync {
-    /// Value and derivative at `x`; at a kink, that from below.
+    /// Value and derivative at `x`; at a kink the left one.
     fn both<const FUSED: bool>(self, x: f32) -> (f32, f32);
 
     /// Value at `x`.
     #[inline(always)]
     fn value<const FUSED: bool>(self, x: f32) -> f32 {
-        // What only the derivative needs falls away once this is inlined.
+        // After inlining, code for the unused derivative is eliminated.
         self.both::<FUSED>(x).0
     }
 }

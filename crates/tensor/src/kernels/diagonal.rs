@@ -1,4 +1,4 @@
-//! Products with a diagonal: every feature times a number of its own.
+//! Products with a diagonal matrix: every feature times its own number.
 
 use super::instructions::vectorised;
 use crate::{MatMut, MatRef, Scalar, parallel};

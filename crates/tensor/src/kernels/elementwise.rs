@@ -1,4 +1,4 @@
-//! Passes over whole matrices, number by number.
+//! Elementwise operations on whole matrices.
 
 use super::functions::tanh;
 use super::instructions::vectorised;
@@ -6,7 +6,7 @@ use super::lanes::{each, map};
 use crate::parallel::rows_of_piece;
 use crate::{MatMut, MatRef, Scalar, parallel};
 
-/// Numbers handled as one piece.
+/// Numbers per work item.
 const PIECE: usize = 1 << 15;
 
 /// `a += b`.
@@ -37,7 +37,7 @@ pub fn add_rows<T: Scalar>(a: MatMut<'_, T>, b: MatRef<'_, T>) {
     });
 }
 
-/// `a *= b`, number by number.
+/// `a *= b`, elementwise.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -62,11 +62,11 @@ pub fn scale<T: Scalar>(a: MatMut<'_, T>, factor: T) {
     });
 }
 
-/// Bounds numbers softly: `x -> cap tanh(x / cap)`, in place. Source: Gemma Team 2024,
-/// arXiv:2408.00118, section 2.
+/// Soft cap: `x -> cap tanh(x / cap)`, in place. Source: Gemma Team 2024, arXiv:2408.00118, section
+/// 2.
 ///
-/// Into `slope`, where there is one, goes the derivative `1 - tanh²(x / cap)`, with which
-/// [`multiply`] turns the gradient behind the bound into that before it.
+/// `slope`, if given, receives the derivative `1 - tanh²(x / cap)`, by which [`multiply`] converts
+/// the gradient of the output to that of the input.
 ///
 /// # Panics
 /// If the shapes differ.

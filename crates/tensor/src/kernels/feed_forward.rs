@@ -1,8 +1,7 @@
-//! Nonlinearities of feed-forward layers: `y = f(x)`, and gated `y = f(gate) up`, element by
-//! element.
+//! Activations of feed-forward layers: `y = f(x)`, and gated `y = f(gate) up`, elementwise.
 //!
-//! Source of the gate: Shazeer 2020, arXiv:2002.05202, eq. 5. Nothing is kept for the gradient but
-//! the inputs: the nonlinearity is cheaper to compute anew than to read from memory.
+//! Source of the gate: Shazeer 2020, arXiv:2002.05202, eq. 5. The backward pass needs only the
+//! inputs: recomputing the activation is cheaper than reading it from memory.
 
 use super::activation::Activation;
 use super::curves::{self, Curve};
@@ -11,7 +10,7 @@ use super::lanes::each;
 use crate::parallel::{self, rows_of_piece};
 use crate::{MatMut, MatRef};
 
-/// Runs an expression with the curve of an activation under a name.
+/// Runs an expression with an activation's curve bound to a name.
 macro_rules! with_curve {
     ($activation:expr, |$f:ident| $run:expr) => {
         with_curve!(
@@ -43,8 +42,7 @@ pub fn activate(activation: Activation<f32>, x: MatRef<'_, f32>, y: MatMut<'_, f
     with_curve!(activation, |f| each_row(y, |row, y| activate_row(f, x.row(row), y)));
 }
 
-/// The gradient of [`activate`]: `x` is overwritten by the gradient with respect to itself, given
-/// that of the output.
+/// Backward pass of [`activate`]: `x` is overwritten by its gradient, from that of the output.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -56,8 +54,8 @@ pub fn activate_backward(activation: Activation<f32>, x: MatMut<'_, f32>, dy: Ma
     });
 }
 
-/// Writes `f(gate) up` into `y`; all have one shape (rows, features). Gate and up may be columns of
-/// one matrix.
+/// Writes `f(gate) up` to `y`; all have one shape (rows, features). Gate and up may be column
+/// blocks of one matrix.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -74,8 +72,8 @@ pub fn gated(
     });
 }
 
-/// The gradient of [`gated`]: `gate` and `up` are overwritten by the gradients with respect to
-/// themselves, given that of the output.
+/// Backward pass of [`gated`]: `gate` and `up` are overwritten by their gradients, from that of the
+/// output.
 ///
 /// # Panics
 /// If the shapes differ.
@@ -98,8 +96,8 @@ pub fn gated_backward(
     });
 }
 
-/// As [`gated_backward`], where gate and up are the first and the second half of the columns of one
-/// matrix (rows, 2 features), which views that may be written cannot overlap in.
+/// As [`gated_backward`], with gate and up as the first and second half of the columns of one
+/// matrix (rows, 2 features): mutable views of both would overlap.
 ///
 /// # Panics
 /// If `gate_up` is not twice as wide as `dy`, or the rows differ.
@@ -127,7 +125,7 @@ fn assert_same_shape<const N: usize>(shapes: [(usize, usize); N]) {
     assert!(shapes.iter().all(|other| *other == shapes[0]), "nonlinearity of shapes {shapes:?}");
 }
 
-/// Runs `work` on every row, in pieces side by side.
+/// Runs `work` on every row, in parallel.
 fn each_row(mat: MatMut<'_, f32>, work: impl Fn(usize, &mut [f32]) + Sync + Send) {
     let block = rows_of_piece(mat.cols());
     parallel::for_each(mat.row_blocks(block), |k, mut mat| {

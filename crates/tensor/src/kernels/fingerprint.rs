@@ -1,31 +1,30 @@
-//! A number of 128 bits that tells most contents apart, as fast as memory is read.
+//! A fast 128-bit hash (not cryptographic), at the speed of reading memory.
 //!
-//! Two contents of equal bytes have equal fingerprints; the other way round nothing is promised,
-//! and somebody who wants to can make two contents with one. It finds candidates, which are then
-//! compared byte by byte.
+//! Equal bytes have equal fingerprints; different bytes usually differ, but collisions can be
+//! constructed. It finds candidates for duplicates, which are then compared byte by byte.
 //!
-//! Sixteen lanes of 64 bits each take every sixteenth word by exclusive or, then shift and multiply
-//! by an odd number. Each step is one to one in the lane, so that two contents that differ in one
+//! Sixteen lanes of 64 bits each absorb every sixteenth word by exclusive or, then shift and
+//! multiply by an odd number. Each step is a bijection of the lane, so contents that differ in one
 //! word end in different lanes. The lanes and the length are then mixed in order.
 
 use super::instructions::vectorised;
 
-/// Words handled side by side.
+/// Number of lanes.
 const LANES: usize = 16;
-/// Bytes of one round.
+/// Bytes per round.
 const ROUND: usize = 8 * LANES;
-/// Odd numbers without pattern: the fractions of the golden ratio and of the square root of 2.
+/// Odd constants without pattern: the fractions of the golden ratio and of the square root of 2.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const ROOT: u64 = 0x6a09_e667_f3bc_c909;
 
-/// The fingerprint of some bytes.
+/// Fingerprint of some bytes.
 #[must_use]
 pub fn fingerprint(bytes: &[u8]) -> u128 {
     let lanes = lanes(bytes);
     join(lanes.into_iter().map(u128::from).chain([bytes.len() as u128]))
 }
 
-/// The fingerprint of parts in order.
+/// Fingerprint of several parts in order.
 #[must_use]
 pub fn join(parts: impl IntoIterator<Item = u128>) -> u128 {
     let (mut low, mut high) = (GOLDEN, ROOT);
@@ -45,8 +44,8 @@ fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// A lane after one more word. The shift comes first: of a product alone, a change in the highest
-/// bit would stay there, where the next word can undo it.
+/// A lane after one more word. The shift comes before the product: otherwise a change in the
+/// highest bit would stay there, where the next word could undo it.
 #[inline(always)]
 fn step(lane: u64, word: u64) -> u64 {
     let mixed = lane ^ word;

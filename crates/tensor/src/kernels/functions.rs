@@ -1,8 +1,8 @@
-//! Functions of one number that nonlinearities are made of, without branches, so that the compiler
-//! turns a loop over them into vector instructions inside a function that is `vectorised`.
+//! Branch-free elementary functions for nonlinearities, which vectorise in loops inside a
+//! `vectorised` function.
 //!
-//! Each is built on the exponential of a number that is not positive, which cannot overflow, and
-//! keeps its relative precision in the tails, where `1 + erf` or `1 - sigmoid` would have lost it.
+//! Each is built on the exponential of a non-positive number, which cannot overflow, and keeps its
+//! relative precision in the tails, where `1 + erf` or `1 - sigmoid` would lose it.
 
 use super::lanes::{LEAST_EXPONENT, exp_less_one_near_zero, multiply_add, power_of_two, reduced};
 
@@ -15,7 +15,7 @@ pub(super) fn sigmoid<const FUSED: bool>(x: f32) -> (f32, f32) {
     if x < 0.0 { (below, above) } else { (above, below) }
 }
 
-/// `e^x - 1` and `e^x` for x <= 0, to three units in the last place; below -86 those of -86.
+/// `e^x - 1` and `e^x` for x <= 0, to three units in the last place; constant below -86.
 #[inline(always)]
 pub(super) fn exp_less_one<const FUSED: bool>(x: f32) -> (f32, f32) {
     let (r, n) = reduced::<FUSED>(if x < LEAST_EXPONENT { LEAST_EXPONENT } else { x });
@@ -25,7 +25,7 @@ pub(super) fn exp_less_one<const FUSED: bool>(x: f32) -> (f32, f32) {
     (multiply_add::<FUSED>(p, power, power - 1.0), (p + 1.0) * power)
 }
 
-/// `tanh x` and its slope `1 - tanh² x`, to four units in the last place.
+/// `tanh x` and its derivative `1 - tanh² x`, to four units in the last place.
 ///
 /// With m = e^(-2|x|) - 1: tanh |x| = -m / (2 + m) and the slope is 4 e^(-2|x|) / (2 + m)².
 #[inline(always)]
@@ -38,10 +38,10 @@ pub(super) fn tanh<const FUSED: bool>(x: f32) -> (f32, f32) {
 /// Distribution function and density of the standard normal distribution at x, to four units in the
 /// last place; below -13.1 both are zero.
 ///
-/// For t = |x|, `Φ(-t) = e^(-t²/2) q(t)`, and q is a quotient of polynomials, fitted by weighted
-/// least squares to the smallest largest relative error on 0 .. 13.3, which is 5e-9. All
-/// coefficients are positive, so nothing cancels. The rounding error of t² would come out of the
-/// exponential thirteen times as large at t = 5: it goes in as a second part.
+/// For t = |x|, `Φ(-t) = e^(-t²/2) q(t)`, where q is a rational minimax fit in relative error on 0
+/// .. 13.3, accurate to 5e-9. All coefficients are positive, so nothing cancels. The exponential
+/// would amplify the rounding error of t² thirteen times at t = 5, so that error is passed as a
+/// second part.
 #[inline(always)]
 pub(super) fn normal<const FUSED: bool>(x: f32) -> (f32, f32) {
     /// From here on the exponential is zero.
@@ -60,12 +60,12 @@ pub(super) fn normal<const FUSED: bool>(x: f32) -> (f32, f32) {
     (if x < 0.0 { tail } else { 1.0 - tail }, density)
 }
 
-/// `1 / d` for 1 <= d <= 2, to two units in the last place, in a third of the time of a division of
-/// registers.
+/// `1 / d` for 1 <= d <= 2, to two units in the last place, in a third of the time of a vector
+/// division.
 ///
 /// The quadratic polynomial of smallest relative error, 1 / 99 (it is `(1 - T_3(3 - 2d) / 99) / d`
-/// with the Chebyshev polynomial T_3), then two steps of Newton's method, which square the error
-/// each: 1e-8.
+/// with the Chebyshev polynomial T_3), then two Newton steps, each of which squares the error:
+/// 1e-8.
 #[inline(always)]
 fn reciprocal_from_one_to_two<const FUSED: bool>(d: f32) -> f32 {
     let r = multiply_add::<FUSED>(32.0 / 99.0, d, -144.0 / 99.0);
@@ -76,14 +76,14 @@ fn reciprocal_from_one_to_two<const FUSED: bool>(d: f32) -> f32 {
     multiply_add::<FUSED>(r, error, r)
 }
 
-/// `t²`, rounded, and what the rounding took away.
+/// `t²`, rounded, and its rounding error.
 #[inline(always)]
 fn exact_square<const FUSED: bool>(t: f32) -> (f32, f32) {
     if FUSED {
         let square = t * t;
         (square, t.mul_add(t, -square))
     } else {
-        // The square of twelve leading bits is exact.
+        // The square of the twelve leading bits is exact.
         let head = f32::from_bits(t.to_bits() & 0xffff_f000);
         (head * head, (t - head) * (t + head))
     }

@@ -11,16 +11,16 @@ use crate::parallel;
 use crate::{MatMut, MatRef, Scratch};
 use std::ops::Range;
 
-/// Queries computed together: few, so that little beyond what they see is computed in vain, and
-/// enough for an efficient product.
+/// Queries per block: few, so that little is computed for masked keys, and enough for an efficient
+/// product.
 const QUERIES: usize = 128;
-/// Keys that they meet at one time.
+/// Keys per block.
 const KEYS: usize = 512;
 
-/// What the forward pass left, and the gradient of the output.
+/// Results of the forward pass, and the gradient of the output.
 type Given<'a> = (MatRef<'a, f32>, MatRef<'a, f32>, MatRef<'a, f32>);
 
-/// Gradients that pieces of work write.
+/// Gradients, written in parallel.
 struct Targets<'a> {
     query: Parts<'a>,
     key: Parts<'a>,
@@ -50,7 +50,7 @@ pub(super) fn backward(
     });
 }
 
-/// The heads of one sequence that share keys and values.
+/// The query heads of one sequence that share a key and value head.
 struct Heads<'a> {
     attention: &'a Attention,
     span: &'a Range<usize>,
@@ -59,14 +59,14 @@ struct Heads<'a> {
     kv_head: usize,
 }
 
-/// Sums of gradients of all keys of a sequence, and of a block of queries, (rows, head_dim) each.
+/// Gradient sums of all keys of a sequence, and of a block of queries, (rows, head_dim) each.
 struct Sums {
     query: Scratch<f32>,
     key: Scratch<f32>,
     value: Scratch<f32>,
 }
 
-/// Queries of one head and keys that meet, as positions in their sequence.
+/// A block of queries of one head and a block of keys, as positions in their sequence.
 struct Block {
     head: usize,
     queries: Range<usize>,
@@ -101,7 +101,7 @@ impl Heads<'_> {
         self.write(&targets.value, (0..count, self.kv_head), &sums.value);
     }
 
-    /// Keys that a query sees.
+    /// Keys that a query attends to.
     fn seen(&self, query: usize) -> Range<usize> {
         self.attention.seen(query, self.span.len(), self.span.len())
     }
@@ -113,7 +113,7 @@ impl Heads<'_> {
     }
 
     /// Probabilities and gradient of the scores of a block, (queries, keys) each, the latter before
-    /// the scale.
+    /// scaling.
     fn score_gradients<'b>(
         &self,
         block: &Block,
@@ -149,7 +149,7 @@ impl Heads<'_> {
         [MatRef::new(powers, rows, cols), MatRef::new(slopes, rows, cols)]
     }
 
-    /// Turns the gradient of scores into gradients of queries, keys and values.
+    /// Converts the gradient of scores to gradients of queries, keys and values.
     fn spread(&self, block: &Block, [powers, slopes]: [MatRef<'_, f32>; 2], sums: &mut Sums) {
         let Attention { head_dim: dim, scale, .. } = *self.attention;
         let Block { head, queries, keys } = block;
@@ -165,7 +165,7 @@ impl Heads<'_> {
         product(scale, Arg::Plain(slopes), Arg::Plain(key), target, Write::Add);
     }
 
-    /// Writes sums to some rows of one head.
+    /// Writes gradient sums to some rows of one head.
     #[allow(unsafe_code, reason = "pieces of work write disjoint parts of one matrix")]
     fn write(&self, target: &Parts<'_>, (rows, head): (Range<usize>, usize), sums: &[f32]) {
         let dim = self.attention.head_dim;
@@ -178,8 +178,8 @@ impl Heads<'_> {
 }
 
 vectorised! {
-    /// Turns a row of scores into probabilities, and one of their gradients into those of the
-    /// scores before they were capped.
+    /// Replaces a row of scores by probabilities, and the gradient of the probabilities by that of
+    /// the scores before the cap.
     fn slope_row<const FUSED: bool>(
         powers: &mut [f32],
         slopes: &mut [f32],

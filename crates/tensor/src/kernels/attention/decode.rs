@@ -1,8 +1,8 @@
-//! Few queries, as in decoding: keys and values are read once, where they lie, by all heads.
+//! Decoding: few queries. Keys and values are read once, in place, by all heads.
 //!
-//! A piece of work takes some keys of a sequence with all heads, so that memory is read from one
-//! address to the next; the results of pieces are put together in the order of the keys (Milakov
-//! and Gimelshein 2018, arXiv:1805.02867, eq. 4).
+//! A work item takes a range of keys of a sequence with all heads, so that memory is read
+//! sequentially; the partial results are combined in the order of the keys (Milakov and Gimelshein
+//! 2018, arXiv:1805.02867, eq. 4).
 #![allow(
     unsafe_code,
     reason = "registers are loaded and stored through raw pointers; bounds are checked here"
@@ -18,18 +18,19 @@ use crate::{MatRef, Scalar, Scratch};
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-/// Most queries, of all heads that share a key, that are few: more pay for packing keys and values.
+/// Largest number of queries, over all heads that share a key, for this path: with more, packing
+/// keys and values pays.
 const FEW: usize = 32;
-/// Fewest keys of a piece of work, and fewest numbers of them.
+/// Smallest number of keys of a work item, and smallest number of values in them.
 const KEYS: usize = 128;
 const NUMBERS: usize = 1 << 16;
-/// Pieces of a sequence with so many keys that fewer would do.
+/// Number of work items per sequence up to which they shrink to their smallest size.
 const PIECES: usize = 16;
-/// Keys whose products with queries are summed at one time.
+/// Keys whose products with queries are summed together.
 const ROWS: usize = 4;
-/// Keys whose values are added at one time: the pages that they are on are few enough.
+/// Keys whose values are added together: few enough memory pages.
 const ADDED: usize = 16;
-/// Registers of a row of values that are added at one time.
+/// Registers of a row of values that are added together.
 const REGISTERS: usize = 4;
 
 /// Whether a sequence has few queries.
@@ -71,7 +72,7 @@ pub(super) fn forward(
     }
 }
 
-/// Positions of the keys that any query of a sequence sees.
+/// Positions of the keys that any query of a sequence attends to.
 fn seen(attention: &Attention, sequence: &Sequence<'_>) -> Range<usize> {
     let (queries, keys) = (sequence.queries.len(), sequence.key.rows());
     if queries == 0 {
@@ -81,12 +82,12 @@ fn seen(attention: &Attention, sequence: &Sequence<'_>) -> Range<usize> {
     of(0).start..of(queries - 1).end
 }
 
-/// What all queries of a sequence got of some keys; a query of a head is a member: those of a key's
-/// heads one after another, and among them those of a query.
+/// Partial result of all queries of a sequence over a range of keys. Members are (key head, query,
+/// query head of the group) in this order.
 struct Part {
-    /// Binary logarithm of the largest exponential, and the sum of all, divided by it.
+    /// Binary logarithm of the largest exponential, and the sum of all exponentials divided by it.
     seen: Vec<(f32, f32)>,
-    /// Sums of values (members, head_dim), times the powers.
+    /// Sums of values (members, head_dim), weighted by the exponentials.
     sums: Vec<f32>,
 }
 
@@ -141,7 +142,7 @@ impl Part {
         part
     }
 
-    /// Puts the next keys to those before.
+    /// Appends the partial result of the next keys.
     fn add(&mut self, other: Self) {
         let dim = self.sums.len() / self.seen.len();
         let sums = self.sums.chunks_exact_mut(dim).zip(other.sums.chunks_exact(dim));
@@ -171,7 +172,7 @@ impl Part {
     }
 }
 
-/// The query, from the first of the sequence, and the head of a member.
+/// Query (from the first of the sequence) and head of a member.
 fn place(attention: &Attention, queries: usize, member: usize) -> (usize, usize) {
     let group = attention.group();
     let (kv_head, rest) = (member / (queries * group), member % (queries * group));
@@ -179,7 +180,7 @@ fn place(attention: &Attention, queries: usize, member: usize) -> (usize, usize)
 }
 
 vectorised! {
-    /// Replaces scores by powers of two of their distance to the largest; returns the largest and
+    /// Replaces scores by powers of two of their distance to the maximum; returns the maximum and
     /// the sum of the powers.
     fn powers<const FUSED: bool>(scores: &mut [f32]) -> (f32, f32) {
         let max = lanes::max(scores);
@@ -241,8 +242,8 @@ impl<V: Lanes> Pass<V> for Scores<'_, '_, V::Number> {
 }
 
 impl<T: Scalar> Scores<'_, '_, T> {
-    /// Those of the keys from `first` on with the next members; of keys that are not there, those
-    /// of the last.
+    /// Products of the keys from `first` on with the next members; keys beyond the end repeat the
+    /// last one.
     ///
     /// # Safety
     /// The keys are in bounds, the head too, and so many members.
@@ -325,7 +326,7 @@ impl<V: Lanes> Pass<V> for Sums<'_, '_, V::Number> {
 }
 
 impl<T: Scalar> Sums<'_, '_, T> {
-    /// Adds to the sums of the next members, and returns how many they are.
+    /// Adds to the sums of the next members; returns their number.
     ///
     /// # Safety
     /// The keys are in bounds, the head too, and so many members.

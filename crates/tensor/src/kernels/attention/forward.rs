@@ -1,9 +1,10 @@
-//! Many queries: scores of blocks of keys with columns of queries, by tiles of the matrix product.
+//! Prefill: many queries. Scores of blocks of keys with columns of queries, through the tiles of
+//! the matrix product.
 //!
-//! Everything stands transposed, a query in every lane: `Sᵀ = K Qᵀ`, then `Oᵀ += Vᵀ Pᵀ`, so that
-//! largest scores and sums are those of lanes, powers are the next product's right factor as they
-//! stand, and keys and values, the left factors, are packed once for all queries of a piece of
-//! work. A column holds the queries of all heads that share a key, one after another.
+//! Everything is transposed, with one query per lane: `Sᵀ = K Qᵀ`, then `Oᵀ += Vᵀ Pᵀ`. So maxima
+//! and sums are lane-wise, the exponentials are the right factor of the next product without
+//! repacking, and keys and values, the left factors, are packed once for all queries of a work
+//! item. A column holds the queries of all heads that share a key.
 
 use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers};
 use super::{Attention, Results, Sequence};
@@ -15,13 +16,13 @@ use crate::{MatMut, MatRef, Scratch};
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-/// Keys of a block: eight panels of the highest tile. Their scores stay in the first-level cache.
+/// Keys per block: eight panels of the highest tile. Their scores stay in the first-level cache.
 const KEYS: usize = 112;
-/// Numbers of the blocks of keys and values that a column passes by while it is in the first-level
-/// cache, and columns that pass by while those are in the second-level one.
+/// Size of the key and value blocks that a column passes while it is in the first-level cache, and
+/// number of columns that pass while the blocks are in the second-level cache.
 const STRETCH: usize = 1 << 17;
 const ROUND: usize = 8;
-/// Columns of a piece of work, which packs keys and values for itself.
+/// Columns per work item, each of which packs keys and values for itself.
 const PIECE: usize = 32;
 
 /// Attends with the queries of sequences.
@@ -36,7 +37,7 @@ pub(super) fn forward(
         let columns = (sequence.queries.len() * attention.group()).div_ceil(WIDTH);
         for kv_head in 0..attention.kv_heads {
             let heads = Heads { attention, query, sequence, kv_head };
-            // The last see most keys, and begin first.
+            // The last columns have the most keys and start first.
             for first in (0..columns).step_by(PIECE).rev() {
                 pieces.push((heads, first..columns.min(first + PIECE)));
             }
@@ -45,7 +46,7 @@ pub(super) fn forward(
     parallel::for_each(pieces, |_, (heads, columns)| heads.attend(columns, results));
 }
 
-/// The heads of one sequence that share keys and values.
+/// The query heads of one sequence that share a key and value head.
 #[derive(Clone, Copy)]
 struct Heads<'a> {
     attention: &'a Attention,
@@ -54,22 +55,21 @@ struct Heads<'a> {
     kv_head: usize,
 }
 
-/// Queries side by side, on their way over the keys.
+/// A column of queries during its pass over the keys.
 struct Column<'a> {
-    /// Positions of the first and behind the last key that each sees; of places that are nobody's,
-    /// those of the last query.
+    /// First key and end of the keys of each query; unused lanes repeat the last query.
     from: [i32; WIDTH],
     to: [i32; WIDTH],
     seen: Seen,
     /// Queries (head_dim, WIDTH).
     query: &'a [f32],
-    /// Whether it comes to its first block, before which sums hold anything.
+    /// Whether its first block is still to come, before which the sums are uninitialised.
     fresh: bool,
-    /// Sums of values (head_dim, WIDTH), times the powers.
+    /// Sums of values (head_dim, WIDTH), weighted by the exponentials.
     sums: &'a mut [f32],
 }
 
-/// A block of keys and their values.
+/// A block of keys and values.
 struct Block<'a> {
     positions: Range<usize>,
     /// (keys, head_dim).
@@ -78,7 +78,7 @@ struct Block<'a> {
     values: Factor<'a>,
 }
 
-/// A left factor: packed on machines that have tiles.
+/// A left factor: packed on machines with tiles.
 #[derive(Clone, Copy)]
 enum Factor<'a> {
     Packed(PanelsRef<'a>),
@@ -90,7 +90,7 @@ impl<'a> Factor<'a> {
         PanelsRef::pack(matrix, memory).map_or(Self::Plain(matrix), Self::Packed)
     }
 
-    /// The product of the first rows, and of those the first numbers, with columns, times a factor.
+    /// Product of a leading part of the factor with columns, times a constant.
     fn times(
         self,
         (rows, depth): (usize, usize),
@@ -116,7 +116,7 @@ impl<'a> Factor<'a> {
 }
 
 impl<'a> Heads<'a> {
-    /// Attends with the queries of some columns.
+    /// Computes attention for the queries of some columns.
     fn attend(self, columns: Range<usize>, results: &Results<'_>) {
         let dim = self.attention.head_dim;
         let seen = self.seen(columns.clone());
@@ -173,7 +173,7 @@ impl<'a> Heads<'a> {
         members.map(move |member| (member / group, self.kv_head * group + member % group))
     }
 
-    /// Positions of the keys that any query of some columns sees.
+    /// Positions of the keys that any query of some columns attends to.
     fn seen(self, columns: Range<usize>) -> Range<usize> {
         let (queries, keys) = (self.sequence.queries.len(), self.sequence.key.rows());
         let group = self.attention.group();
@@ -182,7 +182,7 @@ impl<'a> Heads<'a> {
         of(columns.start * WIDTH).start..of(last).end
     }
 
-    /// A column at its start; `rows` is working memory.
+    /// A new column; `rows` is working memory.
     fn column<'m>(self, column: usize, rows: &mut [f32], memory: &'m mut [f32]) -> Column<'m> {
         let dim = self.attention.head_dim;
         let (queries, keys) = (self.sequence.queries.len(), self.sequence.key.rows());
@@ -202,7 +202,7 @@ impl<'a> Heads<'a> {
         Column { from, to, seen: Seen::nothing(), query, fresh: true, sums }
     }
 
-    /// Takes a column over a block of keys.
+    /// Adds a block of keys to a column.
     fn pass(self, block: &Block<'_>, column: &mut Column<'_>, scores: &mut [f32]) {
         let Attention { head_dim: dim, scale, softcap, .. } = *self.attention;
         let Range { start, end } = block.positions;
@@ -230,7 +230,7 @@ impl<'a> Heads<'a> {
         column.fresh = false;
     }
 
-    /// Writes what the queries of a column get; `rows` is working memory.
+    /// Writes the results of a column's queries; `rows` is working memory.
     #[allow(unsafe_code, reason = "pieces of work write disjoint parts of one matrix")]
     fn finish(self, index: usize, column: Column<'_>, rows: &mut [f32], results: &Results<'_>) {
         let dim = self.attention.head_dim;

@@ -1,4 +1,4 @@
-//! A matrix that pieces of work write at the same time, each its own part.
+//! A matrix whose parts are written in parallel.
 #![allow(unsafe_code, reason = "pieces of work write disjoint parts of one matrix")]
 
 use crate::MatMut;

@@ -1,28 +1,27 @@
-//! Scores that become powers, with a query in every lane.
+//! Online softmax: scores become exponentials, with one query per lane.
 
 use crate::kernels::instructions::vectorised;
 use crate::kernels::lanes::multiply_add;
 use std::f32::consts::{LN_2, LOG2_E};
 
-/// Queries side by side.
+/// Queries per column.
 pub(super) const WIDTH: usize = 32;
-/// Queries handled at one time: a register of AVX-512.
+/// Queries per register of AVX-512.
 const LANES: usize = 16;
 const PARTS: usize = WIDTH / LANES;
-/// Where the largest score of no key begins: below every score, and finite, so that its distance to
-/// itself is zero.
+/// Initial maximum: below every score, and finite, so that its distance to itself is zero.
 const NO_SCORE: f32 = -1e30;
 
-/// The largest score is followed in steps: powers of two of the distance to an earlier one may be
-/// so large, and sums over earlier keys need rarely be brought to a new one.
+/// The maximum is updated lazily: exponentials relative to an earlier maximum may grow up to this,
+/// so sums over earlier keys are rarely rescaled.
 const STEP: f32 = 8.0;
 
-/// What a column of queries remembers of the keys that it has seen.
+/// Running state of a column of queries.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     /// Binary logarithm of about the largest exponential.
     max: [f32; WIDTH],
-    /// Sum of the exponentials, divided by that.
+    /// Sum of the exponentials, divided by the largest.
     sum: [f32; WIDTH],
 }
 
@@ -31,7 +30,7 @@ impl Seen {
         Self { max: [NO_SCORE; WIDTH], sum: [0.0; WIDTH] }
     }
 
-    /// What the weighted sums of values are to be multiplied by in the end.
+    /// Final factors of the weighted sums of values.
     pub(super) fn shares(&self) -> [f32; WIDTH] {
         self.sum.map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 })
     }
@@ -47,15 +46,16 @@ pub(super) fn log_sum(max: f32, sum: f32) -> f32 {
     if sum > 0.0 { max * LN_2 + sum.ln() } else { f32::NEG_INFINITY }
 }
 
-/// `2^x` for `x <= 100` to 1.5 units in the last place; below -126, where numbers are no longer
-/// normal, zero, and NaN stays NaN.
+/// `2^x` for `x <= 100` to 1.5 units in the last place; zero below -126, where results would be
+/// subnormal; NaN stays NaN.
 ///
-/// `2^x = 2^n 2^r` with the integer n nearest to x. Of degree 5, the polynomial that equals `2^r`
-/// at zero and whose largest relative error for |r| <= 1/2 is the least.
+/// `2^x = 2^n 2^r` with the integer n nearest to x. `2^r` is the minimax polynomial of degree 5 (in
+/// relative error, |r| <= 1/2) that is exact at zero.
 #[allow(clippy::approx_constant, reason = "a fitted coefficient lies near ln 2")]
 #[inline(always)]
 pub(super) fn power<const FUSED: bool>(x: f32) -> f32 {
-    /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
+    /// Adding and subtracting 1.5 * 2^23 rounds to an integer, whose bits are the low bits of the
+    /// sum.
     const ROUND: f32 = 12_582_912.0;
     let shifted = x + ROUND;
     let r = x - (shifted - ROUND);
@@ -84,7 +84,7 @@ pub(super) fn tanh<const FUSED: bool>(x: f32) -> f32 {
 }
 
 vectorised! {
-    /// Turns `s / cap` into the binary logarithm of the exponential of `cap tanh(s / cap)`.
+    /// Converts `s / cap` to the binary logarithm of the exponential of `cap tanh(s / cap)`.
     pub(super) fn cap<const FUSED: bool>(scores: &mut [f32], cap: f32) {
         let cap = cap * LOG2_E;
         for score in scores {
@@ -94,8 +94,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Takes scores away from where queries do not see the key: row k of `scores` holds those of
-    /// key `first + k`, and a query sees keys from its `from` to before its `to`.
+    /// Masks scores of keys that a query does not attend to: row k of `scores` belongs to key
+    /// `first + k`, and a query attends to keys from its `from` to before its `to`.
     pub(super) fn hide<const FUSED: bool>(
         scores: &mut [f32],
         first: usize,
@@ -111,15 +111,15 @@ vectorised! {
 }
 
 vectorised! {
-    /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest yet,
-    /// which is remembered with their sum; returns what earlier sums over keys are to be multiplied
-    /// by.
+    /// Replaces scores (keys, WIDTH) by powers of two of their distance to about the largest score
+    /// so far, updates the running maximum and sum, and returns the factors by which earlier sums
+    /// over keys must be rescaled.
     pub(super) fn powers<const FUSED: bool>(scores: &mut [f32], seen: &mut Seen) -> [f32; WIDTH] {
         let rows = scores.as_chunks_mut::<LANES>().0;
         let mut changes = [1.0; WIDTH];
         for part in 0..PARTS {
             let lanes = part * LANES..(part + 1) * LANES;
-            // Four maxima: one would wait for itself.
+            // Four maxima, since a single one would be a dependency chain.
             let mut maxima = [[NO_SCORE; LANES]; 4];
             maxima[0].copy_from_slice(&seen.max[lanes.clone()]);
             let fours = rows.chunks_exact(4 * PARTS);

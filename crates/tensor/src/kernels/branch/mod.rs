@@ -1,5 +1,5 @@
-//! Permutation, layer normalisation, nonlinearity and weight in one pass over columns: one feature
-//! of many samples side by side.
+//! A branch of the rotor network: permutation, layer normalisation, nonlinearity and weight in one
+//! pass over columns, in which one feature of many samples is contiguous.
 //!
 //! `y_k += weight · f((x_order(k) - mean) / sqrt(variance + epsilon))`, mean and biased variance
 //! over the features of a sample.
@@ -12,12 +12,12 @@ use super::gemm::Write;
 use super::instructions::vectorised;
 use crate::Scalar;
 
-/// Samples handled side by side; widths are multiples of it.
+/// Samples per register group; widths are multiples of it.
 const LANES: usize = 16;
-/// Features whose sums are kept in the numbers' own precision before they are added in f64.
+/// Features per partial sum in the scalar's own precision; partial sums are added in f64.
 const STRETCH: usize = 64;
 
-/// What happens to the output of a map before branches are added.
+/// Parameters of a branch.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch<'a, T> {
     /// Feature k of the result is feature `order[k]` of the input.
@@ -30,7 +30,7 @@ pub struct Branch<'a, T> {
     pub weight: T,
 }
 
-/// Gradients of the two numbers in `weight f(x)`.
+/// Gradients of the two parameters of `weight f(x)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BranchSums {
     /// With respect to the weight: `Σ dy f(v)`.
@@ -40,8 +40,8 @@ pub struct BranchSums {
 }
 
 impl<T: Scalar> Branch<'_, T> {
-    /// Writes or adds the branch of `x` (features, width) to `y`, which is laid out alike, and
-    /// leaves mean and one over the deviation of each sample in `moments` (2, width).
+    /// Writes or adds the branch of `x` (features, width) to `y`, of the same layout, and stores
+    /// mean and inverse deviation of each sample in `moments` (2, width).
     ///
     /// # Panics
     /// If the lengths do not fit, the width is no multiple of 16, or the order leads elsewhere.
@@ -65,8 +65,8 @@ impl<T: Scalar> Branch<'_, T> {
         }
     }
 
-    /// Given `dy`, the gradient with respect to what [`Self::forward`] wrote or added, writes that
-    /// with respect to its `x` to `dx` and returns those of weight and slope.
+    /// From `dy`, the gradient of the output of [`Self::forward`], writes the gradient of its `x`
+    /// to `dx` and returns those of weight and slope.
     ///
     /// # Panics
     /// As [`Self::forward`].
@@ -92,7 +92,7 @@ impl<T: Scalar> Branch<'_, T> {
         sums
     }
 
-    /// The width of the columns.
+    /// Width of the columns.
     #[track_caller]
     fn check(&self, x: &[T], moments: &[T], y: &[T]) -> usize {
         let width = moments.len() / 2;
@@ -101,7 +101,7 @@ impl<T: Scalar> Branch<'_, T> {
         let features = x.len() / width;
         if let Some(order) = self.order {
             assert_eq!(order.len(), features, "features of an order");
-            // Without an early end this takes vector instructions.
+            // Without an early exit, so that it vectorises.
             let last = order.iter().fold(0, |last, &k| last.max(k));
             assert!(features == 0 || (last as usize) < features, "an order leads elsewhere");
         }
@@ -116,7 +116,7 @@ impl<T: Scalar> Branch<'_, T> {
 /// The columns of one group of samples: all groups, which one of how many, mean and scale.
 type Group<'a, T> = (&'a [[T; LANES]], (usize, usize), [[T; LANES]; 2]);
 
-/// Which place each feature goes to.
+/// Destination of each feature.
 fn inverse(order: &[u32]) -> Vec<u32> {
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(k, &from)| back[from as usize] = k as u32);
@@ -132,7 +132,7 @@ fn groups_mut<T>(numbers: &mut [T]) -> &mut [[T; LANES]] {
 }
 
 vectorised! {
-    /// Mean and one over the deviation of each sample of a group.
+    /// Mean and inverse deviation of each sample of a group.
     fn moments_of<const FUSED: bool, T: Scalar>(
         x: &[[T; LANES]],
         group: (usize, usize),
@@ -216,8 +216,8 @@ fn forward_group<T: Scalar>(
     }
 }
 
-/// The branch's order says here which feature of `dy` each feature of `x` went to: so what was
-/// saved, and is no longer in the cache, is read from front to back.
+/// The order gives the feature of `dy` for each feature of `x`, so the saved input, which is no
+/// longer in the cache, is read sequentially.
 #[inline(always)]
 fn backward_group<T: Scalar>(
     branch: Branch<'_, T>,

@@ -1,10 +1,10 @@
-//! Gradients of a chain: the way there is repeated tile by tile, so that nothing is kept between
-//! calls.
+//! Gradients of a chain: the forward pass is recomputed tile by tile, so that nothing is kept
+//! between calls.
 //!
-//! With z_j and u_j before and behind circulant j, and g the gradient that has come back to u_j's
-//! diagonal: `d_j` gets `g u_j`, the column c_j the correlation `Σ_t g_t z_{t-k}`, whose spectrum
-//! is `conj(Z) G`. Of two rows in one complex row the products between them end up in the imaginary
-//! part of the correlation, where they are dropped.
+//! With z_j and u_j the input and output of circulant j, and g the gradient at diagonal j: `d_j`
+//! gets `g u_j`, the column c_j the correlation `Σ_t g_t z_{t-k}`, whose spectrum is `conj(Z) G`.
+//! For two rows packed in one complex row, the cross terms end up in the imaginary part of the
+//! correlation, which is dropped.
 
 use super::complex::{Complex, numbers_for, numbers_of, registers};
 use super::passes::{Spectral, there_and_back};
@@ -13,12 +13,12 @@ use crate::kernels::registers::{Job, Lanes, Pass, dispatch, sum_of_lanes};
 use crate::kernels::transpose::from_columns;
 use crate::{MatMut, MatRef, Scalar, Scratch, parallel};
 
-/// Most blocks that sum their gradients by themselves: each holds 4 m n numbers.
+/// Largest number of blocks with their own gradient sums of 4 m n numbers.
 const PIECES: usize = 64;
 
 impl<T: Scalar> CirculantChain<T> {
-    /// Given `x` and the gradient `dy` (rows, n) of a loss with respect to `y = W x`, the gradients
-    /// of diagonals and columns, and that of `x` in `dx` if it is asked for.
+    /// From `x` and the gradient `dy` (rows, n) of a loss with respect to `y = W x`, the gradients
+    /// of diagonals and columns, and that of `x` in `dx` if requested.
     ///
     /// # Panics
     /// If the shapes do not fit.
@@ -43,11 +43,11 @@ impl<T: Scalar> CirculantChain<T> {
     }
 }
 
-/// Sums over rows.
+/// Gradient sums over rows.
 struct Sums {
     /// `g u` for each number of each diagonal.
     diagonals: Vec<f64>,
-    /// `conj(Z) G` for each circulant, in the order of the plan.
+    /// `conj(Z) G` for each circulant, in transform order.
     spectra: Vec<[f64; 2]>,
 }
 
@@ -85,7 +85,7 @@ fn sums_of<T: Scalar>(
     total
 }
 
-/// A block of rows on its way there and back.
+/// State of a block of rows in the forward and backward pass.
 struct Backward<'a, 'b, T> {
     chain: &'a CirculantChain<T>,
     x: MatRef<'a, T>,
@@ -96,7 +96,7 @@ struct Backward<'a, 'b, T> {
     ones: Vec<T>,
 }
 
-/// Multiplies by a spectrum and keeps what was before.
+/// Multiplies by a spectrum and keeps its input.
 struct Save<'a, V: Lanes> {
     factors: &'a [[V::Number; 2]],
     saved: &'a mut [Complex<V>],
@@ -115,7 +115,7 @@ struct Correlate<'a, V: Lanes> {
     factors: &'a [[V::Number; 2]],
     saved: &'a [Complex<V>],
     sums: &'a mut [[f64; 2]],
-    /// What the products are to be multiplied by.
+    /// Factor of the products.
     weight: f64,
 }
 
@@ -162,8 +162,8 @@ impl<T: Scalar> Job<T> for Backward<'_, '_, T> {
 }
 
 impl<T: Scalar> Backward<'_, '_, T> {
-    /// Fills the spectra of what comes to each circulant, and outputs: u_0 to u_{m-2}, then x.
-    /// Returns the power of two that x was multiplied by.
+    /// Fills the spectra of the inputs of all circulants, and the outputs u_0 to u_{m-2}, then x.
+    /// Returns the power of two that x was scaled by.
     fn there<V: Lanes<Number = T>>(
         &self,
         start: usize,
@@ -190,8 +190,8 @@ impl<T: Scalar> Backward<'_, '_, T> {
         power
     }
 
-    /// Takes g in `tile` from d_0 back to d_{m-1}, without the product with that, and adds to the
-    /// sums, `weight` times.
+    /// Takes g in `tile` from d_0 back to d_{m-1}, without the product with the latter, and adds
+    /// `weight` times the gradients to the sums.
     fn back<V: Lanes<Number = T>>(
         &mut self,
         tile: &mut [Complex<V>],
@@ -218,7 +218,7 @@ impl<T: Scalar> Backward<'_, '_, T> {
     }
 }
 
-/// Adds to each number the sum over the lanes of a product.
+/// Adds the sum of a product over the lanes to each number.
 struct AddProducts<'a, V> {
     sums: &'a mut [f64],
     pairs: [&'a [Complex<V>]; 2],
@@ -246,7 +246,7 @@ fn power_of_all<V: Lanes>(tile: &[Complex<V>]) -> [Complex<V>; 2] {
     powers(V::run(Everywhere(most)))
 }
 
-/// The number in all lanes.
+/// Broadcasts a number to all lanes.
 fn lane<V: Lanes>(value: Complex<V>) -> f64 {
     numbers_of(&mut [value])[0].to_f64()
 }

@@ -1,14 +1,14 @@
-//! Transforms of a few numbers in registers, `y_k = Σ_q x_q exp(-2 π i q k / R)`.
+//! Small discrete Fourier transforms in registers, `y_k = Σ_q x_q exp(-2 π i q k / R)`.
 //!
-//! The transform with the other sign gives the same numbers with y_k and y_{R-k} exchanged, so that
-//! there is no second set of butterflies.
+//! The inverse transform gives the same numbers with y_k and y_{R-k} exchanged, so there is no
+//! second set of butterflies.
 
 use super::complex::Complex;
 use crate::Scalar;
 use crate::kernels::registers::Lanes;
 use std::f64::consts::FRAC_1_SQRT_2;
 
-/// In place; `roots` as in [`super::plan::Level`].
+/// In-place transform; `roots` as in [`super::plan::Level`].
 #[inline(always)]
 pub(super) fn butterfly<V: Lanes, const R: usize>(
     x: &mut [Complex<V>; R],
@@ -42,7 +42,7 @@ fn of_eight<V: Lanes, const R: usize>(x: &mut [Complex<V>; R]) {
     let root = V::splat(V::Number::from_f64(FRAC_1_SQRT_2));
     (x[0], x[4]) = (even[0].plus(odd[0]), even[0].minus(odd[0]));
     (x[2], x[6]) = (even[2].minus_i(odd[2]), even[2].plus_i(odd[2]));
-    // Turned by an eighth: (1 - i) / √2 of it, and (-1 - i) / √2.
+    // Rotations by an eighth: (1 - i) / √2 and (-1 - i) / √2.
     let (sum, difference) = (odd[1].re.plus(odd[1].im), odd[1].im.minus(odd[1].re));
     x[1] = Complex {
         re: sum.times_plus(root, even[1].re),
@@ -63,7 +63,7 @@ fn of_eight<V: Lanes, const R: usize>(x: &mut [Complex<V>; R]) {
     };
 }
 
-/// Sums and differences of the pairs (k, R - k) meet cosines and sines.
+/// Sums and differences of the pairs (k, R - k), multiplied by cosines and sines.
 #[inline(always)]
 fn of_odd<V: Lanes, const R: usize>(x: &mut [Complex<V>; R], roots: &[[V::Number; 2]]) {
     let roots = &roots[..R];

@@ -1,4 +1,4 @@
-//! A chain on the columns of a matrix, which stand side by side as a tile wants them: nothing is
+//! A chain applied to the columns of a matrix, which already have the layout of a tile: nothing is
 //! transposed.
 #![allow(unsafe_code, reason = "registers are loaded and stored through raw pointers, in bounds")]
 
@@ -8,9 +8,9 @@ use crate::kernels::registers::{Job, Lanes, Pass, dispatch};
 use crate::{Mat, MatMut, MatRef, Scalar, Scratch, parallel};
 use std::sync::Arc;
 
-/// The matrix of the chain with these diagonals (m, n), d_0 first, and half spectra of the columns
-/// c_0 to c_{m-2}: (n, n). The first factors of it, `circ(c_{m-2}) diag(d_{m-1})`, are written as
-/// they are, so that m - 2 circulants are left to transform.
+/// The dense matrix (n, n) of the chain with diagonals (m, n), d_0 first, and half spectra of the
+/// columns c_0 to c_{m-2}. Its first factors, `circ(c_{m-2}) diag(d_{m-1})`, are written
+/// explicitly, so that m - 2 circulants are left to transform.
 ///
 /// # Panics
 /// If there are not m diagonals, or bins are missing.
@@ -56,7 +56,7 @@ fn in_pieces<T: Scalar>(chain: &CirculantChain<T>, mut m: MatMut<'_, T>) {
     if chain.piece(cols) >= cols {
         return dispatch(cols, Columns { chain, m });
     }
-    // A matrix is split by rows alone: the columns of a piece are copied out and back.
+    // Matrices split by rows only: the columns of a work item are copied out and back.
     let from = m.as_ref();
     let starts = (0..cols).step_by(BLOCK_ROWS).collect();
     let pieces = parallel::map(starts, |_, start: usize| {
@@ -69,7 +69,7 @@ fn in_pieces<T: Scalar>(chain: &CirculantChain<T>, mut m: MatMut<'_, T>) {
     }
 }
 
-/// Columns on their way through a chain.
+/// Columns in the state of a chain.
 struct Columns<'a, 'b, T> {
     chain: &'a CirculantChain<T>,
     m: MatMut<'b, T>,
@@ -98,7 +98,7 @@ impl<T: Scalar> Job<T> for Columns<'_, '_, T> {
 }
 
 impl<T: Scalar> Columns<'_, '_, T> {
-    /// The columns from `start` on, fewer than a tile has: those beyond are zero.
+    /// The columns from `start` on, if fewer than a tile: the others are zero.
     fn part<V: Lanes<Number = T>>(&mut self, tile: &mut [Complex<V>], start: usize) {
         let (width, rows, cols) = (2 * V::WIDTH, self.m.rows(), self.m.cols() - start);
         let numbers = numbers_of(&mut tile[..rows]);
@@ -113,7 +113,7 @@ impl<T: Scalar> Columns<'_, '_, T> {
     }
 }
 
-/// Columns of a matrix from `start` on become registers.
+/// Loads columns of a matrix from `start` on into registers.
 struct Load<'a, V: Lanes> {
     m: MatRef<'a, V::Number>,
     start: usize,
@@ -136,7 +136,7 @@ impl<V: Lanes> Pass<V> for Load<'_, V> {
     }
 }
 
-/// Registers, multiplied as by [`super::Scale`], become columns of a matrix from `start` on.
+/// Stores registers, scaled as by [`super::Scale`], to columns of a matrix from `start` on.
 struct Store<'a, 'm, V: Lanes> {
     m: MatMut<'m, V::Number>,
     start: usize,

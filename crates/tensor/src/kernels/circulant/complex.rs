@@ -1,4 +1,4 @@
-//! Complex numbers whose parts are registers.
+//! Complex numbers in registers, real and imaginary part each.
 #![allow(unsafe_code, reason = "memory is read as the registers that it holds")]
 
 use crate::Scalar;
@@ -43,8 +43,8 @@ impl<V: Lanes> Complex<V> {
         Self { re: self.re.minus(other.im), im: self.im.plus(other.re) }
     }
 
-    /// The product with one complex number, whose parts are read one by one: a pair that is copied
-    /// goes through registers of integers.
+    /// Product with one complex number, whose parts are loaded one by one: copying it as a pair
+    /// would go through integer registers.
     #[inline(always)]
     pub(super) fn times(self, factor: &[V::Number; 2]) -> Self {
         let (re, im) = (V::splat(factor[0]), V::splat(factor[1]));
@@ -78,12 +78,12 @@ impl<V: Lanes> Complex<V> {
     }
 }
 
-/// Numbers that hold `len` complex registers at any place in memory.
+/// Length of a buffer that holds `len` complex registers at any alignment.
 pub(super) fn numbers_for<V: Lanes>(len: usize) -> usize {
     2 * V::WIDTH * (len + 1)
 }
 
-/// The first `len` complex registers of `memory`, on borders of cache lines.
+/// The first `len` complex registers of `memory`, aligned to cache lines.
 #[inline(always)]
 pub(super) fn registers<V: Lanes>(memory: &mut [V::Number], len: usize) -> &mut [Complex<V>] {
     // SAFETY: lanes are plain memory of which every pattern of bits is a value.

@@ -1,4 +1,4 @@
-//! Spectra of real vectors of any length, and the plan of their cyclic products.
+//! Cyclic convolution of real vectors of any length through their spectra.
 
 use super::complex::Complex;
 use super::passes::{Spectral, there_and_back};
@@ -6,7 +6,7 @@ use super::plan::{FftPlan, is_smooth, root};
 use crate::Scalar;
 use crate::kernels::registers::{Lanes, Plain};
 
-/// A complex number by itself.
+/// A single complex number.
 type One = Complex<Plain<f64, 1>>;
 
 fn one([re, im]: [f64; 2]) -> One {
@@ -17,31 +17,31 @@ fn parts(value: One) -> [f64; 2] {
     [value.re.first(), value.im.first()]
 }
 
-/// Cyclic products of vectors of one length n, which may be any.
+/// Transform for cyclic convolutions of vectors of any length n.
 ///
-/// A length of small factors (2, 3, 5, 7) is transformed as it is. For another one the product is
-/// embedded into that of vectors of at least 2 n - 1 numbers, of which n come from zeros: cheaper
-/// than a transform of the length n itself, which would be two of that length.
+/// A length with small factors (2, 3, 5, 7) is transformed directly. Otherwise the convolution is
+/// embedded into one of length at least 2 n - 1 by zero padding: cheaper than a transform of length
+/// n (Bluestein), which would need two of that length.
 #[derive(Clone, Debug)]
 pub struct CyclicTransform<T> {
     features: usize,
-    /// Of the length n or of the longer one.
+    /// Plan of length n or of the padded length.
     pub(super) plan: FftPlan<T>,
     /// The same in `f64`, for parameters and gradients.
     wide: FftPlan<f64>,
     chirp: Option<Chirp>,
 }
 
-/// A transform of a length of large factors as a cyclic product (Bluestein 1970).
+/// A transform of a length with large factors as a cyclic convolution (Bluestein 1970).
 #[derive(Clone, Debug)]
 struct Chirp {
     /// `exp(-π i t² / n)`.
     factors: Vec<[f64; 2]>,
-    /// Spectrum of their conjugates, over the length of the product.
+    /// Spectrum of their conjugates, divided by the padded length.
     spectrum: Vec<[f64; 2]>,
 }
 
-/// Keeps a spectrum in its own order.
+/// Keeps a spectrum in transform order.
 struct Keep<'a>(&'a mut [[f64; 2]]);
 
 impl Spectral<Plain<f64, 1>> for Keep<'_> {
@@ -65,7 +65,7 @@ impl<V: Lanes> Spectral<V> for Multiply<'_, V::Number> {
 
     #[inline(always)]
     fn at_each<const R: usize>(&mut self, first: usize, values: &mut [Complex<V>; R]) {
-        // One check of bounds for all.
+        // One bounds check for all.
         let factors = &self.0[first..][..R];
         for k in 0..R {
             values[k] = values[k].times(&factors[k]);
@@ -73,14 +73,14 @@ impl<V: Lanes> Spectral<V> for Multiply<'_, V::Number> {
     }
 }
 
-/// Spectrum of `data`, in the order of the plan; the data is used up.
+/// Spectrum of `data` in transform order; overwrites the data.
 fn spectrum_of(plan: &FftPlan<f64>, data: &mut [One]) -> Vec<[f64; 2]> {
     let mut spectrum = vec![[0.0; 2]; plan.len()];
     there_and_back(plan, data, &mut Keep(&mut spectrum));
     spectrum
 }
 
-/// The shortest length of at least `least` with a large power of two.
+/// The shortest length of at least `least` with a large power of two as a factor.
 fn padded(least: usize) -> usize {
     let odd_parts = [1_usize, 3, 5, 7, 9, 15, 21, 25, 27];
     let fit = |odd: usize| odd * least.div_ceil(odd).next_power_of_two();
@@ -115,10 +115,10 @@ impl Chirp {
 }
 
 impl<T: Scalar> CyclicTransform<T> {
-    /// For vectors of `features` numbers.
+    /// Transform for vectors of `features` numbers.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `features` is zero.
     #[must_use]
     pub fn new(features: usize) -> Self {
         assert!(features > 0, "vectors without numbers");
@@ -128,7 +128,7 @@ impl<T: Scalar> CyclicTransform<T> {
         Self { features, plan: FftPlan::new(len), wide, chirp }
     }
 
-    /// Numbers of a vector.
+    /// Length of the vectors.
     #[must_use]
     pub fn features(&self) -> usize {
         self.features
@@ -168,8 +168,8 @@ impl<T: Scalar> CyclicTransform<T> {
         spectrum
     }
 
-    /// The real vector of a half spectrum; imaginary parts where a real vector has none are passed
-    /// over.
+    /// The real vector of a half spectrum; imaginary parts that a real vector cannot have are
+    /// ignored.
     ///
     /// # Panics
     /// If the spectrum is of another length.
@@ -179,7 +179,7 @@ impl<T: Scalar> CyclicTransform<T> {
         assert_eq!(half.len(), self.bins(), "bins of a half spectrum");
         let mut half = half.to_vec();
         self.self_conjugate(&mut half);
-        // The way back is the way there of the conjugates.
+        // The inverse transform is the forward transform of the conjugates.
         let conjugate = |k| {
             let [re, im] = self.bin(&half, k);
             [re, -im]
@@ -189,7 +189,7 @@ impl<T: Scalar> CyclicTransform<T> {
         self.transform(&spectrum).into_iter().map(|[re, _]| re * scale).collect()
     }
 
-    /// Sets the imaginary parts that are zero for a real vector.
+    /// Zeroes the imaginary parts that a real vector cannot have.
     fn self_conjugate(&self, half: &mut [[f64; 2]]) {
         half[0][1] = 0.0;
         if self.features.is_multiple_of(2) {
@@ -197,7 +197,7 @@ impl<T: Scalar> CyclicTransform<T> {
         }
     }
 
-    /// Number k of the whole spectrum.
+    /// Entry k of the whole spectrum.
     fn bin(&self, half: &[[f64; 2]], k: usize) -> [f64; 2] {
         if k < half.len() {
             half[k]
@@ -207,7 +207,7 @@ impl<T: Scalar> CyclicTransform<T> {
         }
     }
 
-    /// What rows are multiplied by: the spectrum over the length of the plan and in its order.
+    /// Multiplier for rows: the spectrum over the length of the plan, in transform order.
     pub(super) fn factors(&self, half: &[[f64; 2]]) -> Vec<[T; 2]> {
         let scale = 1.0 / self.plan.len() as f64;
         let cast = |[re, im]: [f64; 2]| [T::from_f64(re * scale), T::from_f64(im * scale)];
@@ -229,8 +229,8 @@ impl<T: Scalar> CyclicTransform<T> {
         spectrum_of(&self.wide, &mut data).into_iter().map(cast).collect()
     }
 
-    /// From the sums of `conj(Z) G` over rows, in the order of the plan: the correlations
-    /// `Σ_t g_t z_{t-k}`, k modulo n.
+    /// From the sums of `conj(Z) G` over rows, in transform order: the correlations `Σ_t g_t
+    /// z_{t-k}`, k modulo n.
     pub(super) fn correlations(&self, sums: &[[f64; 2]]) -> Vec<f64> {
         let len = self.wide.len();
         let mut data = vec![one([0.0; 2]); len];
@@ -251,8 +251,8 @@ impl<T: Scalar> CyclicTransform<T> {
         lags
     }
 
-    /// Multiply-adds of one circulant product of one row: those of the complex transforms, which
-    /// carry two rows, there and back and of the product with the spectrum; an addition counts as
+    /// Multiply-adds of one circulant product of one row: the forward and inverse complex
+    /// transforms, which carry two rows, and the product with the spectrum; an addition counts as
     /// one.
     #[must_use]
     pub fn macs_per_row(&self) -> u64 {

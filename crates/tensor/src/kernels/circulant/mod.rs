@@ -1,18 +1,18 @@
-//! Products of diagonal and circulant matrices on many rows.
+//! Products of diagonal and circulant matrices, applied to many rows.
 //!
 //! `y = diag(d_0) circ(c_0) diag(d_1) ⋯ circ(c_{m-2}) diag(d_{m-1}) x`, n features, `circ(c)[i, j]
 //! = c[(i - j) mod n]`, so that `circ(c) = F⁻¹ diag(F c) F` with the Fourier matrix F.
 //!
-//! Two rows a and b are one complex row `a + i b`: a real circulant keeps them apart, and the
-//! spectrum is never untangled. As many of these as a register has numbers stand side by side in a
-//! tile (features, re and im of each), and butterflies run down the features with one twiddle
-//! factor for all. Transform, product and way back are done for all circulants while the tile is in
+//! Two rows a and b are packed as one complex row `a + i b`: a real circulant keeps them apart, and
+//! the spectrum is never untangled. As many of these as a register has lanes form a tile (features,
+//! re and im of each), and butterflies run over the features with one twiddle factor for all lanes.
+//! Forward transform, product and inverse transform run for all circulants while the tile is in
 //! cache.
 //!
 //! Numerical notes: both rows of a pair share the rounding of the larger one, so every row is first
-//! brought to the order of one by a power of two, which is exact; a row that is not finite spoils
-//! its partner. Gradients of parameters are summed over the rows of a tile in `T` and then in
-//! `f64`; there the rows of a tile share one power of two. Spectra are made in `f64`.
+//! scaled to the order of one by a power of two, which is exact; a non-finite row spoils its
+//! partner. Parameter gradients are summed over the rows of a tile in `T` and then in `f64`; in the
+//! backward pass the rows of a tile share one power of two. Spectra are computed in `f64`.
 
 mod backward;
 mod butterfly;
@@ -37,22 +37,22 @@ use cyclic::Multiply;
 use passes::there_and_back;
 use std::sync::Arc;
 
-/// Rows computed as one piece: whole tiles of every machine.
+/// Rows per work item: whole tiles of every machine.
 const BLOCK_ROWS: usize = 64;
-/// Multiply-adds that one thread has done before another one is awake.
+/// Multiply-adds that one thread completes before another one is awake.
 const ALONE: u64 = 1 << 20;
 
-/// A product of m diagonal and m - 1 circulant matrices, ready to be applied.
+/// A product of m diagonal and m - 1 circulant matrices, ready to apply.
 #[derive(Clone, Debug)]
 pub struct CirculantChain<T> {
     transform: Arc<CyclicTransform<T>>,
     /// (m, n), d_0 first.
     diagonals: Vec<T>,
-    /// (m - 1, length of the plan), in the order of the plan.
+    /// (m - 1, length of the plan), in transform order.
     factors: Vec<[T; 2]>,
 }
 
-/// Gradients of a chain, added over rows.
+/// Parameter gradients of a chain, summed over rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChainGrads {
     /// Of d_0 to d_{m-1}, (m, n).
@@ -62,7 +62,7 @@ pub struct ChainGrads {
 }
 
 impl<T: Scalar> CirculantChain<T> {
-    /// From diagonals (m, n), d_0 first, and the half spectra of the columns c_0 to c_{m-2}.
+    /// Builds from diagonals (m, n), d_0 first, and the half spectra of the columns c_0 to c_{m-2}.
     ///
     /// # Panics
     /// If there are not m diagonals, or bins are missing.
@@ -108,9 +108,8 @@ impl<T: Scalar> CirculantChain<T> {
         self.circulants() as u64 * self.transform.macs_per_row() + self.diagonals.len() as u64
     }
 
-    /// Rows, or columns, that are computed as one piece, of `count`: all of them where there is
-    /// little to do. A function of the sizes alone, because the bits of a row are not the same in
-    /// every piece.
+    /// Rows or columns per work item, of `count`: all of them if there is little to do. A function
+    /// of the sizes only, because the bits of a row depend on the size of its work item.
     fn piece(&self, count: usize) -> usize {
         let work = (count as u64).saturating_mul(self.macs_per_row());
         if work <= ALONE { count.max(1) } else { BLOCK_ROWS }
@@ -133,7 +132,7 @@ impl<T: Scalar> CirculantChain<T> {
     }
 }
 
-/// A block of rows on its way through a chain.
+/// A block of rows in the state of a chain.
 struct Forward<'a, 'b, T> {
     chain: &'a CirculantChain<T>,
     x: MatRef<'a, T>,
@@ -157,14 +156,14 @@ impl<T: Scalar> Job<T> for Forward<'_, '_, T> {
     }
 }
 
-/// Brings a tile through a chain.
+/// Applies a chain to a tile.
 fn through<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V>]) {
     let powers = up_to_last(chain, tile);
     V::run(Scale { tile, diagonal: chain.diagonal(0), powers });
 }
 
-/// Brings a tile through a chain but for the last diagonal, d_0, and for the powers of two that it
-/// gives, with which that is to be multiplied.
+/// Applies a chain without its last diagonal d_0 to a tile; returns the powers of two that must be
+/// multiplied together with d_0.
 fn up_to_last<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V>]) -> Complex<V> {
     let one = V::run(Everywhere(V::Number::ONE));
     if chain.circulants() == 0 {
@@ -179,7 +178,7 @@ fn up_to_last<V: Lanes>(chain: &CirculantChain<V::Number>, tile: &mut [Complex<V
     back
 }
 
-/// The same number in all lanes.
+/// Broadcasts a number to all lanes.
 struct Everywhere<T>(T);
 
 impl<V: Lanes> Pass<V> for Everywhere<V::Number> {
@@ -191,8 +190,8 @@ impl<V: Lanes> Pass<V> for Everywhere<V::Number> {
     }
 }
 
-/// Rows become the first `features` registers of a tile, the first half of them real parts; the
-/// others become zero.
+/// Loads rows into the first `features` registers of a tile, the first half of the lanes as real
+/// parts; the other registers become zero.
 fn load<V: Lanes>(x: MatRef<'_, V::Number>, tile: &mut [Complex<V>], features: usize) {
     let (inside, beyond) = tile.split_at_mut(features);
     numbers_of(beyond).fill(V::Number::ZERO);
@@ -219,7 +218,7 @@ impl<V: Lanes> Pass<V> for Largest<'_, V> {
     }
 }
 
-/// Powers of two that bring numbers of the given sizes to the order of one, and their inverses.
+/// Powers of two that scale numbers of the given sizes to the order of one, and their inverses.
 fn powers<V: Lanes>(sizes: Complex<V>) -> [Complex<V>; 2] {
     let (mut there, mut back) = ([sizes], [sizes]);
     for (there, back) in numbers_of(&mut there).iter_mut().zip(numbers_of(&mut back)) {
@@ -229,10 +228,10 @@ fn powers<V: Lanes>(sizes: Complex<V>) -> [Complex<V>; 2] {
     [there[0], back[0]]
 }
 
-/// One over the power of two next below `size`, within what `f32` can be multiplied by and divided
-/// by; one for zero and what is not finite.
+/// The inverse of the power of two next below `size`, clamped to what `f32` can be multiplied and
+/// divided by; one for zero and non-finite sizes.
 fn power_of(size: f64) -> f64 {
-    /// Far from the ends of the exponents of `f32`, -126 and 127.
+    /// Far from the limits of `f32` exponents, -126 and 127.
     const FARTHEST: i64 = 100;
     if size == 0.0 || !size.is_finite() {
         return 1.0;
@@ -242,8 +241,8 @@ fn power_of(size: f64) -> f64 {
     f64::from_bits(((1023 - exponent) as u64) << 52)
 }
 
-/// Multiplies by a diagonal, and lane by lane by powers of two; registers beyond the diagonal
-/// become zero.
+/// Multiplies by a diagonal, and lane-wise by powers of two; registers beyond the diagonal become
+/// zero.
 struct Scale<'a, V: Lanes> {
     tile: &'a mut [Complex<V>],
     diagonal: &'a [V::Number],

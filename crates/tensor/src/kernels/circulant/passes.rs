@@ -1,25 +1,25 @@
-//! Passes of butterflies over complex registers: a transform there, work on the spectrum, and the
-//! way back.
+//! Passes of butterflies over complex registers: forward transform, work on the spectrum, and
+//! inverse transform.
 //!
-//! There by decimation in frequency, back by decimation in time: one is the other backwards, so the
-//! frequencies may stand in the order in which they come out, and the last level there and the
-//! first one back meet in registers. The levels of a block that fits into the first cache are done
-//! before the next block's turn.
+//! The forward transform decimates in frequency, the inverse in time: they mirror each other, so
+//! the frequencies may stay in output order (no bit reversal), and the last forward level and the
+//! first inverse level are fused in registers. The levels of a block that fits in the first-level
+//! cache are completed before the next block.
 
 use super::butterfly::butterfly;
 use super::complex::Complex;
 use super::plan::{FftPlan, Level};
 use crate::kernels::registers::{Lanes, Pass};
 
-/// What happens to the number at one place of a spectrum.
+/// Work on each entry of a spectrum.
 pub(super) trait Spectral<V: Lanes> {
-    /// Whether the numbers are wanted back; if not, they are left in the midst.
+    /// Whether the inverse transform follows.
     const BACK: bool = true;
 
-    /// The number that takes the place of `value` at `place`.
+    /// The new value of the entry at `place`.
     fn at(&mut self, place: usize, value: Complex<V>) -> Complex<V>;
 
-    /// The same for the numbers from place `first` on.
+    /// The same for the entries from `first` on.
     #[inline(always)]
     fn at_each<const R: usize>(&mut self, first: usize, values: &mut [Complex<V>; R]) {
         for (k, value) in values.iter_mut().enumerate() {
@@ -46,8 +46,8 @@ macro_rules! run_of_radix {
 /// A pass whose radix is a constant.
 struct OfRadix<P, const R: usize>(P);
 
-/// Transforms `data`, gives every number of the spectrum to `work`, and transforms back, without a
-/// factor.
+/// Transforms `data`, applies `work` to every entry of the spectrum, and transforms back,
+/// unnormalised.
 ///
 /// # Panics
 /// If `data` is not of the length of the plan.
@@ -80,7 +80,7 @@ pub(super) fn there_and_back<V: Lanes, S: Spectral<V>>(
     }
 }
 
-/// The spectrum of one number.
+/// Work on one entry.
 struct Alone<'a, V, S> {
     value: &'a mut Complex<V>,
     work: &'a mut S,
@@ -95,7 +95,7 @@ impl<V: Lanes, S: Spectral<V>> Pass<V> for Alone<'_, V, S> {
     }
 }
 
-/// A level there, but for the last.
+/// A forward level, except the last.
 struct There<'a, V: Lanes> {
     level: &'a Level<V::Number>,
     data: &'a mut [Complex<V>],
@@ -125,7 +125,7 @@ impl<V: Lanes, const R: usize> Pass<V> for OfRadix<There<'_, V>, R> {
     }
 }
 
-/// A level back, but for the first.
+/// An inverse level, except the first.
 struct Back<'a, V: Lanes> {
     level: &'a Level<V::Number>,
     data: &'a mut [Complex<V>],
@@ -155,11 +155,11 @@ impl<V: Lanes, const R: usize> Pass<V> for OfRadix<Back<'_, V>, R> {
     }
 }
 
-/// The last level there, the work, and the first level back.
+/// The last forward level, the work, and the first inverse level.
 struct Turn<'a, V: Lanes, S> {
     level: &'a Level<V::Number>,
     data: &'a mut [Complex<V>],
-    /// Place of the first number.
+    /// Index of the first number.
     first: usize,
     work: &'a mut S,
 }

@@ -1,14 +1,14 @@
-//! Radices, twiddle factors and the order of frequencies of a transform.
+//! Plan of a transform: radices, twiddle factors and order of frequencies.
 
 use crate::Scalar;
 use std::f64::consts::TAU;
 
-/// Odd radices that have a butterfly.
+/// Supported odd radices.
 pub(super) const ODD: [usize; 3] = [3, 5, 7];
-/// Complex registers that are transformed in one piece: half of a first-level cache of 32 KiB.
+/// Complex registers per block: half of a first-level cache of 32 KiB.
 const BLOCK: usize = 128;
 
-/// One step of a transform: butterflies of `radix` numbers that stand `stride` apart.
+/// One level of a transform: butterflies of `radix` numbers that are `stride` apart.
 #[derive(Clone, Debug)]
 pub(super) struct Level<T> {
     pub(super) radix: usize,
@@ -19,8 +19,8 @@ pub(super) struct Level<T> {
     pub(super) roots: Vec<[T; 2]>,
 }
 
-/// A complex transform of one length, in place, whose frequencies come out in the order that
-/// needs no exchange.
+/// Plan of an in-place complex transform of one length, whose frequencies stay in output order
+/// without a permutation.
 #[derive(Clone, Debug)]
 pub(super) struct FftPlan<T> {
     len: usize,
@@ -29,8 +29,8 @@ pub(super) struct FftPlan<T> {
     order: Vec<u32>,
 }
 
-/// Real and imaginary part of `exp(-2 π i k / n)`. The angle is brought into a quarter by whole
-/// numbers, so that it is as exact for large k as for small.
+/// Real and imaginary part of `exp(-2 π i k / n)`. The angle is reduced to a quarter in integers,
+/// so that it is equally exact for all k.
 pub(super) fn root(k: usize, n: usize) -> [f64; 2] {
     let quarters = 4 * (k % n) / n;
     let (sin, cos) = (TAU * (4 * (k % n) - quarters * n) as f64 / (4 * n) as f64).sin_cos();
@@ -42,7 +42,7 @@ pub(super) fn root(k: usize, n: usize) -> [f64; 2] {
     }
 }
 
-/// Whether a transform of this length has butterflies for all its factors.
+/// Whether all prime factors of the length have butterflies.
 pub(super) fn is_smooth(len: usize) -> bool {
     let mut rest = len >> len.trailing_zeros();
     for radix in ODD {
@@ -53,8 +53,8 @@ pub(super) fn is_smooth(len: usize) -> bool {
     rest == 1
 }
 
-/// Odd factors first, so that the last radix, of which nothing is stored between transforms, is
-/// large; few levels rather than many.
+/// Odd factors first, so that the last radix, which is fused between the transforms, is large; few
+/// levels rather than many.
 fn radices(len: usize) -> Vec<usize> {
     let mut twos = len.trailing_zeros();
     let mut rest = len >> twos;
@@ -76,7 +76,7 @@ fn radices(len: usize) -> Vec<usize> {
 }
 
 impl<T: Scalar> FftPlan<T> {
-    /// A transform of `len` numbers, `len` of small factors.
+    /// A transform of length `len`, which must have small factors.
     pub(super) fn new(len: usize) -> Self {
         let cast = |[re, im]: [f64; 2]| [T::from_f64(re), T::from_f64(im)];
         let mut levels = Vec::new();
@@ -108,29 +108,29 @@ impl<T: Scalar> FftPlan<T> {
         Self { len, levels, head, order }
     }
 
-    /// Numbers that are transformed.
+    /// Length of the transform.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The frequency that stands at each place of a transform.
+    /// Frequency at each index of a spectrum.
     pub(super) fn order(&self) -> &[u32] {
         &self.order
     }
 
-    /// Levels done over all numbers, and those done block by block.
+    /// Levels over all numbers, and levels within blocks.
     pub(super) fn parts(&self) -> [&[Level<T>]; 2] {
         let (head, rest) = self.levels.split_at(self.head);
         [head, rest]
     }
 
-    /// Numbers of a block.
+    /// Length of a block.
     pub(super) fn block(&self) -> usize {
         self.levels.get(self.head).map_or(1, |level| level.radix * level.stride)
     }
 
-    /// Real operations of a transform there, a product with a spectrum and the way back, a
-    /// multiply-add counting as one; for a complex number in each place.
+    /// Real operations per index of a forward transform, a product with a spectrum and an inverse
+    /// transform, a multiply-add counting as one.
     pub(super) fn operations(&self) -> u64 {
         let butterfly = |radix: usize| match radix {
             2 => 4,

@@ -1,18 +1,19 @@
-//! Complex numbers from the logarithms of their sizes and their phases, several at a time.
+//! Vectorised complex numbers from log-magnitudes and phases.
 //!
-//! Numerical notes: relative errors are below 1e-15. What is too large for the reductions here, and
-//! what is not finite, goes number by number through the standard library.
+//! Numerical notes: relative errors are below 1e-15. Arguments too large for the reductions here,
+//! and non-finite ones, go one by one through the standard library.
 
 use crate::kernels::instructions::vectorised;
 use std::f64::consts::{FRAC_2_PI, LOG2_E};
 
-/// Adding and taking away 1.5 · 2^52 rounds to an integer, whose bits stand in the sum.
+/// Adding and subtracting 1.5 · 2^52 rounds to an integer, whose bits are the low bits of the sum.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 /// Exponents up to here neither overflow nor lose bits.
 const MOST_EXPONENT: f64 = 700.0;
-/// Angles up to here have quarters that the parts of π / 2 are exact for.
+/// Largest angles for which the split π / 2 is exact.
 const MOST_ANGLE: f64 = 1e5;
-/// ln 2 and π / 2 in parts, all but the last of so few bits that products with integers are exact.
+/// ln 2 and π / 2 split into parts, all but the last of so few bits that products with integers are
+/// exact.
 const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 const QUARTER: [f64; 3] =
     [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21];

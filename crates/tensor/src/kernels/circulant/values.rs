@@ -1,5 +1,4 @@
-//! Numbers of whole matrices: the dense form of a chain with one circulant, and the size of a
-//! product of many numbers.
+//! Dense form of a chain with one circulant, and the magnitude of a product of many numbers.
 
 use crate::kernels::instructions::vectorised;
 use crate::{Mat, Scalar};
@@ -13,7 +12,7 @@ use crate::{Mat, Scalar};
 pub(super) fn dense<T: Scalar>(left: &[f64], column: &[f64], right: &[f64]) -> Mat<T> {
     let n = column.len();
     assert_eq!((left.len(), right.len()), (n, n), "numbers of the diagonals");
-    // Backwards and twice, so that every row is a stretch of it.
+    // Reversed and doubled, so that every row is a contiguous slice of it.
     let backwards = || column[..1].iter().chain(column[1..].iter().rev());
     let twice: Vec<f64> = backwards().chain(backwards()).copied().collect();
     let mut matrix = Mat::zeros(n, n);
@@ -33,18 +32,17 @@ vectorised! {
     }
 }
 
-/// Natural logarithm of the absolute value of a product, whose factors may be of any finite size
-/// but zero. Mantissas are multiplied and exponents added: one logarithm serves hundreds of
-/// factors.
+/// Natural logarithm of the absolute value of a product of finite, non-zero factors of any size.
+/// Mantissas are multiplied and exponents added: one logarithm serves hundreds of factors.
 #[must_use]
 pub fn log_of_product(factors: impl Iterator<Item = f64>) -> f64 {
-    /// Mantissas are below two: so many make no infinity.
+    /// Mantissas are below two: this many cannot overflow.
     const TOGETHER: u32 = 1000;
     const EXPONENT: u64 = 0x7ff << 52;
     const ONE: u64 = 1023 << 52;
     let (mut product, mut count, mut exponents, mut logarithms) = (1.0, 0, 0_i64, 0.0);
     for factor in factors {
-        // What is not normal has no exponent of its own.
+        // Subnormal numbers have no exponent of their own.
         let small = factor.abs() < f64::MIN_POSITIVE;
         let bits = if small { factor * 2f64.powi(64) } else { factor }.to_bits();
         exponents += ((bits & EXPONENT) >> 52) as i64 - 1023 - if small { 64 } else { 0 };

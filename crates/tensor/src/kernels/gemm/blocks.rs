@@ -1,13 +1,13 @@
-//! Products of `f32` matrices that have their left factor in common, tile by tile.
+//! Products of `f32` matrices with a common left factor, tile by tile.
 //!
-//! The left factor is packed once, by all threads. A piece of work is some columns of a result: a
-//! thread packs those of the right factor itself, so that they are in its second-level cache, and
-//! lets the panels of the left one pass by, each of which stays in the first-level cache meanwhile.
-//! A right factor in 16 bits is widened as it is packed. Source of the scheme: Goto and van de
-//! Geijn 2008, ACM TOMS 34(3), 12; Van Zee and van de Geijn 2015, ACM TOMS 41(3), 14.
+//! The left factor is packed once, by all threads. A work item is a block of columns of a result: a
+//! thread packs the columns of the right factor into its second-level cache and streams the panels
+//! of the left one, each of which stays in the first-level cache meanwhile. A right factor in 16
+//! bits is widened when it is packed. Source of the scheme: Goto and van de Geijn 2008, ACM TOMS
+//! 34(3), 12; Van Zee and van de Geijn 2015, ACM TOMS 41(3), 14.
 //!
-//! A number of the result is summed in the same order wherever it stands and whatever else is
-//! computed beside it.
+//! Each number of the result is summed in the same order, independent of its position and of other
+//! products.
 #![allow(
     unsafe_code,
     reason = "threads write disjoint parts of one result; bounds are checked here"
@@ -19,33 +19,33 @@ use crate::parallel;
 use crate::{Halves, MatMut, Scratch};
 use std::ops::Range;
 
-/// Numbers of a line in one round: a panel of 14 then fills most of 32 KB.
+/// Depth of a round (inner dimension): a panel of 14 rows then fills most of 32 KB.
 const DEPTH: usize = 512;
-/// Columns of a piece of work, of which a round has 512 KB; and fewer where that makes less pieces
-/// than these, which many threads share.
+/// Columns per work item, of which a round has 512 KB; fewer if there would be too few work items
+/// for many threads.
 const COLS: [(usize, usize); 3] = [(256, 16), (128, 8), (64, 0)];
-/// Most rows of a piece, whose result, 512 KB too, stays in the second-level cache between rounds.
+/// Largest number of rows of a work item, whose result, another 512 KB, stays in the second-level
+/// cache between rounds.
 const ROWS: usize = 512;
-/// Numbers of the left factor that are packed at one time, by all threads and by one alone.
+/// Size of the packed left factor at a time, for all threads and for one alone.
 const PACKED: usize = 1 << 23;
 const PACKED_ALONE: usize = 1 << 20;
-/// Fewest rows that are packed at one time, whatever they hold.
+/// Smallest number of rows packed at a time.
 const FEWEST_PACKED: usize = 112;
-/// Panels of the left factor that a thread packs as one piece.
+/// Panels of the left factor per packing work item.
 const PANELS: usize = 4;
-/// Numbers of a line that are widened at one time: those of all lines of a panel stay in the
-/// first-level cache.
+/// Depth widened at a time: a panel of that depth stays in the first-level cache.
 const WIDENED: usize = 128;
 /// Numbers of a cache line.
 const CACHE_LINE: usize = 16;
 
-/// Fewest rows: with less, packing the right factor costs more than it saves.
+/// Smallest number of rows: with fewer, packing the right factor costs more than it saves.
 const FEWEST_ROWS: usize = 48;
-/// Fewest columns and fewest numbers of a line.
+/// Smallest number of columns and smallest depth.
 const FEWEST: usize = 64;
 
-/// Whether a product of these extents is faster in tiles: there is enough to do, and few columns of
-/// the last panel are empty.
+/// Whether a product of this shape is faster in tiles: there is enough work, and the last panel is
+/// nearly full.
 pub(super) fn pays(tile: Tile, rows: usize, depth: usize, cols: usize) -> bool {
     let whole = cols.next_multiple_of(tile.cols) <= cols + cols / 4;
     rows >= FEWEST_ROWS && depth >= FEWEST && cols >= FEWEST && whole
@@ -66,7 +66,7 @@ impl<'a> Right<'a> {
         Self::Full(Lines { along: !lines.along, ..lines })
     }
 
-    /// Packs some numbers of some columns, panel after panel.
+    /// Packs a depth range of some columns, panel by panel.
     fn pack(self, tile: Tile, cols: Range<usize>, numbers: Range<usize>, packed: &mut [f32]) {
         let panels = packed.chunks_exact_mut(tile.cols * numbers.len());
         for (first, panel) in cols.clone().step_by(tile.cols).zip(panels) {
@@ -85,7 +85,7 @@ impl<'a> Right<'a> {
     }
 }
 
-/// Packs some numbers of some rows of a matrix in 16 bits.
+/// Packs a range of some rows of a matrix in 16 bits.
 fn pack_widened(
     tile: Tile,
     halves: &Halves,
@@ -106,7 +106,7 @@ fn pack_widened(
     }
 }
 
-/// Some rows of the left factor, packed: round after round, panel after panel.
+/// Some rows of the left factor, packed round by round, panel by panel.
 struct Left {
     rows: usize,
     data: Scratch<f32>,
@@ -149,12 +149,12 @@ impl Left {
     }
 }
 
-/// The inner dimension in parts that are summed one after another.
+/// The rounds: ranges of the inner dimension, summed one after another.
 fn rounds(depth: usize) -> impl Iterator<Item = Range<usize>> {
     parts(0..depth, DEPTH, CACHE_LINE)
 }
 
-/// A right factor and where the product with it goes.
+/// A right factor and the destination of its product.
 struct Target<'a> {
     right: Right<'a>,
     into: Pointer<f32>,
@@ -162,12 +162,12 @@ struct Target<'a> {
     cols: usize,
 }
 
-/// What all pieces of work have in common.
+/// Context shared by all work items.
 struct Products<'a> {
     tile: Tile,
     alpha: f32,
     write: Write,
-    /// Which rows of the left factor are packed.
+    /// The packed rows of the left factor.
     band: Range<usize>,
     left: Left,
     depth: usize,
@@ -218,14 +218,13 @@ pub(super) fn lines_of_left(a: Arg<'_, f32>) -> Lines<'_> {
     }
 }
 
-/// Equal parts of `total`, each a multiple of `multiple` but for the last, and about `most` at
-/// most.
+/// Equal parts of `total`, each a multiple of `multiple` except the last, of at most about `most`.
 fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Item = Range<usize>> {
     let step = total.len().div_ceil(total.len().div_ceil(most)).next_multiple_of(multiple);
     total.clone().step_by(step).map(move |start| start..total.end.min(start + step))
 }
 
-/// Which result, which rows of the band, which columns.
+/// Index of the result, rows of the band, columns.
 type Piece = (usize, Range<usize>, Range<usize>);
 
 /// A function of the shapes alone.
@@ -267,7 +266,7 @@ impl Products<'_> {
         }
     }
 
-    /// Computes the tile at `corner`, of which `extents` lie in the result.
+    /// Computes the tile at `corner`, clipped to `extents` of the result.
     fn tile(
         &self,
         target: &Target<'_>,

@@ -1,5 +1,4 @@
-//! Sums of products of columns by inner products of rows, where there are few rows: nothing is
-//! packed.
+//! Sums of outer products of columns as inner products of rows, for few rows: nothing is packed.
 #![allow(
     unsafe_code,
     reason = "registers are loaded through raw pointers; bounds are checked before"
@@ -9,13 +8,13 @@ use super::panels::Columns;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::{MatMut, Scalar};
 
-/// Rows of either factor whose inner products are summed at one time.
+/// Rows of either factor per register block.
 const ROWS: usize = 4;
-/// Numbers of the shortest registers that this is worth while in.
+/// Smallest register width for which this pays.
 const FEWEST_LANES: usize = 8;
 
-/// Adds `A Bᵀ` to `sums`; says no if the runs are no whole registers. The caller has found the
-/// lengths right.
+/// Adds `A Bᵀ` to `sums`; returns false if the runs are not whole registers. The caller has checked
+/// the lengths.
 pub(super) fn add_products(
     (a, b): (&[f32], &[f32]),
     columns: Columns,
@@ -52,7 +51,7 @@ impl<V: Lanes> Pass<V> for Dots<'_, '_, V::Number> {
         let (rows, others) = (self.sums.rows(), self.sums.cols());
         for i in (0..rows).step_by(ROWS) {
             for k in (0..others).step_by(ROWS) {
-                // Rows beyond the last are the last once more, and their sums not used.
+                // Missing rows repeat the last one; their sums are ignored.
                 let place = |row: usize, end: usize| row.min(end - 1) * self.columns.row;
                 let left = std::array::from_fn(|r| place(i + r, rows));
                 let right = std::array::from_fn(|r| place(k + r, others));
@@ -67,7 +66,7 @@ impl<V: Lanes> Pass<V> for Dots<'_, '_, V::Number> {
 }
 
 impl<T: Scalar> Dots<'_, '_, T> {
-    /// Those of rows that begin at given places.
+    /// Inner products of rows with given starts.
     #[inline(always)]
     fn products<V: Lanes<Number = T>>(
         &self,

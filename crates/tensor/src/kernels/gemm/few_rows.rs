@@ -1,5 +1,5 @@
-//! Products of a few rows with weights, as decoding makes them: every number of a weight is read
-//! once, in the order in which it lies, and nothing is packed.
+//! Products of few rows with weights, as in decoding: every number of a weight is read once,
+//! sequentially, and nothing is packed.
 
 use super::{Product, Weight, Write};
 use crate::kernels::instructions::vectorised;
@@ -8,13 +8,13 @@ use crate::kernels::widen::{Bf16, F16, Full, Held};
 use crate::{HalfType, MatRef, parallel};
 use std::ops::Range;
 
-/// Most rows that this is worth while for: with more, tiles read the weight less often.
+/// Largest number of rows: with more, tiles read the weight less often.
 pub(super) const MOST: usize = 4;
-/// Rows of the weight that go side by side, so that additions do not wait for each other.
+/// Rows of the weight processed together, so that additions do not wait for each other.
 const SIDE_BY_SIDE: usize = 4;
-/// Numbers of the weight that one piece of work reads.
+/// Numbers of the weight per work item.
 const PIECE: usize = 1 << 16;
-/// So many numbers of weights are read by the calling thread alone.
+/// Size of weights up to which the calling thread works alone.
 pub(super) const SERIAL_LIMIT: usize = 1 << 17;
 
 /// `c = alpha x wᵀ` or `c += alpha x wᵀ` for each weight w (out, inp), of the same `x` (rows, inp);
@@ -50,7 +50,7 @@ pub(super) fn products(
     }
 }
 
-/// Inner products (rows, outputs) of the rows of `x` with some of those of a weight.
+/// Inner products (rows, outputs) of the rows of `x` with a range of rows of a weight.
 fn sums(x: MatRef<'_, f32>, w: Weight<'_, f32>, outputs: Range<usize>) -> Vec<f32> {
     match w {
         Weight::Full(w) => sums_of(Full, x, |out| w.row(out), outputs),
@@ -69,7 +69,7 @@ fn sums_of<'w, H: Held>(
 ) -> Vec<f32> {
     let mut sums = vec![0.0; x.rows() * outputs.len()];
     for (at, out) in outputs.clone().step_by(SIDE_BY_SIDE).enumerate() {
-        // Rows beyond the last are the last once more, and their sums not used.
+        // Missing rows repeat the last one; their sums are ignored.
         let rows = std::array::from_fn(|k| row((out + k).min(outputs.end - 1)));
         for (x, sums) in (0..x.rows()).map(|i| x.row(i)).zip(sums.chunks_exact_mut(outputs.len())) {
             let products = dots(of, x, rows);
@@ -93,8 +93,7 @@ vectorised! {
         for at in 0..x_groups.len() {
             let x = x_groups[at];
             for k in 0..SIDE_BY_SIDE {
-                // Of rows that are short the processor finds out too late that they are read in
-                // turn.
+                // For short rows the hardware prefetcher reacts too late.
                 fetch(w[k].as_ptr().wrapping_add(next + at * LANES));
                 let w = groups[k][at].map(H::number);
                 for lane in 0..LANES {
@@ -122,7 +121,7 @@ vectorised! {
     }
 }
 
-/// Asks for memory that will be read soon.
+/// Prefetches memory.
 #[inline(always)]
 #[allow(unsafe_code, reason = "an address that is only fetched need not exist")]
 fn fetch<T>(place: *const T) {
@@ -175,7 +174,7 @@ mod tests {
         }
     }
 
-    /// What was computed beside a product, or in which type its weight was held, changes no bit.
+    /// Neither other products of the same call nor the held type of a weight changes a bit.
     #[test]
     fn a_weight_in_16_bits_gives_the_bits_of_the_same_in_32() {
         let (x, w): (Mat<f32>, Mat<f32>) = (random(3, 130, 1), random(90, 130, 2));

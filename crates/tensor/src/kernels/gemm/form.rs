@@ -1,4 +1,4 @@
-//! A small matrix that maps many columns, ready in both directions.
+//! A small matrix that is applied to many columns, packed for both directions.
 
 use super::panels::{Columns, Panels};
 use super::quaternion::{Quaternions, Rows};
@@ -8,30 +8,30 @@ use crate::{Mat, MatMut, MatRef, Scalar};
 use std::any::TypeId;
 use std::sync::OnceLock;
 
-/// Whether a matrix is applied or its transpose.
+/// Whether a matrix or its transpose is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The matrix.
     Forward,
-    /// Its transpose: the inverse of an orthogonal matrix, and the way of gradients.
+    /// Its transpose: the inverse of an orthogonal matrix, and the backward pass.
     Back,
 }
 
-/// A matrix and its transpose, packed where this machine has tiles for the scalar, each when it is
-/// first applied: without gradients most go one way.
+/// A matrix and its transpose, packed if this machine has tiles for the scalar, each on first use:
+/// without gradients mostly one direction is needed.
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Form<T> {
     matrix: Mat<T>,
-    /// Where its rows and columns are those of quaternions.
+    /// Positions of the quaternions in its rows and columns.
     quaternions: Option<Rows>,
     forward: OnceLock<Packed>,
     back: OnceLock<Packed>,
 }
 
-/// What products in one direction are made with.
+/// Packed form for one direction.
 #[derive(Clone, Debug)]
 enum Packed {
-    /// The matrix as it is.
+    /// The matrix itself.
     Nothing,
     Panels(Panels),
     Quaternions(Quaternions),
@@ -51,12 +51,12 @@ impl<T: Scalar> Form<T> {
         Self { matrix, quaternions: None, forward: OnceLock::new(), back: OnceLock::new() }
     }
 
-    /// Of a square matrix that multiplies quaternions which stand so: that takes half as long.
+    /// For a square matrix of quaternion blocks in these positions: the product takes half as long.
     pub(in crate::kernels) fn of_quaternions(matrix: Mat<T>, rows: Rows) -> Self {
         Self { quaternions: Some(rows), ..Self::new(matrix) }
     }
 
-    /// Whether products are those of quaternions.
+    /// Whether products are quaternionic.
     #[cfg(test)]
     pub(in crate::kernels) fn is_of_quaternions(&self) -> bool {
         let packed = [Direction::Forward, Direction::Back].map(|way| self.packed(way));
@@ -81,7 +81,7 @@ impl<T: Scalar> Form<T> {
         packed.get_or_init(|| Packed::new(self.arg(direction).of_scalar(), self.quaternions))
     }
 
-    /// `y = scale M x` or `y += scale M x`, or the transpose, for columns that lie alike in both.
+    /// `y = scale M x` or `y += scale M x`, or with the transpose, for columns of equal layout.
     ///
     /// # Panics
     /// If the columns reach beyond `x` or `y`.
@@ -113,7 +113,7 @@ impl<T: Scalar> Form<T> {
     }
 }
 
-/// Which features are a block's, of `size` in each of `count` blocks.
+/// Feature indices of a block, of `size` in each of `count` blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Number i of block k is feature `k · size + i`.
@@ -122,8 +122,8 @@ pub enum Order {
     Interleaved,
 }
 
-/// Blocks (out, inp) along a diagonal that map columns of features, (features, width), of inputs
-/// and outputs in one order.
+/// Diagonal blocks (out, inp) that map columns of features, (features, width), with equal order of
+/// inputs and outputs.
 #[derive(Clone, Debug)]
 pub struct ColumnBlocks<T> {
     blocks: Vec<Form<T>>,
@@ -133,10 +133,10 @@ pub struct ColumnBlocks<T> {
 }
 
 impl<T: Scalar> ColumnBlocks<T> {
-    /// From `count` blocks, one above the other: (count · out, inp).
+    /// From `count` blocks stacked vertically: (count · out, inp).
     ///
     /// # Panics
-    /// If they are not equally high.
+    /// If their heights differ.
     #[must_use]
     #[track_caller]
     pub fn new(weights: MatRef<'_, T>, count: usize, order: Order) -> Self {
@@ -149,7 +149,7 @@ impl<T: Scalar> ColumnBlocks<T> {
         Self { blocks: (0..count).map(block).collect(), out, inp, order }
     }
 
-    /// Where the first column of block `k` begins if each has `size`, and how they lie.
+    /// Start of the first column of block `k`, of `size` each, and their strides.
     fn columns(&self, k: usize, size: usize, width: usize) -> (usize, Columns) {
         let (first, step) = match self.order {
             Order::Consecutive => (k * size, 1),
@@ -158,7 +158,7 @@ impl<T: Scalar> ColumnBlocks<T> {
         (first * width, Columns { groups: 1, run: width, group: 0, row: step * width })
     }
 
-    /// Maps or pulls back the columns of `x` to those of `y`, times `scale`.
+    /// Maps the columns of `x`, or applies the transpose, to those of `y`, times `scale`.
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -183,7 +183,7 @@ impl<T: Scalar> ColumnBlocks<T> {
         }
     }
 
-    /// Adds the gradients of the blocks, `Σ dy xᵀ`, to `grad`, which lies as the blocks do.
+    /// Adds the gradients of the blocks, `Σ dy xᵀ`, to `grad`, in the layout of the blocks.
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -208,7 +208,7 @@ mod tests {
     use super::super::tests::random;
     use super::*;
 
-    /// Feature `i` of block `k`, of `size` in each of `count`.
+    /// Index of feature `i` of block `k`, of `size` in each of `count`.
     fn place(order: Order, (k, i): (usize, usize), (count, size): (usize, usize)) -> usize {
         match order {
             Order::Consecutive => k * size + i,

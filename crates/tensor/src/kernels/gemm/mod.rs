@@ -1,8 +1,8 @@
-//! Dense matrix products: those of `f32` that are worth packing in tiles of our own, the others
-//! through the `gemm` crate.
+//! Dense matrix products: large `f32` products in our own tiles, the others through the `gemm`
+//! crate.
 //!
-//! Bits do not depend on the number of threads: the result is split into pieces by its shape alone,
-//! each piece is computed by one thread, and the inner dimension is never split between threads.
+//! Bits do not depend on the number of threads: the result is split into work items by its shape
+//! only, each is computed by one thread, and the inner dimension is never split between threads.
 #![allow(
     unsafe_code,
     reason = "the matrix product library takes raw pointers; bounds are checked here"
@@ -27,21 +27,22 @@ use crate::{Halves, MatMut, MatRef, Scalar, Scratch};
 use blocks::Right;
 use std::any::TypeId;
 
-/// Fewest rows of the result computed as one piece: two cores share a batch of 512.
+/// Smallest number of rows of a work item: two cores share a batch of 512.
 const ROWS_PER_PIECE: usize = 256;
-/// Most rows. Every piece packs the right-hand side again, so that higher pieces cost less.
+/// Largest number of rows. Every work item packs the right-hand side again, so taller ones cost
+/// less.
 const MOST_ROWS_PER_PIECE: usize = 1024;
-/// Pieces of a product with so many rows that either would do: what eight cores share.
+/// Number of work items if both sizes are possible: shared by eight cores.
 const PIECES: usize = 8;
-/// Columns computed as one piece where a result is short and wide.
+/// Columns of a work item for short and wide results.
 const COLS_PER_PIECE: usize = 512;
 /// Results with fewer rows are split over columns.
 const FEW_ROWS: usize = 64;
-/// Pieces end where the registers of the inner loop do.
+/// Work items end at multiples of the inner loop's registers.
 const PIECE_MULTIPLE: usize = 16;
 /// Below this many multiply-adds a product stays on the calling thread.
 const SERIAL_LIMIT: usize = 1 << 20;
-/// Numbers of a weight in 16 bits that are widened at one time, on machines without tiles.
+/// Numbers of a 16-bit weight that are widened at a time, on machines without tiles.
 const WIDENED: usize = 1 << 20;
 
 /// Whether the result is overwritten or added to.
@@ -126,9 +127,9 @@ impl<'a, T> From<MatRef<'a, T>> for Arg<'a, T> {
 /// The weight of a linear layer, (out, inp).
 #[derive(Clone, Copy, Debug)]
 pub enum Weight<'a, T> {
-    /// In the type of the computation.
+    /// In the type of computation.
     Full(MatRef<'a, T>),
-    /// In 16 bits, widened as it is read.
+    /// In 16 bits, widened when it is read.
     Half(&'a Halves),
 }
 
@@ -152,13 +153,13 @@ impl<T: Scalar> Weight<'_, T> {
     }
 }
 
-/// A weight (out, inp), and where the product with it goes, (rows, out).
+/// A weight (out, inp), and the destination (rows, out) of its product.
 pub type Product<'w, 'y> = (Weight<'w, f32>, MatMut<'y, f32>);
 
-/// `y = x Wᵀ` for several weights and the same rows, as of queries, keys and values: the rows are
-/// packed once, and threads wait for each other once. `x`: (rows, inp), each weight (out, inp), its
-/// `y`: (rows, out). Each result has the bits that it has alone; those of a weight in 16 bits may
-/// differ from those of the same numbers in `f32` where there are 5 to 47 rows.
+/// `y = x Wᵀ` for several weights and the same rows, as for queries, keys and values: the rows are
+/// packed once, with one synchronisation of threads. `x`: (rows, inp), each weight (out, inp), its
+/// `y`: (rows, out). Each result has the same bits as a separate product; those of a weight in 16
+/// bits may differ from those of the same numbers in `f32` for 5 to 47 rows.
 ///
 /// # Panics
 /// If the shapes do not match.
@@ -202,7 +203,7 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [Product<'_, '_>]) {
     }
 }
 
-/// A product with a weight that is widened piece by piece.
+/// A product with a weight that is widened block by block.
 fn widened(x: MatRef<'_, f32>, w: &Halves, mut y: MatMut<'_, f32>) {
     let high = (WIDENED / w.cols().max(1)).max(1);
     for first in (0..w.rows()).step_by(high) {
@@ -255,8 +256,8 @@ pub fn product<T: Scalar>(
     product_in_pieces(alpha, a, b, c, write);
 }
 
-/// Computes a product of `f32` of few rows, or that is faster in tiles, on the calling thread if
-/// `alone` or where others would cost more; says no to other products.
+/// Computes an `f32` product of few rows, or one that is faster in tiles, on the calling thread if
+/// `alone` or if threads do not pay; returns false for other products.
 fn in_tiles<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
@@ -287,8 +288,8 @@ fn in_tiles<T: Scalar>(
     true
 }
 
-/// [`product`] for callers that are a piece of parallel work themselves: computed by the calling
-/// thread alone.
+/// [`product`] for callers that are themselves parallel work items: computed by the calling thread
+/// alone.
 ///
 /// # Panics
 /// If the shapes do not match.
@@ -311,14 +312,14 @@ pub fn product_on_this_thread<T: Scalar>(
     }
 }
 
-/// Whether the `gemm` crate knows the scalar.
+/// Whether the `gemm` crate supports the scalar.
 fn in_library<T: Scalar>() -> bool {
     let scalar = TypeId::of::<T>();
     scalar == TypeId::of::<f32>() || scalar == TypeId::of::<f64>()
 }
 
-/// For the other scalar, [`crate::Counted`]: rows x depth x columns multiply-adds, as the count of
-/// a product goes everywhere; the factor and the addition to `c` happen as results are written.
+/// Generic product for [`crate::Counted`]: rows x depth x columns multiply-adds; the scaling and
+/// the addition to `c` are part of writing results.
 fn by_definition<T: Scalar>(
     alpha: T,
     a: Arg<'_, T>,
@@ -356,15 +357,16 @@ fn check_shapes<T: Scalar>(a: &Arg<'_, T>, b: &Arg<'_, T>, c: &MatMut<'_, T>) {
 /// Views hold slices of plain numbers, which threads may share.
 struct Shared<'a, T>(Arg<'a, T>);
 
-/// Rows and columns of a piece of the result; a function of the shape alone.
+/// Rows and columns of a work item; a function of the shape only.
 fn piece_extents(rows: usize, cols: usize) -> (usize, usize) {
     if rows < 2 * ROWS_PER_PIECE && cols >= 4 * COLS_PER_PIECE {
-        // Short and wide, as logits: the wide side has enough pieces.
+        // Short and wide, such as logits: the wide side yields enough work items.
         (rows, COLS_PER_PIECE)
     } else if rows < FEW_ROWS {
         (rows, cols.div_ceil(2).next_multiple_of(PIECE_MULTIPLE))
     } else if rows < 2 * ROWS_PER_PIECE {
-        // Square and small, as the gradient of a weight: two pieces, or four of the larger ones.
+        // Square and small, such as the gradient of a weight: two work items, or four of the larger
+        // ones.
         let step = if rows <= ROWS_PER_PIECE { rows.div_ceil(2) } else { ROWS_PER_PIECE / 2 };
         (step.next_multiple_of(PIECE_MULTIPLE), cols)
     } else {
