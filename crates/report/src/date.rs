@@ -2,8 +2,8 @@
 
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-/// `2026-11-21T07:09:00Z` for seconds since 1970 in UTC; the proleptic Gregorian calendar, from 1970
-/// to the end of the year 9999.
+/// `2026-11-21T07:09:00Z` for seconds since 1970 in UTC; the proleptic Gregorian calendar, from
+/// 1970 to the end of the year 9999.
 #[must_use]
 pub fn iso_date(unix_seconds: f64) -> String {
     let end = PrimitiveDateTime::MAX.assume_utc();

@@ -1,4 +1,4 @@
-//! Read-only memory maps.
+//! Read-only memory-mapped files.
 #![allow(unsafe_code, reason = "mapping a file is inherently unsafe; it is isolated here")]
 
 use memmap2::{Mmap, UncheckedAdvice};
@@ -6,18 +6,18 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// A file mapped read-only. Nobody may shorten the file while it is mapped: the system would then
+/// A file mapped read-only. Nobody may truncate the file while it is mapped: the system would then
 /// end the process at the next access.
 #[derive(Debug)]
 pub struct MappedFile {
-    /// Nothing of an empty file.
+    /// None for an empty file.
     map: Option<Mmap>,
     #[cfg(unix)]
     file: File,
 }
 
 impl MappedFile {
-    /// Maps an open regular file, which may have no name any more. An empty one gives an empty map.
+    /// Maps an open regular file, which may already be unlinked. An empty file gives an empty map.
     ///
     /// # Errors
     /// Those of mapping.
@@ -41,14 +41,14 @@ impl MappedFile {
         self.map.as_deref().unwrap_or(&[])
     }
 
-    /// Copies the bytes from `start` on into `out`. For bytes that are read once it takes half the
-    /// time of the map, whose pages must be made and taken away again.
+    /// Copies the bytes from `start` on to `out`. For data that is read once this takes half the
+    /// time of the map, whose pages must be set up and torn down.
     ///
     /// # Errors
     /// Those of reading.
     ///
     /// # Panics
-    /// If the file had no such bytes when it was mapped.
+    /// If the range was out of bounds when the file was mapped.
     #[track_caller]
     pub fn read_at(&self, start: usize, out: &mut [u8]) -> io::Result<()> {
         let all = self.bytes();
@@ -59,15 +59,15 @@ impl MappedFile {
         return Ok(out.copy_from_slice(&all[start..start + out.len()]));
     }
 
-    /// Lets the system take back the memory of a range that has been read. The bytes stay readable;
-    /// they come from the file again when touched.
+    /// Lets the system reclaim the memory of a byte range. The bytes stay readable; they are loaded
+    /// from the file again when accessed.
     pub fn release(&self, range: Range<usize>) {
         if let Some(map) = &self.map {
             // SAFETY: a read-only file mapping has no private pages that this advice could lose.
             let advised = unsafe {
                 map.unchecked_advise_range(UncheckedAdvice::DontNeed, range.start, range.len())
             };
-            // Advice is only a hint: where the system refuses it, memory is reclaimed later.
+            // The advice is only a hint: if the system ignores it, memory is reclaimed later.
             drop(advised);
         }
     }

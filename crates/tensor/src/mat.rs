@@ -1,7 +1,7 @@
-//! Row-major matrices and views of them.
+//! Row-major matrices and views.
 //!
 //! Rows are tokens (or samples, or outputs of a weight), columns are features. A view has a row
-//! stride, so that a block of columns of a larger matrix is a view too.
+//! stride, so a block of columns of a larger matrix is a view too.
 
 use crate::Scalar;
 use std::any::TypeId;
@@ -30,14 +30,15 @@ impl<T: Scalar> Mat<T> {
     /// Element (i, j) is `f(i, j)`.
     pub fn from_fn(rows: usize, cols: usize, mut f: impl FnMut(usize, usize) -> T) -> Self {
         let mut data = Vec::with_capacity(rows * cols);
-        // A file may ask for any number of rows without columns: passing over them takes ages.
+        // A file may declare any number of rows without columns, over which iteration would take
+        // forever.
         for i in 0..if cols > 0 { rows } else { 0 } {
             data.extend((0..cols).map(|j| f(i, j)));
         }
         Self { data, rows, cols }
     }
 
-    /// Takes `data`, row after row.
+    /// Takes `data` in row-major order.
     ///
     /// # Panics
     /// If `data` does not hold exactly `rows * cols` numbers.
@@ -65,18 +66,18 @@ impl<T: Scalar> Mat<T> {
         self.cols
     }
 
-    /// All numbers, row after row.
+    /// All numbers in row-major order.
     #[must_use]
     pub fn data(&self) -> &[T] {
         &self.data
     }
 
-    /// All numbers, row after row, mutable.
+    /// All numbers in row-major order, mutable.
     pub fn data_mut(&mut self) -> &mut [T] {
         &mut self.data
     }
 
-    /// The numbers, row after row.
+    /// The numbers in row-major order.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.data
@@ -115,15 +116,15 @@ impl<T: Scalar> Mat<T> {
         MatMut { data: &mut self.data, rows: self.rows, cols: self.cols, stride: self.cols }
     }
 
-    /// Changes the shape, keeping the allocation; the contents are zeros afterwards.
+    /// Changes the shape, keeping the allocation; all elements are then zero.
     pub fn reset(&mut self, rows: usize, cols: usize) {
         self.data.clear();
         self.data.resize(rows * cols, T::ZERO);
         (self.rows, self.cols) = (rows, cols);
     }
 
-    /// Changes the shape, keeping the allocation; the contents are unspecified afterwards, which
-    /// spares the pass over memory that [`Self::reset`] makes.
+    /// Changes the shape, keeping the allocation; the contents are then unspecified, which saves
+    /// the pass of [`Self::reset`] over memory.
     pub fn resize(&mut self, rows: usize, cols: usize) {
         self.data.resize(rows * cols, T::ZERO);
         (self.rows, self.cols) = (rows, cols);
@@ -173,7 +174,7 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data, rows, cols, stride: cols }
     }
 
-    /// Rows that begin `stride` numbers apart; numbers behind the last one do not matter.
+    /// Rows with stride `stride`; numbers after the last row are ignored.
     ///
     /// # Panics
     /// If rows overlap, or `data` ends before the last one does.
@@ -196,13 +197,13 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         self.cols
     }
 
-    /// Numbers from the start of one row to the start of the next.
+    /// Row stride, in numbers.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The backing numbers, from the first element on, gaps between rows included.
+    /// The underlying numbers, from the first element on, with the gaps between rows.
     #[must_use]
     pub fn data(&self) -> &'a [T] {
         self.data
@@ -236,7 +237,7 @@ impl<'a, T: Scalar> MatRef<'a, T> {
         Self { data: &self.data[from..], rows: count, cols: self.cols, stride: self.stride }
     }
 
-    /// The same view, by the name of its scalar in code that has found out which one it is.
+    /// The same view with a concrete scalar type, for code that has determined which one it is.
     ///
     /// # Panics
     /// If the scalars differ.
@@ -305,13 +306,13 @@ impl<'a, T: Scalar> MatMut<'a, T> {
         self.cols
     }
 
-    /// Numbers from the start of one row to the start of the next.
+    /// Row stride, in numbers.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The backing numbers, from the first element on, gaps between rows included.
+    /// The underlying numbers, from the first element on, with the gaps between rows.
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }

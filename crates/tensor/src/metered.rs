@@ -1,23 +1,23 @@
-//! An allocator that counts, for tests that bound memory.
+//! A counting allocator, for tests of memory bounds.
 #![allow(unsafe_code, reason = "an allocator is inherently unsafe; it is isolated here")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most since the count began. Signed, since a thread may
-    /// free what another one allocated.
+    /// Bytes allocated by this thread, and the peak since the count began. Signed, since a thread
+    /// may free memory of another one.
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
-/// The system's allocator with a count for each thread:
-/// `#[global_allocator] static ALLOCATOR: Metered = Metered;` in a test program.
+/// The system's allocator with a count per thread: `#[global_allocator] static ALLOCATOR: Metered =
+/// Metered;` in a test program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Metered;
 
 impl Metered {
-    /// Runs `work` and gives the most bytes that it held at a time on this thread, beyond those
-    /// held before. Zero if the program has another allocator.
+    /// Runs `work` and returns its peak memory on this thread, beyond what was allocated before.
+    /// Zero if the program uses another allocator.
     pub fn peak_bytes<R>(work: impl FnOnce() -> R) -> (R, usize) {
         let before = HELD.get().0;
         HELD.set((before, before));
@@ -26,14 +26,14 @@ impl Metered {
     }
 }
 
-/// Counts a change.
+/// Records a change.
 fn count(change: isize) {
     let counted = HELD.try_with(|held| {
         let (now, most) = held.get();
         let now = now.wrapping_add(change);
         held.set((now, most.max(now)));
     });
-    // A thread that ends has no count any more.
+    // A thread that ends has no counter any more.
     let _ended = counted.is_err();
 }
 
@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for Metered {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new block may stand side by side while the content moves.
+        // Old and new block may coexist while the content moves.
         count(size.cast_signed());
         count(-layout.size().cast_signed());
         // SAFETY: `block` came from `System` by one of the calls here.

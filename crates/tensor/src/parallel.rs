@@ -1,17 +1,17 @@
-//! Work split over threads in pieces whose borders do not depend on the number of threads, so that
+//! Parallel loops over work items whose boundaries do not depend on the number of threads, so that
 //! one seed gives the same bits on one core and on sixty-four.
 
 use crate::kernels::instructions::Instructions;
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows handled as one piece by row-wise kernels.
+/// Rows per work item of row-wise kernels.
 pub const ROW_BLOCK: usize = 64;
 
-/// Numbers that kernels without sums over rows handle as one piece.
+/// Numbers per work item of elementwise kernels.
 const PIECE: usize = 1 << 15;
 
-/// Rows of such a piece.
+/// Rows of such a work item.
 pub(crate) fn rows_of_piece(cols: usize) -> usize {
     (PIECE / cols.max(1)).max(1)
 }
@@ -24,13 +24,13 @@ pub fn set_threads(threads: usize) -> Result<(), rayon::ThreadPoolBuildError> {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()
 }
 
-/// Number of threads that kernels use.
+/// Number of threads of the kernels.
 #[must_use]
 pub fn threads() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs `work` with so many threads for the kernels it calls, whatever the others use.
+/// Runs `work` with `threads` threads for its kernels, whatever the global setting.
 ///
 /// # Errors
 /// If the threads cannot be started.
@@ -41,7 +41,7 @@ pub fn with_threads<R: Send>(
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?.install(work))
 }
 
-/// Runs `work` on every item, in parallel, in no particular order.
+/// Runs `work` on every item, in parallel and unordered.
 pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
     if threads() == 1 || items.len() < 2 {
         items.into_iter().enumerate().for_each(|(index, item)| work(index, item));
@@ -59,11 +59,11 @@ pub fn for_each<I: Send>(items: Vec<I>, work: impl Fn(usize, I) + Sync + Send) {
 pub fn map<I: Send, O: Send>(items: Vec<I>, work: impl Fn(usize, I) -> O + Sync + Send) -> Vec<O> {
     let results: Vec<Place<O>> = items.iter().map(|_| Place(Mutex::new(None))).collect();
     for_each(items, |index, item| results[index].put(work(index, item)));
-    // All places are full: a piece of work that panics does not come this far.
+    // All slots are full: a panicking work item does not get here.
     results.into_iter().filter_map(|place| place.take()).collect()
 }
 
-/// What one piece of work is given, or gives.
+/// Slot for the input or output of a work item.
 struct Place<T>(Mutex<Option<T>>);
 
 impl<T> Place<T> {
@@ -80,14 +80,13 @@ impl<T> Place<T> {
     }
 }
 
-/// Runs `work` on every index below `count`, in parallel. What is generic is compiled again for
-/// every caller in every crate, and the library that splits work is large: only this function knows
-/// it.
+/// Runs `work` on every index below `count`, in parallel. Generic code is compiled for every caller
+/// in every crate, and the thread pool library is large: only this function uses it.
 fn run(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(work);
 }
 
-/// Runs both, side by side where there is a thread for the second.
+/// Runs both, in parallel if a thread is free.
 pub fn join<A: Send, B: Send>(
     first: impl FnOnce() -> A + Send,
     second: impl FnOnce() -> B + Send,
@@ -106,14 +105,14 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
-/// The vector instructions of this machine, as the processor calls them, of those that kernels of
-/// ours or of libraries may use.
+/// The vector instructions of this machine, by their processor names, that our kernels or the
+/// libraries may use.
 #[must_use]
 pub fn instructions_found() -> Vec<&'static str> {
     crate::kernels::instructions::found()
 }
 
-/// The instructions that kernels use on this machine. Bits may differ between sets.
+/// The instruction set of the kernels on this machine. Bits may differ between sets.
 #[must_use]
 pub fn instruction_set() -> &'static str {
     Instructions::here().name()

@@ -1,11 +1,11 @@
-//! Counter-based random numbers: a key names a stream, and the same key always gives the same
-//! numbers, whatever else was drawn before.
+//! Counter-based random numbers: a key names a stream, and equal keys always give equal numbers,
+//! whatever else was drawn before.
 
 use crate::Scalar;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Names a random stream. Derive keys by [`RngKey::fold`] instead of sharing a generator.
+/// Key of a random stream. Derive keys by [`RngKey::fold`] instead of sharing a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RngKey(u64);
 
@@ -16,7 +16,7 @@ impl RngKey {
         Self(mix(seed ^ 0x6c69_6e77_7269_6768))
     }
 
-    /// A key for a named purpose below this one.
+    /// The key of a named purpose below this one.
     #[must_use]
     pub fn fold(self, label: &str) -> Self {
         let mut hash = self.0;
@@ -26,13 +26,13 @@ impl RngKey {
         Self(mix(hash ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// A key for the `index`-th of many alike purposes below this one.
+    /// The key of the `index`-th of many equal purposes below this one.
     #[must_use]
     pub fn fold_index(self, index: u64) -> Self {
         Self(mix(mix(self.0) ^ index))
     }
 
-    /// The numbers of this key, from the first.
+    /// The stream of this key, from its start.
     #[must_use]
     pub fn stream(self) -> RngStream {
         RngStream { rng: ChaCha8Rng::seed_from_u64(self.0), spare: None }
@@ -81,7 +81,7 @@ impl RngStream {
         }
     }
 
-    /// Standard normal (Box and Muller).
+    /// A standard normal number (Box-Muller).
     pub fn normal(&mut self) -> f64 {
         if let Some(value) = self.spare.take() {
             return value;
@@ -92,12 +92,12 @@ impl RngStream {
         radius * angle.cos()
     }
 
-    /// `count` normal numbers of standard deviation `scale`.
+    /// `count` normal numbers with standard deviation `scale`.
     pub fn normals<T: Scalar>(&mut self, count: usize, scale: f64) -> Vec<T> {
         (0..count).map(|_| T::from_f64(scale * self.normal())).collect()
     }
 
-    /// Shuffles in place (Fisher and Yates).
+    /// Shuffles in place (Fisher-Yates).
     pub fn shuffle<I>(&mut self, items: &mut [I]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

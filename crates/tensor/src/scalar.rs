@@ -1,4 +1,4 @@
-//! The two scalar types that computation runs in; a third one, [`crate::Counted`], counts it.
+//! The two scalar types of computation; a third one, [`crate::Counted`], counts operations.
 
 use crate::kernels::registers::Lanes;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::thread::LocalKey;
 
-/// `f32` or `f64`: everything an operator computes in. Half precisions exist in storage only, see
+/// `f32` or `f64`: the scalar of all operators. Half precisions are storage types only, see
 /// [`crate::dtype`].
 pub trait Scalar:
     Copy
@@ -38,11 +38,11 @@ pub trait Scalar:
     /// Distance from one to the next larger number.
     const EPSILON: Self;
 
-    /// A register of AVX-512.
+    /// AVX-512 register of this scalar.
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     type Avx512: Lanes<Number = Self>;
-    /// A register of AVX2.
+    /// AVX2 register of this scalar.
     #[cfg(target_arch = "x86_64")]
     #[doc(hidden)]
     type Avx2: Lanes<Number = Self>;
@@ -61,14 +61,14 @@ pub trait Scalar:
     fn is_finite(self) -> bool;
     /// `self * a + b`, fused where the machine can.
     fn mul_add(self, a: Self, b: Self) -> Self;
-    /// Runs `work`, whose steps [`crate::Counted`] does not count: changes of sign and exponent,
+    /// Runs `work` without counting its steps in [`crate::Counted`]: changes of sign and exponent,
     /// nonlinear functions, the factor of a whole product.
     #[doc(hidden)]
     #[inline(always)]
     fn uncounted<R>(work: impl FnOnce() -> R) -> R {
         work()
     }
-    /// Buffers that this thread keeps, see [`crate::Scratch`].
+    /// Buffers of this thread, see [`crate::Scratch`].
     #[doc(hidden)]
     fn pool() -> &'static LocalKey<RefCell<Vec<Vec<Self>>>>;
 }

@@ -1,15 +1,15 @@
-//! Working memory that threads keep between calls: fresh pages cost more than the arithmetic on
-//! them. It begins with a cache line, so that no vector register is loaded from two.
+//! Thread-local working memory, reused since fresh pages cost more than the arithmetic on them. It
+//! is aligned to cache lines, so that no register load crosses two.
 
 use crate::Scalar;
 use std::ops::{Deref, DerefMut};
 
-/// Buffers that a thread keeps; more are freed.
+/// Number of buffers kept per thread; more are freed.
 const KEPT: usize = 24;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Working memory of this thread, given back when it is dropped.
+/// Working memory of this thread, returned when it is dropped.
 #[derive(Debug)]
 pub struct Scratch<T: Scalar> {
     data: Vec<T>,
@@ -18,7 +18,7 @@ pub struct Scratch<T: Scalar> {
 }
 
 impl<T: Scalar> Scratch<T> {
-    /// `len` numbers, whatever was left in them.
+    /// `len` numbers with unspecified contents.
     #[must_use]
     pub fn new(len: usize) -> Self {
         let needed = len + LINE / size_of::<T>();
@@ -40,7 +40,7 @@ impl<T: Scalar> Scratch<T> {
     }
 }
 
-/// Takes the smallest buffer that is large enough, or else the largest.
+/// Takes the smallest sufficient buffer, or else the largest.
 fn best<T>(pool: &mut Vec<Vec<T>>, len: usize) -> Option<Vec<T>> {
     let fits = |(_, data): &(usize, &Vec<T>)| data.len() >= len;
     let smallest = pool.iter().enumerate().filter(fits).min_by_key(|(_, data)| data.len());

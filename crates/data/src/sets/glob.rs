@@ -1,6 +1,6 @@
 //! Patterns of names and of files, as Python has them: `*` is any text, `?` one letter, `[...]` one
-//! of some and `[!...]` none of them. In those of files `*` stays inside a part between slashes, and
-//! `**` is any parts.
+//! of some and `[!...]` none of them. In those of files `*` stays inside a part between slashes,
+//! and `**` is any parts.
 //!
 //! Names of tensors and slots have patterns of their own, `NameFilter` of `measure`: there brackets
 //! are letters, since the names of some checkpoints hold them, and a regular expression is another

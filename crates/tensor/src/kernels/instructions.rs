@@ -1,29 +1,29 @@
-//! Which vector instructions this machine has, and plain loops compiled for each kind.
+//! Detection of vector instructions, and loops compiled for each instruction set.
 //!
 //! A loop over numbers is written once; [`vectorised`] compiles it for AVX-512, for AVX2 and for
-//! any machine, and the call goes to the best version that runs here. Only the first two have fused
-//! multiply-adds, which the body learns from a constant, so that the bits of different machines
-//! differ and those of one do not.
+//! any machine, and dispatches to the best version at run time. Only the first two have fused
+//! multiply-adds, which the body gets as a constant; so bits differ between instruction sets, but
+//! not between runs.
 #![allow(
     unsafe_code,
     reason = "functions compiled for an instruction set are called where it is found"
 )]
 
-/// Kinds of machines that loops are compiled for.
+/// Instruction sets that loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Instructions {
-    /// Whatever every machine of the architecture has.
+    /// The baseline of the architecture.
     Common,
     /// 256 bits and fused multiply-adds: `avx2`, `fma`.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// 512 bits, for all types of numbers, also in shorter registers: `avx512f`, `bw`, `dq`, `vl`.
+    /// 512 bits, for all scalar types, also in shorter registers: `avx512f`, `bw`, `dq`, `vl`.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }
 
 impl Instructions {
-    /// The best kind that this machine is of.
+    /// The best instruction set of this machine.
     #[inline]
     pub(crate) fn here() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ impl Instructions {
         Self::Common
     }
 
-    /// The name in results.
+    /// Name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Common => std::env::consts::ARCH,
@@ -54,7 +54,7 @@ impl Instructions {
     }
 }
 
-/// Names of the vector instructions that this machine has, of those that are worth telling.
+/// Names of the vector instructions of this machine that are relevant for results.
 #[allow(unused_mut, reason = "only some machines are asked")]
 pub(crate) fn found() -> Vec<&'static str> {
     let mut names = Vec::new();
@@ -93,8 +93,8 @@ pub(crate) fn found() -> Vec<&'static str> {
     names
 }
 
-/// Compiles a function for every kind of machine. Its one constant says whether a multiply-add is
-/// one instruction.
+/// Compiles a function for every instruction set. Its constant parameter says whether multiply-adds
+/// are fused.
 macro_rules! vectorised {
     ($(#[$meta:meta])* $vis:vis fn $name:ident<const $fused:ident: bool $(, $t:ident: $bound:path)?>(
         $($arg:ident: $ty:ty),* $(,)?

@@ -1,15 +1,15 @@
-//! Loops in a fixed number of lanes: reductions, maps, and the exponential, written so that the
-//! compiler turns them into vector instructions inside a function that is `vectorised`. The order
-//! of summation is the same on every machine; only fused multiply-adds make their bits differ.
+//! Loops in a fixed number of lanes (reductions, maps, and the exponential), written so that they
+//! vectorise inside a `vectorised` function. The order of summation is the same on every machine;
+//! only fused multiply-adds make bits differ.
 
-/// Numbers handled side by side: one AVX-512 register, two of AVX2, four of SSE.
+/// Number of lanes: one AVX-512 register, two of AVX2, four of SSE.
 pub(super) const LANES: usize = 16;
 
-/// Registers of sums that go on side by side: while one addition is on its way, others begin.
+/// Independent accumulators, so that additions do not wait for each other.
 const CHAINS: usize = 4;
 
-/// `function` of each. `map` of arrays does the same; what the compiler makes of that is many times
-/// as long, and there are hundreds of these.
+/// Applies `function` to each element. `map` of arrays does the same, but compiles to much longer
+/// code, and there are hundreds of uses.
 #[inline(always)]
 fn of_each<A: Copy, B: Copy, const N: usize>(
     from: [A; N],
@@ -36,7 +36,7 @@ fn reduce<const N: usize>(
     let (count, rest) = (inputs[0].len() / LANES, inputs[0].len() % LANES);
     let groups = of_each(inputs, &[][..], |input| &input.as_chunks::<LANES>().0[..count]);
     let ends = of_each(inputs, &[][..], |input| &input[count * LANES..][..rest]);
-    // Of arrays the compiler knows the length, and keeps them in whole registers.
+    // With a constant length the compiler keeps arrays in whole registers.
     let next = |mut lanes: [f32; LANES], at: usize| {
         let group = of_each(groups, [0.0; LANES], |groups| groups[at]);
         for (lane, total) in lanes.iter_mut().enumerate() {
@@ -77,12 +77,12 @@ pub(super) fn map(numbers: &mut [f32], function: impl Fn(f32) -> f32) {
     each([numbers], [], |[number], []| [function(number)]);
 }
 
-/// Numbers of the pieces that [`each`] makes of an end: as many as the compiler makes of one turn
-/// of a loop, so that no number goes by itself, where it would take as long as a register of them.
+/// Length of the pieces into which [`each`] splits a remainder: one iteration of the vectorised
+/// loop, so that no number is processed alone, which would take as long as a register.
 const TURN: usize = 4 * LANES;
 
-/// Replaces the numbers of `changed`, one of each slice at a time, by what `function` makes of them
-/// and of those of `read`. All slices are as long as the first.
+/// Replaces the numbers of `changed`, one of each slice at a time, by the result of `function` on
+/// them and those of `read`. All slices have the length of the first.
 #[inline(always)]
 pub(super) fn each<const M: usize, const N: usize>(
     mut changed: [&mut [f32]; M],
@@ -111,7 +111,7 @@ pub(super) fn each<const M: usize, const N: usize>(
     }
 }
 
-/// The first `len` of each.
+/// The first `len` of each slice.
 #[inline(always)]
 fn each_of_turns<const M: usize, const N: usize>(
     changed: &mut [&mut [f32]; M],
@@ -133,7 +133,7 @@ fn each_of_turns<const M: usize, const N: usize>(
     }
 }
 
-/// A turn that begins with these numbers.
+/// An iteration from this index on.
 #[inline(always)]
 fn padded(numbers: &[f32]) -> [f32; TURN] {
     let mut turn = [0.0; TURN];
@@ -173,7 +173,7 @@ pub(super) fn moments_about<const FUSED: bool>(a: &[f32], middle: f32) -> (f32, 
     (sum_of([a], |[a]| a - middle), reduce([a], 0.0, square, |a, b| a + b))
 }
 
-/// The largest number; NaN are passed over, and of none it is minus infinity.
+/// The maximum; NaN are skipped, and of an empty slice it is minus infinity.
 #[inline(always)]
 pub(super) fn max(a: &[f32]) -> f32 {
     let larger = |a, b| if b > a { b } else { a };
@@ -181,8 +181,8 @@ pub(super) fn max(a: &[f32]) -> f32 {
 }
 
 /// `e^x` to two units in the last place; overflow gives infinity, NaN stays NaN, and below -86,
-/// where the result nears the smallest normal number (1.2e-38), it is zero: numbers that are not
-/// normal take a hundred times as long.
+/// near the smallest normal number (1.2e-38), the result is zero: subnormal numbers are a hundred
+/// times slower.
 ///
 /// The power of two is applied in two steps, since 2^128 is no f32 while e^88.7 is.
 #[inline(always)]
@@ -194,16 +194,17 @@ pub(super) fn exp<const FUSED: bool>(x: f32) -> f32 {
     if x < LEAST_EXPONENT { 0.0 } else { power }
 }
 
-/// Below it powers of e are zero.
+/// Exponents below it give zero.
 pub(super) const LEAST_EXPONENT: f32 = -86.0;
 
-/// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number whose lowest bits are
-/// n.
+/// `x = n ln 2 + r` with n the integer nearest to x / ln 2: r, and a number with n in its lowest
+/// bits.
 ///
 /// ln 2 is split in two so that the product of n with its first part is exact.
 #[inline(always)]
 pub(super) fn reduced<const FUSED: bool>(x: f32) -> (f32, u32) {
-    /// Adding and taking away 1.5 * 2^23 rounds to an integer, whose bits stand in the sum.
+    /// Adding and subtracting 1.5 * 2^23 rounds to an integer, whose bits are the low bits of the
+    /// sum.
     const ROUND: f32 = 12_582_912.0;
     const LN2_HEAD: f32 = 355.0 / 512.0;
     const LN2_TAIL: f32 = -2.121_944_4e-4;

@@ -1,4 +1,4 @@
-//! Loops over numbers. Each kernel is a plain function on slices or views; the caller owns output
+//! Kernels: loops over numbers. Each is a plain function on slices or views; the caller owns output
 //! and workspace.
 
 pub mod activation;

@@ -1,4 +1,4 @@
-//! Normalisation of rows, or of groups of features within them.
+//! RMS norm and layer norm of rows, or of groups of features within rows.
 //!
 //! With m the mean and r one over the deviation of a group of n features, and weight w, bias b:
 //!
@@ -11,8 +11,8 @@
 //! Sources: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4; Ba et al. 2016, arXiv:1607.06450,
 //! eq. 4, with epsilon inside the root as in the models' own code.
 //!
-//! The mean is subtracted before squares are summed, and its own rounding error, which the sum of
-//! the differences shows, is taken out of both (Chan et al. 1983, The American Statistician 37,
+//! The mean is subtracted before squares are summed, and its own rounding error, measured as the
+//! sum of the differences, is corrected in both (Chan et al. 1983, The American Statistician 37,
 //! eq. 1.7): rows far from zero keep their digits.
 
 use super::instructions::vectorised;
@@ -20,36 +20,35 @@ use super::lanes::{self, multiply_add};
 use crate::parallel::{self, ROW_BLOCK, rows_of_piece};
 use crate::{MatMut, MatRef, Scratch};
 
-/// What is taken out of a group of features.
+/// Kind of norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
-    /// The root of the mean square.
+    /// RMS norm: division by the root mean square.
     Rms,
-    /// Mean and deviation.
+    /// Layer norm: subtraction of the mean, and division by the standard deviation.
     Layer,
 }
 
 /// A norm with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
-    /// What is taken out.
+    /// Kind of norm.
     pub kind: NormKind,
-    /// Added to the mean square or the variance.
+    /// Epsilon, added to the mean square or the variance.
     pub epsilon: f64,
-    /// Factors of the normalised features: one for each feature of a group, which all groups share,
-    /// or one for each feature of the row. Without them (OLMo) factors are one, whatever the
-    /// offset.
+    /// Weight: one factor per feature of a group, shared by all groups, or one per feature of the
+    /// row. Without a weight (OLMo) the factors are one, whatever the offset.
     pub weight: Option<&'a [f32]>,
-    /// Added at the end; as many as the weight may have.
+    /// Bias; of the same length as a weight.
     pub bias: Option<&'a [f32]>,
-    /// Added to the weight: one in Gemma's checkpoints, zero in others.
+    /// Offset added to the weight: one in Gemma's checkpoints, zero in others.
     pub offset: f32,
-    /// Features that are normalised together: the row, or a head of it.
+    /// Features that are normalised together: the row, or one head.
     pub group: usize,
 }
 
 impl Norm<'_> {
-    /// Factors of the features, offset included, as many as there are weights.
+    /// Factors of the features, with offset.
     fn gain(&self) -> Scratch<f32> {
         let mut gain = Scratch::new(self.weight.map_or(self.group, <[f32]>::len));
         match self.weight {
@@ -73,7 +72,7 @@ impl Norm<'_> {
     }
 }
 
-/// Normalises the rows of `x` (rows, features) into `y`.
+/// Normalises the rows of `x` (rows, features) to `y`.
 ///
 /// # Panics
 /// If shapes or lengths do not match.
@@ -90,14 +89,14 @@ pub fn norm(x: MatRef<'_, f32>, norm: &Norm<'_>, y: MatMut<'_, f32>) {
     });
 }
 
-/// The gradient, given `dy` (rows, features): adds that with respect to `x` into `dx`, and those
-/// with respect to weight and bias into `d_weight` and `d_bias`, which are as long as these.
+/// Backward pass, from `dy` (rows, features): adds the gradient of `x` to `dx`, and those of weight
+/// and bias to `d_weight` and `d_bias`, which have their lengths.
 ///
 /// With g = (w + offset) dy: `dx = r (g - mean(g) - x̂ mean(g x̂))`, without the middle term for
-/// [`NormKind::Rms`]; `dw = Σ dy x̂` and `db = Σ dy` over rows, and groups that share them.
+/// [`NormKind::Rms`]; `dw = Σ dy x̂` and `db = Σ dy` over rows, and over groups that share them.
 ///
 /// # Panics
-/// If shapes or lengths do not match, or a gradient is asked for of a parameter that is not there.
+/// If shapes or lengths do not match, or the gradient of an absent parameter is requested.
 #[track_caller]
 pub fn norm_backward(
     x: MatRef<'_, f32>,
@@ -113,7 +112,7 @@ pub fn norm_backward(
     let weights = part_len("weight", norm.weight, d_weight.as_deref());
     let biases = part_len("bias", norm.bias, d_bias.as_deref());
     let gain = norm.gain();
-    // Every block of rows sums its own part of the parameters' gradients.
+    // Every block of rows has its own gradient sums of the parameters.
     let (width, blocks) = (weights + biases, x.rows().div_ceil(ROW_BLOCK));
     let mut parts = Scratch::zeros(width * blocks);
     let (gain, mut left) = (&*gain, &mut parts[..]);
@@ -137,7 +136,7 @@ pub fn norm_backward(
     }
 }
 
-/// Numbers of a parameter's gradient; none if it is not asked for.
+/// Length of a parameter's gradient; none if it is not requested.
 #[track_caller]
 fn part_len(what: &str, parameter: Option<&[f32]>, gradient: Option<&[f32]>) -> usize {
     let Some(gradient) = gradient else {
@@ -148,9 +147,9 @@ fn part_len(what: &str, parameter: Option<&[f32]>, gradient: Option<&[f32]>) -> 
     gradient.len()
 }
 
-/// Adds what stands in every part from `start` on, part after part.
+/// Adds the partial gradients in order.
 fn add_parts(sum: &mut [f32], parts: &[f32], (start, width): (usize, usize)) {
-    /// Columns that are summed side by side.
+    /// Columns that are summed together.
     const COLUMNS: usize = 256;
     parallel::for_each_chunk(sum, COLUMNS, |chunk, sum| {
         let start = start + chunk * COLUMNS;
@@ -163,12 +162,12 @@ fn add_parts(sum: &mut [f32], parts: &[f32], (start, width): (usize, usize)) {
     });
 }
 
-/// What a group is normalised with: `x̂ = (x - mean) scale - shift`.
+/// Normalisation of a group: `x̂ = (x - mean) scale - shift`.
 #[derive(Clone, Copy)]
 struct Moments {
     mean: f32,
     scale: f32,
-    /// The error of the mean, scaled.
+    /// The scaled error of the mean.
     shift: f32,
 }
 
@@ -198,14 +197,14 @@ impl Moments {
     }
 }
 
-/// The part of shared or own parameters that belongs to the group at `start`.
+/// The part of a parameter that belongs to the group at `start`, shared or its own.
 #[inline(always)]
 fn of_group(numbers: &[f32], start: usize, group: usize) -> &[f32] {
     let start = if numbers.len() == group { 0 } else { start };
     &numbers[start..][..group]
 }
 
-/// As [`of_group`]; nothing of nothing.
+/// As [`of_group`]; none if the parameter is absent.
 #[inline(always)]
 fn of_group_mut(numbers: &mut [f32], start: usize, group: usize) -> &mut [f32] {
     let start = if numbers.len() <= group { 0 } else { start };

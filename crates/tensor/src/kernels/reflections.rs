@@ -1,41 +1,40 @@
-//! Chains of short reflections, applied to many vectors at once: what leads from a band to a
-//! tridiagonal matrix, on the way back.
+//! Chains of short Householder reflections applied to many vectors: the back-transformation from
+//! the tridiagonal matrix to the band.
 //!
-//! Two reflections, of which the second begins one row above the first, are applied in one go: with
-//! `a = u₁ᵀ x` and `b = u₂ᵀ x - (u₂ᵀ u₁) a`, `x` becomes `x - u₁ a - u₂ b`. That is as many
-//! multiply-adds for each number loaded as a machine can do meanwhile.
+//! Two reflections, of which the second begins one row above the first, are fused: with `a = u₁ᵀ x`
+//! and `b = u₂ᵀ x - (u₂ᵀ u₁) a`, `x` becomes `x - u₁ a - u₂ b`. That balances multiply-adds with
+//! loads.
 #![allow(unsafe_code, reason = "registers are filled number by number")]
 
 use super::registers::{Job, Lanes, Pass, dispatch};
 use crate::{MatMut, Scalar, parallel};
 
-/// Numbers of a reflection.
+/// Length of a reflection.
 pub(crate) const LENGTH: usize = 32;
-/// Registers that hold one number each of the vectors worked on at a time.
+/// Registers of vectors worked on at a time, one number each.
 const REGISTERS: usize = 4;
-/// Chains applied together, so that the rows they share stay near.
+/// Number of chains applied together, so that shared rows stay in cache.
 const TOGETHER: usize = 16;
 
-/// Two reflections `I - u uᵀ` of which the second acts one row above the first.
+/// Two reflections `I - u uᵀ`, of which the second acts one row above the first.
 #[derive(Clone, Copy)]
 struct Pair<T> {
-    /// For each row the number of the first, and of the second.
+    /// For each row the entry of the first and of the second.
     numbers: [[T; 2]; LENGTH + 1],
     /// Inner product of both.
     inner: T,
 }
 
-/// Reflections `I - u uᵀ` of [`LENGTH`] numbers: sweep j has them at rows `j + 1 + k LENGTH`.
+/// Reflections `I - u uᵀ` of length [`LENGTH`]: sweep j has them at rows `j + 1 + k LENGTH`.
 ///
-/// Their product, those of sweep 0 first, is what takes vectors of the tridiagonal matrix to those
-/// of the band.
+/// Their product, sweep 0 first, transforms vectors of the tridiagonal matrix to those of the band.
 pub(crate) struct Sweeps<T> {
     /// For every two sweeps the pairs at all k.
     chains: Vec<Vec<Pair<T>>>,
 }
 
 impl<T: Scalar> Sweeps<T> {
-    /// From the numbers of each sweep, its reflections one after another.
+    /// From the entries of each sweep, its reflections one after another.
     pub(crate) fn of(sweeps: &[Vec<f64>]) -> Self {
         let chains = parallel::map(sweeps.chunks(2).collect(), |_, both| {
             let none = [0.0; LENGTH];
@@ -58,7 +57,7 @@ impl<T: Scalar> Sweeps<T> {
         Self { chains }
     }
 
-    /// Applies all to vectors that are rows.
+    /// Applies all reflections to the rows of a matrix.
     pub(crate) fn apply(&self, vectors: MatMut<'_, T>) {
         dispatch(vectors.rows(), Apply { sweeps: self, vectors });
     }
@@ -75,7 +74,7 @@ impl<T: Scalar> Job<T> for Apply<'_, '_, T> {
     fn run<V: Lanes<Number = T>>(self) {
         let strips = self.vectors.row_blocks(REGISTERS * V::WIDTH);
         parallel::for_each(strips, |_, mut vectors| {
-            // Rows beyond the last are zero, and stay it.
+            // Rows beyond the last are zero and stay zero.
             let zero = [V::splat(T::ZERO); REGISTERS];
             let mut strip = vec![zero; vectors.cols() + LENGTH + 1];
             for lane in 0..vectors.rows() {
@@ -99,7 +98,7 @@ fn numbers_of<V: Lanes>(registers: &mut [V; REGISTERS]) -> &mut [V::Number] {
     unsafe { std::slice::from_raw_parts_mut(registers.as_mut_ptr().cast(), REGISTERS * V::WIDTH) }
 }
 
-/// Vectors side by side: a row has one number of each.
+/// Interleaved vectors: a row has one number of each.
 struct Strip<'a, 's, V: Lanes> {
     sweeps: &'a Sweeps<V::Number>,
     rows: &'s mut [[V; REGISTERS]],
@@ -114,8 +113,7 @@ impl<V: Lanes> Pass<V> for Strip<'_, '_, V> {
         let mut end = chains.len();
         while end > 0 {
             let start = (end - 1) / TOGETHER * TOGETHER;
-            // A pair needs what the later sweeps do at its place and one before: in this order it
-            // is done.
+            // A pair needs the later sweeps at its place and one before; this order ensures it.
             for k in 0..chains[start].len() {
                 for index in (start..end).rev() {
                     if let Some(pair) = chains[index].get(k) {

@@ -1,10 +1,10 @@
-//! Registers of numbers.
+//! Vector registers as a trait.
 //!
-//! A kernel is written once over [`Lanes`]. Its driver, a [`Job`], is plain code; every loop is a
-//! [`Pass`] that [`Lanes::run`] compiles for the instructions of the registers, each by itself: one
-//! function with all of them inlined takes a compiler minutes.
+//! A kernel is written once, generic over [`Lanes`]. Its driver, a [`Job`], is plain code; every
+//! loop is a [`Pass`], which [`Lanes::run`] compiles separately for the instructions of the
+//! registers: one function with all loops inlined would take minutes to compile.
 //!
-//! The traits are public in a private module, since [`Scalar`] names the registers of its type.
+//! The traits are public in a private module, since [`Scalar`] refers to the registers of its type.
 #![allow(
     unsafe_code,
     reason = "intrinsics are called only from functions compiled for their instructions"
@@ -25,21 +25,19 @@ use std::arch::x86_64::{
     _mm512_set1_pd, _mm512_set1_ps, _mm512_sub_pd, _mm512_sub_ps,
 };
 
-/// Numbers that one instruction handles: plain memory, without padding, every pattern of bits a
-/// value.
+/// A vector register: plain memory, without padding, in which every bit pattern is a value.
 pub trait Lanes: Copy {
-    /// The numbers.
+    /// The scalar type.
     type Number: Scalar;
-    /// How many there are.
+    /// Number of lanes.
     const WIDTH: usize;
-    /// Levels of butterflies whose numbers stay in registers: half of those of the machine hold
-    /// them.
+    /// Butterfly levels that stay in registers: their numbers fill half of the machine's registers.
     const LEVELS: usize;
 
     /// Runs a loop in a function compiled for these registers.
     fn run<P: Pass<Self>>(pass: P) -> P::Output;
 
-    /// The same number in all lanes.
+    /// Broadcasts a number to all lanes.
     fn splat(number: Self::Number) -> Self;
     /// `self + other`.
     fn plus(self, other: Self) -> Self;
@@ -51,14 +49,14 @@ pub trait Lanes: Copy {
     fn times_plus(self, factor: Self, other: Self) -> Self;
     /// `other - self · factor`.
     fn times_from(self, factor: Self, other: Self) -> Self;
-    /// The larger of the absolute values.
+    /// Maximum of the absolute values.
     fn larger(self, other: Self) -> Self;
-    /// The sum over the lanes of each.
+    /// Horizontal sums of several registers.
     #[inline(always)]
     fn sums(values: [Self; 4]) -> [Self::Number; 4] {
         values.map(sum_of_lanes)
     }
-    /// The numbers at an address.
+    /// Loads from an address.
     ///
     /// # Safety
     /// As many can be read there.
@@ -67,7 +65,7 @@ pub trait Lanes: Copy {
         // SAFETY: the caller's contract; lanes are plain memory.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
-    /// Writes the numbers to an address.
+    /// Stores to an address.
     ///
     /// # Safety
     /// As many can be written there.
@@ -76,7 +74,7 @@ pub trait Lanes: Copy {
         // SAFETY: the caller's contract.
         unsafe { to.cast::<Self>().write_unaligned(self) }
     }
-    /// `self · powers`, powers of two, which no cost counts.
+    /// `self · powers`, for powers of two, which are not counted as cost.
     #[inline(always)]
     fn times_powers(self, powers: Self) -> Self {
         self.times(powers)
@@ -211,7 +209,7 @@ macro_rules! register {
             fn larger(self, other: Self) -> Self {
                 // SAFETY: only dispatching names this type, where the instructions are found.
                 unsafe {
-                    // Minus zero is the bit of the sign.
+                    // Minus zero has only the sign bit.
                     let sign = $set(-0.0);
                     $max($andnot(sign, self), $andnot(sign, other))
                 }
@@ -279,25 +277,25 @@ fn sums_of_four_double([a, b, c, d]: [__m256d; 4]) -> [f64; 4] {
     unsafe { std::mem::transmute(sums) }
 }
 
-/// A loop over registers, run by [`Lanes::run`]. All that it calls must be `#[inline(always)]`, or
-/// it is compiled without the instructions.
+/// A loop over registers, run by [`Lanes::run`]. Everything it calls must be `#[inline(always)]`,
+/// otherwise it is compiled without the instructions.
 pub trait Pass<V: Lanes> {
-    /// What it gives.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Runs the loop.
     fn run(self) -> Self::Output;
 }
 
-/// Work on rows that is written for any registers, out of passes.
+/// A driver of passes on rows, generic over registers.
 pub(crate) trait Job<T: Scalar> {
-    /// What it gives.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Runs the job.
     fn run<V: Lanes<Number = T>>(self) -> Self::Output;
 }
 
-/// Runs a job in the best registers of this machine; `rows` of one or two, which leave most of a
-/// register empty, number by number.
+/// Runs a job in the best registers of this machine; for `rows` of one or two, which would leave
+/// most of a register empty, in scalar code.
 pub(crate) fn dispatch<T: Scalar, J: Job<T>>(rows: usize, job: J) -> J::Output {
     if rows <= 2 {
         return job.run::<Plain<T, 1>>();
@@ -311,7 +309,7 @@ pub(crate) fn dispatch<T: Scalar, J: Job<T>>(rows: usize, job: J) -> J::Output {
     }
 }
 
-/// Runs a job in the best registers of this machine whose lanes divide `width`.
+/// Runs a job in the best registers of this machine whose number of lanes divides `width`.
 pub(crate) fn dispatch_columns<T: Scalar, J: Job<T>>(width: usize, job: J) -> J::Output {
     let here = Instructions::here();
     #[cfg(target_arch = "x86_64")]
@@ -329,7 +327,7 @@ pub(crate) fn dispatch_columns<T: Scalar, J: Job<T>>(width: usize, job: J) -> J:
     job.run::<Plain<T, 1>>()
 }
 
-/// Sum over the lanes of `numbers`, a fixed number of them, in pairs.
+/// Sums of a fixed number of values over the lanes, pairwise.
 #[inline(always)]
 pub(crate) fn sum_of_lanes<V: Lanes>(value: V) -> V::Number {
     let mut lanes = [V::Number::ZERO; 16];

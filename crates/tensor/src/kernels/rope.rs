@@ -1,35 +1,35 @@
 //! Rotary position embedding.
 //!
-//! For position p and frequency f_i: `(a, b) -> (a cos(p f_i) - b sin(p f_i), b cos(p f_i) +
-//! a sin(p f_i))` for the i-th pair of features of every head, both outputs times a scale. Source:
-//! Su et al. 2021, arXiv:2104.09864, eq. 34. The transposed map, which is the gradient, negates the
+//! For position p and frequency f_i: `(a, b) -> (a cos(p f_i) - b sin(p f_i), b cos(p f_i) + a
+//! sin(p f_i))` for the i-th pair of features of every head, both outputs times a scale. Source: Su
+//! et al. 2021, arXiv:2104.09864, eq. 34. The transpose, which is the backward pass, negates the
 //! sine. The scale is YaRN's (Peng et al. 2023, arXiv:2309.00071, section 3.4: a temperature of
-//! attention that queries and keys carry).
+//! attention, applied to queries and keys).
 
 use super::instructions::vectorised;
 use crate::MatMut;
 use crate::parallel::{self, rows_of_piece};
 use std::ops::Range;
 
-/// Cosines and sines of all positions.
+/// Table of cosines and sines for all positions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RopeTable {
-    /// Row p holds the cosines of position p, then its sines, in the order in which rows of
-    /// features meet them.
+    /// Row p holds the cosines of position p, then its sines, in the order of the features of a
+    /// row.
     turns: Vec<f32>,
     pairs: usize,
     pairing: Pairing,
     positions: usize,
 }
 
-/// Which features of a head form a pair. Of a head, `2 pairs` features turn; those behind them, if
-/// there are any, stay as they are.
+/// Pairing of the features of a head. The first `2 pairs` features are rotated; the rest is
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
-    /// Feature i and feature `i + pairs`, as in most checkpoints.
+    /// Rotary halves: feature i and feature `i + pairs`, as in most checkpoints.
     #[default]
     Halves,
-    /// Features 2i and 2i + 1, as in the paper and in GPT-J.
+    /// Interleaved: features 2i and 2i + 1, as in the paper and in GPT-J.
     Neighbours,
 }
 
@@ -38,11 +38,11 @@ pub enum Pairing {
 pub enum Turn {
     /// As in the forward pass.
     Forward,
-    /// By the transposed map, as gradients turn: back, and times the scale once more.
+    /// By the transpose, for gradients: the inverse rotation, times the scale once more.
     Back,
 }
 
-/// Rows whose positions count on from one to the next.
+/// Rows with consecutive positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RopeRows {
     /// The rows.
@@ -52,8 +52,8 @@ pub struct RopeRows {
 }
 
 impl RopeTable {
-    /// For `frequencies` in radians per position, one for each pair of features; `scale` multiplies
-    /// what was rotated and is one unless attention has a temperature.
+    /// A table for `frequencies` in radians per position, one per pair of features; `scale`
+    /// multiplies the result and is one unless attention has a temperature.
     #[must_use]
     pub fn new(frequencies: &[f32], pairing: Pairing, scale: f32, positions: usize) -> Self {
         let pairs = frequencies.len();
@@ -62,8 +62,8 @@ impl RopeTable {
         for (position, row) in turns.chunks_exact_mut(width.max(1)).enumerate() {
             let (cosines, sines) = row.split_at_mut(width / 2);
             for (pair, frequency) in frequencies.iter().enumerate() {
-                // The product is rounded to f32 as in the models' own code, which matters to the
-                // last digits at large positions; so are cosine and sine before they are scaled.
+                // The product is rounded to f32 as in the models' own code, which matters in the
+                // last digits at large positions; so are cosine and sine before scaling.
                 let angle = f64::from(position as f32 * frequency);
                 let (cos, sin) = (angle.cos() as f32 * scale, angle.sin() as f32 * scale);
                 match pairing {
@@ -85,11 +85,12 @@ impl RopeTable {
     }
 
     /// Rotates the heads of some rows of `x` (rows, heads * head_dim) in place. Rows that are not
-    /// listed are left alone: they may belong to another table.
+    /// listed are unchanged: they may belong to another table.
     ///
     /// # Panics
     /// If the listed rows are out of order, overlap or do not exist, a position is beyond the
-    /// table, a head has fewer features than turn, or the width of `x` is no multiple of a head.
+    /// table, a head has fewer features than are rotated, or the width of `x` is not a multiple of
+    /// a head.
     #[track_caller]
     pub fn rotate(&self, x: MatMut<'_, f32>, head_dim: usize, rows: &[RopeRows], turn: Turn) {
         let cols = x.cols();
@@ -132,8 +133,8 @@ impl RopeTable {
     }
 }
 
-/// Cosines and sines of a position. Neighbours have two of each for a pair, one for each feature,
-/// so that a register of features meets a register of them.
+/// Cosines and sines of a position. Interleaved pairs have each twice, one per feature, so that
+/// registers of features and of the table match.
 fn width_of(pairs: usize, pairing: Pairing) -> usize {
     match pairing {
         Pairing::Halves => 2 * pairs,
@@ -141,7 +142,7 @@ fn width_of(pairs: usize, pairing: Pairing) -> usize {
     }
 }
 
-/// Features handled side by side.
+/// Features per register group.
 const LANES: usize = 16;
 
 vectorised! {
@@ -160,7 +161,7 @@ vectorised! {
             let (first, first_end) = first.as_chunks_mut::<LANES>();
             let (second, second_end) = second.as_chunks_mut::<LANES>();
             for (((first, second), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
-                // Of copies the compiler knows that they are not what is written.
+                // Copies let the compiler assume that they do not alias the output.
                 let (a, b, c, s) = (*first, *second, *cos, sin.map(|s| sign * s));
                 *first = std::array::from_fn(|k| a[k] * c[k] - b[k] * s[k]);
                 *second = std::array::from_fn(|k| b[k] * c[k] + a[k] * s[k]);

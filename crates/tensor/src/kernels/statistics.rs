@@ -1,20 +1,20 @@
-//! What numbers are like: mean, spread, extremes, and how many are none, in one pass.
+//! Descriptive statistics in one pass: mean, variance, extremes, and numbers that are not finite.
 //!
-//! Sums run in `f64` over differences to a pivot, one of the numbers, so that numbers that are all
-//! the same have a spread of exactly zero. Parts are merged by Chan, Golub and LeVeque (Updating
+//! Sums run in `f64` over differences to a pivot, one of the numbers, so that equal numbers have a
+//! variance of exactly zero. Partial results are merged by Chan, Golub and LeVeque (Updating
 //! formulae and a pairwise algorithm for computing sample variances, 1979).
 
 use super::instructions::vectorised;
 
-/// Numbers side by side.
+/// Number of lanes.
 const LANES: usize = 16;
-/// Bits that are all set where a number is infinite or NaN.
+/// Exponent bits, all set for infinities and NaN.
 const EXPONENT: u32 = 0x7f80_0000;
 
-/// What is known of some numbers. Of no finite number, `mean` is 0 and the extremes are infinities.
+/// Statistics of some numbers. Without finite numbers, `mean` is 0 and the extremes are infinities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
-    /// Finite numbers; all below is about them.
+    /// Number of finite numbers, to which all fields below refer.
     pub finite: u64,
     /// Numbers that are NaN.
     pub nan: u64,
@@ -45,7 +45,7 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// Of all numbers of both.
+    /// Merges two results.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let finite = self.finite + other.finite;
@@ -75,8 +75,7 @@ impl Statistics {
     }
 }
 
-/// Statistics of some numbers. Sums are exact enough for as many numbers as a cache holds; more are
-/// merged from blocks.
+/// Statistics of some numbers. Blocks the size of a cache are summed and then merged.
 #[must_use]
 pub fn statistics(values: &[f32]) -> Statistics {
     let Some(&pivot) = values.iter().find(|value| value.is_finite()) else {
@@ -91,7 +90,7 @@ pub fn statistics(values: &[f32]) -> Statistics {
     parts.statistics(pivot)
 }
 
-/// Sums over numbers less the pivot.
+/// Sums over differences to the pivot.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     count: u64,
@@ -99,7 +98,7 @@ struct Parts {
     squares: f64,
     min: f32,
     max: f32,
-    /// Whether one was not finite; then nothing else is of use.
+    /// Whether a number was not finite; the sums are then invalid.
     bad: bool,
 }
 
@@ -110,7 +109,7 @@ impl Parts {
         Statistics {
             finite: self.count,
             mean: f64::from(pivot) + off,
-            // The pivot may lie far out, but the difference cannot be negative.
+            // The pivot may be an outlier, but the difference cannot be negative.
             scatter: (self.squares - self.sum * off).max(0.0),
             min: self.min,
             max: self.max,
@@ -156,7 +155,7 @@ vectorised! {
     }
 }
 
-/// The slow way, for the few blocks that hold numbers that are none.
+/// The slow path for the few blocks with numbers that are not finite.
 fn with_gaps(values: &[f32], pivot: f32) -> Statistics {
     let mut parts = Parts { count: 0, sum: 0.0, squares: 0.0, min: pivot, max: pivot, bad: true };
     let (mut nan, mut infinite) = (0, 0);

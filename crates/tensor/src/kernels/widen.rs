@@ -1,4 +1,4 @@
-//! From numbers as they are held to `f32`, in loops that are vector loops.
+//! Conversion from held types to `f32`, in loops that vectorise.
 
 use super::instructions::vectorised;
 
@@ -7,17 +7,17 @@ pub(crate) trait Held: Copy + Send + Sync + 'static {
     /// The bits of a number.
     type Bits: Copy + Send + Sync;
 
-    /// The number, exactly.
+    /// Exact conversion.
     fn number(bits: Self::Bits) -> f32;
 }
 
 /// `f32` itself.
 #[derive(Clone, Copy)]
 pub(crate) struct Full;
-/// The upper half of an `f32`.
+/// bfloat16: the upper half of an `f32`.
 #[derive(Clone, Copy)]
 pub(crate) struct Bf16;
-/// IEEE's type of 16 bits: sign, five bits of exponent, ten of fraction.
+/// IEEE half precision: sign, five bits of exponent, ten of fraction.
 #[derive(Clone, Copy)]
 pub(crate) struct F16;
 
@@ -42,9 +42,9 @@ impl Held for Bf16 {
 impl Held for F16 {
     type Bits = u16;
 
-    /// Exponent and fraction in their places of an `f32` are a number that is too small by the
-    /// difference of the exponents' biases, 127 - 15; of numbers that are not normal, too. The
-    /// largest exponent, of infinities and NaN, becomes the largest.
+    /// Exponent and fraction moved to their places in an `f32` give a number that is too small by
+    /// the difference of the exponent biases, 127 - 15, also for subnormal numbers. The largest
+    /// exponent, of infinities and NaN, becomes the largest.
     #[inline(always)]
     fn number(bits: u16) -> f32 {
         const BIAS: f32 = f32::from_bits((127 + 112) << 23);
@@ -56,7 +56,7 @@ impl Held for F16 {
 }
 
 vectorised! {
-    /// Widens numbers; both slices are equally long.
+    /// Widens numbers; both slices have equal length.
     pub(crate) fn widen<const FUSED: bool, H: Held>(_of: H, from: &[H::Bits], to: &mut [f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             *to = H::number(*from);

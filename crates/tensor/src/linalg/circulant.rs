@@ -1,41 +1,40 @@
-//! Fits of products of diagonal and circulant matrices.
+//! Least-squares fits of products of diagonal and circulant matrices.
 //!
-//! The best `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` for a target: of rows x with the second
-//! moment `S = Σ x xᵀ` and the cross moment `T = Σ y xᵀ`, `Σ |y - W x|²` is made small; of a matrix
-//! W₀ the same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others held
-//! (alternating least squares); where that stalls, all are moved together by damped Gauss-Newton
-//! steps (Levenberg and Marquardt). The error never rises, but it may end above the best.
+//! Fits `W = diag(d_0) circ(c_0) ⋯ diag(d_{m-1})` to a target: for rows x with the second moment `S
+//! = Σ x xᵀ` and the cross moment `T = Σ y xᵀ` it minimises `Σ |y - W x|²`; for a matrix W₀ the
+//! same with S = 1 and T = W₀. Factors are fitted in turn, each exactly with the others fixed
+//! (alternating least squares); where that stalls, all are updated together by damped Gauss-Newton
+//! steps (Levenberg-Marquardt). The error never rises, but may end in a local minimum.
 
 use super::solve_spd;
 use crate::kernels::circulant::CyclicTransform;
 use crate::kernels::gemm::{Arg, Write, product};
 use crate::{Mat, RngKey};
 
-/// What is fitted.
+/// Target of a fit.
 #[derive(Clone, Debug)]
 pub struct CirculantTarget {
     /// `S`, (n, n), or the identity if absent.
     pub inputs: Option<Mat<f64>>,
     /// `T`, (n, n).
     pub cross: Mat<f64>,
-    /// `Σ |y|²`: what the error is relative to.
+    /// `Σ |y|²`, the reference of the relative error.
     pub size: f64,
 }
 
-/// How long to try.
+/// Effort of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CirculantEffort {
     /// Number m of diagonals.
     pub factors: usize,
-    /// Fits of all factors one after another from each start, and at most as many steps of all
-    /// together.
+    /// Largest number of alternating sweeps from each start, and of Gauss-Newton steps.
     pub sweeps: usize,
-    /// Starts: one of ones, the others random, half of these from a fit with a factor less if m >
-    /// 2.
+    /// Number of starts: one of ones, the others random, half of these from a fit with one factor
+    /// fewer if m > 2.
     pub starts: usize,
 }
 
-/// Factors and how well they do.
+/// Fitted factors and their error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CirculantFit {
     /// d_0 to d_{m-1}.
@@ -46,15 +45,15 @@ pub struct CirculantFit {
     pub error: f64,
 }
 
-/// Error gained in a sweep, relative, below which a start is given up.
+/// Relative improvement of a sweep below which a start is abandoned.
 const STALLED: f64 = 1e-12;
-/// Sweeps of single factors before all are moved together.
+/// Alternating sweeps before Gauss-Newton steps.
 const SWEEPS: usize = 40;
-/// Most numbers of the derivatives of a weight: beyond, factors are fitted one by one only.
+/// Largest size of the Jacobian: beyond it, only alternating sweeps are used.
 const DERIVATIVES: usize = 1 << 24;
 
 impl CirculantTarget {
-    /// A matrix (n, n) itself.
+    /// A matrix (n, n) as the target.
     ///
     /// # Panics
     /// If it is not square.
@@ -81,7 +80,7 @@ impl CirculantTarget {
             a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum()
         };
         if self.inputs.is_none() {
-            // Differences first: an exact fit is exact to rounding, not to its root.
+            // Differences first: the error of an exact fit is rounding, not its square root.
             let pairs = weight.data().iter().zip(self.cross.data());
             let left: f64 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
             return (left / self.size).sqrt();
@@ -111,7 +110,7 @@ fn times(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
     result
 }
 
-/// Factors in the order of the product, diagonals and circulants by turns.
+/// Factors in the order of the product, alternating diagonals and circulants.
 #[derive(Clone)]
 struct Factors(Vec<Vec<f64>>);
 
@@ -125,7 +124,7 @@ impl Factors {
         }
     }
 
-    /// Scales all factors but the last to unit mean square, so that none runs away.
+    /// Scales all factors except the last to unit mean square, so that none diverges.
     fn balance(&mut self) {
         let mut scale = 1.0;
         let (last, others) = self.0.split_last_mut().expect("a diagonal");
@@ -140,7 +139,7 @@ impl Factors {
     }
 }
 
-/// Solves the normal equations with as little ridge as they need; nothing if none is enough.
+/// Solves the normal equations with the smallest ridge that succeeds; none if no ridge does.
 fn solve(mut normal: Mat<f64>, right: Vec<f64>) -> Option<Vec<f64>> {
     let n = right.len();
     let mean = (0..n).map(|i| normal.at(i, i)).sum::<f64>() / n as f64;
@@ -248,7 +247,7 @@ fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factor
     best
 }
 
-/// Derivatives of the weight with respect to all numbers of all factors, (numbers · n, n).
+/// Jacobian of the weight with respect to all parameters, (parameters · n, n).
 fn derivatives(factors: &Factors) -> Mat<f64> {
     let (count, n) = (factors.0.len(), factors.0[0].len());
     let mut all = Mat::zeros(count * n * n, n);
@@ -271,7 +270,7 @@ fn derivatives(factors: &Factors) -> Mat<f64> {
     all
 }
 
-/// Damped Gauss-Newton steps, while they help.
+/// Damped Gauss-Newton steps, until they no longer improve.
 fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usize) {
     let n = target.features();
     let numbers = best.0.0.len() * n;
@@ -314,7 +313,7 @@ fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usi
     }
 }
 
-/// The best of several starts, to which a recovered product is added where there is one.
+/// The best fit from several starts, plus the closed-form product if there is one.
 ///
 /// # Panics
 /// If the target is empty or not square, or no diagonal is asked for.
@@ -339,7 +338,8 @@ pub fn fit_circulant(
     let mut starts = vec![Factors(vec![vec![1.0; n]; count])];
     let random = effort.starts.saturating_sub(1);
     if random > 1 && effort.factors > 2 {
-        // A shorter product is a start, too: behind it a circulant and a diagonal that do little.
+        // A shorter product is a start, too, extended by a circulant and a diagonal near the
+        // identity.
         let shorter = CirculantEffort { factors: effort.factors - 1, ..effort };
         let fit = fit_circulant(target, shorter, key);
         starts.extend((0..random / 2).map(|index| longer(&fit, key.fold("longer"), index)));
@@ -362,7 +362,7 @@ pub fn fit_circulant(
     }
 }
 
-/// A fit with one circulant and one diagonal more, close to the identity by more or less.
+/// Extends a fit by one circulant and one diagonal that are near the identity.
 fn longer(fit: &CirculantFit, key: RngKey, index: usize) -> Factors {
     let mut stream = key.fold_index(index as u64).stream();
     let noise = 0.4_f64.powi(1 + index as i32 % 4);
@@ -383,13 +383,13 @@ fn longer(fit: &CirculantFit, key: RngKey, index: usize) -> Factors {
     Factors(all)
 }
 
-/// The factors of a matrix (n, n) that is `diag(d_0) circ(c_0) diag(d_1)`, in closed form; of
-/// another matrix the best ones for the logarithms of its numbers. Nothing if a number is zero or
-/// not finite.
+/// The factors of a matrix (n, n) of the form `diag(d_0) circ(c_0) diag(d_1)`, in closed form; for
+/// other matrices the best fit to the logarithms of their entries. None if an entry is zero or not
+/// finite.
 ///
-/// Rows, columns and wrapped diagonals meet each other once, so that the least-squares solution for
-/// `log|W_ij| = log|d_0i| + log|c_(i-j)| + log|d_1j|` is means. Signs follow from
-/// `τ_(i+j) = τ_i τ_j D_ij`, D from the signs of W and τ from those of c.
+/// Every row, column and wrapped diagonal intersect exactly once, so the least-squares solution of
+/// `log|W_ij| = log|d_0i| + log|c_(i-j)| + log|d_1j|` consists of means. Signs follow from `τ_(i+j)
+/// = τ_i τ_j D_ij`, D from the signs of W and τ from those of c.
 ///
 /// # Panics
 /// If the matrix is empty or not square.
@@ -412,7 +412,7 @@ pub fn recover_circulant(matrix: &Mat<f64>) -> Option<CirculantFit> {
     }
     let mean = rows.iter().sum::<f64>() / n as f64;
     let negative = |i: usize, j: usize| matrix.at(i % n, j % n) < 0.0;
-    // Whether the signs of W at (i, 0), (0, -j), (0, 0) and (i, -j) make a minus together.
+    // Whether the product of the signs of W at (i, 0), (0, -j), (0, 0) and (i, -j) is negative.
     let odd = |i: usize, j: usize| {
         negative(i, n - j) ^ negative(i, 0) ^ negative(0, n - j) ^ negative(0, 0)
     };

@@ -1,30 +1,29 @@
-//! A matrix as a sum of its singular components, of which any may be kept.
+//! A matrix as a sum of its singular components, of which any subset may be kept.
 //!
 //! For W (m, n) with m >= n the right singular vectors V come from the Gram matrix `Wᵀ W` in `f64`,
-//! of the left ones `W V` is kept as it is; for m < n the other way round. The components a set of
-//! indices S names add up to `W V_S V_Sᵀ`, a projection of W, so that no singular value, however
-//! small, is divided by: what the truncation of a singular value decomposition loses to rounding in
-//! small values, this does not. From 512 components on, V is orthogonal to about 1e-6, as in a
-//! decomposition in `f32`: what belongs to values below 1e-6 of the largest is mixed with what
-//! belongs to the largest. Singular values below [`RESOLUTION`](super::RESOLUTION) of the largest
-//! are noise, as in [`singular_values`](super::singular_values).
+//! the left ones are kept as `W V`; for m < n the other way round. The components of an index set S
+//! add up to `W V_S V_Sᵀ`, a projection of W, so nothing is divided by small singular values:
+//! unlike a truncated singular value decomposition, this loses no accuracy in them. From 512
+//! components on, V is orthogonal to about 1e-6, as in a decomposition in `f32`: components of
+//! singular values below 1e-6 of the largest are mixed with those of the largest. Singular values
+//! below [`RESOLUTION`](super::RESOLUTION) of the largest are noise, as in
+//! [`singular_values`](super::singular_values).
 //!
 //! The randomised form is that of Halko, Martinsson and Tropp (2011, algorithms 4.4 and 5.1): an
-//! orthonormal basis of what W does to a few random vectors.
+//! orthonormal basis of the image of a few random vectors under W.
 
 use super::symmetric::eigenvectors;
 use super::{NoConvergence, gram, orthonormal_columns, svd};
 use crate::kernels::gemm::{Arg, Write, product};
 use crate::{Mat, MatRef, RngKey};
 
-/// `W = Σ left_i right_i`, the components falling by their singular values.
+/// `W = Σ left_i right_i`, components in descending order of their singular values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Components {
-    /// Singular values, falling.
+    /// Singular values, descending.
     pub values: Vec<f64>,
-    /// (m, count). A column has the length of its row in `right`, the root of the singular value
-    /// (but for values next to nothing, see the module), so that neither overflows in half
-    /// precision.
+    /// (m, count). A column has the norm of its row in `right`, the root of the singular value
+    /// (except for negligible values, see the module), so that neither overflows in half precision.
     pub left: Mat<f32>,
     /// (count, n).
     pub right: Mat<f32>,
@@ -40,7 +39,7 @@ impl Components {
         let side = m.min(n);
         let (squares, vectors) = eigenvectors::<f32>(gram(w, None))?;
         let values = squares.iter().rev().map(|square| square.max(0.0).sqrt()).collect();
-        // Eigenvalues rise, components fall.
+        // Eigenvalues ascend, components descend.
         let mut rows = Mat::zeros(side, side);
         for k in 0..side {
             rows.row_mut(k).copy_from_slice(vectors.row(side - 1 - k));
@@ -61,8 +60,8 @@ impl Components {
         Ok(Self { values, left, right })
     }
 
-    /// About the first `rank` components, from a basis of `rank + oversample` random directions
-    /// that W was applied to `2 power + 1` times.
+    /// Approximately the first `rank` components, from a basis of `rank + oversample` random
+    /// directions to which W was applied `2 power + 1` times.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -79,14 +78,14 @@ impl Components {
         Ok(found)
     }
 
-    /// The components of W within what it makes of given directions `omega` (min(m, n), count),
-    /// without oversampling: the approximation in the code of LASER, `do_low_rank`, replayed.
+    /// Components of W within the image of given directions `omega` (min(m, n), count), without
+    /// oversampling: reproduces the approximation of LASER's code, `do_low_rank`.
     ///
     /// # Errors
     /// As [`Self::of`].
     ///
     /// # Panics
-    /// If `omega` has another number of rows.
+    /// If `omega` has a wrong number of rows.
     pub fn by_sketch(
         w: MatRef<'_, f32>,
         omega: MatRef<'_, f64>,
@@ -135,7 +134,7 @@ impl Components {
     /// Factors (m, k) and (k, n) of the sum of some components.
     ///
     /// # Panics
-    /// If there is no such component.
+    /// If a component does not exist.
     #[must_use]
     pub fn chosen(&self, indices: &[usize]) -> (Mat<f32>, Mat<f32>) {
         let is_range = indices.windows(2).all(|pair| pair[1] == pair[0] + 1);
@@ -157,7 +156,7 @@ impl Components {
     }
 }
 
-/// Gives each column of `left` and row of `right` the same length.
+/// Gives each column of `left` and row of `right` the same norm.
 fn balance(left: &mut Mat<f32>, right: &mut Mat<f32>) {
     let count = right.rows();
     let square = |x: f32| f64::from(x) * f64::from(x);

@@ -1,10 +1,10 @@
-//! Determinants of square matrices by elimination with row exchanges.
+//! Determinants by Gaussian elimination with pivoting.
 
 use super::to_faer;
 use crate::MatRef;
 
-/// `log|det A|` and the sign of `det A`: minus infinity and zero for a singular matrix. NaN where
-/// the matrix holds one.
+/// `log|det A|` and the sign of `det A`: minus infinity and zero for a singular matrix, NaN if the
+/// matrix has one.
 ///
 /// # Panics
 /// If the matrix is not square.
@@ -16,7 +16,7 @@ pub fn log_abs_det(a: MatRef<'_, f64>) -> (f64, f64) {
     let mut sign = 1.0;
     let mut seen = vec![false; order.len()];
     for start in 0..order.len() {
-        // Each cycle of an even length turns the sign.
+        // Each cycle of even length flips the sign.
         let mut place = start;
         while !seen[place] {
             seen[place] = true;
@@ -30,7 +30,7 @@ pub fn log_abs_det(a: MatRef<'_, f64>) -> (f64, f64) {
     for k in 0..a.rows() {
         let pivot = upper[(k, k)];
         if pivot == 0.0 {
-            // The pivots after it are quotients by zero.
+            // The following pivots would be divided by zero.
             return (f64::NEG_INFINITY, 0.0);
         }
         log_abs += pivot.abs().ln();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::{Mat, RngKey};
 
-    /// Along the first row.
+    /// Laplace expansion along the first row.
     fn expanded(a: &Mat<f64>) -> f64 {
         let n = a.rows();
         if n == 0 {

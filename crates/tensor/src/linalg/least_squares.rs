@@ -1,10 +1,10 @@
-//! Systems with a symmetric positive definite matrix.
+//! Linear systems with a symmetric positive definite matrix.
 
 use super::to_faer;
 use crate::{Mat, MatRef};
 use faer::linalg::solvers::Solve;
 
-/// The matrix of a Cholesky solve was not positive definite.
+/// The matrix of a Cholesky solve is not positive definite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotPositiveDefinite;
 

@@ -1,9 +1,9 @@
 //! Dense decompositions.
 //!
 //! Eigenvalues of symmetric matrices, eigenvectors of large ones, singular values and components,
-//! and what circulant and skew matrices need beside them are our own, over blocks that all threads
-//! share. The others go through faer, each on one thread. The bits of none depend on the number of
-//! threads; callers run many matrices side by side.
+//! and solvers for circulant and skew matrices are our own, blocked and parallel. The others go
+//! through faer, each on one thread. No result depends on the number of threads; callers run many
+//! matrices in parallel.
 
 mod circulant;
 mod components;
@@ -31,7 +31,7 @@ pub use solve::{Singular, solve};
 pub use svd::{Svd, svd};
 pub use symmetric::{Eigh, eigenvalues, eigh};
 
-/// A decomposition that did not converge: the input was not finite, or beyond the algorithm.
+/// A decomposition that did not converge: the input was not finite, or the iteration failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoConvergence;
 

@@ -1,15 +1,16 @@
-//! Singular values alone, faster and more exact than a decomposition in single precision.
+//! Singular values without vectors, faster and more accurate than a decomposition in single
+//! precision.
 //!
-//! For W (m, n) of `f32` with m >= n, the singular values are the roots of the eigenvalues of the
-//! Gram matrix `G = Wᵀ W` (n, n), of `W Wᵀ` where m < n. Products of two `f32` are exact in `f64`,
-//! in which all sums run. `G` becomes a band (`symmetric/band.rs`), the band a tridiagonal matrix,
-//! and that its eigenvalues (`symmetric/tridiagonal.rs`).
+//! For W (m, n) of `f32` with m >= n, the singular values are the square roots of the eigenvalues
+//! of the Gram matrix `G = Wᵀ W` (n, n), of `W Wᵀ` for m < n. Products of two `f32` are exact in
+//! `f64`, in which all sums run. `G` is reduced to a band (`symmetric/band.rs`), the band to a
+//! tridiagonal matrix, and that to its eigenvalues (`symmetric/tridiagonal.rs`).
 //!
-//! Accuracy: squares of singular values err by a small multiple of `ε s₁²`, ε = 1.1e-16. A singular
-//! value s therefore errs by `s₁² ε / s`, and at worst, near zero, by `s₁ √ε`, about 1e-8 of the
-//! largest. Measured on trained and random matrices up to 2048 rows, the worst was 4e-8; what lies
-//! below [`RESOLUTION`] of the largest is noise. A decomposition in `f32` errs by 1e-7 to 1e-6 of
-//! the largest everywhere.
+//! Accuracy: the squares of singular values have an error of a small multiple of `ε s₁²`, ε =
+//! 1.1e-16. A singular value s therefore has an error of `s₁² ε / s`, and at worst, near zero, of
+//! `s₁ √ε`, about 1e-8 of the largest. On trained and random matrices up to 2048 rows the worst was
+//! 4e-8; values below [`RESOLUTION`] of the largest are noise. A decomposition in `f32` has an
+//! error of 1e-7 to 1e-6 of the largest everywhere.
 //!
 //! Cost: m n² multiply-adds for the Gram matrix (half of them are symmetric) and 2/3 n³ for the
 //! band. Memory: n² numbers and a panel.
@@ -22,24 +23,24 @@ use super::{NoConvergence, eigenvalues};
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread};
 use crate::{Mat, MatRef, parallel};
 
-/// Share of the largest singular value below which [`singular_values`] cannot tell a value from
-/// zero.
+/// Share of the largest singular value below which [`singular_values`] does not distinguish a value
+/// from zero.
 pub const RESOLUTION: f64 = 1e-7;
-/// Rows of a tall matrix, or columns of a wide one, that are held in `f64` at a time.
+/// Rows of a tall matrix, or columns of a wide one, that are converted to `f64` at a time.
 const PANEL: usize = 512;
 
-/// All singular values of a matrix, falling; min(rows, cols) of them.
+/// All singular values of a matrix, descending; min(rows, cols) of them.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
 pub fn singular_values(a: MatRef<'_, f32>) -> Result<Vec<f64>, NoConvergence> {
     let squares = eigenvalues(gram(a, None))?;
-    // A Gram matrix has no negative eigenvalues; those found are rounding.
+    // A Gram matrix has no negative eigenvalues; those found are rounding errors.
     Ok(squares.into_iter().map(|square| square.max(0.0).sqrt()).collect())
 }
 
-/// `Wᵀ W` or `W Wᵀ`, whichever is smaller, in `f64`, with each row of W first multiplied by its
-/// number in `row_scale` if there is one. Lower triangle; what stands above it is not defined.
+/// `Wᵀ W` or `W Wᵀ`, whichever is smaller, in `f64`, with row i of W scaled by `row_scale[i]` if
+/// given. Lower triangle; the strict upper triangle is unspecified.
 ///
 /// # Panics
 /// If `row_scale` has another length than `a` has rows.
@@ -89,14 +90,14 @@ fn widen(from: &[f32], scale: f64, to: &mut [f64]) {
 }
 
 /// Adds to each block row, up to its diagonal block, the product of the factors that `factors`
-/// gives for a range of rows and one of columns.
+/// returns for a range of rows and one of columns.
 fn add_gram<'a>(
     gram: &mut Mat<f64>,
     factors: impl Fn((usize, usize), (usize, usize)) -> (Arg<'a, f64>, Arg<'a, f64>) + Sync,
 ) {
     let side = gram.rows();
     let blocks = gram.view_mut().row_blocks(BLOCK);
-    // The longest first, so that the last pieces are small.
+    // The longest first, so that the last work items are small.
     let blocks: Vec<_> = blocks.into_iter().enumerate().rev().collect();
     parallel::for_each(blocks, |_, (index, rows)| {
         let (start, end) = (index * BLOCK, side.min((index + 1) * BLOCK));

@@ -1,12 +1,12 @@
-//! Eigendecomposition of real skew-symmetric matrices, and the planes they turn.
+//! Eigendecomposition of real skew-symmetric matrices, and their rotation planes.
 
 use super::NoConvergence;
 use crate::{Mat, MatRef};
 
-/// `A = W diag(i w) Wᴴ` for a real skew-symmetric `A`, the `w` rising and symmetric about zero.
+/// `A = W diag(i w) Wᴴ` for a real skew-symmetric `A`, the `w` ascending and symmetric about zero.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkewEigen {
-    /// Imaginary parts of the eigenvalues, rising.
+    /// Imaginary parts of the eigenvalues, ascending.
     pub values: Vec<f64>,
     /// Real parts of the eigenvectors, as columns, (n, n).
     pub re: Mat<f64>,
@@ -14,10 +14,10 @@ pub struct SkewEigen {
     pub im: Mat<f64>,
 }
 
-/// One term of `A = Σ angle (u vᵀ - v uᵀ)`.
+/// Rotation plane: one term of `A = Σ angle (u vᵀ - v uᵀ)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkewPlane {
-    /// Rate of turning, not negative, in radians.
+    /// Rotation rate in radians, not negative.
     pub angle: f64,
     /// First unit vector of the plane (n).
     pub u: Vec<f64>,
@@ -40,9 +40,9 @@ impl SkewPlane {
 impl SkewEigen {
     /// The `floor(n / 2)` planes, largest angle first.
     ///
-    /// An eigenvector of `i w`, `w > 0`, is `(u + i v) / √2`: it is orthogonal to its own conjugate
-    /// up to rounding over the gap `2 w`, so that `angle · (u ∧ v)` is exact to rounding however
-    /// small or equal the angles are.
+    /// An eigenvector of `i w`, `w > 0`, is `(u + i v) / √2`: it is orthogonal to its conjugate up
+    /// to rounding over the gap `2 w`, so `angle · (u ∧ v)` is accurate to rounding for small and
+    /// for equal angles.
     #[must_use]
     pub fn planes(&self) -> Vec<SkewPlane> {
         let n = self.values.len();
@@ -60,7 +60,7 @@ impl SkewEigen {
     }
 }
 
-/// Eigendecomposition of a real skew-symmetric matrix, of which only the lower triangle is read.
+/// Eigendecomposition of a real skew-symmetric matrix; only the lower triangle is read.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -102,7 +102,8 @@ mod tests {
             let mut stream = RngKey::new(n as u64).stream();
             let draw: Mat<f64> = Mat::from_fn(n, n, |_, _| stream.normal());
             let random = Mat::from_fn(n, n, |i, j| draw.at(i, j) - draw.at(j, i));
-            // Plane k turns axes 2k and 2k+1, all at the same rate but the last, which stays.
+            // Plane k rotates axes 2k and 2k+1, all at the same rate except the last, which is
+            // fixed.
             let equal =
                 Mat::from_fn(n, n, |i, j| match (i / 2 == j / 2 && i / 2 * 2 + 3 < n, i < j) {
                     (true, true) => 1.5,

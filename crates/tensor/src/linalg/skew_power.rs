@@ -1,59 +1,59 @@
-//! The planes of a skew-symmetric matrix by power iteration: the paper's algorithm, kept to be
-//! compared with [`super::skew_eigen`].
+//! Rotation planes of a skew-symmetric matrix by power iteration: the paper's algorithm, for
+//! comparison with [`super::skew_eigen`].
 //!
-//! `v ← A² v / |A² v|` turns towards the plane of the largest angle and changes its sign with every
+//! `v ← A² v / |A² v|` converges to the plane of the largest angle, changing its sign in every
 //! step, since `A² = -angle²` there; `v ∧ (v·b)`, as a matrix `angle (u wᵀ - w uᵀ)` with u = v and
-//! `w = Aᵀ v / |A v|`, is subtracted, and the next plane follows. What is left after
-//! floor(n / 2) - 1 planes stands for the last one.
+//! `w = Aᵀ v / |A v|`, is subtracted, and the next plane follows. The remainder after floor(n / 2)
+//! - 1 planes is taken as the last one.
 //!
-//! Cost: 2 n² multiply-adds an iteration.
+//! Cost: 2 n² multiply-adds per iteration.
 //!
-//! Source: arXiv 2507.11688, section 3.2 and its code: at most 20 iterations, until
-//! `|v + v_before| < 1e-5`. Deviation: where nothing is left to project the paper divides zero by
-//! zero; here the planes end.
+//! Source: arXiv 2507.11688, section 3.2 and its code: at most 20 iterations, until `|v + v_before|
+//! < 1e-5`. Deviation: if the remainder is zero, the paper divides zero by zero; here the list of
+//! planes ends.
 //!
-//! Numerical notes: angles a > a' shrink the wrong part by (a' / a)² an iteration. For nearly equal
-//! angles that is slow, the plane found is not one that A keeps, and what is left is not of rank
-//! two: the product of rotors is then not `exp(b)`. For equal angles any plane of both will do, so
-//! the value is right, but not its derivative: a change of b parts the angles, and no number of
-//! iterations follows.
+//! Numerical notes: with angles a > a' the error shrinks by (a' / a)² per iteration. For nearly
+//! equal angles convergence is slow, the found plane is not invariant, and the remainder does not
+//! have rank two: the product of rotors is then not `exp(b)`. For equal angles every plane in their
+//! sum is valid, so the value is right, but not its derivative: a perturbation of b separates the
+//! angles, and no number of iterations converges.
 
 use super::{NoConvergence, SkewPlane};
 use crate::{Mat, MatRef};
 
-/// When the iteration ends.
+/// Stopping criterion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerSettings {
-    /// Iterations for one plane, at most.
+    /// Largest number of iterations per plane.
     pub most: usize,
-    /// Enough when `|v + v_before|` is below this; zero never is.
+    /// Tolerance for `|v + v_before|`; zero never stops early.
     pub tolerance: f64,
 }
 
 impl Default for PowerSettings {
-    /// The paper's.
+    /// The paper's settings.
     fn default() -> Self {
         Self { most: 20, tolerance: 1e-5 }
     }
 }
 
-/// A plane that the iteration found.
+/// A plane found by power iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerPlane {
-    /// The plane; `u` is the vector iterated, from which a later call may go on.
+    /// The plane; `u` is the iterated vector, from which a later call may continue.
     pub plane: SkewPlane,
-    /// Iterations made.
+    /// Number of iterations.
     pub iterations: usize,
     /// Whether the tolerance was met.
     pub converged: bool,
 }
 
-/// All planes that the iteration found.
+/// All planes found by power iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerPlanes {
-    /// At most floor(n / 2) - 1, in the order found.
+    /// At most floor(n / 2) - 1 planes, in the order found.
     pub planes: Vec<PowerPlane>,
-    /// The matrix less these planes, (n, n), taken for the last one.
+    /// The remainder after these planes, (n, n), taken as the last one.
     pub rest: Mat<f64>,
 }
 

@@ -1,13 +1,13 @@
-//! Systems with a general square matrix, by elimination with row exchanges.
+//! Linear systems with a general square matrix, by Gaussian elimination with pivoting.
 
 use super::to_faer;
 use crate::{Mat, MatRef};
 use faer::linalg::solvers::Solve;
 
-/// The matrix of a system has no inverse.
+/// A singular matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Singular {
-    /// Which pivot of the elimination is the first bad one.
+    /// Index of the first bad pivot.
     pub index: usize,
     /// The pivot: zero or not finite.
     pub pivot: f64,

@@ -3,12 +3,12 @@
 use super::{NoConvergence, to_faer};
 use crate::{Mat, MatRef};
 
-/// `A = U diag(s) Vᵀ`, thin, singular values falling.
+/// `A = U diag(s) Vᵀ`, thin, singular values descending.
 #[derive(Clone, Debug)]
 pub struct Svd {
     /// Left singular vectors, (rows, min(rows, cols)).
     pub u: Mat<f64>,
-    /// Singular values, falling.
+    /// Singular values, descending.
     pub s: Vec<f64>,
     /// Right singular vectors as rows, (min(rows, cols), cols).
     pub vt: Mat<f64>,

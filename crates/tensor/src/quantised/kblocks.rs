@@ -1,8 +1,8 @@
-//! Blocks of 256 numbers, in runs with scales of their own.
+//! K types: blocks of 256 numbers, in runs with their own scales.
 
 use super::{LARGE, half_at};
 
-/// Bytes of lower bits that are read together.
+/// Bytes of low bits per line.
 const LINE: usize = 32;
 
 /// A part of a block as an array.
@@ -30,8 +30,8 @@ pub(super) fn q2(block: &[u8; 84], out: &mut [f32; LARGE]) {
     }
 }
 
-/// The sixteen scales of six bits in twelve bytes: lower four bits in the first eight bytes, upper
-/// two in the rest.
+/// The sixteen 6-bit scales in twelve bytes: low four bits in the first eight bytes, high two bits
+/// in the rest.
 #[inline(always)]
 fn six_bits(bytes: &[u8; 12]) -> [i32; 16] {
     let mut scales = [0; 16];
@@ -64,9 +64,8 @@ pub(super) fn q3(block: &[u8; 110], out: &mut [f32; LARGE]) {
     }
 }
 
-/// The eight scales and eight smallest values of six bits in twelve bytes: the first four of each
-/// are the lower bits of the first and of the second four bytes, whose two upper bits are those of
-/// the last four.
+/// The eight 6-bit scales and eight 6-bit minima in twelve bytes: the first four of each are the
+/// low bits of the first and the second four bytes, whose two high bits belong to the last four.
 #[inline(always)]
 fn scales_and_least(bytes: &[u8; 12]) -> ([f32; 8], [f32; 8]) {
     let (mut scales, mut least) = ([0.0; 8], [0.0; 8]);

@@ -1,12 +1,12 @@
-//! Blocks of 32 numbers. Number `i` has its lower four bits in the lower half of byte `i`, or for
-//! the last sixteen in the upper half of byte `i - 16`.
+//! Blocks of 32 numbers. Number `i` has its low four bits in the low half of byte `i`, or for the
+//! last sixteen in the high half of byte `i - 16`.
 
 use super::{SMALL, half_at};
 
 /// Half a block.
 const HALF: usize = SMALL / 2;
 
-/// The sixteen bytes of lower bits, which end a block.
+/// The sixteen bytes of low bits at the end of a block.
 #[inline(always)]
 fn nibbles<const BYTES: usize>(block: &[u8; BYTES]) -> &[u8; HALF] {
     let (_, tail) = block.as_rchunks::<HALF>();
@@ -33,7 +33,7 @@ pub(super) fn q4_1(block: &[u8; 20], out: &mut [f32; SMALL]) {
     }
 }
 
-/// The five-bit integers: the fifth bit of number `i` is bit `i` of a word of 32.
+/// The 5-bit integers: the fifth bit of number `i` is bit `i` of a 32-bit word.
 #[inline(always)]
 fn five_bits(fifth: [u8; 4], qs: &[u8; HALF]) -> [i32; SMALL] {
     let fifth = u32::from_le_bytes(fifth);

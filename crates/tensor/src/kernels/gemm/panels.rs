@@ -1,4 +1,4 @@
-//! Products of one small matrix, packed once, with many columns that lie in runs.
+//! Products of one packed small matrix with many columns that are stored in runs.
 #![allow(
     unsafe_code,
     reason = "tiles read and write through raw pointers; bounds are checked here"
@@ -8,7 +8,7 @@ use super::blocks::lines_of_left;
 use super::tile::{Place, Tile};
 use super::{Arg, Write};
 
-/// A matrix as the left factor of products: packed for the tiles of this machine.
+/// A matrix as a left factor, packed for the tiles of this machine.
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Panels {
     tile: Tile,
@@ -17,30 +17,29 @@ pub(in crate::kernels) struct Panels {
     data: Vec<f32>,
 }
 
-/// Where the columns of a right factor and of a result lie: in `groups` runs of `run` numbers.
+/// Layout of the columns of a right factor and of a result: `groups` runs of `run` numbers.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernels) struct Columns {
     pub groups: usize,
     pub run: usize,
-    /// Numbers from one run to the next.
+    /// Stride from one run to the next.
     pub group: usize,
-    /// Numbers from one row to the next.
+    /// Stride from one row to the next.
     pub row: usize,
 }
 
 impl Columns {
-    /// Whether pairs of registers of `lanes` numbers never end within a run of another length than
-    /// theirs.
+    /// Whether every pair of registers of `lanes` numbers lies within one run.
     pub(super) fn fit(self, lanes: usize) -> bool {
         self.run.is_multiple_of(2 * lanes) || (self.run == lanes && self.groups.is_multiple_of(2))
     }
 
-    /// One more than the place of the last number of so many rows.
+    /// End of the last number of this many rows.
     pub(super) fn end(self, rows: usize) -> usize {
         self.groups.saturating_sub(1) * self.group + rows.max(1) * self.row - self.row + self.run
     }
 
-    /// Where the pairs of registers of a row begin, and the numbers from one to the other.
+    /// Start and distance of the pairs of registers of a row.
     pub(super) fn pairs(self, lanes: usize) -> (impl Iterator<Item = usize>, usize) {
         let Self { groups, run, group, .. } = self;
         let (of_run, along, register) =
@@ -63,12 +62,13 @@ impl Panels {
         Self { tile, rows, depth, data }
     }
 
-    /// Whether [`Self::apply`] can do these columns.
+    /// Whether [`Self::apply`] supports these columns.
     pub(in crate::kernels) fn fit(&self, columns: Columns) -> bool {
         columns.fit(self.tile.cols / 2)
     }
 
-    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which lie alike.
+    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which have the same
+    /// layout.
     ///
     /// # Panics
     /// If the columns do not fit, or reach beyond `x` or `y`.
@@ -90,18 +90,18 @@ pub(in crate::kernels) struct PanelsRef<'a> {
     tile: Tile,
     rows: usize,
     depth: usize,
-    /// Numbers of a line that a panel holds, at least `depth`.
+    /// Depth that a panel is packed for, at least `depth`.
     pitch: usize,
     data: &'a [f32],
 }
 
 impl<'a> PanelsRef<'a> {
-    /// Numbers that a packed matrix of this shape takes; none on machines without tiles.
+    /// Length of a packed matrix of this shape; none on machines without tiles.
     pub(in crate::kernels) fn numbers(rows: usize, depth: usize) -> usize {
         Tile::for_rows(rows).map_or(0, |tile| rows.next_multiple_of(tile.rows) * depth)
     }
 
-    /// Packs a matrix into the first of these numbers; `None` on machines without tiles.
+    /// Packs a matrix into the start of this memory; `None` on machines without tiles.
     ///
     /// # Panics
     /// If there are fewer than [`Self::numbers`].
@@ -113,7 +113,7 @@ impl<'a> PanelsRef<'a> {
         Some(Self { tile, rows, depth, pitch: depth, data })
     }
 
-    /// Only the first rows, and of those the first numbers.
+    /// The leading rows and the leading part of their depth.
     ///
     /// # Panics
     /// If there are fewer.
@@ -153,7 +153,7 @@ impl<'a> PanelsRef<'a> {
     }
 }
 
-/// Packs a matrix as panels of the tile's rows.
+/// Packs a matrix as panels of the tile's height.
 fn pack(tile: Tile, matrix: Arg<'_, f32>, data: &mut [f32]) {
     let (rows, depth) = (matrix.rows(), matrix.cols());
     assert!(rows * depth > 0, "an empty matrix");

@@ -1,9 +1,9 @@
-//! Products of a small matrix of quaternions, packed once, with many columns: half of the
-//! multiplications of the real matrix that it is.
+//! Products of a packed small quaternion matrix with many columns, with half the multiplications of
+//! the equivalent real matrix.
 //!
-//! Four real rows are one row of quaternions `x = x0 + x1 i + x2 j + x3 k`; the matrix multiplies
-//! each from the right: `y_i = Σ_k x_k q_ik`. A product of two quaternions takes eight
-//! multiplications of real numbers and not sixteen:
+//! Four real rows form one row of quaternions `x = x0 + x1 i + x2 j + x3 k`; the matrix multiplies
+//! each from the right: `y_i = Σ_k x_k q_ik`. A product of two quaternions takes eight real
+//! multiplications instead of sixteen:
 //!
 //! ```text
 //! e = (x1 + x3) (q1 + q2) / 2    y0 = (g + h) - (e + f) + (x3 - x2) (q2 - q3)
@@ -12,9 +12,9 @@
 //! h = (x0 - x2) (q0 + q3) / 2    y3 = (e - f) - (g - h) + (x2 + x3) (q0 - q1)
 //! ```
 //!
-//! The sums of `q` are taken when the matrix is packed, those of `x` once for all rows of the
+//! The sums of `q` are computed when the matrix is packed, those of `x` once for all rows of the
 //! matrix, and those of products after the sum over k. Source: Howell and Lafon, *The complexity of
-//! the quaternion product*, Cornell TR 75-245 (1975): eight are the fewest.
+//! the quaternion product*, Cornell TR 75-245 (1975): eight is the minimum.
 #![allow(
     unsafe_code,
     reason = "registers are loaded and stored through raw pointers; bounds are checked here"
@@ -30,56 +30,56 @@ use crate::{Mat, Scalar, Scratch};
 /// Sums of the components of one quaternion that are multiplied.
 const SUMS: usize = 8;
 
-/// How the components of quaternions stand among the rows of a real matrix.
+/// Order of the quaternion components among the rows of a real matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kernels) enum Components {
-    /// The four of a quaternion side by side.
+    /// The four components of a quaternion are adjacent.
     Inside,
-    /// All first ones, then all second ones, and so on.
+    /// All first components, then all second ones, and so on.
     Outside,
 }
 
-/// Where the rows of quaternions stand.
+/// Positions of the quaternion rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::kernels) struct Rows {
-    /// Rows from one quaternion to the next.
+    /// Stride from one quaternion to the next.
     pub(super) step: usize,
-    /// Rows from the start of a quaternion to its components.
+    /// Offsets of the components within a quaternion.
     pub(super) components: [usize; 4],
 }
 
-/// Where two registers of each component of quaternions stand.
+/// Location of two registers of each component of a row of quaternions.
 #[derive(Clone, Copy, Debug)]
 struct Place<P> {
     /// The first register of the first quaternion.
     at: P,
-    /// Numbers from one quaternion to the next.
+    /// Stride from one quaternion to the next.
     step: usize,
-    /// Numbers from the start of a quaternion to its components.
+    /// Offsets of the components within a quaternion.
     components: [usize; 4],
-    /// Numbers from the first register to the second.
+    /// Distance from the first register to the second.
     register: usize,
 }
 
-/// A matrix of quaternions, packed for the registers of this machine.
+/// A quaternion matrix, packed for the registers of this machine.
 #[derive(Clone, Debug)]
 pub(in crate::kernels) struct Quaternions {
     /// Rows and columns of quaternions.
     size: usize,
-    /// Rows of quaternions in a panel, at most.
+    /// Largest number of quaternion rows in a panel.
     most: usize,
     rows: Rows,
-    /// Panels of nearly equal height; number (part, k, row, sum) of each.
+    /// Panels of nearly equal height; index (part, k, row, sum) in each.
     data: Vec<f32>,
 }
 
 impl Rows {
-    /// Where components stand in which a matrix of `4 size` rows multiplies quaternions from the
-    /// right; none if it does something else.
+    /// Component order in which a matrix of `4 size` rows is a multiplication by quaternions from
+    /// the right; none if it is not.
     pub(in crate::kernels) fn of(matrix: &Mat<f32>, components: Components) -> Option<Self> {
         let size = matrix.rows() / 4;
         let (step, next) = if components == Components::Inside { (4, 1) } else { (1, size) };
-        // What multiplies from the left does so from the right with two components exchanged.
+        // A multiplication from the left is one from the right with two components exchanged.
         [[0, 1, 2, 3], [0, 1, 3, 2]]
             .map(|order| Self { step, components: order.map(|c| c * next) })
             .into_iter()
@@ -116,17 +116,18 @@ impl Rows {
     }
 }
 
-/// What the sums of `x` are multiplied by, in their order.
+/// Factors of the sums of `x`, in their order.
 fn sums_of([a, b, c, d]: [f32; 4]) -> [[f32; SUMS / 2]; 2] {
     let halves = [b + c, b - c, a - d, a + d].map(|sum| 0.5 * sum);
     [halves, [c - d, a + b, c + d, a - b]]
 }
 
 impl Quaternions {
-    /// Of a square matrix that multiplies quaternions which stand so; none on machines without
-    /// vector registers of our own.
+    /// Packs a square quaternion matrix with these positions; none on machines without our own
+    /// vector kernels.
     pub(in crate::kernels) fn new(matrix: Arg<'_, f32>, rows: Rows) -> Option<Self> {
-        // Two registers of four components each: 24 of 32 registers hold three rows, 8 of 16 one.
+        // Two registers of four components each: 24 of 32 registers hold three rows, 8 of 16 hold
+        // one.
         let most = match Instructions::here() {
             Instructions::Common => return None,
             #[cfg(target_arch = "x86_64")]
@@ -156,12 +157,13 @@ impl Quaternions {
         Self { size, most, rows, data }
     }
 
-    /// Whether [`Self::apply`] can do these columns.
+    /// Whether [`Self::apply`] supports these columns.
     pub(in crate::kernels) fn fit(&self, columns: Columns) -> bool {
         dispatch_columns(columns.run, Fit(columns))
     }
 
-    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which lie alike.
+    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which have the same
+    /// layout.
     ///
     /// # Panics
     /// If the columns do not fit, or reach beyond `x` or `y`.
@@ -232,7 +234,7 @@ impl Job<f32> for Apply<'_> {
     }
 }
 
-/// Writes the sums of so many quaternions: first those for e to h, then the others.
+/// Computes the sums of all quaternions: first those for e to h, then the others.
 struct Combine {
     size: usize,
     from: Place<*const f32>,
@@ -271,7 +273,7 @@ impl<V: Lanes<Number = f32>> Pass<V> for Combine {
     }
 }
 
-/// Writes or adds `alpha x q` for one panel of so many rows.
+/// Writes or adds `alpha x q` for one panel.
 struct Multiply<const ROWS: usize> {
     size: usize,
     panel: *const f32,
@@ -288,7 +290,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
     fn run(self) {
         let Self { size, mut panel, mut sums, into, scale: (alpha, add) } = self;
         let half = SUMS / 2;
-        // By register, row and component.
+        // Indexed by register, row and component.
         let mut products = [[[V::splat(f32::ZERO); SUMS / 2]; ROWS]; 2];
         for part in 0..2 {
             for _ in 0..size {
@@ -335,7 +337,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
     }
 }
 
-/// What e to h give to each component.
+/// Contributions of e to h to each component.
 #[inline(always)]
 fn combined<V: Lanes>([e, f, g, h]: [V; 4]) -> [V; 4] {
     let (p, q, r, s) = (e.plus(f), e.minus(f), g.plus(h), g.minus(h));
@@ -343,7 +345,7 @@ fn combined<V: Lanes>([e, f, g, h]: [V; 4]) -> [V; 4] {
     [r.minus(p), zero.minus(r.plus(p)), q.plus(s), q.minus(s)]
 }
 
-/// First row and height of panels that differ in height by one row at most.
+/// First row and height of panels whose heights differ by at most one row.
 fn panels(size: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = size.div_ceil(most);
     (0..count).map(move |k| {

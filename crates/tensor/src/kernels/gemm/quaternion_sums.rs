@@ -1,9 +1,9 @@
-//! Sums over a batch of products of columns of quaternions, `Σ conj(b) a`: what the gradient of a
-//! matrix of quaternions follows from, a quarter of the numbers of the real sums that hold them.
+//! Sums over a batch of quaternion products of columns, `Σ conj(b) a`: the gradient of a quaternion
+//! matrix, a quarter of the numbers of the equivalent real sums.
 //!
-//! With sums of components each product would take eight multiplications and not sixteen, as in
-//! [`super::quaternion`]. To write these sums and to read them again takes longer than that saves:
-//! here every number that is loaded serves four products, or eight.
+//! With sums of components each product would take eight multiplications instead of sixteen, as in
+//! [`super::quaternion`]. Writing and reading these sums takes longer than that saves: here every
+//! loaded number serves four products, or eight.
 #![allow(
     unsafe_code,
     reason = "registers are loaded through raw pointers; bounds are checked before"
@@ -15,8 +15,8 @@ use super::quaternion::Rows;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::{MatMut, Scalar, Scratch};
 
-/// Whether component `to` of `conj(x) y` has component c of x times number `c ^ to` of y with a
-/// minus.
+/// Whether component `to` of `conj(x) y` has component c of x times component `c ^ to` of y with a
+/// negative sign.
 const MINUS: [[bool; 4]; 4] = [
     [false, false, false, false],
     [false, true, false, true],
@@ -24,8 +24,8 @@ const MINUS: [[bool; 4]; 4] = [
     [false, false, true, true],
 ];
 
-/// Adds the sums to `sums`, (size, 4 size): number (i, 4 k + c) is component c of the sum over all
-/// columns of conjugate quaternion k of `b` times quaternion i of `a`, which lie alike.
+/// Adds the sums to `sums`, (size, 4 size): entry (i, 4 k + c) is component c of the sum over all
+/// columns of conjugate quaternion k of `b` times quaternion i of `a`; both have the same layout.
 ///
 /// # Panics
 /// If the columns reach beyond `a` or `b`.
@@ -56,7 +56,7 @@ impl<T: Scalar> Job<T> for Products<'_, '_, T> {
     type Output = ();
 
     fn run<V: Lanes<Number = T>>(self) {
-        // Four sums of each pair, of two and two quaternions where they fit into the registers.
+        // Four sums per pair, for two by two quaternions if they fit into the registers.
         if V::LEVELS > 3 && self.sums.rows().is_multiple_of(2) {
             V::run(Tiles::<T, 2>(self));
         } else {
@@ -65,7 +65,7 @@ impl<T: Scalar> Job<T> for Products<'_, '_, T> {
     }
 }
 
-/// By so many quaternions of `a`, and as many of `b`, at one time.
+/// Quaternions of `a`, and of `b`, per register block.
 struct Tiles<'a, 's, T, const SIDE: usize>(Products<'a, 's, T>);
 
 impl<V: Lanes, const SIDE: usize> Pass<V> for Tiles<'_, '_, V::Number, SIDE> {
@@ -96,8 +96,8 @@ impl<V: Lanes, const SIDE: usize> Pass<V> for Tiles<'_, '_, V::Number, SIDE> {
 }
 
 impl<T: Scalar, const SIDE: usize> Tiles<'_, '_, T, SIDE> {
-    /// Registers of so many quaternions side by side, then those of the next columns: columns stand
-    /// a power of two apart, where they would drive each other out of the first-level cache.
+    /// Panels: registers of adjacent quaternions, then those of the next columns. Columns are a
+    /// power of two apart, and would evict each other from the first-level cache.
     #[inline(always)]
     fn packed<V: Lanes<Number = T>>(&self, data: &[T]) -> Scratch<T> {
         let Products { columns, rows, ref sums, .. } = self.0;
@@ -140,7 +140,7 @@ impl<T: Scalar, const SIDE: usize> Tiles<'_, '_, T, SIDE> {
                     left[r][c] = load(a, r, c);
                 }
             }
-            // In this order sums that follow each other do not wait for one another.
+            // In this order consecutive sums are independent.
             for c in 0..4 {
                 for s in 0..SIDE {
                     let right = load(b, s, c);

@@ -1,4 +1,4 @@
-//! Sums over a batch of products of columns, `Σ a bᵀ`, for columns that lie in runs.
+//! Sums over a batch of outer products of columns, `Σ a bᵀ`, for columns that are stored in runs.
 #![allow(
     unsafe_code,
     reason = "tiles read and write through raw pointers; bounds are checked here"
@@ -10,11 +10,11 @@ use super::{Arg, Write, dots, product_on_this_thread};
 use crate::{MatMut, MatRef, Scalar, Scratch};
 use std::any::TypeId;
 
-/// From this side on, packing is paid for by what tiles save.
+/// Smallest side for which packing pays.
 const WIDE: usize = 64;
 
-/// Adds `A Bᵀ` to `sums`: entry (i, k) is the sum over all columns of number i of `a` times number
-/// k of `b`, which lie alike.
+/// Adds `A Bᵀ` to `sums`: entry (i, k) is the sum over all columns of feature i of `a` times
+/// feature k of `b`; both have the same layout.
 ///
 /// # Panics
 /// If the columns reach beyond `a` or `b`.
@@ -69,7 +69,7 @@ fn in_tiles(tile: Tile, (a, b): (&[f32], &[f32]), columns: Columns, mut sums: Ma
     }
 }
 
-/// Panels of `width` lines each, a number of every line side by side.
+/// Panels of `width` lines each, interleaved number by number.
 fn packed(
     (tile, width): (Tile, usize),
     data: &[f32],

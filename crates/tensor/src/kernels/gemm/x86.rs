@@ -15,8 +15,8 @@ use std::arch::x86_64::{
 
 /// Numbers of the right panel fetched ahead of their use.
 const AHEAD: usize = 8;
-/// The lowest tile of this machine of at least `rows` rows, or the highest: of 32 registers, 28
-/// hold the result of AVX-512's; of 16, 12 hold that of AVX2's.
+/// The lowest tile of at least `rows` rows, or the highest: of 32 registers, 28 hold the result
+/// with AVX-512; of 16, 12 hold that with AVX2.
 pub(super) fn tile_of(rows: usize) -> Option<Tile> {
     match Instructions::here() {
         Instructions::Avx512 => Some(avx512(rows)),
@@ -152,7 +152,7 @@ fn pack<const WIDTH: usize>(lines: Lines<'_>, count: usize, depth: usize, panel:
     }
 }
 
-/// Every tile that this machine can run.
+/// Every tile for this machine.
 #[cfg(test)]
 pub(super) fn all() -> Vec<Tile> {
     let mut tiles = Vec::new();

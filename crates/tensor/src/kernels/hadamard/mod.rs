@@ -1,4 +1,4 @@
-//! The Walsh-Hadamard transform `H`, `H[i, j] = (-1)^popcount(i & j)`, without a scale.
+//! The unnormalised Walsh-Hadamard transform `H`, `H[i, j] = (-1)^popcount(i & j)`.
 //!
 //! `H` is symmetric and `H H = size · 1`, so the transform is its own gradient and, divided by the
 //! size, its own inverse.
@@ -60,10 +60,10 @@ pub fn columns<T: Scalar>(data: &mut [T], width: usize) {
 }
 
 /// Transforms `width` interleaved vectors of `size` numbers in place; number `k` of vector `b` is
-/// `data[place(k) * width + b]`. Three levels are done while the numbers are in registers.
+/// `data[place(k) * width + b]`. Three levels are fused in registers.
 ///
 /// # Panics
-/// If `size` is not a power of two, or two places are the same.
+/// If `size` is not a power of two, or two places are equal.
 #[inline(always)]
 pub(super) fn scattered<T: Scalar>(
     data: &mut [T],

@@ -1,8 +1,8 @@
 //! Walsh-Hadamard transforms in registers of AVX-512 and AVX2.
 //!
-//! The levels within a register are permutations and signs, those across registers are butterflies
-//! of as many registers as there are; a row of 2,048 numbers is read and written twice, in the
-//! first-level cache.
+//! The levels within a register are permutations and sign changes, those across registers are
+//! butterflies of as many registers as there are; a row of 2,048 numbers is read and written twice,
+//! in the first-level cache.
 #![allow(
     unsafe_code,
     reason = "vector loads and stores take raw pointers; every function states its bounds"
@@ -21,7 +21,7 @@ use std::arch::x86_64::{
 /// Numbers of a cache line.
 const LINE: usize = 16;
 
-/// Transforms one vector in place; says no where the numbers or this machine do not suit.
+/// Transforms one vector in place; returns false for unsupported lengths or machines.
 pub(super) fn row<T: Scalar>(data: &mut [T]) -> bool {
     match machine::<T>() {
         Instructions::Avx512 if data.len() >= 16 => {
@@ -38,8 +38,8 @@ pub(super) fn row<T: Scalar>(data: &mut [T]) -> bool {
     }
 }
 
-/// Transforms `width` interleaved vectors in place; says no where the numbers or this machine do
-/// not suit.
+/// Transforms `width` interleaved vectors in place; returns false for unsupported lengths or
+/// machines.
 pub(super) fn columns<T: Scalar>(data: &mut [T], width: usize) -> bool {
     match machine::<T>() {
         Instructions::Avx512 if width.is_multiple_of(16) => {
@@ -74,7 +74,7 @@ fn within_avx512(v: __m512) -> __m512 {
     _mm512_fmadd_ps(v, signs_avx512(8), _mm512_shuffle_f32x4::<0b01_00_11_10>(v, v))
 }
 
-/// Minus one in the lanes that have the bit.
+/// A minus sign in the lanes whose index has this bit.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn signs_avx512(bit: usize) -> __m512 {
@@ -92,7 +92,7 @@ fn within_avx2(v: __m256) -> __m256 {
     _mm256_fmadd_ps(v, signs_avx2(4), _mm256_permute2f128_ps::<1>(v, v))
 }
 
-/// Minus one in the lanes that have the bit.
+/// A minus sign in the lanes whose index has this bit.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn signs_avx2(bit: usize) -> __m256 {
@@ -124,7 +124,7 @@ macro_rules! kernels {
                 }
             }
 
-            /// The levels from `half` numbers apart on.
+            /// The levels from distance `half` on.
             ///
             /// # Safety
             /// The lanes divide `half`, and the length is `half` times a power of two or less.
@@ -160,8 +160,8 @@ macro_rules! kernels {
                 }
             }
 
-            /// All levels within `R` registers. Fetches what lies as far ahead as the vector is
-            /// long: the next row of a matrix, which the machine does not expect beyond the page.
+            /// All levels within `R` registers. Prefetches at a distance of the vector's length:
+            /// the next row of a matrix, which the hardware does not prefetch across pages.
             ///
             /// # Safety
             /// `R` registers divide the length.

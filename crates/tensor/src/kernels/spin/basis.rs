@@ -1,4 +1,4 @@
-//! Multivectors as matrices: the tables of the change of basis.
+//! Matrix representations of multivectors: tables of the change of basis.
 
 use super::pauli::{Pauli, generators};
 use super::rotor::{Entry, Side};
@@ -6,20 +6,20 @@ use crate::Mat;
 use crate::kernels::gemm::quaternion::Rows;
 use std::sync::{Arc, OnceLock};
 
-/// Most generators that tables are made for: vectors of 65,536 numbers.
+/// Largest number of generators: vectors of 65,536 numbers.
 pub const MAX_GENERATORS: usize = 16;
 
-/// The order of a multivector's coordinates.
+/// Order of the coordinates of a multivector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BladeOrder {
-    /// By grade and then lexicographically: 1, e1, e2, e3, e12, e13, e23, e123.
+    /// By grade, then lexicographically: 1, e1, e2, e3, e12, e13, e23, e123.
     #[default]
     Graded,
     /// By bit mask, generator 1 lowest: 1, e1, e2, e12, e3, e13, e23, e123.
     Binary,
 }
 
-/// One blade that stands at one place of a sheet's spectrum.
+/// A blade at one place of a sheet's spectrum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Source {
     /// Coordinate of the vector.
@@ -28,12 +28,12 @@ pub(super) struct Source {
     pub(super) sign: f32,
 }
 
-/// A rectangular block of the matrix of a multivector, and the blocks of the rotors that act on it.
+/// A rectangular block of the matrix of a multivector, and the rotor blocks that act on it.
 #[derive(Clone, Debug)]
 pub(super) struct Sheet {
     pub(super) left: usize,
     pub(super) right: usize,
-    /// Blades at each place of the spectrum: one or two.
+    /// Blades per place of the spectrum: one or two.
     pub(super) blades: usize,
     /// The blades of place (plane, x, z), in this order of places.
     pub(super) sources: Vec<Source>,
@@ -41,8 +41,8 @@ pub(super) struct Sheet {
     pub(super) repeats: bool,
 }
 
-/// The entries of a sheet that one Walsh-Hadamard transform reaches: (j ^ x, plane, j) for each
-/// kept column j.
+/// The entries of a sheet covered by one Walsh-Hadamard transform: (j ^ x, plane, j) for each kept
+/// column j.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strand {
     mask: usize,
@@ -54,7 +54,7 @@ pub(super) struct Strand {
 }
 
 impl Strand {
-    /// Where the entry of column `j` stands.
+    /// Offset of the entry of column `j`.
     #[inline(always)]
     pub(super) fn entry(self, j: usize) -> usize {
         let row = ((j ^ self.mask) << self.shift) + self.half;
@@ -62,44 +62,46 @@ impl Strand {
     }
 }
 
-/// A signed permutation `B` of square minus one (or one) by which conjugation acts on the algebra:
-/// `B conj(X) B⁻¹ = X`, so that half of the columns of `X` are known from the others.
+/// A signed permutation `B` of square minus one (or one) that relates the matrices to their
+/// conjugates: `B conj(X) B⁻¹ = X`, so half of the columns of `X` determine the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pairing {
     /// Column j is paired with j ^ mask; the highest bit is set.
     pub(super) mask: u32,
-    /// Column j has the sign of the parity of j & signs.
+    /// The sign of column j is the parity of j & signs.
     pub(super) signs: u32,
 }
 
 /// Tables for the Clifford algebra of `n` generators, `e_i² = 1`.
 ///
-/// A vector of `2^n` coordinates becomes one, two or four **sheets**: matrices of `size` rows and
-/// `columns` columns, complex (two planes) or real (one plane), on which a rotor acts by matrix
-/// products. Together they hold `2^n` numbers. See the module's page for why these sheets hold all.
+/// A vector of `2^n` coordinates is represented by one, two or four **sheets**: matrices of `size`
+/// rows and `columns` columns, complex (two planes) or real (one plane), on which a rotor acts by
+/// matrix products. Together they hold `2^n` numbers. The module's page explains why these sheets
+/// suffice.
 #[derive(Clone, Debug)]
 pub struct SpinBasis {
     n: usize,
     pub(super) size: usize,
-    /// Columns kept of each sheet: all, or half of them where they come in pairs.
+    /// Kept columns of each sheet: all, or half of them if they come in pairs.
     pub(super) columns: usize,
     pub(super) planes: usize,
     /// 1 if all rotors are real, 2 if a complex number is a pair.
     pub(super) unit: usize,
     pub(super) pairing: Option<Pairing>,
     pub(super) sheets: Vec<Sheet>,
-    /// One over the squared norm of a blade's matrices.
+    /// The inverse of the squared norm of a blade's matrices.
     pub(super) weight: f64,
     /// The matrices of `e_i e_j`, i < j in lexicographic order, in each block of the rotors.
     pub(super) bivectors: Vec<Vec<Pauli>>,
     /// The same as real matrices, for each block.
     pub(super) forms: Vec<BlockForms>,
-    /// Where the left and the right rotor find quaternions, if they are matrices of such.
+    /// Positions of the quaternions for the left and the right rotor, if rotors are quaternion
+    /// matrices.
     quaternions: Option<[Rows; 2]>,
 }
 
-/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one block of rotors;
-/// of matrices of quaternions the components of each, as in the sums that they are multiplied with.
+/// Real forms of the identity, on the left, and of the bivectors `e_i e_j` in one rotor block; for
+/// quaternion matrices the components of each, in the layout of the gradient sums.
 #[derive(Clone, Debug)]
 pub(super) struct BlockForms {
     pub(super) identity: Vec<Entry>,
@@ -120,7 +122,7 @@ pub fn bivector_pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }
 
-/// A sheet before its tables: blocks of the rotors, and the matrix of each blade it holds.
+/// A sheet before its tables: rotor blocks, and the matrix of each of its blades.
 struct Draft {
     left: usize,
     right: usize,
@@ -128,7 +130,7 @@ struct Draft {
 }
 
 impl SpinBasis {
-    /// The tables for `n` generators, made once for all rotors of a program.
+    /// The tables for `n` generators, computed once per process.
     ///
     /// # Panics
     /// If `n` is above [`MAX_GENERATORS`].
@@ -166,7 +168,7 @@ impl SpinBasis {
         let real = bivectors.iter().flatten().all(|pauli| pauli.is_real());
         let one_plane = |draft: &Draft| draft.blades.iter().all(|(_, pauli)| pauli.is_real());
         let planes = if real && drafts.iter().all(one_plane) { 1 } else { 2 };
-        // What a full set of columns would hold beyond the vector's numbers, they hold twice.
+        // A full set of columns would hold every number twice.
         let twice = drafts.len() * planes * size * size > blades.len();
         let pairing = twice.then(|| {
             let pairing = pairing_of(size, &bivectors);
@@ -174,7 +176,7 @@ impl SpinBasis {
             pairing
         });
         let columns = if pairing.is_some() { size / 2 } else { size };
-        // Each blade is in as many sheets as there are columns of blocks.
+        // Each blade occurs in as many sheets as there are columns of blocks.
         let copies = if even && n.is_multiple_of(4) { 2 } else { 1 };
         let mut basis = Self {
             n,
@@ -203,13 +205,13 @@ impl SpinBasis {
         self.n
     }
 
-    /// Coordinates of a multivector, `2^n`: as many numbers as its sheets hold.
+    /// Coordinates of a multivector, `2^n`, which is also the number of values in its sheets.
     #[must_use]
     pub fn dimension(&self) -> usize {
         1 << self.n
     }
 
-    /// Numbers of one sheet.
+    /// Number of values in one sheet.
     pub(super) fn sheet_len(&self) -> usize {
         self.planes * self.size * self.columns
     }
@@ -219,7 +221,7 @@ impl SpinBasis {
         self.unit * self.size
     }
 
-    /// Whether rotors are matrices of quaternions.
+    /// Whether rotors are quaternion matrices.
     pub(super) fn is_quaternionic(&self) -> bool {
         self.pairing.is_some_and(|pairing| pairing.square() < 0.0)
     }
@@ -237,7 +239,7 @@ impl SpinBasis {
         (2 * self.side() * self.dimension()) as u64
     }
 
-    /// The places in a sheet's spectrum and the entries that each transform reaches, in order.
+    /// The places in a sheet's spectrum and the entries of each transform, in order.
     pub(super) fn strands(&self) -> impl Iterator<Item = Strand> {
         let (size, columns, planes) = (self.size, self.columns, self.planes);
         let mask = self.pairing.map_or(0, |pairing| pairing.mask as usize);
@@ -251,8 +253,8 @@ impl SpinBasis {
         })
     }
 
-    /// Where row `i` of a complex matrix stands among the rows of a sheet, and its sign there: with
-    /// [`Pairing`], next to the row it is paired with.
+    /// Row of a sheet for row `i` of a complex matrix, and its sign: with [`Pairing`], next to its
+    /// paired row.
     pub(super) fn row(&self, i: usize) -> (usize, f64) {
         match self.pairing {
             None => (i, 1.0),
@@ -274,7 +276,7 @@ impl SpinBasis {
         BlockForms { identity, left: of(Side::Left), right: of(Side::Right) }
     }
 
-    /// Where the rotors of one side find quaternions, if they are matrices of such.
+    /// Positions of the quaternions for the rotors of one side, if they are quaternion matrices.
     pub(super) fn quaternions(&self, side: Side) -> Option<Rows> {
         self.quaternions.map(|[left, right]| if side == Side::Left { left } else { right })
     }
@@ -306,7 +308,7 @@ impl SpinBasis {
         let blades = at_place[0].len();
         assert!(at_place.iter().all(|at| at.len() == blades), "places hold equally many blades");
         let (left, right) = (draft.left, draft.right);
-        // Sheets are (0, 0), (1, 0), (0, 1), (1, 1): the last two hold the blades of the others.
+        // Sheets are (0, 0), (1, 0), (0, 1), (1, 1): the last two hold the remaining blades.
         Sheet { left, right, blades, sources: at_place.concat(), repeats: right > 0 }
     }
 }
@@ -317,13 +319,13 @@ impl Pairing {
         parity(self.signs, self.mask)
     }
 
-    /// Whether `B conj(P) B⁻¹` is `P`, and not `-P`.
+    /// Whether `B conj(P) B⁻¹` is `P` rather than `-P`.
     fn keeps(self, pauli: Pauli) -> bool {
         let crossed = (self.mask & pauli.z).count_ones() + (self.signs & pauli.x).count_ones();
         (crossed + u32::from(!pauli.is_real())).is_multiple_of(2)
     }
 
-    /// Multiplies a sheet by i if it is changed to its negative: products do not mind.
+    /// Multiplies a sheet by i if conjugation negates it: products are unaffected.
     fn align(self, draft: &mut Draft) {
         if !self.keeps(draft.blades[0].1) {
             draft.blades.iter_mut().for_each(|(_, pauli)| *pauli = pauli.turned(1));
@@ -332,7 +334,7 @@ impl Pairing {
     }
 }
 
-/// The pairing under which all rotors are their own images.
+/// The pairing under which all rotors are self-conjugate.
 fn pairing_of(size: usize, bivectors: &[Vec<Pauli>]) -> Pairing {
     let (top, end) = (size as u32 / 2, size as u32);
     (top..end)
@@ -353,8 +355,8 @@ fn blade_matrix(base: &[Pauli], blade: u32) -> Pauli {
 }
 
 /// One or two sheets for odd `n`, and one for the scalars, `n = 0`. For n = 1 mod 4 one
-/// representation does not tell `x` from its dual; odd blades times i do. Where rotors are matrices
-/// of quaternions, the even and the odd blades are, too, each up to a factor of i.
+/// representation does not distinguish `x` from its dual; multiplying odd blades by i does. If
+/// rotors are quaternion matrices, so are the even and the odd blades, each up to a factor of i.
 fn odd_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
     let quarter = u8::from(n % 4 == 1);
     let matrix = |(coordinate, &blade): (usize, &u32)| {
@@ -372,8 +374,8 @@ fn odd_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
     vec![sheet(0), sheet(1)]
 }
 
-/// Two or four sheets for even `n`: `Γ_i = γ_i ⊗ X` and `Γ_last = 1 ⊗ Y`, so that even blades fill
-/// the diagonal blocks and odd ones the others. For n = 2 mod 4 one column of blocks holds all.
+/// Two or four sheets for even `n`: `Γ_i = γ_i ⊗ X` and `Γ_last = 1 ⊗ Y`, so even blades are block
+/// diagonal and odd ones off-diagonal. For n = 2 mod 4 one column of blocks holds everything.
 fn even_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
     let columns = if n.is_multiple_of(4) { 2 } else { 1 };
     let mut drafts = Vec::new();
@@ -387,7 +389,8 @@ fn even_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
                 terms.push((coordinate, blade_matrix(base, blade).turned(quarters)));
             }
         }
-        // Where a whole sheet is imaginary, i is taken out: left and right products do not mind.
+        // A purely imaginary sheet is stored without its factor i: left and right products are
+        // unaffected.
         if terms.iter().all(|(_, pauli)| !pauli.is_real()) {
             terms.iter_mut().for_each(|(_, pauli)| *pauli = pauli.turned(3));
         }
@@ -396,7 +399,7 @@ fn even_drafts(n: usize, base: &[Pauli], blades: &[u32]) -> Vec<Draft> {
     drafts
 }
 
-/// The matrix of `e_i e_j` in a block of the rotors.
+/// The matrix of `e_i e_j` in a rotor block.
 fn bivector(n: usize, base: &[Pauli], (i, j): (usize, usize), block: usize) -> Pauli {
     if n.is_multiple_of(2) && j == n - 1 {
         base[i].turned(1 + 2 * block as u8)

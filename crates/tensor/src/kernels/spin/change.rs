@@ -9,21 +9,21 @@ use crate::kernels::gemm::Write;
 use crate::kernels::hadamard;
 use crate::kernels::instructions::vectorised;
 
-/// Where the coordinates of a multivector stand among the features of longer vectors: the chunk
-/// from `start` on, round the end. The batch is `width` vectors side by side: number `b` of
-/// coordinate `k` is the one at `((start + k) % features) * width + b`.
+/// Location of the coordinates of a multivector in longer vectors: the chunk of features from
+/// `start` on, with wrap-around. The batch is `width` interleaved vectors: coordinate `k` of vector
+/// `b` is at `((start + k) % features) * width + b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
     /// Feature of coordinate 0.
     pub start: usize,
     /// Features of the vectors.
     pub features: usize,
-    /// Vectors side by side.
+    /// Number of vectors.
     pub width: usize,
 }
 
 impl Chunk {
-    /// Where the numbers of a coordinate begin.
+    /// Offset of a coordinate.
     #[inline(always)]
     pub(super) fn place(&self, coordinate: u32) -> usize {
         let feature = self.start + coordinate as usize;
@@ -41,7 +41,7 @@ impl Chunk {
 }
 
 impl SpinBasis {
-    /// Changes the multivectors of a chunk of `x` to sheets.
+    /// Converts the multivectors of a chunk of `x` to sheets.
     ///
     /// Entry (i, j) of plane c of sheet s of vector b is
     /// `out[(((s * size + i) * planes + c) * columns + j) * width + b]`.
@@ -60,10 +60,9 @@ impl SpinBasis {
         }
     }
 
-    /// Writes the multivectors of sheets to a chunk of `y`, or adds them; what is left in `sheets`
-    /// is unspecified.
+    /// Writes the multivectors of sheets to a chunk of `y`, or adds them; overwrites `sheets`.
     ///
-    /// This is the transpose of [`Self::represent`] times the squared norm of a blade, which is its
+    /// This is the transpose of [`Self::represent`] times the squared norm of a blade, which is the
     /// inverse.
     ///
     /// # Panics

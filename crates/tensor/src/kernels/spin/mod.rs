@@ -6,7 +6,8 @@
 //! signed (or i-fold) permutation `X^x Z^z`, the change of basis is a gather followed by
 //! Walsh-Hadamard transforms.
 //!
-//! How few numbers hold `X` depends on n mod 8; **sheets** are the square blocks that are kept:
+//! The number of values needed for `X` depends on n mod 8; **sheets** are the square blocks that
+//! are stored:
 //!
 //! | n mod 8 | sheets | each | multiply-adds of `R X Sᴴ` |
 //! | --- | --- | --- | --- |
@@ -16,22 +17,21 @@
 //! | 2, 6 | 2 | complex, size 2^(n/2 - 1) | 2 d^1.5 |
 //! | 4 | 4 | quaternionic: complex, size 2^(n/2 - 1), half of the columns | 2 d^1.5 |
 //!
-//! Where rotors are quaternionic, products in single precision take half of these multiplications.
+//! If rotors are quaternionic, products in single precision take half of these multiplications.
 //!
-//! - n = 3 mod 4: one complex matrix holds everything once.
-//! - n = 1 mod 4: the product of all generators is a number, so that a blade and its dual have the
-//!   same matrix up to sign. Rotors are even, hence act alike on the even and the odd part, and the
+//! - n = 3 mod 4: one complex matrix holds each number once.
+//! - n = 1 mod 4: the product of all generators is a scalar, so a blade and its dual have the same
+//!   matrix up to sign. Rotors are even, hence act separately on the even and the odd part, and the
 //!   even matrices are the real (or quaternionic) half of all: odd blades are multiplied by i, and
-//!   one complex matrix again holds everything once.
-//! - n = 3 or 5 mod 8: the even and the odd blades are matrices of quaternions each, up to a factor
-//!   of i. They make two sheets of the kind described for n = 4 mod 8, so that products of
-//!   quaternions do.
+//!   one complex matrix again holds each number once.
+//! - n = 3 or 5 mod 8: the even and the odd blades are quaternion matrices each, up to a factor of
+//!   i. They form two sheets as for n = 4 mod 8, so that quaternion products apply.
 //! - n even: `Γ_i = γ_i ⊗ X`, `Γ_last = 1 ⊗ Y` over n - 1 generators. Even blades are block
 //!   diagonal, odd ones off-diagonal, rotors block diagonal; for n = 2 mod 4 the first column of
-//!   blocks holds everything once.
-//! - n = 4 mod 8: a signed permutation B with `B conj(X) B⁻¹ = X` pairs every column with another;
-//!   one of each pair is kept, and the two rows that B pairs stand together, so that a real matrix
-//!   acts on them from the right.
+//!   blocks holds each number once.
+//! - n = 4 mod 8: a signed permutation B with `B conj(X) B⁻¹ = X` pairs the columns; one of each
+//!   pair is stored, and the two rows paired by B are adjacent, so that a real matrix acts on them
+//!   from the right.
 //!
 //! Source: the classification of Clifford algebras (Lounesto, *Clifford Algebras and Spinors*,
 //! 2001, chapters 16 and 17) for the use in arXiv 2507.11688, which multiplies by dense matrices

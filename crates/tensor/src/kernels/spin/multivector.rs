@@ -1,26 +1,26 @@
 //! Rotors as multivectors: products of rotors of simple bivectors, and the exponential series.
 //!
-//! `exp(b) = Π_k (cos |b_k| + sin |b_k| / |b_k| b_k)` for commuting simple bivectors `b_k` that add
-//! up to b. For parts that are not simple or do not commute the product is still computed, and is
-//! not `exp(b)`: that is what an inexact decomposition is judged by.
+//! `exp(b) = Π_k (cos |b_k| + sin |b_k| / |b_k| b_k)` for commuting simple bivectors `b_k` with sum
+//! b. For parts that are not simple or do not commute the product differs from `exp(b)`, which
+//! measures the error of an inexact decomposition.
 //!
 //! | | multiply-adds |
 //! | --- | --- |
 //! | each factor of the product | 2^(n-1) (n (n-1) / 2 + 1) |
 //! | the series | the same for each of about 20 terms, for each unit of the sum of all angles |
 //!
-//! Maps use [`super::SpinRotor`]; these are for looking at rotors and for checking them.
+//! Maps use [`super::SpinRotor`]; these functions are for inspection and tests.
 
 use super::{bivector_pairs, graded_blades};
 
 /// Terms of the series for an argument of norm at most one: 1 / 21! is below rounding.
 const TERMS: usize = 21;
 
-/// The product of the rotors of simple bivectors, in their order: 2^n numbers, blades by grade and
-/// then lexicographically. A part has n (n - 1) / 2 coefficients in lexicographic order of i < j.
+/// The product of the rotors of simple bivectors, in order: 2^n numbers, blades by grade, then
+/// lexicographically. A part has n (n - 1) / 2 coefficients in lexicographic order of i < j.
 ///
 /// # Panics
-/// If a part has another number of coefficients.
+/// If a part has a wrong number of coefficients.
 #[must_use]
 #[track_caller]
 pub fn product_of_simple_rotors(n: usize, parts: &[Vec<f64>]) -> Vec<f64> {
@@ -67,7 +67,7 @@ fn one(n: usize) -> Vec<f64> {
     one
 }
 
-/// `r b` for an even multivector r, blades at their bit masks.
+/// `r b` for an even multivector r, blades by bit mask.
 fn times_bivector(n: usize, r: &[f64], bivector: &[f64]) -> Vec<f64> {
     assert_eq!(bivector.len(), n * n.saturating_sub(1) / 2, "bivector coefficients for n = {n}");
     let mut product = vec![0.0; r.len()];
@@ -87,7 +87,7 @@ fn times_bivector(n: usize, r: &[f64], bivector: &[f64]) -> Vec<f64> {
     product
 }
 
-/// From bit masks to blades by grade.
+/// Reorders from bit masks to grades.
 fn graded(n: usize, rotor: &[f64]) -> Vec<f64> {
     graded_blades(n).into_iter().map(|blade| rotor[blade as usize]).collect()
 }
@@ -99,7 +99,7 @@ mod tests {
     use crate::kernels::spin::skew_matrix;
     use crate::linalg::{SkewPlane, skew_eigen};
 
-    /// Product of multivectors at their bit masks, pair by pair.
+    /// Product of multivectors by bit mask, pair by pair.
     fn naive_product(x: &[f64], y: &[f64]) -> Vec<f64> {
         let mut product = vec![0.0; x.len()];
         for (a, x) in x.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Products of Pauli matrices, exactly: two bit masks and a power of i.
+//! Exact products of Pauli matrices: two bit masks and a power of i.
 
-/// `i^phase X^x Z^z` on qubits 0, 1, ...: bit q of a mask says whether qubit q carries the letter.
+/// `i^phase X^x Z^z` on qubits 0, 1, ...: bit q of a mask says whether qubit q has the letter.
 ///
 /// Column j has one entry, in row `j ^ x`: `i^phase (-1)^popcount(z & j)`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +50,8 @@ impl Pauli {
 
 /// `n` (odd) anticommuting matrices of square one on (n - 1) / 2 qubits.
 ///
-/// Jordan and Wigner's, but for n = 7 and n = 9, where purely imaginary and purely real matrices
-/// exist: with them the rotors of n = 7, 8 and 9 are real, which halves the work.
+/// The Jordan-Wigner matrices, except for n = 7 and n = 9, where purely imaginary and purely real
+/// matrices exist: with them the rotors of n = 7, 8 and 9 are real, which halves the work.
 pub(super) fn generators(n: usize) -> Vec<Pauli> {
     const SEVEN: [&str; 7] = ["YIX", "YIZ", "IXY", "IZY", "XYI", "ZYI", "YYY"];
     match n {

@@ -1,4 +1,4 @@
-//! Rotors as matrices, and gradients back to their bivectors.
+//! Rotors as matrices, and the gradients of their bivectors.
 
 use super::basis::{SpinBasis, bivector_pairs, parity};
 use super::pauli::Pauli;
@@ -8,7 +8,7 @@ use crate::kernels::gemm::{Write, product_on_this_thread};
 use crate::linalg::{SkewEigen, skew_eigen};
 use crate::{Mat, Scalar};
 
-/// On which side of the multivector a rotor acts.
+/// Side of the multivector on which a rotor acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// `r` in `r x reverse(s)`.
@@ -18,7 +18,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// How the components of quaternions stand among the rows that a rotor acts on.
+    /// Order of the quaternion components among the rows that a rotor acts on.
     pub(super) fn components(self) -> Components {
         match self {
             Self::Left => Components::Inside,
@@ -27,10 +27,10 @@ impl Side {
     }
 }
 
-/// `exp(b)` ready to act on sheets, with what its gradient needs.
+/// `exp(b)`, ready to act on sheets, with the decomposition that its gradient needs.
 #[derive(Clone, Debug)]
 pub struct SpinRotor<T> {
-    /// Decomposition of the skew matrix of `b`; absent if `b` is not finite.
+    /// Decomposition of the skew matrix of `b`; none if `b` is not finite.
     eigen: Option<SkewEigen>,
     /// The orthogonal matrix of the rotor on the sheets of each block, (side, side).
     pub(super) forms: Vec<Form<T>>,
@@ -44,9 +44,8 @@ struct Complex {
 }
 
 impl SpinBasis {
-    /// The rotor of a bivector, as the product of its commuting plane rotors
-    /// `cos a + sin a (u ∧ v)`. A bivector that is not finite gives a rotor of NaN, so that the
-    /// training loop sees it in the loss.
+    /// The rotor of a bivector, as the product of its commuting plane rotors `cos a + sin a (u ∧
+    /// v)`. A non-finite bivector gives a rotor of NaN, which the training loop sees in the loss.
     ///
     /// # Panics
     /// If there are not n (n - 1) / 2 coefficients.
@@ -104,9 +103,9 @@ impl SpinBasis {
         rotor.unwrap_or_else(|| Complex::identity(self.size, 1.0))
     }
 
-    /// The real matrix that does what the complex one does to the columns that a sheet keeps: rows
-    /// and columns (i, c) on the left, (c, j) and conjugate on the right; just the real part where
-    /// rotors are real. With columns in pairs, (i, half, c) and (half, c, j).
+    /// Real form of a complex matrix, acting on the stored columns of a sheet: rows and columns (i,
+    /// c) on the left, (c, j) and conjugated on the right; only the real part if rotors are real.
+    /// With paired columns, (i, half, c) and (half, c, j).
     fn real_form(&self, rotor: &Complex, side: Side) -> Mat<f64> {
         let mut form = Mat::zeros(self.side(), self.side());
         for row in 0..self.size {
@@ -120,7 +119,7 @@ impl SpinBasis {
         form
     }
 
-    /// The real form of a blade's matrix, number by number: few are not zero.
+    /// The non-zero entries of a blade's real form.
     pub(super) fn sparse_form(&self, pauli: Pauli, side: Side) -> Vec<Entry> {
         let of_column = |column| {
             let (row, re, im) = pauli.entry(column);
@@ -134,7 +133,7 @@ impl SpinBasis {
         (0..self.size).flat_map(of_column).filter(|entry| entry.value != 0.0).collect()
     }
 
-    /// Where entry (row, column) of a complex matrix stands in its real form.
+    /// Position of entry (row, column) of a complex matrix in its real form.
     fn places(&self, side: Side, row: usize, column: usize) -> impl Iterator<Item = Place> {
         let real = |row, column, re| Place { row, column, re, im: 0.0 };
         let imaginary = |row, column, im| Place { row, column, re: 0.0, im };
@@ -182,7 +181,7 @@ impl SpinBasis {
     }
 }
 
-/// One number of a sparse real matrix: one or minus one.
+/// One entry of a sparse real matrix: one or minus one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     row: u16,
@@ -191,13 +190,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Adds so many times this to a matrix.
+    /// Adds a multiple of this entry to a matrix.
     pub(super) fn add_to(self, matrix: &mut Mat<f32>, times: f32) {
         *matrix.at_mut(self.row.into(), self.column.into()) += times * self.value;
     }
 
-    /// If it is of a quaternion's own components, which the first column of each holds: at
-    /// quaternion (i, k) and component c in place (i, 4 k + c).
+    /// Whether the entry is one of a quaternion's own components, which its first column holds:
+    /// quaternion (i, k) has component c at (i, 4 k + c).
     pub(super) fn of_first_component(self, rows: Rows) -> Option<Self> {
         let (i, component) = rows.place(self.row.into());
         let (k, of_column) = rows.place(self.column.into());
@@ -212,7 +211,7 @@ impl Entry {
     }
 }
 
-/// One number of a real form: a multiple of a complex entry's real and imaginary part.
+/// One entry of a real form: a multiple of a complex entry's real or imaginary part.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     row: usize,
@@ -222,13 +221,13 @@ struct Place {
 }
 
 impl<T: Scalar> SpinRotor<T> {
-    /// The gradient with respect to the bivector `b`, given that with respect to the bivector `t`
-    /// of a further small turn, `exp(b) exp(t)` at `t = 0`.
+    /// The gradient of the bivector `b`, from that of the bivector `t` of a further infinitesimal
+    /// rotation, `exp(b) exp(t)` at `t = 0`.
     ///
     /// With `A` the skew matrix of `b`, `exp(b + e) = exp(b) exp(∫₀¹ exp(-2sA) E exp(2sA) ds)` to
     /// first order; this applies the transpose of that integral. In the eigenbasis of `A` it
-    /// multiplies entry (j, k) by `exp(i d) sin(d) / d`, `d = w_j - w_k`: no gap is ever divided
-    /// by, so that equal angles do no harm.
+    /// multiplies entry (j, k) by `exp(i d) sin(d) / d`, `d = w_j - w_k`: nothing is divided by a
+    /// gap, so equal angles are harmless.
     #[must_use]
     pub fn pull_back(&self, turn: &[f64]) -> Vec<f64> {
         let Some(SkewEigen { values, re, im }) = &self.eigen else {

@@ -1,4 +1,4 @@
-//! The products `R X Sᴴ` on sheets, and the sums over a batch that gradients need.
+//! The products `R X Sᴴ` on sheets, and the sums over a batch for their gradients.
 
 use super::basis::{BlockForms, SpinBasis};
 use super::rotor::{Side, SpinRotor};
@@ -18,18 +18,18 @@ pub struct Sandwich<'a, T> {
     pub right: &'a SpinRotor<T>,
 }
 
-/// Sums over a batch of the products of input and gradient, from which gradients follow:
+/// Sums over a batch of the products of input and gradient, from which the gradients are computed:
 /// [`SpinBasis::turn`] and [`SpinBasis::scale`].
 #[derive(Clone, Debug)]
 pub struct TurnSums<T> {
-    /// For each block of rotors, (side, side), or the quaternions that these numbers hold where
-    /// rotors are quaternionic: (side / 4, side).
+    /// For each rotor block, (side, side), or their quaternions if rotors are quaternionic: (side /
+    /// 4, side).
     left: Vec<Mat<T>>,
     right: Vec<Mat<T>>,
 }
 
 impl<T: Scalar> TurnSums<T> {
-    /// Adds those of other rows.
+    /// Adds the sums of other rows.
     pub fn add(&mut self, other: &Self) {
         let pairs = self.left.iter_mut().zip(&other.left);
         for (sums, other) in pairs.chain(self.right.iter_mut().zip(&other.right)) {
@@ -39,8 +39,8 @@ impl<T: Scalar> TurnSums<T> {
 }
 
 impl SpinBasis {
-    /// `y = scale · (r x reverse(s))` or the inverse map on sheets of `width` multivectors;
-    /// `write` says whether `y` is overwritten or added to.
+    /// `y = scale · (r x reverse(s))` or the inverse map on sheets of `width` multivectors; `write`
+    /// says whether `y` is overwritten or added to.
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -64,7 +64,7 @@ impl SpinBasis {
         }
     }
 
-    /// The columns of a sheet that the left rotor acts on, and those that the right one does.
+    /// Columns of a sheet for the left rotor, and for the right one.
     fn columns_of_sheet(&self, width: usize) -> [Columns; 2] {
         let (len, side) = (self.sheet_len() * width, self.side());
         let (run, group) = (len / side, side * width);
@@ -72,12 +72,12 @@ impl SpinBasis {
         [left, Columns { groups: len / group, run: width, group, row: width }]
     }
 
-    /// Adds what the gradients of small turns need, given the input `x` of [`Self::sandwich`] and
-    /// `dx = reverse(r) dy s`, both as sheets.
+    /// Adds the sums for the gradients of infinitesimal rotations, from the input `x` of
+    /// [`Self::sandwich`] and `dx = reverse(r) dy s`, both as sheets.
     ///
-    /// A turn `t` of the left rotor changes the result by `r t x reverse(s)`, whose inner product
-    /// with `dy` is that of `t x` with `dx`; so only `dx xᴴ` and `xᴴ dx` are needed, summed over
-    /// the batch.
+    /// A rotation `t` of the left rotor changes the result by `r t x reverse(s)`, whose inner
+    /// product with `dy` is that of `t x` with `dx`; so only `dx xᴴ` and `xᴴ dx` are needed, summed
+    /// over the batch.
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -101,18 +101,18 @@ impl SpinBasis {
         }
     }
 
-    /// Rows of the sums of one block, of which each has [`Self::side`] numbers.
+    /// Rows of the sums of one block, each of [`Self::side`] numbers.
     fn rows_of_sums(&self) -> usize {
         if self.is_quaternionic() { self.side() / 4 } else { self.side() }
     }
 
-    /// Numbers of all sums.
+    /// Length of all sums.
     #[must_use]
     pub fn numbers_of_sums(&self) -> usize {
         2 * self.bivectors.len() * self.rows_of_sums() * self.side()
     }
 
-    /// No sums yet.
+    /// Zero sums.
     #[must_use]
     pub fn turn_sums<T: Scalar>(&self) -> TurnSums<T> {
         let one = Mat::zeros(self.rows_of_sums(), self.side());
@@ -120,8 +120,7 @@ impl SpinBasis {
         TurnSums { left: zeros(), right: zeros() }
     }
 
-    /// The gradient with respect to a factor before the product: the sum of `x · dx` over the
-    /// batch.
+    /// The gradient of a factor before the product: the sum of `x · dx` over the batch.
     #[must_use]
     pub fn scale<T: Scalar>(&self, sums: &TurnSums<T>) -> f64 {
         let blocks = sums.left.iter().zip(&self.forms);
@@ -131,8 +130,8 @@ impl SpinBasis {
         self.weight * blocks.map(of_block).sum::<f64>()
     }
 
-    /// The gradients with respect to a further small turn of one rotor, `exp(b) exp(t)`: n (n - 1)
-    /// / 2 numbers.
+    /// The gradients of a further infinitesimal rotation of one rotor, `exp(b) exp(t)`: n (n - 1) /
+    /// 2 numbers.
     #[must_use]
     pub fn turn<T: Scalar>(&self, side: Side, sums: &TurnSums<T>) -> Vec<f64> {
         let mut turn = vec![0.0; self.bivectors[0].len()];

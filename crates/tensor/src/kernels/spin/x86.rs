@@ -1,4 +1,4 @@
-//! The change of basis with strands of vectors in registers of AVX-512 and AVX2.
+//! The change of basis in registers of AVX-512 and AVX2.
 #![allow(
     unsafe_code,
     reason = "vector loads and stores take raw pointers; every function states its bounds"
@@ -17,7 +17,7 @@ use std::arch::x86_64::{
     _mm512_sub_ps,
 };
 
-/// [`SpinBasis::represent`] of one sheet; says no where the numbers or this machine do not suit.
+/// [`SpinBasis::represent`] of one sheet; returns false for unsupported widths or machines.
 pub(super) fn represent<T: Scalar>(
     basis: &SpinBasis,
     sheet: &Sheet,
@@ -47,7 +47,7 @@ pub(super) fn represent<T: Scalar>(
     true
 }
 
-/// [`SpinBasis::recover`] of one sheet; says no where the numbers or this machine do not suit.
+/// [`SpinBasis::recover`] of one sheet; returns false for unsupported widths or machines.
 pub(super) fn recover<T: Scalar>(
     basis: &SpinBasis,
     sheet: &Sheet,
@@ -77,7 +77,7 @@ pub(super) fn recover<T: Scalar>(
     true
 }
 
-/// Numbers in a register of the best kind that divides the width.
+/// Number of lanes of the best register that divides the width.
 fn lanes<T: Scalar>(width: usize) -> Option<usize> {
     let here = Instructions::here();
     if TypeId::of::<T>() != TypeId::of::<f32>() || width == 0 {
@@ -91,7 +91,7 @@ fn lanes<T: Scalar>(width: usize) -> Option<usize> {
     }
 }
 
-/// What one call is about.
+/// Arguments of one call.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     basis: &'a SpinBasis,
@@ -99,11 +99,11 @@ struct Run<'a> {
     chunk: Chunk,
 }
 
-/// Most blades in one strand: 128 columns, two blades at each place.
+/// Largest number of blades in one strand: 128 columns, two blades per place.
 const MOST_BLADES: usize = 256;
 
 impl Run<'_> {
-    /// Calls `work` with where the entries of each strand begin, where its blades' numbers do, and
+    /// Calls `work` for each strand with the offsets of its entries, the offsets of its blades, and
     /// their signs times `factor`.
     #[inline(always)]
     fn strands(self, factor: f32, mut work: impl FnMut(&[usize], &[usize], &[f32])) {

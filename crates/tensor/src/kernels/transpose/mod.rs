@@ -7,11 +7,11 @@ use super::instructions::{Instructions, vectorised};
 use crate::{MatMut, MatRef, Scalar};
 use std::any::TypeId;
 
-/// Side of a tile of numbers without a path of their own: a cache line of `f64`.
+/// Side of a tile for types without a vector path: a cache line of `f64`.
 const TILE: usize = 8;
 
-/// Number `b` of feature `k` becomes `columns[k * width + b]`, for `width` of at least the rows of
-/// `x` (rows, features); numbers beyond the rows keep what they hold.
+/// Feature `k` of sample `b` becomes `columns[k * width + b]`, where `width` is at least the number
+/// of rows of `x` (rows, features); the remaining entries are unchanged.
 ///
 /// # Panics
 /// If `columns` does not hold `width` numbers of each feature, or `width` is less than the rows.

@@ -1,4 +1,4 @@
-//! Squares transposed in registers of AVX-512 and AVX.
+//! Transposition of square tiles in registers of AVX-512 and AVX.
 #![allow(
     unsafe_code,
     reason = "vector loads and stores take raw pointers; every function states its bounds"
@@ -20,7 +20,7 @@ const LARGE: usize = 16;
 const LINE: usize = 64;
 /// Side of a square in registers of AVX.
 const SQUARE: usize = 8;
-/// Columns transposed before the next rows' turn: a few cache lines of each.
+/// Columns transposed before the next rows: a few cache lines of each.
 const STRETCH: usize = 64;
 
 /// Writes the transpose of `from` (rows, cols) to `to` (cols, rows), each with its row stride.
@@ -82,7 +82,7 @@ unsafe fn in_large(
         let from = from.add(row * from_stride + col);
         transpose_large((from, from_stride), (to.add(col * to_stride + row), to_stride));
     };
-    // The longer side inside, so that few rows are under way at a time.
+    // The longer side is the inner loop, so that few rows are active at a time.
     if cols >= rows {
         let lead = from.align_offset(LINE);
         for row in starts(rows, 0) {
@@ -96,8 +96,9 @@ unsafe fn in_large(
     }
 }
 
-/// Where squares begin that cover `count` numbers: on cache lines, the first of them `lead` numbers
-/// from the start, and at both ends. Those at the ends overlap with others, and write the same.
+/// Starts of squares that cover `count` numbers: aligned to cache lines, the first of them `lead`
+/// numbers from the start, and at both ends. Those at the ends overlap others and write the same
+/// values.
 fn starts(count: usize, lead: usize) -> impl Iterator<Item = usize> {
     let last = count - LARGE;
     let lead = if lead < LARGE { lead } else { 0 };
@@ -107,7 +108,7 @@ fn starts(count: usize, lead: usize) -> impl Iterator<Item = usize> {
     first.into_iter().chain(aligned).chain((covered < count).then_some(last))
 }
 
-/// Transposes [`LARGE`] rows of as many numbers: whole cache lines are read and written.
+/// Transposes [`LARGE`] rows of equal length: whole cache lines are read and written.
 ///
 /// # Safety
 /// `from` and `to` are valid for such a square at their strides.
@@ -119,7 +120,7 @@ unsafe fn transpose_large(
     // SAFETY: the caller's contract.
     let rows: [__m512; LARGE] =
         std::array::from_fn(|i| unsafe { _mm512_loadu_ps(from.add(i * from_stride)) });
-    // Pairs of rows, then fours; quarters of registers then change places twice.
+    // Exchanges pairs of rows, then fours, then twice quarters of registers.
     let pairs: [__m512d; LARGE] = std::array::from_fn(|i| {
         let (a, b) = (rows[i & !1], rows[i | 1]);
         _mm512_castps_pd(if i & 1 == 0 {
@@ -169,7 +170,7 @@ unsafe fn transpose_square(
         // SAFETY: the caller's contract.
         *row = unsafe { _mm256_loadu_ps(from.add(i * from_stride)) };
     }
-    // Pairs of rows, then fours, then halves of registers change places.
+    // Exchanges pairs of rows, then fours, then halves of registers.
     let mut pairs = [_mm256_setzero_ps(); SQUARE];
     for i in 0..SQUARE / 2 {
         pairs[2 * i] = _mm256_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);

@@ -1,4 +1,5 @@
-//! From eigenvectors of the tridiagonal matrix to those of the band, and to those of the matrix.
+//! Back-transformation: from eigenvectors of the tridiagonal matrix to those of the band and of the
+//! matrix.
 
 use super::band::{Panel, triangle};
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread};
@@ -7,17 +8,17 @@ use crate::{Mat, Scalar, parallel};
 
 /// Panels whose reflections are applied as one product.
 const TOGETHER: usize = 4;
-/// Eigenvectors that one piece of parallel work takes back.
+/// Eigenvectors per work item.
 const ROWS: usize = 128;
 
-/// `I - V T Vᵀ` on the last rows of the matrix.
+/// A block reflector `I - V T Vᵀ` on the last rows of the matrix.
 struct Reflections<T> {
     v: Mat<T>,
     t: Mat<T>,
 }
 
 impl<T: Scalar> Reflections<T> {
-    /// The product of those of some panels one after another.
+    /// The product of the reflectors of several panels.
     fn of(panels: &[Panel]) -> Self {
         let height = panels[0].height;
         let width = panels.iter().map(|panel| panel.width).sum();
@@ -36,7 +37,7 @@ impl<T: Scalar> Reflections<T> {
     }
 }
 
-/// Takes eigenvectors of the tridiagonal matrix, as rows, back through both reductions.
+/// Transforms eigenvectors of the tridiagonal matrix, as rows, back through both reductions.
 pub(super) fn carry<T: Scalar>(vectors: &mut Mat<T>, sweeps: Vec<Vec<f64>>, panels: Vec<Panel>) {
     let chains = Sweeps::of(&sweeps);
     drop(sweeps);

@@ -1,11 +1,12 @@
-//! From a symmetric matrix to a symmetric band with the same eigenvalues, by reflections in blocks.
+//! Reduction of a symmetric matrix to a band with the same eigenvalues, by block reflections.
 //!
 //! The first of the two steps of Bischof, Lang and Sun (A framework for symmetric band reduction,
-//! ACM TOMS 26, 2000): nearly all work is in products of matrices, where the direct way to
-//! tridiagonal form spends half of it on products with a vector, which wait for memory.
+//! ACM TOMS 26, 2000): nearly all work is in matrix products, while the direct reduction to
+//! tridiagonal form spends half of it on matrix-vector products, which are limited by memory
+//! bandwidth.
 //!
-//! With a QR decomposition of the `b` columns below the band, `Q = I - V T Vᵀ`, the rest `B` of the
-//! matrix becomes `Qᵀ B Q = B - V Wᵀ - W Vᵀ`, where `X = B V T` and `W = X - ½ V Tᵀ Vᵀ X`.
+//! With a QR decomposition of the `b` columns below the band, `Q = I - V T Vᵀ`, the trailing matrix
+//! `B` becomes `Qᵀ B Q = B - V Wᵀ - W Vᵀ`, where `X = B V T` and `W = X - ½ V Tᵀ Vᵀ X`.
 
 use super::reflection::{add_multiple, dot, reflection};
 use super::tridiagonal::Band;
@@ -15,13 +16,13 @@ use crate::kernels::reflections::LENGTH;
 use crate::{Mat, MatMut, parallel};
 use std::ops::Range;
 
-/// Rows of a block of the matrix. Within a diagonal block both triangles are kept.
+/// Rows of a block of the matrix. Diagonal blocks hold both triangles.
 pub(in crate::linalg) const BLOCK: usize = 256;
-/// Columns next to the diagonal, and columns of a panel.
+/// Bandwidth, and columns of a panel.
 const WIDTH: usize = LENGTH;
 
-/// The band of the same eigenvalues. Only the lower triangle of `a` is read. The reflections that
-/// lead there go to `panels`, in the order applied.
+/// The band with the same eigenvalues. Only the lower triangle of `a` is read. The reflections are
+/// appended to `panels`, in the order of application.
 pub(super) fn to_band(mut a: Mat<f64>, mut panels: Option<&mut Vec<Panel>>) -> Band {
     let n = a.rows();
     let mut band = Band::zeros(n, WIDTH);
@@ -101,7 +102,7 @@ impl Panel {
         v
     }
 
-    /// Applies the reflections to both sides of the rest of the matrix, which begins at `top`.
+    /// Applies the reflections to both sides of the trailing matrix, which begins at `top`.
     fn reflect_rest(&self, a: &mut Mat<f64>, top: usize) {
         let v = self.reflections();
         let t = triangle(&v, &self.taus);
@@ -128,7 +129,7 @@ impl Panel {
         };
         let (vw, wv) = (beside(&v, w), beside(w, &v));
         parallel::for_each(block_rows(a, top), |_, (range, rows)| {
-            // Up to the end of the diagonal block, of which both triangles are kept.
+            // Up to the end of the diagonal block, which holds both triangles.
             let (start, count) = (range.start - top, range.len());
             let left = vw.view().rows_range(start, count);
             let right = wv.view().rows_range(0, range.end - top);
@@ -138,8 +139,8 @@ impl Panel {
     }
 }
 
-/// The upper triangle `T` of `I - V T Vᵀ`, the product of the reflections in order: column by
-/// column, `T_c = -tau_c T (Vᵀ v_c)`.
+/// The upper triangle `T` of `I - V T Vᵀ`, the product of the reflections in order, column by
+/// column: `T_c = -tau_c T (Vᵀ v_c)`.
 pub(super) fn triangle(v: &Mat<f64>, taus: &[f64]) -> Mat<f64> {
     let width = taus.len();
     let mut inner = Mat::zeros(width, width);
@@ -156,7 +157,7 @@ pub(super) fn triangle(v: &Mat<f64>, taus: &[f64]) -> Mat<f64> {
     t
 }
 
-/// Ranges of the rows from `top` on that end where blocks end, the longest rows first.
+/// Row ranges from `top` on that end at block boundaries, the longest rows first.
 fn ranges(top: usize, n: usize) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = top;
@@ -169,7 +170,7 @@ fn ranges(top: usize, n: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The rows of each of [`ranges`], to be changed side by side.
+/// The rows of each of [`ranges`], to be updated in parallel.
 fn block_rows(a: &mut Mat<f64>, top: usize) -> Vec<(Range<usize>, MatMut<'_, f64>)> {
     let n = a.rows();
     let mut rest = a.view_mut();
@@ -182,8 +183,8 @@ fn block_rows(a: &mut Mat<f64>, top: usize) -> Vec<(Range<usize>, MatMut<'_, f64
     blocks
 }
 
-/// `B V` for the symmetric matrix B that begins at `top` and of which only blocks on and below the
-/// diagonal are kept.
+/// `B V` for the symmetric matrix B that begins at `top`, of which only blocks on and below the
+/// diagonal are stored.
 fn symmetric_product(a: &Mat<f64>, top: usize, v: &Mat<f64>) -> Mat<f64> {
     let n = a.rows();
     let mut y = Mat::zeros(v.rows(), v.cols());
@@ -209,7 +210,7 @@ fn symmetric_product(a: &Mat<f64>, top: usize, v: &Mat<f64>) -> Mat<f64> {
 }
 
 vectorised! {
-    /// Householder's QR decomposition in place, column by column.
+    /// Householder QR decomposition in place, column by column.
     fn factor_columns<const FUSED: bool>(columns: &mut [f64], height: usize, taus: &mut [f64]) {
         for c in 0..taus.len().min(height.saturating_sub(1)) {
             let (done, rest) = columns.split_at_mut((c + 1) * height);

@@ -1,16 +1,16 @@
-//! Eigenvalues and eigenvectors of a tridiagonal matrix, by halves.
+//! Divide and conquer: eigenvalues and eigenvectors of a tridiagonal matrix.
 //!
 //! Cuppen's method (A divide and conquer method for the symmetric tridiagonal eigenproblem, Numer.
-//! Math. 36, 1981): without the numbers that join two halves, what is left of the matrix is one of
-//! rank one, and in the eigenvectors of the halves it reads `diag(d) + ρ z zᵀ`. Where z has a zero,
-//! or two values are equal, up to rounding, an eigenvector stays as it is (deflation, after
-//! Dongarra and Sorensen, SIAM J. Sci. Stat. Comput. 8, 1987); the others follow from the roots of
-//! the secular equation. Their vectors come from the z that has these roots exactly, not from the z
-//! given, and are orthogonal to the last digit however close the roots are (Gu and Eisenstat, SIAM
-//! J. Matrix Anal. Appl. 16, 1995).
+//! Math. 36, 1981): the matrix is two halves plus a rank-one matrix that joins them, which in the
+//! eigenvectors of the halves reads `diag(d) + ρ z zᵀ`. Where z is zero, or two values are equal,
+//! up to rounding, an eigenvector stays unchanged (deflation, after Dongarra and Sorensen, SIAM J.
+//! Sci. Stat. Comput. 8, 1987); the others follow from the roots of the secular equation. Their
+//! vectors are computed from the z for which these roots are exact instead of the given z, and are
+//! orthogonal to working precision however close the roots are (Gu and Eisenstat, SIAM J. Matrix
+//! Anal. Appl. 16, 1995).
 //!
-//! Eigenvectors are rows, so that they are chosen, turned and copied as runs of numbers. Nearly all
-//! work is in the products of the last halves, which run in the precision asked for; all else is
+//! Eigenvectors are rows, so that selecting, rotating and copying them is contiguous. Nearly all
+//! work is in the products of the last merge, which run in the requested precision; all else is
 //! `f64`.
 
 use super::secular::{Root, Secular};
@@ -21,23 +21,23 @@ use crate::kernels::instructions::vectorised;
 use crate::linalg::NoConvergence;
 use crate::{Mat, MatMut, MatRef, Scalar, parallel};
 
-/// Sides up to which a matrix is not halved.
+/// Largest matrix that is not divided.
 const LEAF: usize = 32;
-/// Numbers below this are nothing beside numbers near one, and their inverses may not be finite.
+/// Numbers below this are negligible next to one, and their inverses may overflow.
 const LEAST: f64 = 1e-290;
-/// Roots, or numbers of z, that one piece of parallel work finds.
+/// Roots, or entries of z, per work item.
 const PIECE: usize = 32;
 
-/// Eigenvalues, rising, and where their eigenvectors are.
+/// Eigenvalues, ascending, and the rows of their eigenvectors.
 pub(super) struct Parts<T> {
     pub(super) values: Vec<f64>,
-    /// The row of `vectors` for each value.
+    /// Row of `vectors` for each value.
     pub(super) order: Vec<usize>,
     /// Eigenvectors as rows.
     pub(super) vectors: Mat<T>,
 }
 
-/// Those of a tridiagonal matrix whose numbers are about one at most.
+/// Eigenvectors of a tridiagonal matrix whose entries are at most about one.
 pub(super) fn eigenvectors<T: Scalar>(matrix: Tridiagonal) -> Result<Parts<T>, NoConvergence> {
     let Tridiagonal { mut diagonal, mut beside } = matrix;
     for number in diagonal.iter_mut().chain(&mut beside).filter(|number| number.abs() < LEAST) {
@@ -54,7 +54,7 @@ fn divided<T: Scalar>(diagonal: &mut [f64], beside: &[f64]) -> Result<Parts<T>, 
     let (upper, lower) = diagonal.split_at_mut(n / 2);
     let (above, rest) = beside.split_at(upper.len() - 1);
     let (join, below) = (rest[0], &rest[1..]);
-    // Less what the matrix of rank one has on the diagonal.
+    // Minus the diagonal contribution of the rank-one matrix.
     upper[above.len()] -= join.abs();
     lower[0] -= join.abs();
     let (upper, lower) =
@@ -77,7 +77,8 @@ fn leaf<T: Scalar>(diagonal: &[f64], beside: &[f64]) -> Result<Parts<T>, NoConve
     })
 }
 
-/// An eigenvector of the halves: its value, its number in z, and its halves, empty where zero.
+/// An eigenvector of the halves: its value, its entry of z, and its two parts, which are empty if
+/// zero.
 #[derive(Default)]
 struct Direction {
     value: f64,
@@ -86,7 +87,7 @@ struct Direction {
 }
 
 impl Direction {
-    /// Whether it is of the upper half alone (0), of both (1) or of the lower alone (2).
+    /// Whether it belongs to the upper half only (0), to both (1) or to the lower half only (2).
     fn kind(&self) -> usize {
         match &self.halves {
             [_, lower] if lower.is_empty() => 0,
@@ -95,7 +96,7 @@ impl Direction {
         }
     }
 
-    /// Turns the plane of two directions by an angle, as a matrix (c, s; -s, c).
+    /// Rotation of two directions by an angle, as a matrix (c, s; -s, c).
     fn turn(&mut self, other: &mut Self, (c, s): (f64, f64)) {
         for (a, b) in self.halves.iter_mut().zip(&mut other.halves) {
             let len = a.len().max(b.len());
@@ -108,7 +109,7 @@ impl Direction {
     }
 }
 
-/// The halves put together, with `join` beside the diagonal between them.
+/// Merges the halves; `join` is the off-diagonal entry between them.
 fn merged<T: Scalar>(
     upper: Parts<f64>,
     lower: Parts<f64>,
@@ -116,7 +117,7 @@ fn merged<T: Scalar>(
 ) -> Result<Parts<T>, NoConvergence> {
     let sides = [upper.values.len(), lower.values.len()];
     let n = sides[0] + sides[1];
-    // z has the length one.
+    // z has norm one.
     let rho = 2.0 * join.abs();
     let (kept, settled) = deflated(directions(upper, lower, join), rho);
     let poles: Vec<f64> = kept.iter().map(|direction| direction.value).collect();
@@ -125,8 +126,8 @@ fn merged<T: Scalar>(
     debug_assert!(poles.is_sorted_by(|a, b| a < b), "poles rise");
     let (roots, differences) = roots(secular)?;
     let z = exact_z(&poles, &kept, &differences);
-    // Those of the upper half alone, of both, and of the lower half alone: each half of the result
-    // needs a range.
+    // Vectors of the upper half only, of both, and of the lower half only: each half of the result
+    // needs a contiguous range.
     let mut places: Vec<usize> = (0..kept.len()).collect();
     places.sort_by_key(|place| kept[*place].kind());
     let turns = turns(&z, differences, &places);
@@ -152,7 +153,7 @@ fn round<T: Scalar>(from: &[f64], to: &mut [T]) {
     from.iter().zip(to).for_each(|(from, to)| *to = T::from_f64(*from));
 }
 
-/// The eigenvectors of both halves, their values rising.
+/// The eigenvectors of both halves, sorted by value.
 fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction> {
     let half = std::f64::consts::FRAC_1_SQRT_2;
     let of = |parts: Parts<f64>, side: usize| -> Vec<Direction> {
@@ -172,7 +173,7 @@ fn directions(upper: Parts<f64>, lower: Parts<f64>, join: f64) -> Vec<Direction>
     all
 }
 
-/// The directions that change, and those that are eigenvectors of the whole already.
+/// Deflation: the directions that change, and those that are already eigenvectors of the whole.
 fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direction>) {
     let largest = |of: fn(&Direction) -> f64| {
         directions.iter().fold(0.0, |most: f64, direction| most.max(of(direction).abs()))
@@ -191,10 +192,10 @@ fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direct
             let (c, s) = (direction.z / length, -before.z / length);
             let apart = direction.value - before.value;
             if (apart * c * s).abs() <= negligible {
-                // All of z goes to one of the two, and the other is settled.
+                // The whole entry of z moves to one of the two; the other is deflated.
                 before.turn(&mut direction, (c, s));
                 let values = (before.value, direction.value);
-                // Means of both, which rounding must not take out of their order.
+                // Weighted means of both, which rounding must not reorder.
                 let mean = |c: f64, s: f64| {
                     (values.0 * c * c + values.1 * s * s).clamp(values.0, values.1)
                 };
@@ -231,8 +232,8 @@ fn roots(secular: Secular<'_>) -> Result<(Vec<Root>, Mat<f64>), NoConvergence> {
     Ok((found?.concat(), differences))
 }
 
-/// The z, up to a factor, that has exactly the roots found (Löwner's formula), with the signs of
-/// that given.
+/// The z, up to a factor, for which the computed roots are exact (Löwner's formula), with the signs
+/// of the given one.
 fn exact_z(poles: &[f64], kept: &[Direction], differences: &Mat<f64>) -> Vec<f64> {
     let starts: Vec<usize> = (0..poles.len()).step_by(PIECE).collect();
     let pieces = parallel::map(starts, |_, start| {
@@ -240,7 +241,7 @@ fn exact_z(poles: &[f64], kept: &[Direction], differences: &Mat<f64>) -> Vec<f64
         let mut squares = vec![-1.0; columns.len()];
         for (i, pole) in poles.iter().enumerate() {
             let row = &differences.row(i)[columns.clone()];
-            // The factor of a number with itself has no pole to be divided by.
+            // The diagonal factor has no pole to divide by.
             let own =
                 columns.contains(&i).then(|| (i - start, squares[i - start] * row[i - start]));
             multiply_ratios(&mut squares, row, &poles[columns.clone()], *pole);
@@ -262,7 +263,7 @@ vectorised! {
     }
 }
 
-/// The eigenvectors of `diag(d) + ρ z zᵀ` as rows, their numbers in the order of `places`.
+/// The eigenvectors of `diag(d) + ρ z zᵀ` as rows, with entries in the order of `places`.
 fn turns<T: Scalar>(z: &[f64], mut differences: Mat<f64>, places: &[usize]) -> Mat<T> {
     let mut turns: Mat<T> = Mat::zeros(z.len(), z.len());
     let rows = turns.view_mut().row_blocks(PIECE);
@@ -307,7 +308,7 @@ fn combine<T: Scalar>(
 mod tests {
     use super::*;
 
-    /// Largest departures of the rows from being orthogonal, and of `T q` from `w q`.
+    /// Largest deviation of the rows from orthonormality, and residual `T q - w q`.
     fn errors(matrix: &Tridiagonal, parts: &Parts<f64>) -> (f64, f64) {
         let n = matrix.diagonal.len();
         let mut worst = (0.0f64, 0.0f64);

@@ -1,17 +1,17 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 //!
-//! A large matrix becomes a band ([`band`]), the band a tridiagonal matrix ([`tridiagonal`]). Its
-//! eigenvalues alone come from QL iteration; with its eigenvectors they come from halves
-//! ([`divide`]), and the vectors go back the way the matrix came ([`back`]). Bits do not depend on
-//! the number of threads: pieces are fixed by the shape, and each is computed by one thread.
+//! A large matrix is reduced to a band ([`band`]), the band to a tridiagonal matrix
+//! ([`tridiagonal`]). Eigenvalues alone come from QL iteration; eigenvalues with eigenvectors from
+//! divide and conquer ([`divide`]) and back-transformation ([`back`]). Bits do not depend on the
+//! number of threads: work items are fixed by the shape, and each is computed by one thread.
 //!
-//! Accuracy: values err by a small multiple of `ε` times the largest, ε = 1.1e-16. Vectors are
-//! orthogonal, and fulfil `A q = w q` beside the largest value, to about 1e-14 in `f64` and to 1e-6
-//! in `f32` (measured up to 4096 rows).
+//! Accuracy: values have an error of a small multiple of `ε` times the largest, ε = 1.1e-16.
+//! Orthogonality of vectors and residual `A q - w q`, relative to the largest value, are about
+//! 1e-14 in `f64` and 1e-6 in `f32` (measured up to 4096 rows).
 //!
 //! Cost: 2/3 n³ multiply-adds for the band, 6 n² 32 for the tridiagonal matrix, up to 4/3 n³ for
-//! its vectors, fewer where values are alike, and 2 n³ for the way back. Memory: up to about five
-//! matrices of n² numbers, at the last halves.
+//! its vectors, fewer with deflation, and 2 n³ for the back-transformation. Memory: up to about
+//! five matrices of n² numbers, in the last merge.
 
 mod back;
 mod band;
@@ -24,21 +24,21 @@ use super::{NoConvergence, to_faer};
 use crate::{Mat, MatRef, Scalar};
 pub(super) use band::BLOCK;
 
-/// Matrices of fewer rows than this for each byte of a number go to the library as a whole: it
-/// keeps them in cache and moves each number once. Measured with one and two threads.
+/// Matrices with fewer rows than this, per byte of a scalar, are passed to the library: it keeps
+/// them in cache and moves each number once. Measured with one and two threads.
 const SIDE_PER_BYTE: usize = 128;
 
-/// `A = Q diag(w) Qᵀ`, eigenvalues rising.
+/// `A = Q diag(w) Qᵀ`, eigenvalues ascending.
 #[derive(Clone, Debug)]
 pub struct Eigh {
-    /// Eigenvalues, rising.
+    /// Eigenvalues, ascending.
     pub values: Vec<f64>,
     /// Eigenvectors as columns, (n, n).
     pub vectors: Mat<f64>,
 }
 
-/// Eigendecomposition of a symmetric matrix, of which only the lower triangle is read. From 1024
-/// rows on it runs on all threads.
+/// Eigendecomposition of a symmetric matrix; only the lower triangle is read. From 1024 rows on it
+/// uses all threads.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -51,8 +51,8 @@ pub fn eigh(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
     Ok(Eigh { values, vectors: rows.transpose() })
 }
 
-/// Eigenvalues of a symmetric matrix, rising, and its eigenvectors as rows. Only its lower triangle
-/// is read; the memory is used up. The vectors are orthogonal to the accuracy of T.
+/// Eigenvalues of a symmetric matrix, ascending, and its eigenvectors as rows. Only the lower
+/// triangle is read; the memory is overwritten. The vectors are orthogonal to the accuracy of T.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -77,7 +77,7 @@ pub(super) fn eigenvectors<T: Scalar>(
     Ok((values, rows))
 }
 
-/// The same for a matrix whose largest number is near one. The last steps of the vectors run in T.
+/// The same for a matrix whose largest entry is near one. The last steps of the vectors run in T.
 fn by_band<T: Scalar>(a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConvergence> {
     let n = a.rows();
     let (mut panels, mut sweeps) = (Vec::new(), Vec::new());
@@ -92,10 +92,10 @@ fn by_band<T: Scalar>(a: Mat<f64>) -> Result<(Vec<f64>, Mat<T>), NoConvergence> 
     Ok((values, rows))
 }
 
-/// Eigenvalues of a symmetric matrix, falling. Only its lower triangle is read; the memory is used
-/// up.
+/// Eigenvalues of a symmetric matrix, descending. Only the lower triangle is read; the memory is
+/// overwritten.
 ///
-/// They err by a small multiple of `ε` times the largest.
+/// Their error is a small multiple of `ε` times the largest.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -114,8 +114,8 @@ pub fn eigenvalues(mut a: Mat<f64>) -> Result<Vec<f64>, NoConvergence> {
     Ok(values)
 }
 
-/// Brings the largest number of the lower triangle near one, and gives the factor; none if all are
-/// zero.
+/// Scales the largest entry of the lower triangle to about one, and returns the factor; none if all
+/// are zero.
 #[track_caller]
 fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     assert_eq!(a.rows(), a.cols(), "a symmetric matrix is square");
@@ -131,8 +131,8 @@ fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     if largest == 0.0 {
         return Ok(None);
     }
-    // A power of two scales without rounding, and keeps all squares below in range. Of what is
-    // below the normal numbers the inverse is not finite.
+    // A power of two scales without rounding, and keeps all squares below in range. The inverse of
+    // a subnormal number may overflow.
     let scale = (-largest.log2().floor()).min(1022.0).exp2();
     for i in 0..a.rows() {
         a.row_mut(i)[..=i].iter_mut().for_each(|value| *value *= scale);
@@ -140,7 +140,7 @@ fn scale(a: &mut Mat<f64>) -> Result<Option<f64>, NoConvergence> {
     Ok(Some(scale))
 }
 
-/// [`eigh`] at one go, by the library, on one thread.
+/// [`eigh`] by the library, on one thread.
 fn whole(a: MatRef<'_, f64>) -> Result<Eigh, NoConvergence> {
     let eigen = to_faer(a).self_adjoint_eigen(faer::Side::Lower).map_err(|_| NoConvergence)?;
     let (values, vectors) = (eigen.S().column_vector(), eigen.U());

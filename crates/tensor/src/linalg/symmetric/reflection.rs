@@ -1,21 +1,21 @@
 //! Householder reflections `I - tau v vᵀ` on short columns of `f64`, for functions that are
 //! `vectorised`.
 
-/// Numbers handled side by side: one AVX-512 register.
+/// Number of lanes: one AVX-512 register.
 const LANES: usize = 8;
 
-/// The least sum of squares that a reflection is made from.
+/// Smallest sum of squares for which a reflection is computed.
 const LEAST_SQUARE: f64 = 1e-280;
 
-/// Turns `x` into the `v` of the reflection that makes it `(beta, 0, ..., 0)`, with `v[0] = 1`;
-/// gives `(beta, tau)`. Nothing to remove gives `tau = 0`.
+/// Overwrites `x` by the `v` of the reflection that maps it to `(beta, 0, ..., 0)`, with `v[0] =
+/// 1`; returns `(beta, tau)`. If there is nothing to eliminate, `tau = 0`.
 #[inline(always)]
 pub(super) fn reflection<const FUSED: bool>(x: &mut [f64]) -> (f64, f64) {
     let first = x[0];
     let rest = dot::<FUSED>(&x[1..], &x[1..]);
     x[0] = 1.0;
-    // Squares below this have lost digits, and what is that small is nothing beside numbers near 1,
-    // to which callers scale: reflections from it would not be orthogonal.
+    // Smaller squares have lost digits, and such entries are negligible next to 1, to which callers
+    // scale: reflections from them would not be orthogonal.
     if first * first + rest < LEAST_SQUARE || rest == 0.0 {
         x[1..].fill(0.0);
         return (first, 0.0);

@@ -1,21 +1,21 @@
 //! Roots of the secular equation `1 + Σ s_j / (d_j - x) = 0`, s_j > 0: the eigenvalues of a
-//! diagonal matrix `diag(d)` to which a matrix of rank one was added.
+//! diagonal matrix `diag(d)` plus a rank-one matrix.
 //!
-//! One root lies between every two poles, and one above the last. It is found as its distance from
-//! the nearer pole, so that no digit of `d_j - x` is lost, by the interpolation of Bunch, Nielsen
+//! One root lies between every two poles, and one above the last. It is computed as its distance
+//! from the nearer pole, so that `d_j - x` keeps all digits, by the interpolation of Bunch, Nielsen
 //! and Sorensen (Rank-one modification of the symmetric eigenproblem, Numer. Math. 31, 1978): the
-//! sums over the poles below and above become one fraction each, with the value and the slope of
-//! the sum. A bracket is kept, and halved where a step would leave it.
+//! sums over the poles below and above are replaced by one fraction each, with the same value and
+//! derivative. A step that leaves the bracket is replaced by bisection.
 
 use crate::kernels::instructions::vectorised;
 use crate::linalg::NoConvergence;
 
-/// Steps that one root may take; four or five are usual.
+/// Largest number of steps for one root; four or five are usual.
 const MOST_STEPS: usize = 400;
-/// Poles that are summed side by side.
+/// Number of lanes.
 const LANES: usize = 8;
 
-/// The equation: poles d, rising and distinct, and weights s, positive.
+/// The equation: poles d, ascending and distinct, and weights s, positive.
 #[derive(Clone, Copy)]
 pub(super) struct Secular<'a> {
     pub(super) poles: &'a [f64],
@@ -37,7 +37,7 @@ struct Sum {
 }
 
 impl Secular<'_> {
-    /// The root above pole `index`, and below the next if there is one.
+    /// The root above pole `index`, and below the next one if there is one.
     pub(super) fn root(self, index: usize) -> Result<Root, NoConvergence> {
         let last = index + 1 == self.poles.len();
         let width = if last {
@@ -57,7 +57,7 @@ impl Secular<'_> {
             middle
         } else {
             let (s, t) = (self.weights[index], self.weights[index + 1]);
-            // All but the two next poles count as they do in the middle.
+            // All other poles contribute as in the middle of the interval.
             let rest = rising + s / middle - t / middle;
             let (p, q) = if pole == index { (0.0, width) } else { (-width, 0.0) };
             step(rest, (s, t), (p, q))
@@ -65,7 +65,7 @@ impl Secular<'_> {
         self.from((index, pole), bracket, start)
     }
 
-    /// From a first guess, all as distances from `pole`, in an open bracket.
+    /// Iterates from a first guess; all values are distances from `pole`, in an open bracket.
     fn from(
         self,
         (index, pole): (usize, usize),
@@ -76,7 +76,7 @@ impl Secular<'_> {
         let within = |x: f64, low: f64, high: f64| {
             if x > low && x < high { x } else { 0.5 * (low + high) }
         };
-        // A first guess at the end of the bracket is as good as one within.
+        // A first guess at the end of the bracket is as good as one inside.
         let mut x = if start == high || start == low { start } else { within(start, low, high) };
         for _ in 0..MOST_STEPS {
             let [below, above] = self.sums(index, pole, x);
@@ -97,7 +97,7 @@ impl Secular<'_> {
                 let q = (self.poles[index + 1] - self.poles[pole]) - x;
                 let rest = value - below.slope * p - above.slope * q;
                 let by = step(rest, (below.slope * p * p, above.slope * q * q), (p, q));
-                // A step against the sign is rounding.
+                // A step against the sign is a rounding error.
                 if by * value > 0.0 { f64::NAN } else { by }
             };
             let next = within(x + by, low, high);
@@ -119,7 +119,7 @@ impl Secular<'_> {
     }
 }
 
-/// The h of `c + s / (p - h) + t / (q - h) = 0` between p and q.
+/// The root h of `c + s / (p - h) + t / (q - h) = 0` between p and q.
 fn step(c: f64, (s, t): (f64, f64), (p, q): (f64, f64)) -> f64 {
     let a = c * (p + q) + s + t;
     let b = c * p * q + s * q + t * p;

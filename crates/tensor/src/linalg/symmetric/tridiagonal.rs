@@ -1,27 +1,26 @@
-//! From a symmetric band to a tridiagonal matrix, and from that to eigenvalues.
+//! Reduction of a symmetric band to tridiagonal form, and eigenvalues of the tridiagonal matrix.
 //!
-//! A reflection clears one column of the band but for the number next to the diagonal; what it
-//! fills in below the band is chased down and out by further reflections, each `b` rows lower
-//! (Lang, A parallel algorithm for reducing symmetric banded matrices to tridiagonal form, SIAM J.
-//! Sci. Comput. 14, 1993). Only the first column of each filled block is cleared: the others are
-//! where the next sweep needs them cleared anyway. 6 n² b multiply-adds on blocks that stay in
-//! cache.
+//! A reflection eliminates one column of the band except for the entry next to the diagonal; the
+//! fill-in below the band (the bulge) is chased down and out by further reflections, each `b` rows
+//! lower (Lang, A parallel algorithm for reducing symmetric banded matrices to tridiagonal form,
+//! SIAM J. Sci. Comput. 14, 1993). Only the first column of each bulge is eliminated: the next
+//! sweep eliminates the others anyway. 6 n² b multiply-adds on blocks that stay in cache.
 //!
-//! Eigenvalues by QL iteration without square roots (Parlett, The Symmetric Eigenvalue Problem,
-//! section 8.15, after Pal, Walker and Kahan), about 2 n² steps.
+//! Eigenvalues by square-root-free QL iteration (Parlett, The Symmetric Eigenvalue Problem, section
+//! 8.15, after Pal, Walker and Kahan), about 2 n² steps.
 
 use super::reflection::{add_multiple, dot, reflection};
 use crate::kernels::instructions::vectorised;
 use crate::kernels::reflections::LENGTH;
 use crate::linalg::NoConvergence;
 
-/// QL steps that one eigenvalue may take; they need two or three.
+/// Largest number of QL steps per eigenvalue; two or three are usual.
 const MOST_STEPS: usize = 60;
 
-/// A symmetric band, lower half, with room below it for what reflections fill in.
+/// A symmetric band, lower half, with space below it for fill-in.
 ///
-/// Number (i, j), i >= j, stands at `2 b j + i`: every block of the band is a matrix whose columns
-/// are contiguous and `2 b` apart.
+/// Entry (i, j), i >= j, is at `2 b j + i`: every block of the band is a matrix with contiguous
+/// columns that are `2 b` apart.
 pub(super) struct Band {
     n: usize,
     width: usize,
@@ -31,7 +30,7 @@ pub(super) struct Band {
 /// A symmetric tridiagonal matrix.
 pub(super) struct Tridiagonal {
     pub(super) diagonal: Vec<f64>,
-    /// Numbers next to the diagonal, one fewer.
+    /// Off-diagonal entries, one fewer.
     pub(super) beside: Vec<f64>,
 }
 
@@ -44,13 +43,13 @@ impl Band {
         self.numbers[2 * self.width * j + i] = value;
     }
 
-    /// Number (i, j), i >= j; zero outside the band.
+    /// Entry (i, j), i >= j; zero outside the band.
     pub(super) fn at(&self, i: usize, j: usize) -> f64 {
         if i - j < 2 * self.width { self.numbers[2 * self.width * j + i] } else { 0.0 }
     }
 
-    /// The tridiagonal matrix of the same eigenvalues. The reflections of each sweep, `I - u uᵀ`
-    /// with u filled up to [`LENGTH`], go to `sweeps`; only for bands of that width.
+    /// The tridiagonal matrix with the same eigenvalues. The reflections of each sweep, `I - u uᵀ`
+    /// with u padded to [`LENGTH`], are appended to `sweeps`; only for bands of that width.
     pub(super) fn into_tridiagonal(mut self, sweeps: Option<&mut Vec<Vec<f64>>>) -> Tridiagonal {
         assert!(
             sweeps.is_none() || self.width == LENGTH,
@@ -65,7 +64,7 @@ impl Band {
     }
 }
 
-/// Column-wise block of the band: where it begins, and columns `stride` apart.
+/// Column-major block of the band: its offset, and columns `stride` apart.
 macro_rules! column {
     ($numbers:expr, $stride:expr, $row:expr, $col:expr, $len:expr) => {
         $numbers[$stride * ($col) + ($row)..][..$len]
@@ -73,7 +72,7 @@ macro_rules! column {
 }
 
 vectorised! {
-    /// Clears column after column; what a reflection fills in is chased to the end of the band.
+    /// Eliminates column by column, and chases each bulge to the end of the band.
     fn chase_all<const FUSED: bool>(
         numbers: &mut [f64],
         n: usize,
@@ -133,7 +132,8 @@ vectorised! {
     }
 }
 
-/// Clears a column but for its first number; `v` becomes the reflection, whose tau it gives.
+/// Eliminates a column except for its first entry; `v` becomes the reflection, whose tau is
+/// returned.
 #[inline(always)]
 fn clear<const FUSED: bool>(column: &mut [f64], v: &mut [f64]) -> f64 {
     v.copy_from_slice(column);
@@ -143,8 +143,8 @@ fn clear<const FUSED: bool>(column: &mut [f64], v: &mut [f64]) -> f64 {
     tau
 }
 
-/// `B := H B H` for the lower triangle of a symmetric block; the diagonal numbers of two columns
-/// are `apart + 2` apart. With `p = tau B v` and `q = p - ½ tau (pᵀ v) v`, it is `B - v qᵀ - q vᵀ`.
+/// `B := H B H` for the lower triangle of a symmetric block, whose diagonal entries are `apart + 2`
+/// apart. With `p = tau B v` and `q = p - ½ tau (pᵀ v) v`, it is `B - v qᵀ - q vᵀ`.
 #[inline(always)]
 fn both_sides<const FUSED: bool>(
     block: &mut [f64],
@@ -171,13 +171,13 @@ fn both_sides<const FUSED: bool>(
     }
 }
 
-/// Eigenvalues of a tridiagonal matrix, in no order, to a small multiple of ε times its largest
-/// number.
+/// Eigenvalues of a tridiagonal matrix, unordered, with an error of a small multiple of ε times the
+/// largest entry.
 pub(super) fn eigenvalues(matrix: Tridiagonal) -> Result<Vec<f64>, NoConvergence> {
     let Tridiagonal { diagonal: mut d, beside } = matrix;
     let n = d.len();
     let largest = d.iter().chain(&beside).fold(0.0, |most: f64, value| most.max(value.abs()));
-    // What is dropped moves eigenvalues by at most twice itself.
+    // Neglecting an off-diagonal entry changes eigenvalues by at most twice itself.
     let negligible = (f64::EPSILON * largest).powi(2);
     let mut squares: Vec<f64> = beside.iter().map(|e| e * e).collect();
     for first in 0..n {
@@ -198,8 +198,8 @@ pub(super) fn eigenvalues(matrix: Tridiagonal) -> Result<Vec<f64>, NoConvergence
     Ok(d)
 }
 
-/// One step of QL without square roots on a block; `squares` are those of the numbers beside the
-/// diagonal, all positive.
+/// One square-root-free QL step on a block; `squares` are the squared off-diagonal entries, all
+/// positive.
 fn ql_step(d: &mut [f64], squares: &mut [f64]) {
     let last = squares.len();
     let shift = {
