@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "architectures of the format and what its files call things, as data",
     ),
     ("crates/model/examples/export_sets.rs", "names of the reference sets that it exports"),
-    ("crates/measure/src/world/", "people of the little world share some names"),
+    ("crates/data/src/world/", "people of the little world share some names"),
     ("crates/fuzz/src/targets/", "tokenizers of a family are driven with its own files"),
     ("xtask/src/checks/families.rs", "this list"),
 ];
