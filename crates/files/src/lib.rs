@@ -17,6 +17,7 @@ mod error;
 mod fault;
 mod format;
 mod gather;
+#[cfg(feature = "gguf")]
 pub mod gguf;
 mod header;
 pub mod hub;

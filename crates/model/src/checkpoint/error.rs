@@ -1,6 +1,6 @@
 //! Errors of reading, writing and verifying checkpoints.
 
-use super::gguf::{GgufFault, NoGguf};
+use super::gguf_fault::{GgufFault, NoGguf};
 use crate::tokenizer::TokenizerError;
 use crate::{ConfigError, ModelError};
 use linwright_files::{FileError, writer};

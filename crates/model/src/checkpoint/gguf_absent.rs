@@ -1,5 +1,7 @@
 //! Stubs for a build without the feature `gguf`: errors that name the feature.
 
+pub use super::gguf_fault::{GgufFault, NoGguf};
+
 use super::error::CheckpointError;
 use super::load::LoadedModel;
 use super::precision::Precision;
@@ -8,24 +10,6 @@ use crate::transformer::Transformer;
 use linwright_files::DirWriter;
 use linwright_tensor::dtype::DType;
 use std::path::Path;
-
-/// Why a GGUF file cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GgufFault {
-    /// The reader is not built in.
-    #[error(
-        "this build does not read GGUF files; build with --features gguf, which is on by default"
-    )]
-    NotBuilt,
-}
-
-/// Why a GGUF file cannot be written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoGguf {
-    /// The writer is not built in.
-    #[error("this build writes none; build with --features gguf, which is on by default")]
-    NotBuilt,
-}
 
 pub(super) fn load(path: &Path, _: Precision) -> Result<LoadedModel, CheckpointError> {
     Err(CheckpointError::Gguf { path: path.into(), fault: GgufFault::NotBuilt })

@@ -27,6 +27,8 @@ pub mod gguf;
 #[cfg(not(feature = "gguf"))]
 #[path = "gguf_absent.rs"]
 pub mod gguf;
+#[cfg_attr(not(feature = "gguf"), path = "gguf_fault_absent.rs")]
+mod gguf_fault;
 pub mod llama2c;
 mod load;
 mod native;

@@ -1,8 +1,8 @@
 //! The `config.json` of a GGUF model.
 
 use super::architectures::{Architecture, Rotary};
-use super::fault::GgufFault;
 use super::rope;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{ContainerFault, Header, MetaValue, wrong_type};
 use serde_json::{Map, Value, json};
 

@@ -10,7 +10,6 @@
 
 mod architectures;
 mod config;
-mod fault;
 mod load;
 mod names;
 mod read;
@@ -20,11 +19,11 @@ mod tokenizer;
 mod verify;
 mod write;
 
-pub use fault::GgufFault;
+pub use super::gguf_fault::{GgufFault, NoGguf};
 pub(super) use load::load;
 pub use names::{GgufTensor, Layout};
 pub use tokenizer::TokenizerFiles;
-pub use write::{GgufWriter, Model, NoGguf, save_gguf};
+pub use write::{GgufWriter, Model, save_gguf};
 pub(super) use write::{file_name, write_gguf};
 
 use super::error::CheckpointError;

@@ -2,7 +2,7 @@
 
 use super::architectures::{Change, ROPE_TENSORS, Rule};
 use super::config::{File, Heads, OUTPUT};
-use super::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{GgufType, Numbers, StoredTensor};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Rotary scaling, from keys and from tensors of factors.
 
 use super::config::File;
-use super::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{ContainerFault, MetaValue};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Configuration fields that single architectures need beyond the common ones.
 
 use super::config::{File, Heads};
-use super::fault::GgufFault;
 use super::rope;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::ContainerFault;
 use serde_json::{Map, Value, json};
 

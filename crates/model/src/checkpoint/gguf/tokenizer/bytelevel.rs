@@ -4,7 +4,7 @@
 //! own `tokenizer.json`.
 
 use super::{MERGES, Vocabulary, wrong};
-use crate::checkpoint::gguf::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 

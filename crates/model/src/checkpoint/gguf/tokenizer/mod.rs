@@ -6,7 +6,7 @@ mod words;
 
 pub(super) use bytelevel::cut_name;
 
-use super::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Map, Value, json};
 

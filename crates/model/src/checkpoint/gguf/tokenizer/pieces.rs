@@ -7,7 +7,7 @@
 //! the text.
 
 use super::{MERGES, NORMAL, SCORES, Vocabulary, wrong};
-use crate::checkpoint::gguf::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use linwright_files::gguf::{MetaValue, Metadata};
 use serde_json::{Value, json};
 use std::collections::HashMap;

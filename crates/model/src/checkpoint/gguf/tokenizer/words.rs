@@ -2,7 +2,7 @@
 //! continuations without the `##` of `tokenizer.json`.
 
 use super::{CONTROL, Vocabulary, wrong};
-use crate::checkpoint::gguf::fault::GgufFault;
+use crate::checkpoint::gguf_fault::GgufFault;
 use serde_json::{Value, json};
 
 /// Prefix of pieces that start a word.

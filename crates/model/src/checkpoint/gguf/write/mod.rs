@@ -15,6 +15,7 @@ use settings::GgufSettings;
 use super::architectures::{Architecture, Change, Rule};
 use super::config::Heads;
 use crate::checkpoint::error::{CheckpointError, WriteError};
+use crate::checkpoint::gguf_fault::NoGguf;
 use linwright_files::gguf::{ALIGNMENT, GgufType, MAGIC};
 use linwright_files::writer::write_values;
 use linwright_tensor::dtype::DType;
@@ -39,16 +40,6 @@ pub struct Model<'a> {
     pub tokenizer_config: Option<&'a Value>,
     /// Name of the model.
     pub name: &'a str,
-}
-
-/// Why a model cannot be written as GGUF.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place} {reason}")]
-pub struct NoGguf {
-    /// Field, file or tensor.
-    pub place: String,
-    /// What is wrong, and what would work.
-    pub reason: String,
 }
 
 fn refuse(place: impl Into<String>, reason: impl Into<String>) -> NoGguf {

@@ -1,9 +1,10 @@
 //! GGUF metadata keys from the fields of a `config.json`.
 
+use super::refuse;
 use super::values::Keys;
-use super::{NoGguf, refuse};
 use crate::checkpoint::gguf::architectures::{ALL, Architecture, Rotary};
 use crate::checkpoint::gguf::config::Heads;
+use crate::checkpoint::gguf_fault::NoGguf;
 use linwright_tensor::dtype::DType;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! The keys that say what a `tokenizer.json` says.
 
+use super::refuse;
 use super::values::Keys;
-use super::{NoGguf, refuse};
 use crate::checkpoint::gguf::tokenizer::{
     BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, cut_name,
 };
+use crate::checkpoint::gguf_fault::NoGguf;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

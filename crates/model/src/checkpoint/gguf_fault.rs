@@ -1,4 +1,5 @@
-//! Errors of GGUF files.
+//! Errors of GGUF files. They stand beside the reader, not in it: the error of checkpoints holds
+//! them, and the reader returns that error.
 
 use linwright_files::gguf::ContainerFault;
 use linwright_run::shown;
@@ -79,6 +80,16 @@ pub enum GgufFault {
         /// Why not.
         reason: String,
     },
+}
+
+/// Why a model cannot be written as GGUF.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place} {reason}")]
+pub struct NoGguf {
+    /// Field, file or tensor.
+    pub place: String,
+    /// What is wrong, and what would work.
+    pub reason: String,
 }
 
 impl GgufFault {

@@ -1,0 +1,19 @@
+//! Errors of GGUF files in a build without the feature `gguf`: they name the feature.
+
+/// Why a GGUF file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GgufFault {
+    /// The reader is not built in.
+    #[error(
+        "this build does not read GGUF files; build with --features gguf, which is on by default"
+    )]
+    NotBuilt,
+}
+
+/// Why a GGUF file cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoGguf {
+    /// The writer is not built in.
+    #[error("this build writes none; build with --features gguf, which is on by default")]
+    NotBuilt,
+}
