@@ -1,59 +1,12 @@
-//! The command line.
+//! Options that commands share, and how values of options are read.
 
-use crate::build::VERSION;
-use crate::commands::main_job::NEXT;
-use crate::commands::{
-    bench, chat, completions, compose, compress, doctor, eval, export, generate, import, inspect,
-    laser, ls, man, report, rotor, run, select, serve, sweep, train_lm, validate,
-};
 use crate::console;
 use crate::failure::{Failure, message_of};
 use crate::source::variable;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args};
 use linwright::ops::Role;
 use std::ffi::OsStr;
-
-/// Study, replace and compress the linear layers of neural networks.
-///
-/// Without a command: the main job on the built-in model, about two minutes on two cores.
-///
-/// Exit codes: 0 success, 1 failure, 2 usage, 3 invalid recipe or config, 4 quality gate missed,
-/// 5 out of memory or disk, 6 another run's files, 75 interrupted but resumable, 130 interrupted.
-#[derive(Debug, Parser)]
-#[command(name = "linwright", version = VERSION, verbatim_doc_comment, after_help = NEXT)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Option<Command>,
-    #[command(flatten)]
-    pub(crate) shared: Shared,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Inspect(inspect::InspectArgs),
-    Compress(compress::CompressArgs),
-    Laser(laser::LaserArgs),
-    Sweep(sweep::SweepArgs),
-    Compose(compose::ComposeArgs),
-    Eval(eval::EvalArgs),
-    Validate(validate::ValidateArgs),
-    Generate(generate::GenerateArgs),
-    Chat(chat::ChatArgs),
-    Serve(serve::ServeArgs),
-    Run(run::RunArgs),
-    Report(report::ReportArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
-    TrainLm(train_lm::TrainLmArgs),
-    Ls(ls::LsArgs),
-    Bench(bench::BenchArgs),
-    Rotor(rotor::RotorArgs),
-    Select(select::SelectArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
-    Doctor(doctor::DoctorArgs),
-}
 
 /// Most threads, however they are asked for.
 const MOST_THREADS: usize = 1024;

@@ -1,6 +1,6 @@
 //! Every command that the documentation tells readers to type is one that the program takes.
 
-use crate::args::Cli;
+use crate::command_line::Cli;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 

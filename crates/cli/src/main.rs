@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod command_line;
 mod commands;
 mod console;
 #[cfg(test)]
@@ -12,8 +13,8 @@ mod memory;
 mod outputs;
 mod source;
 
-use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
+use command_line::{Cli, Command};
 use failure::{Failure, Kind};
 use linwright::run::{is_plain, shown, shown_message};
 use std::io::ErrorKind;
@@ -115,8 +116,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Bench(args)) => commands::bench::run(&args, &cli.shared),
         Some(Command::Rotor(args)) => commands::rotor::run(&args, &cli.shared),
         Some(Command::Select(args)) => commands::select::run(&args, &cli.shared),
-        Some(Command::Completions(args)) => commands::completions::run(&args, &cli.shared),
-        Some(Command::Man(args)) => commands::man::run(&args, &cli.shared),
+        Some(Command::Completions(args)) => {
+            commands::completions::run(&args, Cli::command(), &cli.shared)
+        }
+        Some(Command::Man(args)) => commands::man::run(&args, Cli::command(), &cli.shared),
         Some(Command::Doctor(args)) => commands::doctor::run(&args, &cli.shared),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::DataError;
 use super::file::Record;
-use super::table::Row;
+use super::row::Row;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

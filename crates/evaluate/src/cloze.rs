@@ -1,9 +1,9 @@
 //! Cloze requests of masked language models: masked inputs and their predictions.
 
 use super::Cloze;
-use super::decoder::TopTokens;
 use super::language_model::{Infilled, MaskedInput, ModelFailure};
 use super::packed::last_stages;
+use super::top_tokens::TopTokens;
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;

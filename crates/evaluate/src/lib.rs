@@ -37,6 +37,7 @@ mod similarity;
 mod suitable;
 mod task;
 mod throughput;
+mod top_tokens;
 
 #[cfg(test)]
 mod tests;

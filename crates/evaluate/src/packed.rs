@@ -1,7 +1,7 @@
 //! Packing of sequences into one batch, with shared prefixes stored once.
 
-use super::decoder::TopTokens;
 use super::language_model::{ModelFailure, Scored, TopLogprobsRequest};
+use super::top_tokens::TopTokens;
 use super::{Sequence, TokenScore};
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, ModelError, ShowLogits, Stream, Transformer};

@@ -1,16 +1,15 @@
 //! `linwright completions`: what a shell needs to finish commands, options and their values.
 
 use super::{Pieces, ls, print_json};
-use crate::args::{Cli, Shared};
+use crate::args::Shared;
 use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use linwright::ops::OpSpec;
 use serde_json::json;
 
-/// Print completions for a shell: commands, options, and names of operators, methods, tasks and
-/// forms
+/// Print shell completions: commands, options, names of operators, methods, tasks and forms
 ///
 /// bash: put them into ~/.local/share/bash-completion/completions/linwright
 /// zsh:  put them into a file `_linwright` of a folder in $fpath
@@ -23,9 +22,10 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &CompletionsArgs, shared: &Shared) -> Result<(), Failure> {
+/// `top` is the whole command line.
+pub(crate) fn run(args: &CompletionsArgs, top: Command, shared: &Shared) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut with_names(Cli::command()), "linwright", &mut text);
+    clap_complete::generate(args.shell, &mut with_names(top), "linwright", &mut text);
     let text = String::from_utf8_lossy(&text);
     if shared.json {
         return print_json(&json!({ "shell": args.shell.to_string(), "script": text }));

@@ -24,26 +24,3 @@ pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
     }
     print(&format!("\n{NEXT}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::NEXT;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
-
-    #[test]
-    fn what_to_do_next_is_three_commands_with_flags_that_exist() {
-        let commands: Vec<Command> = NEXT
-            .lines()
-            .skip(1)
-            .map(|line| {
-                assert!(line.len() <= 80, "{line}");
-                let parsed = Cli::try_parse_from(line.split_whitespace());
-                parsed.unwrap_or_else(|error| panic!("{line}: {error}")).command.unwrap()
-            })
-            .collect();
-        let expected =
-            matches!(&commands[..], [Command::Inspect(_), Command::Compress(_), Command::Eval(_)]);
-        assert!(expected, "{commands:?}");
-    }
-}

@@ -1,10 +1,10 @@
 //! `linwright man`: the help of every command as manual pages.
 
 use super::{print, print_json};
-use crate::args::{Cli, Shared};
+use crate::args::Shared;
 use crate::failure::Failure;
 use crate::outputs;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use linwright::run::atomic::AtomicDir;
 use serde_json::json;
@@ -23,10 +23,11 @@ pub(crate) struct ManArgs {
     force: bool,
 }
 
-pub(crate) fn run(args: &ManArgs, shared: &Shared) -> Result<(), Failure> {
+/// `top` is the whole command line.
+pub(crate) fn run(args: &ManArgs, top: Command, shared: &Shared) -> Result<(), Failure> {
     outputs::directory(&args.output, args.force, &[])?;
     let mut folder = AtomicDir::create(&args.output, args.force)?;
-    let mut top = Cli::command().disable_help_subcommand(true);
+    let mut top = top.disable_help_subcommand(true);
     // Names of commands below others are put together, and shared options spread, by this.
     top.build();
     let mut pages = Vec::new();

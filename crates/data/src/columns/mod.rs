@@ -10,7 +10,7 @@ mod pages;
 mod parquet;
 mod value;
 
-use super::table::Row;
+use super::row::Row;
 use super::{DataError, TableFormat};
 use arrow_array::RecordBatch;
 use std::panic::{AssertUnwindSafe, catch_unwind};

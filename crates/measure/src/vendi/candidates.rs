@@ -4,8 +4,8 @@
 use super::VendiError;
 use super::bounds::{least_entropy, most_entropy};
 use super::chosen::Chosen;
+use super::criterion::{Criterion, Diversity, Effort, Goal};
 use super::secular::{LANES, Lanes, roots};
-use super::select::{Criterion, Diversity, Effort, Goal};
 use linwright_tensor::kernels::gemm::{Write, product_on_this_thread};
 use linwright_tensor::{Mat, parallel};
 

@@ -19,6 +19,7 @@
 mod bounds;
 mod candidates;
 mod chosen;
+mod criterion;
 mod error;
 mod gaussian;
 mod order;
@@ -30,12 +31,13 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
+pub use criterion::{Criterion, Diversity, Effort, Goal};
 pub use error::VendiError;
 pub use gaussian::Gamma;
 pub use order::Order;
 pub use reconstruct::{Reconstruction, reconstruct};
 pub use score::{Items, of_features, of_kernel, spectrum_of_kernel, weighted_by_quality};
-pub use select::{Criterion, Diversity, Effort, Goal, Selected, select};
+pub use select::{Selected, select};
 pub use stored::{StoredError, StoredMatrix, stored_matrix};
 
 use linwright_tensor::Mat;
