@@ -1,14 +1,14 @@
-//! Tells code, literals and comments of a Rust file apart.
+//! Separates code, literals and comments of a Rust file.
 //!
-//! Not a parser: it knows just enough of the lexical grammar (nested comments, raw strings,
-//! lifetimes against character literals) for checks that look for words and count lines.
+//! Not a parser: it implements just enough of the lexical grammar (nested comments, raw strings,
+//! lifetimes versus character literals) for checks that search words and count lines.
 
-/// A file with parts blanked out. Both texts keep every line break, so lines correspond.
+/// A file with parts blanked out. Both texts keep all line breaks, so line numbers agree.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Masked {
-    /// Comments and the contents of literals replaced by spaces.
+    /// Without comments and contents of literals.
     pub(crate) code: String,
-    /// Comments alone replaced by spaces.
+    /// Without comments.
     pub(crate) code_and_literals: String,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn mask(text: &str) -> Masked {
     }
 }
 
-/// Kind and end of the piece of text that starts at `at`.
+/// Kind and end of the token that starts at `at`.
 fn token(bytes: &[u8], at: usize) -> (Kind, usize) {
     let rest = &bytes[at..];
     let starts_word = at == 0 || !is_word(bytes[at - 1]);
@@ -110,7 +110,7 @@ fn quoted_end(bytes: &[u8], open: usize, quote: u8) -> usize {
     at + 1
 }
 
-/// Whether the quote at the start opens a character and not a lifetime.
+/// Whether the quote at the start begins a character literal rather than a lifetime.
 fn is_character(rest: &[u8]) -> bool {
     let width = match rest.get(1) {
         None => return false,

@@ -1,7 +1,7 @@
-//! The one door to the repository's checks: `cargo xtask check`.
+//! All checks of the repository: `cargo xtask check`.
 //!
 //! Each check is one file in `checks/` and one line of the list there. `cargo xtask NAME...` runs
-//! the named ones alone.
+//! only the named ones.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs what the arguments ask for; false if a check found something.
+/// Runs the command of the arguments; false if a check found violations.
 fn run(args: &[String]) -> Result<bool> {
     if args.is_empty() || args.iter().any(|arg| arg == "--help" || arg == "-h") {
         println!("{}", help());
@@ -58,8 +58,8 @@ fn run(args: &[String]) -> Result<bool> {
     run_checks(&repository, &chosen(args)?)
 }
 
-/// Drives a reader of outside files with damaged input. The program is one of its own, since it
-/// needs the readers and this one imports nothing of ours.
+/// Fuzzes a reader of outside files. A separate program, since it needs the readers and this one
+/// imports none of our crates.
 fn fuzz(repository: &Repository, args: &[String]) -> Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(cargo);
@@ -68,7 +68,7 @@ fn fuzz(repository: &Repository, args: &[String]) -> Result<bool> {
     Ok(command.status()?.success())
 }
 
-/// The checks that the arguments name; `check` is all of them.
+/// The checks named by the arguments; `check` means all.
 fn chosen(args: &[String]) -> Result<Vec<&'static Check>> {
     if args == ["check"] {
         return Ok(CHECKS.iter().collect());

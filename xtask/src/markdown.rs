@@ -1,4 +1,4 @@
-//! The little of Markdown that checks read: tables, fenced blocks and links.
+//! A minimal Markdown reader for checks: tables, fenced blocks and links.
 
 /// A table: cells of each row, trimmed, the header first.
 pub(crate) type Table = Vec<Vec<String>>;
@@ -23,7 +23,7 @@ pub(crate) fn tables(text: &str) -> Vec<Table> {
     tables
 }
 
-/// The table whose header has these cells first.
+/// The table whose header begins with these cells.
 pub(crate) fn table(text: &str, header: &[&str]) -> Option<Table> {
     tables(text).into_iter().find(|table| {
         table.first().is_some_and(|cells| cells.iter().zip(header).all(|(a, b)| a == b))
@@ -34,7 +34,7 @@ fn is_rule(cells: &[String]) -> bool {
     cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| "-: ".contains(c)))
 }
 
-/// What stands between backquotes in a cell or line.
+/// The texts in backquotes in a cell or line.
 pub(crate) fn code_spans(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -48,7 +48,7 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// The fenced blocks with this word after the fence.
+/// The fenced blocks with this info string.
 pub(crate) fn blocks(text: &str, language: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut lines = text.lines().enumerate();

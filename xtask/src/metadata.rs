@@ -1,4 +1,4 @@
-//! What cargo says about packages.
+//! Package metadata of cargo.
 
 use crate::process::output;
 use crate::repository::Repository;
@@ -9,18 +9,18 @@ use std::process::Command;
 /// A package of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
-    /// Its name.
+    /// Package name.
     pub(crate) name: String,
-    /// The name of its folder.
+    /// Name of its folder.
     pub(crate) folder: String,
-    /// Names of the packages that it asks for, for builds and tests alike.
+    /// Names of its dependencies, for builds and tests.
     pub(crate) dependencies: Vec<String>,
 }
 
 /// The packages of the workspace.
 ///
 /// # Errors
-/// If cargo fails or answers something else.
+/// If cargo fails or its output cannot be parsed.
 pub(crate) fn packages(repository: &Repository) -> Result<Vec<Package>> {
     let json = output(Command::new("cargo").current_dir(&repository.root).args([
         "metadata",

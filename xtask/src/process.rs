@@ -1,9 +1,9 @@
-//! Running other programs.
+//! Running of other programs.
 
 use anyhow::{Context, Result};
 use std::process::{Command, Stdio};
 
-/// Runs a command to its end: none if it succeeded, else all that it printed.
+/// Runs a command: none if it succeeded, else all of its output.
 ///
 /// # Errors
 /// If it cannot start.
@@ -19,10 +19,10 @@ pub(crate) fn complaint(command: &mut Command) -> Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&printed).into_owned()))
 }
 
-/// Runs a command and returns what it printed on standard output.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// If it cannot start, fails, or prints something that is not text.
+/// If it cannot start, fails, or its output is not text.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())

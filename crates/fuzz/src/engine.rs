@@ -1,4 +1,4 @@
-//! The loop: mutate, run, watch, keep what is new.
+//! The fuzzing loop: mutate, run, observe, keep inputs with new signatures.
 
 use crate::mutate::Material;
 use crate::seeds::Seeds;
@@ -9,71 +9,71 @@ use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-/// Bytes that a run may hold at a time, as a multiple of its input, beside what its target may.
+/// Memory limit of a run as a multiple of its input, in addition to the target's own allowance.
 const MEMORY_FACTOR: usize = 64;
-/// Runs until the thread is a new one.
+/// Runs per thread.
 const RUNS_OF_THREAD: usize = 20_000;
-/// Longest run that is not a finding. Long, since a busy machine is no fault of a reader.
+/// Longest run that is not a finding. Generous, since a busy machine is no fault of a reader.
 const SLOW: Duration = Duration::from_secs(10);
-/// Most inputs that are kept in one loop.
+/// Largest number of inputs kept in one loop.
 const KEPT: usize = 4000;
 /// Mutations grow inputs up to a multiple of the largest seed, within bounds.
 const GROWTH: usize = 2;
 const LONGEST: usize = 1 << 16;
-/// Most findings before a loop ends: one fault shows itself often.
+/// Largest number of findings before a loop ends: one defect shows often.
 const FINDINGS: usize = 10;
 
-/// When a loop ends.
+/// Stopping conditions of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Runs, seeds included.
+    /// Number of runs, with seeds.
     pub runs: u64,
-    /// Time, looked at between runs.
+    /// Time limit, checked between runs.
     pub seconds: f64,
-    /// What the mutations depend on.
+    /// Seed of the mutations.
     pub seed: u64,
 }
 
-/// An input that a target could not take.
+/// A failing input.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// What happened.
+    /// The failure.
     pub kind: Kind,
     /// The input.
     pub input: Vec<u8>,
-    /// Which run it was.
+    /// Index of the run.
     pub run: u64,
 }
 
-/// What can happen to a target.
+/// Kinds of failure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// It panicked, with this message and place.
+    /// A panic, with message and location.
     Panic(String),
-    /// It held this many bytes at a time.
+    /// Peak memory in bytes.
     Memory(usize),
-    /// It took so many seconds.
+    /// Run time in seconds.
     Slow(f64),
 }
 
-/// What a loop came to.
+/// Result of a loop.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Runs that were made.
+    /// Number of runs.
     pub runs: u64,
-    /// Signatures that were seen.
+    /// Number of signatures.
     pub signatures: BTreeSet<String>,
-    /// Mutated inputs that had a new one.
+    /// Number of mutated inputs with a new signature.
     pub kept: Vec<Vec<u8>>,
-    /// Largest share of the allowed memory that a run held.
+    /// Largest share of the allowed memory used by a run.
     pub memory_share: f64,
     /// Longest run in seconds.
     pub longest_seconds: f64,
-    /// What was found; no more than one of each panic.
+    /// Findings, at most one per panic location.
     pub findings: Vec<Finding>,
 }
 
-/// Runs a target on its seeds and then on mutations of them.
+/// Runs a target on its seeds and then on their mutations.
 #[must_use]
 pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
     let start = Instant::now();
@@ -84,9 +84,8 @@ pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
     let mut outcome = Outcome::default();
     let mut goes_on = true;
     while goes_on {
-        // Libraries keep something for each thread, such as words of every tokenizer that there
-        // was: it is given back with the thread, and not laid to the charge of the run that makes
-        // its table grow.
+        // Libraries keep thread-local caches, such as the words of every tokenizer: they are freed
+        // with the thread and not charged to the run whose table happens to grow.
         goes_on = on_a_thread(|| {
             for _ in 0..RUNS_OF_THREAD {
                 if let Some(input) = seeds.inputs.get(outcome.runs as usize) {
@@ -114,7 +113,7 @@ pub fn fuzz(target: &Target, seeds: &Seeds, bounds: Bounds) -> Outcome {
     outcome
 }
 
-/// Does work on a thread of its own, where panics are caught in silence.
+/// Runs work on its own thread, where panics are caught silently.
 fn on_a_thread(work: impl FnOnce() -> bool + Send) -> bool {
     let quietly = || {
         let _quiet = Quiet::begin();
@@ -126,7 +125,7 @@ fn on_a_thread(work: impl FnOnce() -> bool + Send) -> bool {
     })
 }
 
-/// An index, every other time one of the newest sixteenth.
+/// A random index, every other time among the newest sixteenth.
 fn pick(stream: &mut linwright_tensor::RngStream, count: usize) -> usize {
     if stream.below(2) == 0 {
         return stream.below(count);
@@ -168,7 +167,7 @@ thread_local! {
     static CAUGHT: RefCell<(bool, String)> = const { RefCell::new((false, String::new())) };
 }
 
-/// While it lives, panics of this thread are noted and not printed.
+/// While it lives, panics of this thread are recorded and not printed.
 struct Quiet;
 
 impl Quiet {
@@ -192,7 +191,7 @@ impl Quiet {
         Self
     }
 
-    /// The last panic, without the numbers that differ from input to input.
+    /// The last panic, without the numbers that vary with the input.
     fn message() -> String {
         CAUGHT.with_borrow(|(_, message)| message.lines().next().unwrap_or_default().to_owned())
     }

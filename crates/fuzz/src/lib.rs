@@ -1,13 +1,13 @@
-//! Drives the readers of outside files with damaged input: `cargo xtask fuzz TARGET`.
+//! Fuzzing of the readers of outside files: `cargo xtask fuzz TARGET`.
 //!
-//! A **target** is a function from bytes to a **signature**: a short text that says which way the
+//! A **target** is a function from bytes to a **signature**: a short text for the path that the
 //! input took, such as the variant of its error. Inputs are mutations of seeds in
-//! `testdata/fuzz/<target>/`; one with a new signature becomes a seed itself, which is a cheap
-//! stand-in for measured coverage. A run fails if the target panics, takes more than ten seconds,
-//! or holds more memory at a time than 64 times its input and what its target may.
+//! `testdata/fuzz/<target>/`; an input with a new signature becomes a seed, as a cheap proxy for
+//! coverage. A run fails if the target panics, takes more than ten seconds, or allocates more than
+//! 64 times its input plus the target's allowance at a time.
 //!
-//! A new target is a line in [`TARGETS`], and seeds. Its `tokens.txt`, if there is one, lists words
-//! of the format, one a line, with the escapes of Rust strings.
+//! A new target is a line in [`TARGETS`], and seeds. Its optional `tokens.txt` lists words of the
+//! format, one per line, with the escapes of Rust strings.
 
 mod engine;
 mod mutate;
@@ -22,6 +22,6 @@ pub use targets::{TARGETS, Target};
 
 use linwright_tensor::Metered;
 
-/// Counts what targets allocate.
+/// Counts the allocations of targets.
 #[global_allocator]
 static ALLOCATOR: Metered = Metered;

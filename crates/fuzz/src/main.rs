@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz TARGET`: drives one target and writes down what it finds.
+//! `cargo xtask fuzz TARGET`: fuzzes one target and records its findings.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Drives what the arguments name; false if something was found.
+/// Fuzzes the target of the arguments; false if there are findings.
 fn run(args: &[String]) -> Result<bool, String> {
     let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     let usage = format!(

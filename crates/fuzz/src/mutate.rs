@@ -1,8 +1,8 @@
-//! Damage that knows a little of formats: lengths, numbers, words and pieces of other files.
+//! Format-aware mutations: lengths, numbers, words and pieces of other files.
 
 use linwright_tensor::RngStream;
 
-/// Numbers at which sizes and signs go wrong.
+/// Boundary values of sizes and signs.
 const INTERESTING: [u64; 22] = [
     0,
     1,
@@ -27,19 +27,19 @@ const INTERESTING: [u64; 22] = [
     0x7fff_ffff_ffff_ffff,
     u64::MAX,
 ];
-/// Most changes at a time.
+/// Largest number of changes per mutation.
 const CHANGES: usize = 4;
-/// Longest piece that is moved, in bytes.
+/// Largest piece that is moved, in bytes.
 const PIECE: usize = 64;
 
-/// What mutations draw from.
+/// Sources of mutations.
 pub(crate) struct Material<'a> {
     pub(crate) stream: &'a mut RngStream,
-    /// Another input, to take pieces from.
+    /// Another input, for splicing.
     pub(crate) other: &'a [u8],
     /// Words of the format.
     pub(crate) tokens: &'a [Vec<u8>],
-    /// Longest input that is made.
+    /// Longest mutated input.
     pub(crate) longest: usize,
 }
 
@@ -113,7 +113,7 @@ impl Material<'_> {
         input.extend_from_slice(&self.other[from..]);
     }
 
-    /// Writes an interesting number in one of the usual widths.
+    /// Writes a boundary value in one of the usual widths.
     fn number(&mut self, input: &mut [u8]) {
         let width = 1 << self.stream.below(4);
         if input.len() < width {
@@ -133,7 +133,7 @@ impl Material<'_> {
         input[at..at + width].copy_from_slice(&bytes[..width]);
     }
 
-    /// Moves a number that may be a length or an offset, one that is not beyond the input.
+    /// Changes a number within the size of the input, which may be a length or an offset.
     fn length(&mut self, input: &mut [u8]) {
         let width = [2, 4, 8][self.stream.below(3)];
         if input.len() < width {
@@ -158,7 +158,7 @@ impl Material<'_> {
         input[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
 
-    /// Inserts a word of the format, or writes it over what is there.
+    /// Inserts a word of the format, or overwrites bytes with it.
     fn token(&mut self, input: &mut Vec<u8>) {
         let token = &self.tokens[self.stream.below(self.tokens.len())];
         let at = self.stream.below(input.len() + 1);
@@ -169,7 +169,7 @@ impl Material<'_> {
         input.splice(at..end, token.iter().copied());
     }
 
-    /// Puts another decimal number where one stands.
+    /// Replaces a decimal number by another.
     fn decimal(&mut self, input: &mut Vec<u8>) {
         let from = self.stream.below(input.len());
         let is_digit = |at: &usize| input[*at].is_ascii_digit();

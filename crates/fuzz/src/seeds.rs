@@ -1,17 +1,17 @@
-//! Where inputs begin, and the words of their format.
+//! Seeds of a target, and the words of its format.
 
 use crate::targets::Target;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of the list of words among the seeds.
+/// File name of the list of words.
 const TOKENS: &str = "tokens.txt";
 
-/// The first inputs of a target.
+/// Seeds of a target.
 #[derive(Clone, Debug, Default)]
 pub struct Seeds {
-    /// The inputs, in the order of their names.
+    /// The inputs, sorted by name.
     pub inputs: Vec<Vec<u8>>,
     /// Words of the format.
     pub tokens: Vec<Vec<u8>>,
@@ -25,10 +25,10 @@ pub fn repository_root() -> PathBuf {
 }
 
 impl Seeds {
-    /// Reads the seeds of a target from `testdata`, and those that earlier runs left in `found`.
+    /// Reads the seeds of a target from `testdata`, and those that earlier runs wrote to `found`.
     ///
     /// # Errors
-    /// If a folder cannot be read, or there are no seeds at all.
+    /// If a folder cannot be read, or there are no seeds.
     pub fn read(target: &Target, root: &Path, found: Option<&Path>) -> io::Result<Self> {
         let mut seeds = Self::default();
         let own = root.join("testdata/fuzz").join(target.name);

@@ -1,6 +1,6 @@
-//! What is alike in two results.
+//! Signatures: the invariant part of a result.
 
-/// Fields whose text is written in the source, and so says where an error arose.
+/// Fields with text from the source code, which shows where an error arose.
 const TELLING: [&str; 10] = [
     "what",
     "within",
@@ -14,8 +14,8 @@ const TELLING: [&str; 10] = [
     "supported",
 ];
 
-/// The shape of a result as `Debug` prints it: names of types, variants and fields, texts of the
-/// fields that tell, with numbers and quoted words taken out.
+/// The structure of a result as printed by `Debug`: names of types, variants and fields, and texts
+/// of distinguishing fields, without numbers and quoted words.
 #[must_use]
 pub fn signature(debug: &str) -> String {
     let mut shape = String::new();
@@ -40,7 +40,7 @@ pub fn signature(debug: &str) -> String {
             shape.push_str(word);
             rest = after;
         } else {
-            // Lists of any length are alike.
+            // Lists of all lengths are equal.
             if !matches!(first, ' ' | ',' | '-') {
                 shape.push(first);
             }
@@ -53,7 +53,7 @@ pub fn signature(debug: &str) -> String {
     shape
 }
 
-/// A quoted text, and what comes after it.
+/// A quoted text, and the rest after it.
 fn quoted(text: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, c)| {
@@ -64,8 +64,8 @@ fn quoted(text: &str) -> (&str, &str) {
     end.map_or((&text[1..], ""), |(end, _)| (&text[1..end], &text[end + 1..]))
 }
 
-/// A message without the numbers and quoted words that belong to one input: its words of small
-/// letters, up to the first that is quoted.
+/// A message without numbers and quoted words that belong to one input: its lower-case words up to
+/// the first quotation.
 fn plain(message: &str) -> String {
     let is_ours = |word: &&str| !word.contains(['"', '`', '\'', '\\']);
     let is_word = |word: &&str| {

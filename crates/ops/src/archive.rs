@@ -1,7 +1,7 @@
-//! Saving and rebuilding any operator.
+//! Archives: saving and rebuilding operators.
 //!
-//! An operator becomes its [`OpSpec`] (JSON) and named tensors: parameters in the precision asked
-//! for, integer buffers as `u32`. Names are relative; a model prefixes them with the site.
+//! An operator is stored as its [`OpSpec`] (JSON) and named tensors: parameters in the requested
+//! precision, integer buffers as `u32`. Names are relative; a model prefixes them with the site.
 
 use crate::{Map, Op, OpError, OpSpec, Shape};
 use linwright_tensor::kernels::gemm::Weight;
@@ -9,7 +9,7 @@ use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What identifies an operator in a file: kind, options and shape.
+/// Header of an operator in a file: kind, options and shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Kind and options.
@@ -20,10 +20,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// That of an operator.
+    /// The header of an operator.
     ///
     /// # Errors
-    /// [`OpError::External`] if it is of another crate, or holds such an operator.
+    /// [`OpError::External`] if it is from another crate, or contains such an operator.
     pub fn of<T: Scalar>(map: &dyn Map<T>) -> Result<Self, OpError> {
         let spec = map.spec();
         match spec.external() {
@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// A tensor in an archive.
+/// A tensor of an archive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tensor<T> {
     /// A parameter: shape and numbers.
@@ -51,14 +51,14 @@ impl<T> Tensor<T> {
     }
 }
 
-/// A header may ask for so many numbers more than its file holds: tensors that are missing are then
-/// told by name, and beyond it no memory is spent on them.
+/// Tolerance between the numbers that a header declares and those in its file: within it, missing
+/// tensors are reported by name; beyond it, no memory is allocated.
 const SLACK: u64 = 1 << 20;
 
-/// The same for parts, each of which has a number at least.
+/// The same for parts, each of which has at least one number.
 const SLACK_PARTS: u64 = 1 << 10;
 
-/// Named tensors in a fixed order.
+/// Named tensors in order.
 pub type Tensors<T> = BTreeMap<String, Tensor<T>>;
 
 /// Header and tensors of an operator.
@@ -83,7 +83,7 @@ pub fn save<T: Scalar>(op: &Op<T>) -> Result<(Header, Tensors<T>), OpError> {
 /// Rebuilds an operator.
 ///
 /// # Errors
-/// If the header describes no operator, or the tensors are not exactly its tensors.
+/// If the header is invalid, or the tensors do not match it exactly.
 pub fn load<T: Scalar>(header: &Header, mut tensors: Tensors<T>) -> Result<Op<T>, OpError> {
     let kind = header.spec.kind();
     let present = tensors.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -154,7 +154,7 @@ mod tests {
         Header { spec: serde_json::from_str(&options).unwrap(), shape: Shape { out: 2, inp: 2 } }
     }
 
-    /// Few enough numbers for a file without any, but each in a rotor of its own.
+    /// Few enough numbers for a file without any, but each in its own rotor.
     #[test]
     fn parts_are_justified_by_what_the_file_holds() {
         let header = network(5000);

@@ -1,8 +1,8 @@
-//! The suite that every operator passes, shipped so that operators written elsewhere can run it.
+//! The conformance suite of operators, public so that other crates can run it on theirs.
 //!
-//! [`check`] compares an operator with the laws of [`Map`](crate::Map) and, if it is linear, with
-//! those of a linear map; laws of archives are for the operators of this crate. [`check_spec`] does
-//! what needs a constructor: same key, same bits; `f32` agrees with `f64`.
+//! [`check`] tests an operator against the laws of [`Map`](crate::Map) and, if it is linear, those
+//! of a linear map; the laws of archives apply to operators of this crate. [`check_spec`] adds what
+//! needs a constructor: equal keys give equal bits; `f32` agrees with `f64`.
 //!
 //! ```
 //! use linwright_ops::{OpSpec, conformance};
@@ -21,16 +21,16 @@ use std::collections::BTreeSet;
 const ROUNDING: f64 = 1e-10;
 /// Largest relative error of central differences.
 const DIFFERENCES: f64 = 1e-5;
-/// Half the distance of central differences, relative to the size of a number.
+/// Half the step of central differences, relative to the size of a number.
 const STEP: f64 = 1e-5;
 /// Largest relative error between `f32` and `f64`.
 const SINGLE: f64 = 2e-3;
-/// Parameters and inputs probed by central differences, of each tensor at most.
+/// Largest number of parameters and of inputs probed by central differences, per tensor.
 const PROBES: usize = 24;
-/// Rows of the batch that the suite uses.
+/// Rows of the test batch.
 const ROWS: usize = 5;
 
-/// A law that an operator breaks.
+/// A violated law.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{kind} ({} to {} features): {law}: {detail}", shape.inp, shape.out)]
 pub struct Failure {
@@ -40,14 +40,14 @@ pub struct Failure {
     pub shape: Shape,
     /// The law.
     pub law: &'static str,
-    /// What was found, and what was expected.
+    /// Found and expected values.
     pub detail: String,
 }
 
-/// Checks every law that needs no constructor.
+/// Checks every law that does not need the constructor.
 ///
 /// # Errors
-/// The first law found broken.
+/// The first violated law.
 pub fn check(op: &Op<f64>) -> Result<(), Failure> {
     let suite = Suite::new(op);
     suite.names_are_unique()?;
@@ -66,11 +66,11 @@ pub fn check(op: &Op<f64>) -> Result<(), Failure> {
     suite.inverse_and_determinant()
 }
 
-/// Builds the operator of a specification from a fixed key and checks it with [`check`], then what
-/// needs the constructor: same key, same bits, and `f32` agrees with `f64`.
+/// Builds an operator from a specification and a fixed key, runs [`check`] on it, and checks that
+/// equal keys give equal bits and that `f32` agrees with `f64`.
 ///
 /// # Errors
-/// The first law found broken.
+/// The first violated law.
 pub fn check_spec(spec: &OpSpec, shape: Shape) -> Result<(), Failure> {
     let key = RngKey::new(11);
     let fail = |law, detail| Failure { kind: spec.kind(), shape, law, detail };
@@ -123,7 +123,7 @@ fn inner(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     a.data().iter().zip(b.data()).map(|(a, b)| a * b).sum()
 }
 
-/// At most [`PROBES`] indices below `len`, evenly spread.
+/// At most [`PROBES`] indices below `len`, evenly spaced.
 fn probes(len: usize) -> Vec<usize> {
     let count = len.min(PROBES);
     (0..count).map(|k| k * len / count).collect()
@@ -152,7 +152,7 @@ impl<'a> Suite<'a> {
     ) -> (Mat<f64>, Mat<f64>, Grads<f64>) {
         let map = self.op.map();
         let mut grads = Grads::zeros(&map.params());
-        // NaN shows what an operator fails to overwrite.
+        // NaN reveals memory that an operator does not overwrite.
         let nan = |rows, cols| Mat::from_fn(rows, cols, |_, _| f64::NAN);
         let (mut y, mut dx) = (nan(ROWS, map.shape().out), nan(ROWS, map.shape().inp));
         tape.clear();
@@ -173,7 +173,7 @@ impl<'a> Suite<'a> {
         Failure { kind: map.spec().kind(), shape: map.shape(), law, detail }
     }
 
-    /// Largest difference relative to the largest number expected, or one.
+    /// Largest difference, relative to the largest expected number or one.
     fn close(
         &self,
         law: &'static str,
@@ -232,7 +232,7 @@ impl<'a> Suite<'a> {
             let y = Mat::from_vec(ROWS, self.y.cols(), rows);
             self.close("a batch may be split", &y, &self.y, ROUNDING)?;
         }
-        // Many rows cross the borders of parallel pieces.
+        // Enough rows to be split into several work items.
         let many = normal(150, self.x.cols(), "many");
         let whole = forward(self.op, &many);
         let tail = forward(self.op, &many.view().rows_range(130, 20).to_mat());
@@ -307,7 +307,7 @@ impl<'a> Suite<'a> {
         Ok(())
     }
 
-    /// Backward adds to gradients, and those do not depend on whether `dx` is asked for.
+    /// Backward adds to gradients, independently of whether `dx` is requested.
     fn gradients_are_added(&self) -> Result<(), Failure> {
         let (map, mut tape, mut ws) = (self.op.map(), Tape::default(), Workspace::default());
         let mut y = self.y.clone();
@@ -377,7 +377,7 @@ impl<'a> Suite<'a> {
         self.close("dx is that of the dense transpose", &self.dx, &dx, ROUNDING)
     }
 
-    /// Of operators that say they have them.
+    /// Laws of operators with an inverse and a determinant.
     fn inverse_and_determinant(&self) -> Result<(), Failure> {
         let Some(invertible) = self.op.map().invertible() else {
             return Ok(());
@@ -389,7 +389,7 @@ impl<'a> Suite<'a> {
         let condition = svd.s[0] / svd.s[features - 1];
         let mut ws = Workspace::default();
         for (y, x) in [(&self.y, &self.x), (&Mat::zeros(0, features), &Mat::zeros(0, features))] {
-            // NaN shows what is not overwritten.
+            // NaN reveals memory that is not overwritten.
             let mut found = Mat::from_fn(y.rows(), features, |_, _| f64::NAN);
             let inverted = invertible.inverse(y.view(), found.view_mut(), &mut ws);
             inverted.map_err(|e| self.fail(law, e.to_string()))?;
@@ -451,7 +451,7 @@ mod tests {
         }
     }
 
-    /// An operator from outside: scales by a number, with a gradient that may be missing.
+    /// An operator of another crate: scales by a number, with an optionally wrong gradient.
     #[derive(Clone, Debug)]
     struct Scale {
         factor: Vec<f64>,

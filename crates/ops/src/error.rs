@@ -1,53 +1,53 @@
-//! What can be wrong with an operator that comes from outside.
+//! Errors of specifications and archives.
 
 use crate::Shape;
 
-/// A specification or archive that does not describe an operator.
+/// An invalid specification or archive of an operator.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OpError {
-    /// The kind does not exist for this shape or these options.
+    /// A shape or options that the kind does not support.
     #[error("{kind} cannot map {} to {} features: {reason}", shape.inp, shape.out)]
     Unsupported {
         /// The operator's kind.
         kind: &'static str,
-        /// The shape asked for.
+        /// The requested shape.
         shape: Shape,
-        /// What stands in the way, and what would work.
+        /// The reason, and what would work.
         reason: String,
     },
-    /// A tensor of the archive is absent.
+    /// A missing tensor.
     #[error("archive of {kind}: tensor {name} is missing; it holds {present}")]
     MissingTensor {
         /// The operator's kind.
         kind: &'static str,
         /// Name of the tensor.
         name: String,
-        /// The names that are there.
+        /// Names of the existing tensors.
         present: String,
     },
-    /// A tensor of the archive has another shape than the specification asks for.
+    /// A tensor of a wrong shape.
     #[error("archive of {kind}: tensor {name} has shape {found:?}, expected {expected:?}")]
     TensorShape {
         /// The operator's kind.
         kind: &'static str,
         /// Name of the tensor.
         name: String,
-        /// Shape that follows from the specification.
+        /// Shape by the specification.
         expected: Vec<usize>,
         /// Shape in the archive.
         found: Vec<usize>,
     },
-    /// A tensor that belongs to no parameter of the specification.
+    /// An unknown tensor.
     #[error("archive of {kind}: tensor {name} is not a parameter; expected {expected}")]
     UnknownTensor {
         /// The operator's kind.
         kind: &'static str,
         /// Name of the tensor.
         name: String,
-        /// The parameters there are.
+        /// The parameters of the operator.
         expected: String,
     },
-    /// Values that the operator cannot have, such as a permutation with a repeated index.
+    /// Invalid values, such as a permutation with a repeated index.
     #[error("archive of {kind}: {name} {reason}")]
     InvalidValues {
         /// The operator's kind.
@@ -57,21 +57,21 @@ pub enum OpError {
         /// What is wrong with the values.
         reason: String,
     },
-    /// A part of an operator that has no inverse.
+    /// A singular operator.
     #[error(
         "{kind} has no inverse: {part}[{index}] is {value}, expected a finite number that is not zero"
     )]
     Singular {
         /// The operator's kind.
         kind: &'static str,
-        /// The part of the operator, by the name of its parameter where there is one.
+        /// The singular part, by the name of its parameter if there is one.
         part: String,
-        /// Which number of the part.
+        /// Index within the part.
         index: usize,
-        /// The offender, or its absolute value if it is complex.
+        /// The singular value, or its absolute value if it is complex.
         value: f64,
     },
-    /// A kind was asked for without the options that it needs.
+    /// A kind without default options.
     #[error("{kind} has no default options: {reason}")]
     NoDefault {
         /// The kind.
@@ -79,7 +79,7 @@ pub enum OpError {
         /// What is missing.
         reason: String,
     },
-    /// An operator of another crate was to be archived or built.
+    /// An operator of another crate, which cannot be archived or rebuilt.
     #[error(
         "{kind} is an operator of another crate, which no archive can build again; save the model in dense form"
     )]
@@ -87,7 +87,7 @@ pub enum OpError {
         /// The operator's name.
         kind: &'static str,
     },
-    /// A dense matrix was asked of a map that has none.
+    /// A dense matrix of a nonlinear map was requested.
     #[error("{kind} is not a linear map, so it has no dense form; save it in native form")]
     NotLinear {
         /// The operator's kind.

@@ -1,9 +1,9 @@
 //! A dense weight held in 16 bits.
 //!
 //! `y = x Wᵀ`, W: (out, inp), in half the memory of [`Dense`](crate::Dense). Products widen the
-//! numbers, which is exact, and compute in `f32`: those of the same numbers held in `f32` differ at
-//! most in how they are summed. It is of the kind `dense` and is saved as such. Nothing trains it:
-//! it has no parameters, and [`Map::weight`] gives its numbers.
+//! numbers, which is exact, and compute in `f32`: results differ from those with `f32` weights at
+//! most in the order of sums. Its kind is `dense`, and it is saved as such. It is not trainable: it
+//! has no parameters, and [`Map::weight`] returns its numbers.
 
 use crate::{
     Backward, DenseSpec, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace,
@@ -62,7 +62,7 @@ impl Map<f32> for HalfDense {
     }
 
     /// # Panics
-    /// Always: a model with such a weight refuses to be trained before it comes to this.
+    /// Always: training of a model with such a weight is rejected earlier.
     #[track_caller]
     fn backward(&self, _args: Backward<'_, '_, f32>, _ws: &mut Workspace<f32>) {
         let Shape { out, inp } = self.shape();

@@ -1,14 +1,14 @@
 //! Operators with an inverse and a determinant.
 //!
 //! A square weight W maps rows, `y = W x`. An operator that can solve this for x, and knows
-//! `log|det W|`, can stand in a density model: both come from its parameters, without its dense
-//! weight.
+//! `log|det W|`, can be a layer of a normalizing flow: both are computed from its parameters,
+//! without the dense weight.
 
 use crate::{Map, OpError, Workspace};
 use linwright_tensor::{Mat, MatMut, MatRef, Scalar};
 
-/// Determinant of a weight, as the logarithm of its size and its sign: the number itself overflows
-/// already for some hundred features.
+/// Determinant of a weight, as log-magnitude and sign: the number itself overflows already for some
+/// hundred features.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogDet {
     /// `log|det W|`, natural, finite.
@@ -17,13 +17,13 @@ pub struct LogDet {
     pub sign: f64,
 }
 
-/// A square linear map that can be undone. Found by [`Map::invertible`].
+/// An invertible linear map, obtained by [`Map::invertible`].
 pub trait Invertible<T: Scalar>: Map<T> {
     /// Maps the rows of `y` (rows, features) to the `x` (rows, features) with `W x = y`.
     ///
     /// # Errors
-    /// [`OpError::Singular`] naming the part of the operator that has no inverse; `x` is then of
-    /// unspecified contents.
+    /// [`OpError::Singular`] with the singular part of the operator; the contents of `x` are then
+    /// unspecified.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -34,8 +34,8 @@ pub trait Invertible<T: Scalar>: Map<T> {
         ws: &mut Workspace<T>,
     ) -> Result<(), OpError>;
 
-    /// `W⁻¹` (features, features), the same map as [`Self::inverse`]. Where an operator knows
-    /// nothing better, it is the inverse of the unit vectors.
+    /// `W⁻¹` (features, features), the same map as [`Self::inverse`]. By default the inverse of the
+    /// unit vectors.
     ///
     /// # Errors
     /// [`OpError::Singular`] as for [`Self::inverse`].
@@ -47,7 +47,7 @@ pub trait Invertible<T: Scalar>: Map<T> {
         Ok(columns.transpose())
     }
 
-    /// The determinant of W, summed in `f64` whatever the precision of the parameters.
+    /// The determinant of W, accumulated in `f64` for parameters of any precision.
     ///
     /// # Errors
     /// [`OpError::Singular`] as for [`Self::inverse`].

@@ -1,15 +1,16 @@
 //! Structured linear operators with explicit gradients.
 //!
-//! A weight matrix `W` of shape (out, inp) maps rows, `Y = X Wᵀ`. An **operator** is any cheaper or
-//! more telling form of such a map: low rank, with or without a diagonal, blocks with Hadamard
-//! transforms or permutations, Kronecker products, butterflies, rotors of a Clifford algebra, and
-//! sums and products of these. Every operator names its parameters, counts its multiply-adds,
-//! computes forward and backward on row-major views, and can be rebuilt from its [`OpSpec`] and an
-//! archive. Networks with a nonlinearity inside are [`Map`]s: the same, without the linear laws.
+//! A weight matrix `W` of shape (out, inp) maps rows, `Y = X Wᵀ`. An **operator** is a cheaper or
+//! more interpretable form of such a map: low rank, with or without a diagonal, blocks with
+//! Hadamard transforms or permutations, Kronecker products, butterflies, rotors of a Clifford
+//! algebra, and sums and products of these. Every operator names its parameters, counts its
+//! multiply-adds, computes forward and backward on row-major views, and can be rebuilt from its
+//! [`OpSpec`] and an archive. Networks with a nonlinearity inside are [`Map`]s: the same, without
+//! the laws of linear maps.
 //!
-//! A new operator is one file in `structured/` and one line of its list; the conformance suite,
-//! the archive and the command line then know it. One of another crate works in slots, too, and
-//! runs the suite, but stands in no archive.
+//! A new operator is one file in `structured/` and one line of its list; the conformance suite, the
+//! archive and the command line then include it. An operator of another crate works in slots and
+//! with the suite too, but cannot be archived.
 
 pub mod archive;
 pub mod conformance;

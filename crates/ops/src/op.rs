@@ -8,7 +8,7 @@ use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// Features out and in of a map; a dense weight of this shape is (out, inp).
+/// Number of output and input features of a map; a dense weight of this shape is (out, inp).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -19,7 +19,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Parameters of a dense weight of this shape.
+    /// Number of parameters of a dense weight of this shape.
     #[must_use]
     pub fn dense_parameters(self) -> usize {
         self.out * self.inp
@@ -28,31 +28,31 @@ impl Shape {
 
 /// A map of rows with named parameters and explicit gradients.
 ///
-/// No bias is inside: the slot of a model holds it.
+/// A map has no bias: the slot of a model holds it.
 pub trait Map<T: Scalar>: Debug + Send + Sync {
-    /// Kind and hyper-parameters: all that is needed to rebuild it, its parameters apart.
+    /// Kind and hyper-parameters: the specification, from which it can be rebuilt together with its
+    /// parameters.
     fn spec(&self) -> OpSpec;
 
-    /// Features out and in.
+    /// Number of output and input features.
     fn shape(&self) -> Shape;
 
     /// Arithmetic steps of [`Self::forward`] for one row of a large batch.
     ///
-    /// A multiply-add is one step. So is an addition alone, as in a Hadamard transform, and a
-    /// multiplication alone, as by a diagonal. Not counted: what fills a batch up to whole
-    /// registers, changes of sign, powers of two, one factor for a whole matrix product,
-    /// nonlinear functions, and what is derived from parameters once. A matrix product has
-    /// rows x depth x columns steps. [`linwright_tensor::Counted`] counts them.
+    /// A multiply-add is one step. So is a single addition, as in a Hadamard transform, and a
+    /// single multiplication, as by a diagonal. Not counted: padding of a batch to whole registers,
+    /// changes of sign, powers of two, one factor for a whole matrix product, nonlinear functions,
+    /// and values derived from parameters once. A matrix product has rows x depth x columns steps.
+    /// [`linwright_tensor::Counted`] counts them.
     fn macs_per_row(&self) -> u64;
 
     /// Trainable parameters, in a fixed order.
     fn params(&self) -> Vec<Param<'_, T>>;
 
-    /// The same, mutable. Whatever the operator derives from its parameters is derived anew at the
-    /// next use.
+    /// The same, mutable. Values derived from parameters are recomputed at the next use.
     fn params_mut(&mut self) -> Vec<ParamMut<'_, T>>;
 
-    /// Fixed integer data that belongs to the operator, such as a permutation.
+    /// Fixed integer buffers, such as a permutation.
     fn buffers(&self) -> Vec<Buffer<'_>> {
         Vec::new()
     }
@@ -62,17 +62,16 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Whether parameters and buffers are ones that the operator can have; called after they were
-    /// read from outside.
+    /// Checks that parameters and buffers are valid; called after they were read from a file.
     ///
     /// # Errors
-    /// [`OpError::InvalidValues`] naming the offender.
+    /// [`OpError::InvalidValues`] with the invalid one.
     fn check(&self) -> Result<(), OpError> {
         Ok(())
     }
 
-    /// Maps the rows of `x` (rows, inp) to `y` (rows, out), and leaves on `tape` what
-    /// [`Self::backward`] will need if there is a tape.
+    /// Maps the rows of `x` (rows, inp) to `y` (rows, out), and saves intermediate results for
+    /// [`Self::backward`] on `tape`, if given.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -84,24 +83,24 @@ pub trait Map<T: Scalar>: Debug + Send + Sync {
         ws: &mut Workspace<T>,
     );
 
-    /// Given `dy` (rows, out), the gradient of a loss with respect to the output, adds the gradient
-    /// of every parameter into `grads` and, if asked, writes that of the input into `dx`
-    /// (rows, inp). `tape` must come from [`Self::forward`] with the same `x`.
+    /// From `dy` (rows, out), the gradient of a loss with respect to the output, adds the gradient
+    /// of every parameter to `grads` and, if requested, writes that of the input to `dx` (rows,
+    /// inp). `tape` must come from [`Self::forward`] with the same `x`.
     ///
     /// # Panics
     /// If the shapes do not match or the tape is another operator's.
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>);
 
-    /// A copy behind a new box.
+    /// A boxed copy.
     fn clone_op(&self) -> Op<T>;
 
-    /// The weight, of a map that is a product with a dense one and nothing else: for whoever makes
-    /// several products of the same rows at once, or wants the numbers as they are held.
+    /// The weight, if the map is a plain product with a dense one: for callers that batch several
+    /// products of the same rows, or need the numbers in their held type.
     fn weight(&self) -> Option<Weight<'_, T>> {
         None
     }
 
-    /// Inverse and determinant, if maps of this kind have them.
+    /// Inverse and determinant, if this kind of map supports them.
     fn invertible(&self) -> Option<&dyn Invertible<T>> {
         None
     }
@@ -114,17 +113,17 @@ pub struct Backward<'a, 'b, T> {
     pub x: MatRef<'a, T>,
     /// Gradient of the loss with respect to the output, (rows, out).
     pub dy: MatRef<'a, T>,
-    /// What the forward call left.
+    /// Intermediate results of the forward call.
     pub tape: &'a Tape<T>,
-    /// Where the gradient with respect to the input goes, (rows, inp), overwritten.
+    /// Gradient of the input, (rows, inp), overwritten; none if not requested.
     pub dx: Option<MatMut<'b, T>>,
-    /// Where parameter gradients are added.
+    /// Parameter gradients, added to.
     pub grads: &'b mut Grads<T>,
 }
 
-/// A map that is linear: `y = x Aᵀ`.
+/// A linear map: `y = x Aᵀ`.
 pub trait LinearOp<T: Scalar>: Map<T> {
-    /// The dense weight (out, inp) that does the same.
+    /// The equivalent dense weight (out, inp).
     fn to_dense(&self) -> Mat<T> {
         let Shape { out, inp } = self.shape();
         let mut y = Mat::zeros(inp, out);
@@ -133,43 +132,42 @@ pub trait LinearOp<T: Scalar>: Map<T> {
     }
 }
 
-/// The constructor half of an operator: what the registry and the conformance suite need.
+/// The constructor side of an operator, used by the registry and the conformance suite.
 pub trait Structured<T: Scalar>: Map<T> + Sized {
     /// Hyper-parameters.
     type Spec: Clone + Debug + PartialEq + Serialize + for<'de> Deserialize<'de>;
 
-    /// The tag of this kind in files and on the command line.
+    /// Tag of this kind in files and on the command line.
     const KIND: &'static str;
     /// The map in one line of plain text, for listings.
     const EQUATION: &'static str;
-    /// A formula of the parameters, in the letters of the operator's page.
+    /// Number of parameters as a formula, in the letters of the operator's page.
     const PARAMETERS: &'static str;
-    /// A formula of [`Map::macs_per_row`].
+    /// [`Map::macs_per_row`] as a formula.
     const MACS: &'static str;
 
-    /// Numbers that an operator of these options will hold, indices included, counted before it is
-    /// made: a file or a recipe may ask for more than there is memory. Saturates.
+    /// Number of values, with indices, that an operator with these options will hold, counted
+    /// before it is built: a file or a recipe may request more than there is memory. Saturates.
     fn numbers(spec: &Self::Spec, shape: Shape) -> u64;
 
-    /// Parts that an operator of these options will be made of, such as rotors, factors or terms,
-    /// if it has a number of them: a part may hold as little as one number and costs memory and
-    /// time of its own. Saturates.
+    /// Number of parts, such as rotors, factors or terms, that an operator with these options will
+    /// have, if it varies: even a part with a single number takes memory and time. Saturates.
     fn parts(_spec: &Self::Spec, _shape: Shape) -> u64 {
         1
     }
 
-    /// Random parameters, drawn as the source of the operator draws them.
+    /// Random parameters, with the distribution of the operator's source.
     ///
     /// # Errors
-    /// [`OpError::Unsupported`] if the kind does not exist for this shape and these options.
+    /// [`OpError::Unsupported`] if the kind does not support this shape and these options.
     fn random(spec: &Self::Spec, shape: Shape, key: RngKey) -> Result<Self, OpError>;
 
-    /// Small cases for the conformance suite: odd, rectangular and of sizes that are not powers of
-    /// two, where the kind has them.
+    /// Small cases for the conformance suite: odd, rectangular and non-power-of-two sizes, if the
+    /// kind supports them.
     fn examples() -> Vec<(Self::Spec, Shape)>;
 }
 
-/// An operator behind a box: what a slot holds.
+/// A boxed operator, the content of a slot.
 #[derive(Debug)]
 pub enum Op<T> {
     /// A linear map.

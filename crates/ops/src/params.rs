@@ -5,40 +5,40 @@ use linwright_tensor::Scalar;
 /// One named parameter tensor.
 #[derive(Clone, Debug)]
 pub struct Param<'a, T> {
-    /// Unique within the operator and stable across versions: the name in archives.
+    /// Name in archives: unique within the operator and stable across versions.
     pub name: String,
-    /// Extents, row-major.
+    /// Shape, row-major.
     pub shape: Vec<usize>,
-    /// The numbers.
+    /// Values.
     pub values: &'a [T],
 }
 
 /// One named parameter tensor, mutable.
 #[derive(Debug)]
 pub struct ParamMut<'a, T> {
-    /// Unique within the operator and stable across versions: the name in archives.
+    /// Name in archives: unique within the operator and stable across versions.
     pub name: String,
-    /// Extents, row-major.
+    /// Shape, row-major.
     pub shape: Vec<usize>,
-    /// The numbers.
+    /// Values.
     pub values: &'a mut [T],
 }
 
-/// Fixed integer data of an operator.
+/// Fixed integer buffer of an operator.
 #[derive(Clone, Debug)]
 pub struct Buffer<'a> {
-    /// The name in archives.
+    /// Name in archives.
     pub name: String,
-    /// The numbers.
+    /// Values.
     pub values: &'a [u32],
 }
 
-/// Fixed integer data of an operator, mutable.
+/// Fixed integer buffer of an operator, mutable.
 #[derive(Debug)]
 pub struct BufferMut<'a> {
-    /// The name in archives.
+    /// Name in archives.
     pub name: String,
-    /// The numbers.
+    /// Values.
     pub values: &'a mut [u32],
 }
 
@@ -53,13 +53,13 @@ pub fn parameter_count<T>(params: &[Param<'_, T>]) -> usize {
 pub struct Grads<T>(Vec<Vec<T>>);
 
 impl<T: Scalar> Grads<T> {
-    /// Zeros for each of `params`.
+    /// Zero gradients for each of `params`.
     #[must_use]
     pub fn zeros(params: &[Param<'_, T>]) -> Self {
         Self(params.iter().map(|p| vec![T::ZERO; p.values.len()]).collect())
     }
 
-    /// Sets all to zero, keeping the memory.
+    /// Sets all gradients to zero, keeping the memory.
     pub fn clear(&mut self) {
         self.0.iter_mut().for_each(|g| g.fill(T::ZERO));
     }
@@ -85,14 +85,14 @@ impl<T: Scalar> Grads<T> {
         self.0.iter_mut().map(Vec::as_mut_slice)
     }
 
-    /// Splits off the first `count` gradients, for an operator made of operators.
+    /// Splits off the first `count` gradients, for a nested operator.
     #[must_use]
     pub fn take(&mut self, count: usize) -> Self {
         let rest = self.0.split_off(count);
         Self(std::mem::replace(&mut self.0, rest))
     }
 
-    /// Puts gradients taken by [`Self::take`] back behind the ones here.
+    /// Appends gradients taken by [`Self::take`].
     pub fn append(&mut self, mut other: Self) {
         self.0.append(&mut other.0);
     }

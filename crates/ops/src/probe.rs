@@ -1,18 +1,18 @@
-//! The one way to see activations.
+//! Probes: the interface for capturing activations and gradients.
 
 use crate::SiteId;
 use linwright_tensor::MatRef;
 
-/// Sees what goes through the slots of a model.
+/// Receives inputs and outputs of the slots of a model.
 pub trait Probe {
-    /// Whether this site is of interest; others cost nothing.
+    /// Whether to show this site; others cost nothing.
     fn wants(&self, site: &SiteId) -> bool;
 
     /// The input `x` (rows, inp) of a slot and its output `y` (rows, out), bias included.
     fn on_forward(&mut self, site: &SiteId, x: MatRef<'_, f32>, y: MatRef<'_, f32>);
 
-    /// Whether everything of interest was seen, so that the pass may end early. Asked after the
-    /// attention of each layer; what the pass would have left behind is then unspecified.
+    /// Whether everything needed was captured, so that the pass may end early. Called after the
+    /// attention of each layer; the output of the pass is then unspecified.
     fn satisfied(&self) -> bool {
         false
     }
@@ -21,7 +21,7 @@ pub trait Probe {
     fn on_backward(&mut self, _site: &SiteId, _x: MatRef<'_, f32>, _dy: MatRef<'_, f32>) {}
 }
 
-/// Looks at nothing.
+/// A probe that captures nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProbe;
 

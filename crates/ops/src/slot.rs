@@ -1,4 +1,4 @@
-//! Named places of linear layers in a model.
+//! Slots: named linear layers of a model.
 
 use crate::{Backward, Grads, Op, OpError, Shape, Tape, Workspace, parameter_count};
 use linwright_tensor::kernels::gemm::linears;
@@ -18,7 +18,7 @@ impl fmt::Display for SiteId {
     }
 }
 
-/// What a slot does in its model.
+/// Role of a slot in its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -44,15 +44,15 @@ pub enum Role {
     FcIn,
     /// The second layer of an MLP without a gate.
     FcOut,
-    /// From an embedding to a residual stream of another width.
+    /// Projection from an embedding to a residual stream of another width.
     ProjectIn,
-    /// From a residual stream to a head of another width.
+    /// Projection from a residual stream to a head of another width.
     ProjectOut,
-    /// The layer before the output of a masked language model.
+    /// Linear layer before the output matrix of a masked language model.
     Transform,
-    /// Output matrix over the vocabulary.
+    /// Output matrix (language-model head).
     Head,
-    /// The layer on top of the first token.
+    /// Pooler of the first token.
     Pooler,
 }
 
@@ -77,7 +77,7 @@ impl Role {
         Self::Pooler,
     ];
 
-    /// The word for it in options, recipes and reports.
+    /// Name in options, recipes and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -100,8 +100,8 @@ impl Role {
         }
     }
 
-    /// Other names of a role: those that checkpoints have for such modules. Options and recipes
-    /// take them wherever they take [`Self::name`]; nothing is printed by them.
+    /// Aliases of a role: module names in checkpoints. Options and recipes accept them wherever
+    /// they accept [`Self::name`]; they are never printed.
     #[must_use]
     pub fn other_names(self) -> &'static [&'static str] {
         match self {
@@ -121,7 +121,7 @@ impl Role {
         }
     }
 
-    /// The role of this name, or of this other name.
+    /// The role with this name or alias.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let is_called = |role: &Self| role.name() == word || role.other_names().contains(&word);
@@ -153,7 +153,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The place of one linear layer: an operator and a bias.
+/// Slot of one linear layer: an operator and a bias.
 #[derive(Clone, Debug)]
 pub struct LinearSlot {
     id: SiteId,
@@ -189,7 +189,7 @@ impl LinearSlot {
         &self.id
     }
 
-    /// What it does.
+    /// The role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -234,7 +234,7 @@ impl LinearSlot {
         self.op.map().shape()
     }
 
-    /// Parameters of the operator, the bias not counted.
+    /// Number of parameters of the operator, without the bias.
     #[must_use]
     pub fn parameters(&self) -> usize {
         match self.op.map().weight() {
@@ -243,7 +243,7 @@ impl LinearSlot {
         }
     }
 
-    /// Puts another operator in and returns the old one.
+    /// Replaces the operator and returns the old one.
     ///
     /// # Errors
     /// [`OpError::Unsupported`] if the shapes differ.
@@ -271,11 +271,11 @@ impl LinearSlot {
         self.add_bias(y);
     }
 
-    /// What [`Self::forward`] computes, of several slots that read the same rows; faster where they
-    /// hold dense weights. Says no, and computes nothing, if one of them holds anything else.
+    /// [`Self::forward`] of several slots with the same input; faster for dense weights. Returns
+    /// false, and computes nothing, if one of them holds another operator.
     ///
     /// # Panics
-    /// If the shapes do not match, or there are not as many results as slots.
+    /// If the shapes do not match, or the numbers of results and slots differ.
     #[track_caller]
     pub fn forward_together(slots: &[Self], x: MatRef<'_, f32>, ys: &mut [Mat<f32>]) -> bool {
         assert_eq!(slots.len(), ys.len(), "results of slots");
@@ -299,7 +299,7 @@ impl LinearSlot {
         }
     }
 
-    /// Gradients of operator, input and, into `bias_grad`, bias.
+    /// Gradients of operator, input and, in `bias_grad`, bias.
     pub fn backward(
         &self,
         args: Backward<'_, '_, f32>,
@@ -321,7 +321,7 @@ impl LinearSlot {
     }
 }
 
-/// Whatever has linear slots: language models, flows, molecular networks, classifiers.
+/// Anything with linear slots: language models, flows, molecular networks, classifiers.
 pub trait Sites {
     /// All slots, in the order of computation.
     fn slots(&self) -> Vec<&LinearSlot>;

@@ -1,4 +1,4 @@
-//! What a forward pass leaves for the backward pass, and memory that calls share.
+//! Tapes of intermediate results for the backward pass, and workspaces.
 
 use linwright_tensor::{Mat, Scalar};
 
@@ -13,12 +13,12 @@ pub struct Tape<T> {
 }
 
 impl<T: Scalar> Tape<T> {
-    /// Forgets what was saved, keeping the memory. Each forward call starts with this.
+    /// Clears the tape, keeping the memory. Each forward call starts with this.
     pub fn clear(&mut self) {
         (self.used, self.children_used) = (0, 0);
     }
 
-    /// A new matrix on the tape, of unspecified contents.
+    /// A new matrix on the tape, with unspecified contents.
     pub fn save(&mut self, rows: usize, cols: usize) -> &mut Mat<T> {
         if self.used == self.saved.len() {
             self.saved.push(Mat::default());
@@ -29,7 +29,7 @@ impl<T: Scalar> Tape<T> {
         mat
     }
 
-    /// A new empty tape for an operator inside this one.
+    /// A new empty tape for a nested operator.
     pub fn child(&mut self) -> &mut Self {
         if self.children_used == self.children.len() {
             self.children.push(Self::default());
@@ -40,10 +40,10 @@ impl<T: Scalar> Tape<T> {
         child
     }
 
-    /// The `index`-th matrix saved.
+    /// The `index`-th saved matrix.
     ///
     /// # Panics
-    /// If there is none: the tape is empty or another operator's.
+    /// If there is none: the tape is empty or belongs to another operator.
     #[must_use]
     #[track_caller]
     pub fn saved(&self, index: usize) -> &Mat<T> {
@@ -51,7 +51,7 @@ impl<T: Scalar> Tape<T> {
         &self.saved[index]
     }
 
-    /// The tape of the `index`-th operator inside.
+    /// The tape of the `index`-th nested operator.
     ///
     /// # Panics
     /// If there is none.
@@ -63,14 +63,14 @@ impl<T: Scalar> Tape<T> {
     }
 }
 
-/// Scratch memory that a caller keeps between calls so that hot loops do not allocate.
+/// A workspace: scratch memory kept between calls, so that hot loops do not allocate.
 #[derive(Debug, Default)]
 pub struct Workspace<T> {
     spare: Vec<Mat<T>>,
 }
 
 impl<T: Scalar> Workspace<T> {
-    /// Takes a matrix of unspecified contents. Give it back when done.
+    /// Takes a matrix with unspecified contents. Return it when done.
     #[must_use]
     pub fn take(&mut self, rows: usize, cols: usize) -> Mat<T> {
         let mut mat = self.spare.pop().unwrap_or_default();

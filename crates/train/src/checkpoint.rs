@@ -1,5 +1,5 @@
-//! Checkpoints of a run: parameters, moments, the best parameters and the curve, in one
-//! safetensors file, written beside its final name and then renamed.
+//! Training checkpoints: parameters, moments, the best parameters and the curve, in one safetensors
+//! file, written under a temporary name and then renamed.
 
 use crate::run::{Best, Curve, State};
 use crate::{Problem, TrainError};
@@ -9,14 +9,14 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// Where and how often a run leaves checkpoints.
+/// Checkpoint settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The file.
     pub path: PathBuf,
-    /// Steps between two.
+    /// Steps between two checkpoints.
     pub every: u64,
-    /// Identifies data, settings and starting point; another fingerprint in the file is an error.
+    /// Fingerprint of data, settings and starting point; a different one in the file is an error.
     pub fingerprint: String,
 }
 
@@ -31,7 +31,7 @@ struct Scalars {
 }
 
 impl Checkpoint {
-    /// Writes the state of a run.
+    /// Writes the training state.
     pub(crate) fn write(&self, problem: &mut dyn Problem, state: &State) -> Result<(), TrainError> {
         let slices = problem.slices();
         let mut tensors: Vec<(String, &[f32])> = Vec::new();
@@ -76,7 +76,7 @@ impl Checkpoint {
         Ok(write_atomic(&self.path, &bytes)?)
     }
 
-    /// Reads the state of a run, if there is a checkpoint. Returns whether there was.
+    /// Reads the training state, if there is a checkpoint; returns whether there was one.
     pub(crate) fn restore(
         &self,
         problem: &mut dyn Problem,

@@ -1,12 +1,12 @@
-//! What can go wrong in training.
+//! Errors of training.
 
 use linwright_run::atomic::OutputError;
 use std::path::PathBuf;
 
-/// A run that could not go on.
+/// A training run that stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// Loss, gradient or parameter became infinite or NaN.
+    /// A non-finite loss, gradient or parameter.
     #[error("{what} of {name} is not finite at step {step}; lower the rate or clip the gradient")]
     NonFinite {
         /// The run.
@@ -16,7 +16,7 @@ pub enum TrainError {
         /// Step, from zero.
         step: u64,
     },
-    /// The loss grew far above where it began.
+    /// Divergence: the loss grew far above its initial value.
     #[error(
         "training of {name} diverges: loss {loss:.4e} at step {step}, {first:.4e} at the start; lower the rate"
     )]
@@ -30,7 +30,7 @@ pub enum TrainError {
         /// Validation loss before the first step.
         first: f64,
     },
-    /// The user asked to stop; the checkpoint, where there is one, lets the same command go on.
+    /// Cancelled by the user; the same command continues from the checkpoint, if there is one.
     #[error("interrupted at step {step} of {name}")]
     Interrupted {
         /// The run.
@@ -45,12 +45,12 @@ pub enum TrainError {
     Fingerprint {
         /// The checkpoint.
         path: PathBuf,
-        /// Of this run.
+        /// Fingerprint of this run.
         expected: String,
-        /// In the file.
+        /// Fingerprint in the file.
         found: String,
     },
-    /// A checkpoint that cannot be used.
+    /// A damaged checkpoint.
     #[error("{path} is not a usable checkpoint: {reason}; remove it to start again")]
     Checkpoint {
         /// The checkpoint.
@@ -58,18 +58,18 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
-    /// Writing failed.
+    /// An I/O error of writing.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Reading failed.
+    /// An I/O error of reading.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The step closure failed.
+    /// An error of the step closure.
     #[error("{name}, step {step}: {source}")]
     Step {
         /// The run.

@@ -1,39 +1,39 @@
-//! Limited-memory quasi-Newton minimisation of a smooth function of all its data at once.
+//! L-BFGS: limited-memory quasi-Newton minimisation of a smooth function on the full batch.
 //!
 //! Source: L-BFGS with the two-loop recursion (Nocedal and Wright 2006, algorithms 7.4 and 7.5),
 //! with the bracketing line search of Lewis and Overton 2013 for the weak Wolfe conditions, which
-//! are what keeps the approximate Hessian positive definite. Deviation: inside a bracket the next
-//! step is the minimum of a parabola, kept away from both ends, and not the middle.
+//! keep the approximate Hessian positive definite. Deviation: inside a bracket the next step is the
+//! minimum of a parabola, kept away from both ends, instead of the midpoint.
 //!
-//! Everything is `f64`: with sums of squares that can become zero it goes down to rounding, which
-//! steps of stochastic batches do not.
+//! Everything is `f64`: sums of squares that can become zero converge to rounding error, unlike
+//! with stochastic gradient steps.
 
 use crate::{Control, Progress, TrainError};
 use std::collections::VecDeque;
 
-/// Sufficient decrease, as a share of what the slope promises.
+/// Sufficient decrease (Armijo), relative to the linear prediction.
 const DECREASE: f64 = 1e-4;
-/// Share of the slope that may be left after a step.
+/// Curvature condition: share of the slope that may remain after a step.
 const CURVATURE: f64 = 0.9;
-/// Evaluations of one line search; more than these say that rounding hides the descent.
+/// Largest number of evaluations of one line search; more mean that rounding errors dominate.
 const MOST_EVALUATIONS: usize = 40;
-/// Share of a bracket that the next step keeps from its ends.
+/// Distance of the next step from the ends of a bracket, relative to its length.
 const MARGIN: f64 = 0.1;
-/// Iterations over which too small a decrease ends the run.
+/// Number of iterations over which the decrease is measured for convergence.
 const PATIENCE: usize = 10;
 
-/// How a minimisation goes.
+/// Settings of a minimisation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LbfgsSettings {
-    /// What messages and errors call the run.
+    /// Name of the run in messages and errors.
     pub name: String,
-    /// Most iterations.
+    /// Largest number of iterations.
     pub iterations: u64,
-    /// Pairs of steps and gradients that the curvature is known from.
+    /// Memory: number of pairs of steps and gradient changes.
     pub memory: usize,
-    /// The run ends when the loss falls by less than this share over ten iterations.
+    /// Convergence: the relative decrease of the loss over ten iterations is below this.
     pub tolerance: f64,
-    /// The run ends when the loss is no larger.
+    /// The run ends when the loss is at most this.
     pub enough: f64,
 }
 
@@ -43,14 +43,14 @@ impl Default for LbfgsSettings {
     }
 }
 
-/// Where a minimisation ended.
+/// Result of a minimisation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minimum {
     /// The arguments.
     pub values: Vec<f64>,
-    /// The loss there, never more than that of the start.
+    /// The loss there, at most that of the start.
     pub loss: f64,
-    /// Iterations done.
+    /// Number of iterations.
     pub iterations: u64,
 }
 
@@ -67,12 +67,12 @@ struct Point {
 struct Pair {
     step: Vec<f64>,
     change: Vec<f64>,
-    /// 1 over their product.
+    /// The inverse of their inner product.
     rho: f64,
 }
 
-/// Minimises `loss`, which writes the gradient at its first argument into its second, from `start`.
-/// A run that was never interrupted and an interrupted one differ: there is no checkpoint.
+/// Minimises `loss`, which writes the gradient at its first argument to its second, from `start`.
+/// There are no checkpoints: an interrupted run cannot be continued.
 ///
 /// # Errors
 /// [`TrainError::NonFinite`] if the start has no finite loss and gradient;
@@ -112,7 +112,7 @@ pub fn lbfgs(
     Ok(Minimum { values: here.values, loss: here.loss, iterations: step })
 }
 
-/// The next point, or nothing where rounding hides all descent.
+/// The next point, or none if rounding errors dominate.
 fn advance(
     loss: &mut dyn FnMut(&[f64], &mut [f64]) -> f64,
     here: &Point,
@@ -120,7 +120,7 @@ fn advance(
 ) -> Option<Point> {
     let found = search(loss, here, &direction(&here.gradient, pairs), pairs.is_empty());
     if found.is_none() && !pairs.is_empty() {
-        // What was learnt elsewhere may mislead here: once more, straight downhill.
+        // The old curvature may mislead here: retry with steepest descent.
         pairs.clear();
         return search(loss, here, &direction(&here.gradient, pairs), true);
     }
@@ -182,8 +182,8 @@ fn direction(gradient: &[f64], pairs: &VecDeque<Pair>) -> Vec<f64> {
     q
 }
 
-/// A point along a direction that fulfils the weak Wolfe conditions, or, where rounding leaves
-/// none, the lowest one found if it is lower than the start. A first step has length 1.
+/// A point along a direction that satisfies the weak Wolfe conditions, or, if rounding errors
+/// prevent that, the lowest one found if it is below the start. The first trial step has length 1.
 fn search(
     loss: &mut dyn FnMut(&[f64], &mut [f64]) -> f64,
     here: &Point,
@@ -205,7 +205,7 @@ fn search(
         if !finite || point.loss > here.loss + DECREASE * t * slope {
             high = t;
             let width = high - low;
-            // The parabola through the loss and slope at zero and the loss at t.
+            // The parabola through loss and slope at zero and the loss at t.
             let rise = point.loss - here.loss - slope * t;
             let parabola = if finite { -slope * t * t / (2.0 * rise) } else { f64::NAN };
             let middle = 0.5 * (low + high);

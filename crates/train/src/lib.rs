@@ -1,8 +1,8 @@
-//! The one training loop of Linwright, and a minimiser for problems that fit in one batch.
+//! The training loop of Linwright, and a full-batch minimiser.
 //!
-//! It sees parameters with their gradients and a closure that computes a step; it knows nothing of
-//! models, methods or tasks. Schedules, clipping, best-on-validation, early detection of
-//! divergence, checkpoints and resumption live here and nowhere else.
+//! It operates on parameters with their gradients and a closure that computes a step; it knows
+//! nothing of models, methods or tasks. Schedules, gradient clipping, selection by validation loss,
+//! detection of divergence, checkpoints and resumption are implemented here and nowhere else.
 
 mod checkpoint;
 mod error;

@@ -5,7 +5,7 @@ use linwright_tensor::kernels::adam::{Adam, adam};
 use linwright_tensor::parallel;
 use serde::{Deserialize, Serialize};
 
-/// Constants of the optimiser that do not change over a run.
+/// Optimiser settings, constant over a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OptimizerSettings {
@@ -13,11 +13,11 @@ pub struct OptimizerSettings {
     pub beta1: f64,
     /// Decay of the second moment.
     pub beta2: f64,
-    /// Added to the root of the second moment.
+    /// Epsilon, added to the root of the second moment.
     pub epsilon: f64,
-    /// Decoupled weight decay, for slices that want it.
+    /// Decoupled weight decay, for slices that request it.
     pub weight_decay: f64,
-    /// The gradient of all parameters together is scaled down to this norm.
+    /// Clipping norm: the gradient of all parameters together is scaled down to it.
     pub clip_norm: Option<f64>,
 }
 
@@ -36,12 +36,12 @@ pub struct Optimizer {
     pub(crate) second: Vec<Vec<f32>>,
 }
 
-/// Numbers updated as one piece; elementwise work, so the borders do not show in the result.
+/// Numbers per work item; the work is elementwise, so the boundaries do not affect the result.
 const PIECE: usize = 1 << 16;
 
 impl Optimizer {
-    /// Scales the gradients to the clipping norm where one is set, and updates the parameters.
-    /// Returns the norm of the gradient before clipping. `step` counts from one.
+    /// Clips the gradient if a norm is set, and updates the parameters. Returns the norm of the
+    /// gradient before clipping. `step` counts from one.
     pub fn update(
         &mut self,
         settings: &OptimizerSettings,

@@ -1,4 +1,4 @@
-//! The loop.
+//! The training loop.
 
 use crate::{Checkpoint, Optimizer, OptimizerSettings, Schedule, TrainError};
 use serde::{Deserialize, Serialize};
@@ -10,68 +10,68 @@ pub struct Slice<'a> {
     pub name: String,
     /// The numbers.
     pub values: &'a mut [f32],
-    /// Their gradient, as the last step left it.
+    /// Gradient of the last step.
     pub gradient: &'a mut [f32],
     /// Whether weight decay applies.
     pub decay: bool,
 }
 
-/// What is trained: parameters, and closures for a step and for validation.
+/// A training problem: parameters, and closures for a step and for validation.
 pub trait Problem {
     /// All parameters with their gradients, in a fixed order.
     fn slices(&mut self) -> Vec<Slice<'_>>;
 
-    /// Computes loss and gradients (overwriting old ones) on the batch of this step, which depends
-    /// on the number of the step alone, so that an interrupted run can go on.
+    /// Computes loss and gradients (overwriting old ones) on the batch of this step, which must
+    /// depend on the step number only, so that an interrupted run can continue.
     ///
     /// # Errors
-    /// Whatever stands in the way.
+    /// Any error from the step.
     fn step(&mut self, step: u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>>;
 
     /// The loss on held-out data.
     ///
     /// # Errors
-    /// Whatever stands in the way.
+    /// Any error from the validation.
     fn validate(&mut self) -> Result<f64, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// How a run goes.
+/// Settings of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainSettings {
-    /// What messages and errors call the run.
+    /// Name of the run in messages and errors.
     pub name: String,
     /// Number of updates.
     pub steps: u64,
-    /// Step size over time.
+    /// Schedule of the step size.
     pub schedule: Schedule,
-    /// Constants of Adam.
+    /// Settings of Adam.
     pub optimizer: OptimizerSettings,
-    /// Validate before the first step, after every so many, and after the last.
+    /// Validation interval in steps; also before the first step and after the last.
     pub validate_every: u64,
-    /// Return the parameters with the least validation loss instead of the last ones.
+    /// Whether to return the parameters with the lowest validation loss instead of the last ones.
     pub keep_best: bool,
-    /// Stop with an error when the validation loss exceeds this multiple of the first one.
+    /// Divergence factor: an error if the validation loss exceeds this multiple of the first one.
     pub divergence_factor: f64,
 }
 
-/// What the caller wants to know and may ask while a run goes on.
+/// Callbacks of a training run.
 pub trait Control {
     /// Called after every step.
     fn progress(&mut self, progress: &Progress<'_>);
 
-    /// Whether to stop at the next occasion.
+    /// Whether to stop at the next opportunity.
     fn interrupted(&self) -> bool;
 }
 
-/// Where a run stands.
+/// Progress of a training run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// The run.
     pub name: &'a str,
     /// Steps done.
     pub step: u64,
-    /// Steps in all.
+    /// Total number of steps.
     pub steps: u64,
     /// Training loss of the last step.
     pub loss: f64,
@@ -88,23 +88,23 @@ pub struct CurvePoint {
     pub validation: f64,
 }
 
-/// A training curve: one point a validation.
+/// A training curve: one point per validation.
 pub type Curve = Vec<CurvePoint>;
 
-/// What a run ended with.
+/// Result of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Validation losses over the run.
     pub curve: Curve,
-    /// Step of the parameters returned.
+    /// Step of the returned parameters.
     pub best_step: u64,
     /// Their validation loss.
     pub best_loss: f64,
-    /// The step at which the run went on from a checkpoint, if it did.
+    /// Step at which the run continued from a checkpoint, if it did.
     pub resumed_at: Option<u64>,
 }
 
-/// The state of a run between two steps.
+/// State of a run between two steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) step: u64,
@@ -125,11 +125,11 @@ pub(crate) struct Best {
 
 /// Trains `problem` in place.
 ///
-/// With a checkpoint plan, an interrupted run goes on from its last checkpoint when called again
-/// with the same settings, and ends with the same bits as one that was never interrupted.
+/// With checkpoint settings, an interrupted run continues from its last checkpoint when called
+/// again with the same settings, and ends with the same bits as an uninterrupted one.
 ///
 /// # Errors
-/// [`TrainError`]: interruption, divergence, a number that is not finite, a foreign checkpoint.
+/// [`TrainError`]: interruption, divergence, a non-finite number, a checkpoint of another run.
 pub fn train(
     problem: &mut dyn Problem,
     settings: &TrainSettings,

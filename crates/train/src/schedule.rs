@@ -1,11 +1,11 @@
-//! How the step size changes over training.
+//! Step size schedules.
 
 use serde::{Deserialize, Serialize};
 
 /// Linear warm-up, then a cosine from `peak` to `floor` over all remaining steps.
 ///
-/// Deviation from the original code of arXiv 2507.11688: there a cosine of period one epoch was
-/// advanced once per batch, so that the rate alternated between its peak and zero.
+/// Deviation from the original code of arXiv 2507.11688: there a cosine with a period of one epoch
+/// was advanced once per batch, so the rate alternated between its peak and zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {

@@ -1,18 +1,19 @@
-//! Files and functions that a reader can hold in mind.
+//! Limits on the length of files and functions.
 //!
-//! Blank lines, comments and documentation do not count, nor do tests for the length of a file.
+//! Blank lines, comments and documentation do not count; the length of a file does not include
+//! tests.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
 use crate::source::Source;
 use anyhow::Result;
 
-/// Lines of code in a file.
+/// Largest number of code lines in a file.
 const FILE_LINES: usize = 800;
-/// Lines of code in a function.
+/// Largest number of code lines in a function.
 const FUNCTION_LINES: usize = 80;
 
-/// Reports files and functions over the caps.
+/// Reports files and functions over the limits.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(repository.sources()?.iter().flat_map(offences).collect())
 }

@@ -1,5 +1,5 @@
-//! Errors show their causes: a field that is an error itself stands in the message, or the variant
-//! is transparent. Otherwise `the model failed` is all that a user learns.
+//! Error messages contain their causes: a field that is an error itself must be in the message, or
+//! the variant must be transparent. Otherwise `the model failed` is all that a user learns.
 
 use crate::lexer::is_word;
 use crate::offence::Offence;
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 const ATTRIBUTE: &str = "#[error(";
 
-/// Reports variants of errors with a cause that their message does not hold.
+/// Reports error variants whose message does not contain their cause.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(repository.sources()?.iter().flat_map(in_source).collect())
 }
@@ -36,7 +36,7 @@ fn in_source(source: &Source) -> Vec<Offence> {
     offences
 }
 
-/// One past the bracket that closes the one at `open`; the end of the text if none does.
+/// End of the bracket that opens at `open`; the end of the text if it is not closed.
 fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (offset, byte) in code[open..].bytes().enumerate() {
@@ -50,8 +50,7 @@ fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// Name and fields, brackets included, of the variant or struct that an attribute before `at` is
-/// of.
+/// Name and fields, with brackets, of the variant or struct after an attribute that ends at `at`.
 fn variant(code: &str, at: usize) -> Option<(&str, &str)> {
     let mut at = at;
     loop {
@@ -74,7 +73,7 @@ fn variant(code: &str, at: usize) -> Option<(&str, &str)> {
     }
 }
 
-/// Names of the fields that are errors, of a variant's fields; numbers where they have no names.
+/// Names of the error fields of a variant; indices for unnamed fields.
 fn causes(fields: &str) -> impl Iterator<Item = String> {
     let named = fields.starts_with('{');
     let inner = &fields[1..fields.len().max(2) - 1];

@@ -1,4 +1,4 @@
-//! The compiler and clippy have nothing to say.
+//! No warnings from compiler and clippy.
 
 use crate::offence::Offence;
 use crate::process::complaint;
@@ -7,17 +7,17 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Everything as it is built by default.
+/// The default build.
 const WORKSPACE: &[&str] = &["--workspace", "--all-targets"];
-/// With what is behind features. All crates at once, so that what they depend on is as above and
-/// checked already.
+/// With optional features. All crates at once, so that their dependencies are the same and already
+/// checked.
 const FEATURES: &[&str] =
     &["--workspace", "--all-targets", "--features", "linwright-cli/hub,linwright-cli/parquet"];
-/// Without what is on by default. The fuzzer needs it.
+/// Without default features. The fuzzer needs it.
 const LEAST: &[&str] =
     &["--workspace", "--exclude", "linwright-fuzz", "--no-default-features", "--lib", "--bins"];
 
-/// Reports if the workspace has a warning.
+/// Reports warnings of the workspace.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let mut offences = Vec::new();
     for what in [WORKSPACE, FEATURES, LEAST] {

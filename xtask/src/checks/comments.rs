@@ -1,14 +1,14 @@
-//! Comments fit the width of the code; rustfmt leaves them as they are.
+//! Width of comments, which rustfmt does not change.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
 use crate::source::Source;
 use anyhow::Result;
 
-/// Most columns of a line that is a comment, as `max_width` of rustfmt.toml is of code.
+/// Largest width of a comment line, equal to `max_width` in rustfmt.toml.
 const COLUMNS: usize = 100;
 
-/// Reports comments that are too wide.
+/// Reports too wide comments.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(repository.sources()?.iter().flat_map(offences).collect())
 }

@@ -1,4 +1,4 @@
-//! Bans, licences and sources of dependencies are as deny.toml says, by cargo-deny.
+//! Bans, licences and sources of dependencies by deny.toml, through cargo-deny.
 
 use crate::offence::Offence;
 use crate::process::{complaint, is_installed};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const PROGRAM: &str = "cargo-deny";
 
-/// Reports if cargo-deny refuses, or is not there.
+/// Reports violations, or that cargo-deny is missing.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     if !is_installed(PROGRAM) {
         let what = "not installed; run `cargo install cargo-deny --locked` (some three minutes)";

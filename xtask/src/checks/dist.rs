@@ -1,8 +1,8 @@
-//! The profile `dist` is what it says, for the command itself.
+//! Settings of the profile `dist` for the command.
 //!
-//! Cargo's answer is asked for, not the manifest: where a package has settings of its own, what the
-//! profile says of all may be lost without a word. Nothing is built; the plan of the build is an
-//! unstable option, which the variable `RUSTC_BOOTSTRAP` opens.
+//! The effective settings are read from cargo, not from the manifest: a package override could
+//! silently replace the profile's general settings. Nothing is built; the build plan is an unstable
+//! option, which the variable `RUSTC_BOOTSTRAP` enables.
 
 use crate::offence::Offence;
 use crate::process::output;

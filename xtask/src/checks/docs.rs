@@ -1,4 +1,4 @@
-//! The documentation builds without a warning; broken links are warnings.
+//! Documentation without warnings, which include broken links.
 
 use crate::offence::Offence;
 use crate::process::complaint;
@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// Reports if rustdoc has something to say.
+/// Reports warnings of rustdoc.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let complaint = complaint(&mut rustdoc(&repository.root))?;
     Ok(Offence::from_complaint("rustdoc", complaint))

@@ -1,4 +1,4 @@
-//! Model families are data: their names stand in `families/`, and in importers.
+//! Model families are data: their names occur only in `families/` and in importers.
 //!
 //! A family name in other code is the beginning of a copied model file. Documentation and tests
 //! may name families.
@@ -11,7 +11,7 @@ use anyhow::Result;
 const FAMILIES: &[&str] =
     &["llama", "qwen", "mistral", "mixtral", "gemma", "gpt2", "gpt_neo", "falcon", "deepseek"];
 
-/// Names of formats and programs that contain a family's, and what they are.
+/// Names of formats and programs that contain a family name, with their meaning.
 const FORMATS: &[(&str, &str)] = &[
     ("llama2c", "a file format"),
     ("llama2.c", "the same, in messages"),
@@ -20,7 +20,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("llama3", "a kind of rotary scaling in `config.json`"),
 ];
 
-/// Where names are allowed, and why.
+/// Files that may name families, with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/model/src/families/", "the home of family data"),
     (

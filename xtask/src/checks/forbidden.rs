@@ -1,12 +1,11 @@
-//! Words that have no place in the tree: skipped tests, stubs, and leave to break a rule that has
-//! no exceptions.
+//! Forbidden words: skipped tests, stubs, and exceptions from rules without exceptions.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
 use crate::source::{Source, line_of};
 use anyhow::Result;
 
-/// Text in code, and what to do instead.
+/// Words in code, and what to do instead.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("#[ignore", "a test that does not run proves nothing; make it quick or delete it"),
     ("todo!", "finish it or leave it out"),
@@ -14,7 +13,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("clippy::too_many_arguments", "six is enough; group the arguments in a struct"),
 ];
 
-/// Reports forbidden words, and crates that do not take the workspace's lints.
+/// Reports forbidden words, and crates without the workspace's lints.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let mut offences: Vec<Offence> = repository.sources()?.iter().flat_map(in_source).collect();
     for path in repository.ending("/Cargo.toml") {

@@ -1,7 +1,7 @@
-//! Every Rust file is as rustfmt writes it.
+//! Formatting of all Rust files by rustfmt.
 //!
-//! Files are listed and passed one and all, since rustfmt does not visit modules that a macro
-//! declares, and the list of operators is one.
+//! All files are passed explicitly, since rustfmt does not visit modules declared by a macro, such
+//! as the list of operators.
 
 use crate::offence::Offence;
 use crate::process::complaint;
@@ -15,13 +15,13 @@ use std::process::Command;
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let files: Vec<&str> = repository.ending(".rs").collect();
     let complaint = complaint(rustfmt(&repository.root, &files).args(["--check", "-l"]))?;
-    // rustfmt visits modules again from the files that declare them.
+    // rustfmt reports nested modules again from the files that declare them.
     let lines: BTreeSet<String> =
         complaint.iter().flat_map(|text| text.lines()).map(String::from).collect();
     Ok(lines.iter().map(|line| offence(line, &repository.root)).collect())
 }
 
-/// A line of rustfmt's is the path of a file that it would change, or a message.
+/// A line of rustfmt's output is the path of a file that it would change, or a message.
 fn offence(line: &str, root: &Path) -> Offence {
     match Path::new(line).strip_prefix(root) {
         Ok(path) => Offence::new(path.to_string_lossy(), "not formatted; run `cargo xtask fmt`"),
@@ -32,7 +32,7 @@ fn offence(line: &str, root: &Path) -> Offence {
 /// Formats every file in place.
 ///
 /// # Errors
-/// If rustfmt cannot read one.
+/// If rustfmt cannot parse a file.
 pub(crate) fn write(repository: &Repository) -> Result<()> {
     let files: Vec<&str> = repository.ending(".rs").collect();
     match complaint(&mut rustfmt(&repository.root, &files))? {

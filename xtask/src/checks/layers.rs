@@ -1,8 +1,8 @@
-//! Crates import what ARCHITECTURE.md allows.
+//! Dependencies between crates, as ARCHITECTURE.md allows.
 //!
-//! Two tables there are the rule: which crate may import which, and which crates a few foreign
-//! dependencies are confined to. What cargo says about the workspace is held against them, builds
-//! and tests alike.
+//! Two tables of that page are the rule: allowed imports of each crate, and crates to which some
+//! external dependencies are confined. They are compared with cargo's metadata, for builds and
+//! tests.
 
 use crate::markdown::{code_spans, table};
 use crate::metadata::{Package, packages};
@@ -15,10 +15,10 @@ const PAGE: &str = "ARCHITECTURE.md";
 const LAYERS_HEADER: &[&str] = &["crate", "may import"];
 const CONFINED_HEADER: &[&str] = &["dependency", "only in"];
 
-/// From a name to the names that the table puts beside it.
+/// Allowed names for each name.
 type Allowed = BTreeMap<String, BTreeSet<String>>;
 
-/// Reports imports against the tables, and crates and rows without each other.
+/// Reports violations of the tables, crates without a row and rows without a crate.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let page = repository.text(PAGE)?;
     let layers = allowed(&page, LAYERS_HEADER)?;
@@ -30,7 +30,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(offences)
 }
 
-/// Reads a table: names in its first column, the names in its second.
+/// Reads a table: names in its first column, allowed names in its second.
 fn allowed(page: &str, header: &[&str]) -> Result<Allowed> {
     let table = table(page, header)
         .with_context(|| format!("{PAGE} has no table with the columns {header:?}"))?;

@@ -1,4 +1,4 @@
-//! Links between documents lead to files that are there.
+//! Links between documents point to existing files.
 
 use crate::markdown;
 use crate::offence::Offence;

@@ -28,9 +28,9 @@ use anyhow::Result;
 pub(crate) struct Check {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What it holds the repository to.
+    /// What it checks.
     pub(crate) about: &'static str,
-    /// Finds what is wrong.
+    /// Finds violations.
     pub(crate) run: fn(&Repository) -> Result<Vec<Offence>>,
 }
 

@@ -1,7 +1,7 @@
-//! Names that say what a thing is.
+//! Meaningful names of files, modules and types.
 //!
-//! A module called `utils` is a heap: whoever needs a thing cannot guess that it is there, and
-//! whoever adds one need not say what it is.
+//! A module called `utils` collects unrelated code: nobody can guess what is in it, and nobody has
+//! to name what they add.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
@@ -11,7 +11,7 @@ use anyhow::Result;
 const MODULES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc"];
 const TYPE_ENDINGS: &[&str] = &["Manager", "Helper", "Util", "Utils"];
 
-/// Reports files, modules and types named after nothing.
+/// Reports files, modules and types with empty names.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let files = repository.files.iter().flat_map(|path| file_offences(path));
     let sources = repository.sources()?;

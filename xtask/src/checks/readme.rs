@@ -1,9 +1,9 @@
-//! The README's session prints what the README says.
+//! The console sessions of the README, run and compared.
 //!
-//! Blocks marked `console` hold commands after `$ ` and what they print. In a line `[..]` stands
-//! for any text, a line `...` for any number of lines, and `? 2` for the exit code 2. Commands run
-//! in the root of the repository, where a reader would type them, with `linwright` at the front of
-//! the path. It is the build of the tests, which prints what the release build prints.
+//! Blocks marked `console` hold commands after `$ ` and their output. In a line `[..]` stands for
+//! any text, a line `...` for any number of lines, and `? 2` for the exit code 2. Commands run in
+//! the root of the repository with `linwright` first in the path: the test build, which prints the
+//! same as the release build.
 
 use crate::markdown::{Block, blocks};
 use crate::offence::Offence;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PAGE: &str = "README.md";
-/// What the README must offer a newcomer, word by word.
+/// Commands that the README must contain, word for word.
 const COMMANDS: &[&str] = &["cargo run --release", "cargo test --workspace"];
 
-/// One command of a session and what it should do.
+/// One command of a session with its expected output.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     line: usize,
@@ -27,7 +27,7 @@ struct Step {
     exit_code: i32,
 }
 
-/// Reports commands that print or return something else.
+/// Reports commands with other output or exit codes.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
     let target = repository.root.join(target);
@@ -78,7 +78,8 @@ fn steps(block: &Block) -> Vec<Step> {
 /// Builds the command and returns its folder.
 fn build(root: &Path, target: &Path) -> Result<PathBuf> {
     let mut build = Command::new("cargo");
-    // All crates at once, so that what they depend on is as in the tests and built already.
+    // All crates at once, so that their dependencies are the same as in the tests and already
+    // built.
     build.current_dir(root).args(["build", "--workspace", "--bins", "--quiet", "--target-dir"]);
     if let Some(printed) = complaint(build.arg(target))? {
         bail!("`cargo build` failed\n{printed}");
@@ -108,7 +109,7 @@ fn offence(step: &Step, root: &Path, binaries: &Path) -> Result<Option<Offence>>
     Ok(Some(Offence::at(PAGE, step.line, what)))
 }
 
-/// Whether lines fit the pattern, `...` standing for any number of them.
+/// Whether lines match the pattern, in which `...` stands for any number of lines.
 fn lines_match(pattern: &[&str], lines: &[&str]) -> bool {
     match pattern.split_first() {
         None => lines.is_empty(),
@@ -119,7 +120,7 @@ fn lines_match(pattern: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// Whether a line fits the pattern, `[..]` standing for any text.
+/// Whether a line matches the pattern, in which `[..]` stands for any text.
 fn line_matches(pattern: &str, line: &str) -> bool {
     match pattern.split_once("[..]") {
         None => pattern == line,

@@ -1,4 +1,4 @@
-//! Each dependency is there for a reason, and the head of deny.toml says which.
+//! Every dependency has its reason in the head of deny.toml.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
@@ -7,7 +7,7 @@ use anyhow::Result;
 const PAGE: &str = "deny.toml";
 const TABLE: &str = "[workspace.dependencies]";
 
-/// Reports dependencies without a reason, and reasons for dependencies that are gone.
+/// Reports dependencies without a reason, and reasons without a dependency.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(offences(&repository.text("Cargo.toml")?, &repository.text(PAGE)?))
 }
@@ -22,7 +22,7 @@ fn offences(manifest: &str, page: &str) -> Vec<Offence> {
     without.chain(gone).collect()
 }
 
-/// Names in the workspace's table, our own crates left out.
+/// Names in the workspace's table, without our own crates.
 fn dependencies(manifest: &str) -> Vec<&str> {
     manifest
         .lines()
@@ -34,7 +34,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Names of the lines `#   name, name   reason` at the head.
+/// Names in the lines `#   name, name   reason` of the head.
 fn explained(page: &str) -> Vec<&str> {
     page.lines()
         .take_while(|line| line.starts_with('#'))

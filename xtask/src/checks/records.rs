@@ -1,16 +1,15 @@
-//! Tables and numbers of documents are those of the records that they name.
+//! Tables and numbers of documents match their records.
 //!
-//! A comment before a table names where it comes from:
+//! A comment before a table names its source:
 //!
-//! - `<!-- from: FILE.md, table "TITLE" -->`: a report of a run. Every row of that table is there,
-//!   columns may be left out; with `, layers 3` after the title only the rows of so many layers and
-//!   the dense one.
+//! - `<!-- from: FILE.md, table "TITLE" -->`: the report of a run. Every row of that table must be
+//!   present, columns may be omitted; with `, layers 3` after the title only the dense row and
+//!   those with that many layers.
 //! - `<!-- from: FILE.csv -->`: the counts of `linwright rotor convergence`, by features and step.
 //!
-//! `<!-- numbers from: FILE -->` before a paragraph says that each number in it stands in the file,
-//! rounded perhaps; `; 3.7 = 489,000 / 131,072` adds a quotient of two that do. What is in
-//! backquotes does not count. Tables of `docs/results.md` have such a comment, or `<!-- not
-//! recorded: WHY -->`.
+//! `<!-- numbers from: FILE -->` before a paragraph: each number in it must occur in the file,
+//! possibly rounded; `; 3.7 = 489,000 / 131,072` adds a quotient of two that do. Text in backquotes
+//! is skipped. Tables of `docs/results.md` have such a comment, or `<!-- not recorded: WHY -->`.
 
 use crate::markdown::{self, Table};
 use crate::offence::Offence;
@@ -18,12 +17,12 @@ use crate::repository::Repository;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// The document in which every table names its record.
+/// The document whose tables must all name their record.
 const RESULTS: &str = "docs/results.md";
-/// What begins and ends a comment.
+/// Start and end of the comment.
 const COMMENT: (&str, &str) = ("<!-- ", " -->");
 
-/// Compares what documents show with their records.
+/// Compares documents with their records.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     let read = |file: &str| repository.text(file).map_err(|error| format!("{error:#}"));
     let mut offences = Vec::new();
@@ -33,7 +32,7 @@ pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(offences)
 }
 
-/// What a document shows that its records do not.
+/// Values of a document that are not in its records.
 fn differences(
     path: &str,
     text: &str,
@@ -69,7 +68,7 @@ fn differences(
     offences
 }
 
-/// The lines up to the next blank one, blank ones before them left out.
+/// The lines up to the next blank one, without leading blank lines.
 fn block(lines: &[&str]) -> String {
     let begun = lines.iter().skip_while(|line| line.trim().is_empty());
     begun
@@ -77,7 +76,7 @@ fn block(lines: &[&str]) -> String {
         .fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// Compares the table of a document, as text, with that of its record.
+/// Compares a table of a document, given as text, with that of its record.
 fn table_differs(
     shown: &str,
     record: &str,
@@ -130,8 +129,8 @@ fn table_differs(
     }
 }
 
-/// The table of a report under the title that the options name, without escapes; of so many layers
-/// alone where they say so.
+/// The table of a report under the title in the options, unescaped; filtered by number of layers if
+/// the options say so.
 fn report_table(text: &str, options: &str) -> Result<Table, String> {
     let form = || format!("`{options}`: expected table \"TITLE\", or table \"TITLE\", layers N");
     let rest = options.strip_prefix("table \"").ok_or_else(form)?;
@@ -151,7 +150,7 @@ fn report_table(text: &str, options: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The counts of iterations by features and step: the mean and the largest.
+/// The iteration counts by features and step: mean and maximum.
 fn convergence(csv: &str) -> Table {
     type Cells = BTreeMap<&'static str, String>;
     let mut rows: BTreeMap<(u64, u64), Cells> = BTreeMap::new();
@@ -180,7 +179,7 @@ fn rounded(number: &str, decimals: usize) -> String {
     number.parse::<f64>().map_or_else(|_| number.to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Looks for every number of a paragraph in its record.
+/// Searches every number of a paragraph in its record.
 fn numbers_differ(
     paragraph: &str,
     record: &str,
@@ -189,7 +188,7 @@ fn numbers_differ(
     let mut parts = record.split("; ");
     let file = parts.next().unwrap_or_default();
     let text = read(file)?;
-    // The comma of a table of comma-separated values is no part of a number.
+    // The comma of a CSV table is not part of a number.
     let text = if file.ends_with(".csv") { text.replace(',', " ") } else { text };
     let known: Vec<f64> = numbers(&text).iter().filter_map(|number| value(number)).collect();
     let stands = |number: &str| {
@@ -224,7 +223,7 @@ fn numbers_differ(
     }
 }
 
-/// The numbers of a text, as they stand there; digits that are part of a word are none.
+/// The numbers of a text as written; digits inside words are skipped.
 fn numbers(text: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | '_');
     let words =
@@ -232,7 +231,7 @@ fn numbers(text: &str) -> Vec<String> {
     words.filter(|word| value(word).is_some()).map(str::to_owned).collect()
 }
 
-/// What a number is worth; commas stand before each three digits.
+/// Value of a number with commas before each three digits.
 fn value(number: &str) -> Option<f64> {
     if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

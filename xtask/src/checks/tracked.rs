@@ -1,10 +1,10 @@
-//! Large and binary files stay out of git, but for `testdata/` and `assets/`.
+//! No large or binary files in git, except in `testdata/` and `assets/`.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
 use anyhow::{Context, Result};
 
-/// Largest file outside the folders for data, in bytes.
+/// Largest file in bytes outside the folders for data.
 const MAX_BYTES: usize = 200 * 1024;
 const DATA_FOLDERS: &[&str] = &["testdata/", "assets/"];
 

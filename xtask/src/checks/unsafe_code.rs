@@ -1,14 +1,14 @@
-//! `unsafe` stands in `crates/tensor` alone.
+//! `unsafe` only in `crates/tensor`.
 
 use crate::offence::Offence;
 use crate::repository::Repository;
 use crate::source::{Source, line_of, words};
 use anyhow::Result;
 
-/// The only folder that may hold unsafe code.
+/// The only folder with unsafe code.
 const HOME: &str = "crates/tensor/";
 
-/// Reports unsafe code, and leave to write it, elsewhere.
+/// Reports unsafe code, and permission for it, elsewhere.
 pub(crate) fn run(repository: &Repository) -> Result<Vec<Offence>> {
     Ok(repository.sources()?.iter().flat_map(offences).collect())
 }

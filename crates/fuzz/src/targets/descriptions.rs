@@ -1,4 +1,4 @@
-//! Files in which people describe what is to be done. Their messages may show lines of the file.
+//! Readers of task files and recipes. Their messages may quote lines of the file.
 
 use super::few;
 use crate::signature::signature;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 use std::path::Path;
 
-/// What came of an input: `read ...`, or what kind of error.
+/// Outcome for an input: `read ...`, or the kind of error.
 fn outcome<E: Debug>(result: Result<String, E>) -> String {
     match result {
         Ok(read) => format!("read {read}"),
@@ -30,7 +30,7 @@ pub(super) fn task_file(bytes: &[u8]) -> String {
     }))
 }
 
-/// Reads a recipe of tables, or one of sweeps.
+/// Reads a recipe of a study, or one of a sweep.
 pub(super) fn recipe(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return "no text".into() };
     let path = Path::new("recipe.yaml");

@@ -1,4 +1,4 @@
-//! The readers that are driven.
+//! The fuzzed readers.
 
 mod descriptions;
 mod settings;
@@ -13,20 +13,20 @@ use std::fmt::{Debug, Display};
 /// A reader of outside bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its folder in `testdata/fuzz`.
+    /// Name of the target and of its folder in `testdata/fuzz`.
     pub name: &'static str,
-    /// Takes an input and says in a few words what came of it.
+    /// Runs the reader and returns the outcome in a few words.
     pub run: fn(&[u8]) -> String,
-    /// Further seeds in `testdata`: files, and folders of them.
+    /// Further seeds in `testdata`: files and folders.
     pub seeds: &'static [&'static str],
-    /// Bytes that it may hold at a time whatever its input, where that says what is to be computed.
+    /// Memory allowance in bytes whatever the input, for readers that are told what to compute.
     pub memory: usize,
 }
 
-/// Bytes that a reader may hold at a time, beyond a multiple of its input. A configuration says in
-/// a few letters that there are as many layers as are allowed, whose description takes 5.6 MB.
+/// Default memory allowance in bytes, in addition to a multiple of the input. A short configuration
+/// may request the largest allowed number of layers, whose layout takes 5.6 MB.
 const MEMORY: usize = 1 << 23;
-/// Bytes that a template may hold at a time.
+/// Memory allowance of a template in bytes.
 const OF_TEMPLATES: usize = 300 << 20;
 
 impl Target {
@@ -42,7 +42,7 @@ impl Target {
         Self { seeds, ..self }
     }
 
-    /// The same with another bound of memory.
+    /// The same with another memory allowance.
     #[must_use]
     pub const fn memory(self, memory: usize) -> Self {
         Self { memory, ..self }
@@ -95,7 +95,7 @@ pub const TARGETS: &[Target] = &[
     Target::new("llama2c_tokenizer", tokenizers::llama2c),
 ];
 
-/// What came of an input: `read ...`, or what kind of error.
+/// Outcome for an input: `read ...`, or the kind of error.
 fn outcome<E: Debug + Display>(result: Result<String, E>) -> String {
     match result {
         Ok(read) => format!("read {read}"),
@@ -114,7 +114,7 @@ fn check_message(error: &dyn Display) {
     assert!(odd.is_none(), "a message with a control character: {message:?}");
 }
 
-/// Small numbers as they are, all others alike.
+/// Small numbers unchanged, all others as one word.
 fn few(count: usize) -> usize {
     count.min(4)
 }

@@ -1,17 +1,17 @@
-//! Settings of models.
+//! Readers of model configurations.
 
 use super::{few, outcome};
 use linwright_model::TransformerConfig;
 use linwright_model::generate::SamplingSettings;
 use serde_json::Value;
 
-/// Most layers of a model whose tensors are listed, to keep runs short.
+/// Largest number of layers whose tensors are listed, to keep runs short.
 const LAYERS: usize = 4;
-/// Tokens of the model that generates.
+/// Vocabulary of the generating model.
 const VOCAB: usize = 300;
 
-/// Reads a `config.json`, alone or in the field `config`, and counts and lists what the model would
-/// hold.
+/// Reads a `config.json`, alone or in the field `config`, and counts and lists the tensors of the
+/// model.
 pub(super) fn config(bytes: &[u8]) -> String {
     let Ok(json) = serde_json::from_slice::<Value>(bytes) else { return "no JSON".into() };
     let json = json.get("config").unwrap_or(&json);

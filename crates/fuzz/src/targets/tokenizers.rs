@@ -1,4 +1,4 @@
-//! Files of tokenizers. A tokenizer that can be made of an input encodes and decodes a text.
+//! Readers of tokenizer files. A tokenizer that loads must encode and decode a text.
 
 use super::{few, outcome};
 use crate::repository_root;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// A text with what tokenizers treat in ways of their own.
+/// A text with special cases of tokenizers.
 const TEXT: &str = " Hello  wörld\r\n\t🙂🏽 漢字 <s>[CLS] 12345 e\u{301}\0 don't";
 /// Tokens of the llama2.c tokenizer.
 const LLAMA2C_TOKENS: usize = 262;
@@ -23,7 +23,7 @@ fn known(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Makes a tokenizer of files, and uses it.
+/// Loads a tokenizer and uses it.
 fn of_files(files: &[(&str, &[u8])], model_type: Option<&str>) -> String {
     let files: Files =
         files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
@@ -78,7 +78,7 @@ pub(super) fn llama2c(bytes: &[u8]) -> String {
     }))
 }
 
-/// Puts steps around a small vocabulary, and uses them.
+/// Adds components to a tokenizer with a small vocabulary, and uses it.
 pub(super) fn steps(bytes: &[u8]) -> String {
     let Ok(Value::Object(steps)) = serde_json::from_slice(bytes) else { return "no object".into() };
     let vocab = ["<unk>", "<s>", "a", "b", "_", " ", "ab"].into_iter().zip(0..);
@@ -108,7 +108,7 @@ fn with_template(template: &[u8]) -> Result<Option<Tokenizer>, TokenizerError> {
     Tokenizer::from_files(Path::new("folder"), &files, Some("gpt2"))
 }
 
-/// Renders the chat of a request, as a client would send it, by templates with and without tools.
+/// Renders the chat of a client's request with templates with and without tools.
 pub(super) fn chat_request(bytes: &[u8]) -> String {
     static TOKENIZERS: OnceLock<Vec<Tokenizer>> = OnceLock::new();
     let tokenizers = TOKENIZERS.get_or_init(|| {

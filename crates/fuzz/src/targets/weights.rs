@@ -1,11 +1,11 @@
-//! Files of weights.
+//! Readers of weight files.
 
 use super::{few, outcome};
 use linwright_files::Format;
 use linwright_model::checkpoint::llama2c;
 use std::path::Path;
 
-/// Most numbers of a tensor that are read back from one input, to keep runs short.
+/// Largest number of values read back from one tensor, to keep runs short.
 const READ: usize = 1 << 12;
 
 /// Parses a weight file and reads its tensors.

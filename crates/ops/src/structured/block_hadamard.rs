@@ -8,9 +8,9 @@
 //! | --- | --- |
 //! | (m - 1) d · block + d · out / blocks | the same + (m - 1) d log2 d |
 //!
-//! Source: the BH baseline of arXiv 2507.11688; `F` starts as 0.1 N(0, 1), `B_i` as N(0, 1). The
-//! original demands that 128 divide both sides. Here `blocks` is 128 where that divides both sides,
-//! else the largest power of two that divides both and leaves blocks of at least 4 x 4.
+//! Source: the BH baseline of arXiv 2507.11688; `F` is initialised as 0.1 N(0, 1), `B_i` as N(0,
+//! 1). The original requires that 128 divide both sides. Here `blocks` is 128 if that divides both
+//! sides, else the largest power of two that divides both and leaves blocks of at least 4 x 4.
 //!
 //! ```
 //! use linwright_ops::{BlockHadamard, BlockHadamardSpec, Map, Shape, Structured, parameter_count};
@@ -40,7 +40,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BlockHadamardSpec {
-    /// Number m of block-diagonal maps; 1 is the final one alone.
+    /// Number m of block-diagonal maps; 1 is the final one only.
     pub depth: usize,
     /// Side of the square blocks of the inner maps, a power of two; one block if d is smaller.
     pub block: usize,
@@ -55,16 +55,15 @@ impl Default for BlockHadamardSpec {
 }
 
 impl BlockHadamardSpec {
-    /// Features inside: transforms need a power of two.
+    /// Inner width: transforms need a power of two.
     fn width(&self, shape: Shape) -> usize {
-        // No operator has as many features as those beyond the largest power of two.
+        // Shapes beyond the largest power of two are not supported anyway.
         let padded = || shape.inp.checked_next_power_of_two().unwrap_or(usize::MAX);
         if self.depth > 1 { padded() } else { shape.inp }
     }
 
-    /// Number of blocks of the final map where the options name none: 128 if it divides both
-    /// `out` and `inp`, else the largest power of two that divides both and leaves blocks of at
-    /// least 4 x 4, if there is one.
+    /// Default number of blocks of the final map: 128 if it divides both `out` and `inp`, else the
+    /// largest power of two that divides both and leaves blocks of at least 4 x 4, if there is one.
     #[must_use]
     pub fn default_blocks(shape: Shape) -> Option<usize> {
         let Shape { out, inp } = shape;
@@ -78,7 +77,7 @@ impl BlockHadamardSpec {
     }
 }
 
-/// Several blocks of one shape along a diagonal.
+/// Diagonal blocks of one shape.
 #[derive(Clone, Debug, PartialEq)]
 struct Blocks<T> {
     count: usize,
@@ -115,31 +114,31 @@ pub struct BlockHadamard<T> {
     shape: Shape,
     inner: Vec<Blocks<T>>,
     last: Blocks<T>,
-    /// The maps packed for products.
+    /// The packed block-diagonal maps.
     derived: OnceLock<Vec<ColumnBlocks<T>>>,
 }
 
 impl<T: Scalar> BlockHadamard<T> {
-    /// Width between the maps: inp, padded to a power of two if there are inner maps.
+    /// Inner width: inp, padded to a power of two if there are inner maps.
     fn width(&self) -> usize {
         self.last.count * self.last.block().1
     }
 
-    /// The maps ready for columns, the final one last.
+    /// The maps packed for columns, the final one last.
     fn packed(&self) -> &[ColumnBlocks<T>] {
         self.derived.get_or_init(|| {
             parallel::map(self.inner.iter().chain([&self.last]).collect(), |_, map| map.packed())
         })
     }
 
-    /// What makes the transform behind map `k` orthonormal; the final map has none behind it.
+    /// Factor that makes the transform after map `k` orthonormal; the final map has none.
     fn scale(&self, k: usize) -> T {
         let width = if k < self.inner.len() { self.width() } else { 1 };
         T::from_f64(1.0 / (width as f64).sqrt())
     }
 
     fn blocks(&self) -> RowBlocks {
-        // The tiles of products take two registers of rows.
+        // Product tiles process two registers of rows.
         RowBlocks::new(self.width(), 2)
     }
 
@@ -154,7 +153,7 @@ impl<T: Scalar> BlockHadamard<T> {
             map.apply(Direction::Forward, (&here, width), target);
             if inner {
                 hadamard::columns(&mut next, width);
-                // The input of each further map is what its gradient needs.
+                // The input of each further map is needed for its gradient.
                 if let Some(saved) = saved.as_mut().and_then(Iterator::next) {
                     saved.copy_from_slice(&next);
                 }
@@ -164,7 +163,7 @@ impl<T: Scalar> BlockHadamard<T> {
         from_columns(&here, width, &mut y);
     }
 
-    /// `saved`: what the forward pass left of the block.
+    /// `saved`: results of the forward pass for the block.
     fn backward_block(&self, block: Block<'_, T>, saved: &[T]) {
         let Block { x, dy, dx, mut grads, .. } = block;
         let width = RowBlocks::width(x.rows());
@@ -174,7 +173,7 @@ impl<T: Scalar> BlockHadamard<T> {
         for (k, map) in self.packed().iter().enumerate().rev() {
             if k < self.inner.len() {
                 hadamard::columns(&mut d_here, width);
-                // The scale of `forward_block` once for input and for weights.
+                // The scale of `forward_block`, once for input and for weights.
                 let scale = self.scale(k);
                 d_here.iter_mut().for_each(|d| *d *= scale);
             }

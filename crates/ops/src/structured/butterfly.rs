@@ -1,19 +1,20 @@
-//! A product of butterfly factors: sparse matrices that mix features in pairs.
+//! Products of butterfly factors: sparse matrices that mix features in pairs.
 //!
-//! `W = F_{m-1} ⋯ F_0`, n x n with n a power of two. Factor k mixes features i and j whose numbers
-//! differ in the bit k mod log2 n: `(y_i, y_j) = M (x_i, x_j)`, each pair with its own 2 x 2 matrix
-//! M, or with `(cos θ, -sin θ; sin θ, cos θ)`, which makes W orthogonal.
+//! `W = F_{m-1} ⋯ F_0`, n x n with n a power of two. Factor k mixes features i and j whose indices
+//! differ in bit k mod log2 n: `(y_i, y_j) = M (x_i, x_j)`, each pair with its own 2 x 2 matrix M,
+//! or with `(cos θ, -sin θ; sin θ, cos θ)`, which makes W orthogonal.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
 //! | 2 n m, orthogonal m n / 2 | 2 n m |
 //!
-//! Source: Dao et al. 2019, arXiv 1903.05895, without the permutations in front; orthogonal, as in
-//! BOFT (arXiv 2311.06243) with 2 x 2 blocks, here by angles and not by Cayley transforms. m is
-//! log2 n if not named. Matrices start as N(0, 1/2), angles as uniform in [0, 2π): both keep the
-//! size of the input on average. Blocks larger than 2 x 2 are not offered: a block is then a
-//! product of its own kind, with neither the cost nor the inverse of a pair. The inverse is the
-//! product of the inverse pairs in the other order. Inputs of the factors are computed again in the
+//! Source: Dao et al. 2019, arXiv 1903.05895, without the initial permutations; orthogonal, as in
+//! BOFT (arXiv 2311.06243) with 2 x 2 blocks, parametrised by angles instead of Cayley transforms.
+//! m defaults to log2 n. Matrices are initialised as N(0, 1/2), angles uniformly in [0, 2π): both
+//! preserve the norm of the input on average. Blocks larger than 2 x 2 are not supported: they
+//! would be matrix products, with neither the cost nor the inverse of a pair. The inverse is the
+//! product of the inverse pairs in reverse order. The backward pass recomputes the inputs of the
+//! factors, for a block of rows at a time.
 //! backward pass, for a block of rows at a time.
 //!
 //! ```
@@ -48,7 +49,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ButterflySpec {
-    /// Whether every pair is turned by an angle, and not mapped by a matrix of its own.
+    /// Whether every pair is a rotation by an angle instead of a free matrix.
     pub orthogonal: bool,
     /// Number m of factors; log2 of the features if absent.
     pub factors: Option<usize>,
@@ -68,7 +69,7 @@ pub struct Butterfly<T> {
     orthogonal: bool,
     /// Angles (m, n / 2) or matrices (m, n / 2, 2, 2), first factor first.
     values: Vec<T>,
-    /// Matrices of all pairs, derived from angles.
+    /// Matrices of all pairs, computed from angles.
     turns: OnceLock<Vec<T>>,
 }
 
@@ -102,9 +103,9 @@ impl<T: Scalar> Butterfly<T> {
         ("pairs".into(), [pairs, vec![2, 2]].concat())
     }
 
-    /// Rows computed side by side.
+    /// Rows per block.
     fn block_rows(&self) -> usize {
-        // Two registers of rows share what is read of the pairs.
+        // Two registers of rows share each load of the pairs.
         RowBlocks::new(self.size, 2).rows
     }
 
@@ -185,7 +186,7 @@ impl<T: Scalar> Map<T> for Butterfly<T> {
 
 impl<T: Scalar> LinearOp<T> for Butterfly<T> {}
 
-/// The error of a pair without an inverse.
+/// The error for a singular pair.
 fn singular(SingularPair { index, determinant }: SingularPair) -> OpError {
     let kind = <Butterfly<f32> as Structured<f32>>::KIND;
     OpError::Singular { kind, part: "determinants of pairs".into(), index, value: determinant }
@@ -275,7 +276,7 @@ impl<T: Scalar> Structured<T> for Butterfly<T> {
     }
 }
 
-/// The power of two whose square is nearest to a shape.
+/// The nearest power of two to the geometric mean of a shape.
 fn nearest_power(shape: Shape) -> usize {
     let far = |n: &usize| shape.out.abs_diff(*n).saturating_add(shape.inp.abs_diff(*n));
     (0..usize::BITS).map(|bit| 1 << bit).min_by_key(far).unwrap_or(1)

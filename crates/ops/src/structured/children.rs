@@ -1,15 +1,15 @@
-//! Operators inside an operator: how sums and products build, name and check them.
+//! Nested operators: building, naming and checking the children of sums and products.
 
 use super::OpSpec;
 use crate::{Buffer, BufferMut, Op, OpError, Param, ParamMut, Shape};
 use linwright_tensor::{RngKey, Scalar};
 
-/// What is counted of each child, of all of them. Saturates.
+/// Total of a count over the children. Saturates.
 pub(super) fn total(children: Vec<(&OpSpec, Shape)>, count: fn(&OpSpec, Shape) -> u64) -> u64 {
     children.into_iter().fold(0, |all, (spec, shape)| all.saturating_add(count(spec, shape)))
 }
 
-/// The kind, shape and what a child is called: `term` or `factor`.
+/// Kind, shape and the word for a child: `term` or `factor`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parent {
     pub kind: &'static str,
@@ -37,7 +37,7 @@ impl Parent {
         Ok(built)
     }
 
-    /// Whether there are children, all of them linear.
+    /// Checks that there are children and that all are linear.
     pub(super) fn check_linear<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
         if children.is_empty() {
             return Err(self.refuse(format!("it needs at least one {}", self.child)));
@@ -51,7 +51,7 @@ impl Parent {
         Ok(())
     }
 
-    /// The children's own checks, with the names that they have here.
+    /// Errors of the children's own checks, with the names that they have here.
     pub(super) fn check<T: Scalar>(self, children: &[Op<T>]) -> Result<(), OpError> {
         for (k, child) in children.iter().enumerate() {
             child.map().check().map_err(|error| match error {

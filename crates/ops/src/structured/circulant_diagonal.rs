@@ -10,13 +10,13 @@
 //! | (2 m - 1) n | m n + (m - 1) times about 5 n log2 n |
 //!
 //! Source: Feng and Liao 2025, CDFlow, arXiv:2510.25323. Deviations: spectra are conjugate
-//! symmetric by construction, n real numbers for each circulant, since the determinant of any other
-//! spectrum is that of another matrix; polar parameters `± e^t`, `± e^(r + i φ)` are the default;
-//! the start is ours, orthogonal with random phases, because the paper's is not known.
+//! symmetric by construction, n real numbers per circulant, since the determinant of any other
+//! spectrum belongs to another matrix; polar parameters `± e^t`, `± e^(r + i φ)` are the default;
+//! the initialisation is ours, orthogonal with random phases, because the paper's is not known.
 //!
-//! Numerical notes: factors, spectra and determinants are made in `f64`; rows run through
-//! [`linwright_tensor::kernels::circulant`]. [`CirculantDiagonal::norm_bounds`] tells how much an
-//! inverse may blow up rounding.
+//! Numerical notes: factors, spectra and determinants are computed in `f64`; rows run through
+//! [`linwright_tensor::kernels::circulant`]. [`CirculantDiagonal::norm_bounds`] bounds how much an
+//! inverse amplifies rounding errors.
 //!
 //! ```
 //! use linwright_ops::{CirculantDiagonal, CirculantDiagonalSpec};
@@ -47,7 +47,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use super::circulant_parameters::CirculantParameterisation;
 
-/// What the factors are at first.
+/// Initialisation of the factors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CirculantInit {
@@ -66,9 +66,9 @@ pub enum CirculantInit {
 pub struct CirculantDiagonalSpec {
     /// Number m of diagonals; there are m - 1 circulants.
     pub factors: usize,
-    /// How factors are held.
+    /// Parametrisation of the factors.
     pub parameterisation: CirculantParameterisation,
-    /// What they are at first.
+    /// Initialisation of the factors.
     pub init: CirculantInit,
 }
 
@@ -93,9 +93,9 @@ pub struct CirculantFactors {
 
 impl CirculantFactors {
     /// `diag(e) + diag(f) P` with the cyclic shift `(P x)_i = x_{i-1}`, as `diag(α) (1 + κ P)
-    /// diag(β)`, β_0 = 1: two diagonals and one circulant. Nothing if a number is zero or not
-    /// finite, the lengths differ, or the factors are not real, for which n would have to be odd or
-    /// the product of all e and f positive.
+    /// diag(β)`, β_0 = 1: two diagonals and one circulant. None if a number is zero or not finite,
+    /// the lengths differ, or the factors are not real, which requires n odd or the product of all
+    /// e and f positive.
     ///
     /// Source: the linear factors of Huhtanen and Perämäki 2015.
     #[must_use]
@@ -129,7 +129,7 @@ impl From<CirculantFit> for CirculantFactors {
     }
 }
 
-/// Upper bounds of spectral norms, products over the factors.
+/// Upper bounds of spectral norms, as products over the factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormBounds {
     /// Of W.
@@ -144,18 +144,18 @@ pub struct CirculantDiagonal<T> {
     spec: CirculantDiagonalSpec,
     transform: Arc<CyclicTransform<T>>,
     parameters: Parameters<T>,
-    /// The factors, derived from the parameters, and the maps made of them.
+    /// The factors, computed from the parameters, and the maps built from them.
     values: OnceLock<Values>,
     chain: OnceLock<CirculantChain<T>>,
     inverse: OnceLock<CirculantChain<T>>,
 }
 
 impl<T: Scalar> CirculantDiagonal<T> {
-    /// From factors, held in the way asked for.
+    /// Builds from factors in the given parametrisation.
     ///
     /// # Errors
     /// [`OpError::Unsupported`] if there are not m diagonals and m - 1 columns of one length;
-    /// [`OpError::Singular`] if polar parameters cannot hold a factor, or any is not finite.
+    /// [`OpError::Singular`] if polar parameters cannot represent a factor, or any is not finite.
     pub fn new(
         parameterisation: CirculantParameterisation,
         factors: &CirculantFactors,
@@ -238,7 +238,7 @@ impl<T: Scalar> CirculantDiagonal<T> {
         Ok(self.inverse.get_or_init(|| self.chain_of(&self.inverse_values(false))))
     }
 
-    /// The factors; diagonals and columns whatever the parameters are.
+    /// The factors; diagonals and columns in every parametrisation.
     #[must_use]
     pub fn factors(&self) -> CirculantFactors {
         let Values { diagonals, spectra } = self.values();
@@ -267,9 +267,9 @@ impl<T: Scalar> CirculantDiagonal<T> {
         bounds
     }
 
-    /// Given `x` (rows, n), which [`Invertible::inverse`] made of some y, and the gradient `dx` of
-    /// a loss with respect to it, adds the gradients of the parameters into `grads` and writes that
-    /// of y into `dy` (rows, n).
+    /// Backward pass of the inverse: from `x` (rows, n), which [`Invertible::inverse`] computed
+    /// from some y, and the gradient `dx` of a loss with respect to it, adds the parameter
+    /// gradients to `grads` and writes that of y to `dy` (rows, n).
     ///
     /// # Errors
     /// [`OpError::Singular`].
@@ -285,7 +285,7 @@ impl<T: Scalar> CirculantDiagonal<T> {
     ) -> Result<(), OpError> {
         self.values().singular(Self::KIND)?;
         self.chain_of(&self.inverse_values(true)).forward(dx, dy.reborrow());
-        // d(W⁻¹ y) = -W⁻¹ dW x: the gradients of the map at x, against -dy.
+        // d(W⁻¹ y) = -W⁻¹ dW x: the gradients of the map at x, with -dy.
         let mut back = self.chain().backward(x, dy.as_ref(), None);
         let all = back.diagonals.iter_mut().chain(&mut back.columns);
         all.for_each(|v| *v = -*v);
@@ -294,7 +294,7 @@ impl<T: Scalar> CirculantDiagonal<T> {
         Ok(())
     }
 
-    /// Adds `scale` times the gradients of `log|det W|` into `grads`.
+    /// Adds `scale` times the gradients of `log|det W|` to `grads`.
     ///
     /// # Errors
     /// [`OpError::Singular`].
@@ -404,7 +404,7 @@ impl<T: Scalar> LinearOp<T> for CirculantDiagonal<T> {
     }
 }
 
-/// Factors drawn as `init` says.
+/// Draws factors by `init`.
 fn draw<T: Scalar>(
     init: CirculantInit,
     factors: usize,
@@ -447,7 +447,7 @@ fn draw<T: Scalar>(
     }
 }
 
-/// Makes small bins as large as 0.2.
+/// Raises small bins to 0.2.
 fn floored(mut spectrum: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     const LEAST: f64 = 0.2;
     for [re, im] in &mut spectrum {

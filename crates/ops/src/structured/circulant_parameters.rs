@@ -1,5 +1,4 @@
-//! The three ways in which a circulant-diagonal operator holds its factors, and what a gradient
-//! becomes in each.
+//! The three parametrisations of a circulant-diagonal operator, and their gradients.
 
 use crate::{Buffer, BufferMut, Grads, OpError, Param, ParamMut};
 use linwright_tensor::Scalar;
@@ -8,7 +7,7 @@ use linwright_tensor::kernels::circulant::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How diagonals d and circulants with the columns c and spectra h are held.
+/// Parametrisation of diagonals d and circulants with columns c and spectra h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CirculantParameterisation {
@@ -31,7 +30,7 @@ pub(super) struct Values {
     pub(super) spectra: Vec<Vec<[f64; 2]>>,
 }
 
-/// Parameters of all factors, in tensors of one row for each factor.
+/// Parameters of all factors, in tensors with one row per factor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Parameters<T> {
     pub(super) kind: CirculantParameterisation,
@@ -40,25 +39,25 @@ pub(super) struct Parameters<T> {
     diagonals: Vec<T>,
     /// c: (m - 1, n); or a or r: (m - 1, bins).
     even: Vec<T>,
-    /// b or φ where a real vector has them, (m - 1, n - bins); empty for c.
+    /// b or φ of the complex bins, (m - 1, n - bins); empty for c.
     odd: Vec<T>,
-    /// 1 for a negative number, (m, n); of polar parameters only.
+    /// 1 for a negative number, (m, n); polar parameters only.
     diagonal_signs: Vec<u32>,
-    /// 1 for a negative real bin, first and, for even n, last: (m - 1, 1 or 2); of polar ones only.
+    /// 1 for a negative real bin, first and, for even n, last: (m - 1, 1 or 2); polar only.
     spectrum_signs: Vec<u32>,
 }
 
-/// Bins of a half spectrum.
+/// Number of bins of a half spectrum.
 fn bins(features: usize) -> usize {
     features / 2 + 1
 }
 
-/// Bins that are real.
+/// Indices of the real bins.
 fn real_bins(features: usize) -> usize {
     if features.is_multiple_of(2) { 2 } else { 1 }
 }
 
-/// How many bins of the whole spectrum bin k of the half stands for.
+/// Multiplicity of bin k of the half spectrum in the whole one.
 fn weight(k: usize, features: usize) -> f64 {
     if k == 0 || 2 * k == features { 1.0 } else { 2.0 }
 }
@@ -71,7 +70,7 @@ fn cast<T: Scalar>(numbers: impl IntoIterator<Item = f64>) -> Vec<T> {
     numbers.into_iter().map(T::from_f64).collect()
 }
 
-/// Numbers, indices included, of `factors` diagonals. Saturates.
+/// Number of values, with indices, of `factors` diagonals. Saturates.
 pub(super) fn numbers(kind: CirculantParameterisation, factors: usize, features: usize) -> u64 {
     let (m, n) = (factors as u64, features as u64);
     let values = m.saturating_mul(2).saturating_sub(1).saturating_mul(n);
@@ -88,7 +87,7 @@ impl Values {
     /// The first number that is zero or not finite.
     pub(super) fn singular(&self, kind: &'static str) -> Result<(), OpError> {
         let bad = |value: f64| value == 0.0 || !value.is_finite();
-        // All of them first, without a search: a loop that does not stop early is a vector loop.
+        // Checks all first, without a search: a loop without early exit vectorises.
         let squares = self.spectra.iter().flatten().map(|[re, im]| re * re + im * im);
         let good = |least: f64| move |good, value: f64| good & (value >= least) & value.is_finite();
         let diagonals = self.diagonals.iter().map(|d| d.abs());
@@ -114,7 +113,7 @@ impl Values {
         Ok(())
     }
 
-    /// `log|det W|` and its sign, of what is not [`Self::singular`].
+    /// `log|det W|` and its sign, for values that are not [`Self::singular`].
     pub(super) fn log_abs_det(&self) -> (f64, f64) {
         let features = self.diagonals.len() / (self.spectra.len() + 1);
         let mut log_abs = log_of_product(self.diagonals.iter().copied());
@@ -135,7 +134,7 @@ impl Values {
 }
 
 impl<T: Scalar> Parameters<T> {
-    /// Holds factors that are not [`Values::singular`] if the kind is polar.
+    /// Converts factors to parameters; for the polar kind they must not be [`Values::singular`].
     pub(super) fn new(
         kind: CirculantParameterisation,
         values: &Values,
@@ -182,7 +181,8 @@ impl<T: Scalar> Parameters<T> {
         self.diagonals.len() / self.features
     }
 
-    /// Parameters of circulant j: those of all bins, or of the column, and those of the inner bins.
+    /// Parameters of circulant j: the real parameters of all bins, or the column, and the imaginary
+    /// parameters of the inner bins.
     fn circulant(&self, j: usize) -> (&[T], &[T]) {
         let circulants = self.factors() - 1;
         let (even, odd) = (self.even.len() / circulants, self.odd.len() / circulants);
@@ -203,7 +203,7 @@ impl<T: Scalar> Parameters<T> {
 
     fn spectrum(&self, j: usize, transform: &CyclicTransform<T>) -> Vec<[f64; 2]> {
         let (even, odd) = self.circulant(j);
-        // The imaginary parameter of bin k, zero where it is real.
+        // The imaginary parameter of bin k, zero for a real bin.
         let odd_of =
             |k: usize| if k == 0 { 0.0 } else { odd.get(k - 1).map_or(0.0, |v| v.to_f64()) };
         match self.kind {
@@ -230,7 +230,7 @@ impl<T: Scalar> Parameters<T> {
         }
     }
 
-    /// Adds gradients, given those with respect to d (m, n) and c (m - 1, n).
+    /// Adds parameter gradients, from those of d (m, n) and c (m - 1, n).
     pub(super) fn pull_back(
         &self,
         values: &Values,
@@ -261,7 +261,8 @@ impl<T: Scalar> Parameters<T> {
         }
     }
 
-    /// Adds `scale` times the gradients of `log|det W|`, of what is not [`Values::singular`].
+    /// Adds `scale` times the gradients of `log|det W|`, for values that are not
+    /// [`Values::singular`].
     pub(super) fn log_det_back(
         &self,
         values: &Values,
@@ -276,7 +277,7 @@ impl<T: Scalar> Parameters<T> {
             return add(grads.get_mut(1), weights);
         }
         let diagonals: Vec<f64> = values.diagonals.iter().map(|d| scale / d).collect();
-        // That of the spectrum is n times the conjugate of its inverse.
+        // The gradient of the spectrum is n times the conjugate of its inverse.
         let factor = scale * self.features as f64;
         let inverse = |half: &Vec<[f64; 2]>| {
             let bins: Vec<_> = half.iter().map(|&h| reciprocal(h)).collect();
@@ -288,7 +289,7 @@ impl<T: Scalar> Parameters<T> {
         self.pull_back(values, (&diagonals, &columns), transform, grads);
     }
 
-    /// `log|det W|` and its sign where the parameters give it without the factors.
+    /// `log|det W|` and its sign, if the parameters give it without the factors.
     pub(super) fn log_abs_det(&self) -> Option<(f64, f64)> {
         if self.kind != CirculantParameterisation::Polar {
             return None;
@@ -374,7 +375,7 @@ impl<T: Scalar> Parameters<T> {
     }
 }
 
-/// One over a complex number; by its larger part where squares might overflow on the way.
+/// The inverse of a complex number, scaled by its larger part where squares might overflow.
 pub(super) fn reciprocal([re, im]: [f64; 2]) -> [f64; 2] {
     let square = re * re + im * im;
     if (1e-200..1e200).contains(&square) {

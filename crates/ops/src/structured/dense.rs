@@ -20,15 +20,15 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 pub struct DenseSpec {}
 
-/// A dense weight W (out, inp): `y = x Wᵀ`. Copies share the numbers until one of them is changed,
-/// so that an edited model costs what its edits cost.
+/// A dense weight W (out, inp): `y = x Wᵀ`. Copy on write: clones share the numbers until one is
+/// changed, so an edited model costs only its edits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dense<T> {
     weight: Arc<Mat<T>>,
 }
 
 impl<T: Scalar> Dense<T> {
-    /// From a weight (out, inp).
+    /// Builds from a weight (out, inp).
     #[must_use]
     pub fn new(weight: Mat<T>) -> Self {
         Self { weight: Arc::new(weight) }

@@ -1,16 +1,16 @@
 //! A diagonal plus a product of two thin matrices.
 //!
-//! `W = diag(d) + U V`, U: (out, r), V: (r, inp); d has min(out, inp) numbers, those of a rectangle
-//! are its main diagonal. `y = (x Vᵀ) Uᵀ + d x`. Rank 0 is the diagonal alone.
+//! `W = diag(d) + U V`, U: (out, r), V: (r, inp); d has min(out, inp) numbers, the main diagonal of
+//! a rectangle. `y = (x Vᵀ) Uᵀ + d x`. Rank 0 is the diagonal alone.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
 //! | min(out, inp) + r (out + inp) | the same |
 //!
 //! Source: the diagonal-plus-low-rank form of matrices, as in factor analysis (Saunderson et al.
-//! 2012, arXiv 1204.1220). U and V start as those of [`LowRank`](crate::LowRank), d as 1.
-//! Inverse and determinant of a square one are those of Woodbury's identity, with an r x r system
-//! in `f64`; it needs a diagonal without zeros, although the sum may have an inverse all the same.
+//! 2012, arXiv 1204.1220). U and V are initialised as in [`LowRank`](crate::LowRank), d as 1.
+//! Inverse and determinant of a square one use Woodbury's identity, with an r x r system in `f64`;
+//! it needs a diagonal without zeros, although the sum may be invertible otherwise.
 //!
 //! ```
 //! use linwright_ops::{DiagonalLowRank, DiagonalLowRankSpec, Map, Shape, Structured};
@@ -51,10 +51,10 @@ pub struct DiagonalLowRank<T> {
 }
 
 impl<T: Scalar> DiagonalLowRank<T> {
-    /// From the diagonal, of min(out, inp) numbers, and the product U V.
+    /// Builds from the diagonal, of min(out, inp) numbers, and the product U V.
     ///
     /// # Panics
-    /// If the diagonal is not that of the product's shape.
+    /// If the diagonal does not match the product's shape.
     #[must_use]
     #[track_caller]
     pub fn new(d: Vec<T>, thin: LowRank<T>) -> Self {
@@ -111,7 +111,7 @@ impl<T: Scalar> Map<T> for DiagonalLowRank<T> {
         if let Some(dx) = dx {
             add_scaled(dy, &self.d, dx);
         }
-        // Those of the diagonal come first.
+        // The diagonal's parameters come first.
         let rest = grads.take(grads.len());
         grads.append(grad_d);
         grads.append(rest);
@@ -129,7 +129,7 @@ impl<T: Scalar> Map<T> for DiagonalLowRank<T> {
 
 impl<T: Scalar> LinearOp<T> for DiagonalLowRank<T> {}
 
-/// What Woodbury's identity needs.
+/// Terms of Woodbury's identity.
 struct Woodbury {
     /// `diag(1/d) U`, transposed: (r, n).
     scaled: Mat<f64>,
@@ -165,7 +165,7 @@ impl<T: Scalar> DiagonalLowRank<T> {
     }
 }
 
-/// How errors name the r x r system.
+/// Name of the r x r system in errors.
 const INNER: &str = "pivots of 1 + V diag(1/d) U";
 
 impl<T: Scalar> Invertible<T> for DiagonalLowRank<T> {

@@ -1,15 +1,15 @@
-//! Factors of feature counts, for operators that cut features into equal parts.
+//! Divisors of feature counts, for operators that split features into equal parts.
 
 use super::MAX_NUMBERS;
 use crate::Shape;
 
-/// The divisor of `n` nearest to its square root, by ratio; the smaller of two.
+/// The divisor of `n` nearest to its square root, by ratio; the smaller one for ties.
 pub(super) fn nearest_to_root(n: usize) -> usize {
     nearest(n, n)
 }
 
 /// The common divisor of both sides nearest to the square root of the inputs, by ratio; the smaller
-/// of two.
+/// one for ties.
 pub(super) fn common_near_root(shape: Shape) -> usize {
     let (mut a, mut b) = (shape.out, shape.inp);
     while b > 0 {
@@ -18,8 +18,8 @@ pub(super) fn common_near_root(shape: Shape) -> usize {
     nearest(a, shape.inp)
 }
 
-/// The divisor of `n` nearest to the square root of `square`, by ratio; the smaller of two. One if
-/// `n` is larger than an operator can be: a file could ask for a search without end.
+/// The divisor of `n` nearest to the square root of `square`, by ratio; the smaller one for ties.
+/// One if `n` exceeds the largest operator: a file could otherwise request an endless search.
 fn nearest(n: usize, square: usize) -> usize {
     let bounded = if n as u64 > MAX_NUMBERS { 1 } else { n };
     let (mut below, mut above) = (1, bounded.max(1));
@@ -37,8 +37,8 @@ fn nearest(n: usize, square: usize) -> usize {
     if lower || (above as u128).pow(2) <= square as u128 { below } else { above }
 }
 
-/// Why `parts` do not divide the sides of a shape, and the nearest shapes that they divide; nothing
-/// if they do. `parts` are positive; a side may have its own.
+/// Why `parts` do not divide the sides of a shape, with the nearest shapes that they divide; none
+/// if they do. `parts` are positive; each side may have its own.
 pub(super) fn refusal(shape: Shape, parts: Shape) -> Option<String> {
     let around = |n: usize, k: usize| {
         let (below, above) = (n / k * k, n.div_ceil(k).saturating_mul(k));

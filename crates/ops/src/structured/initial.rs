@@ -1,9 +1,9 @@
-//! How weights start.
+//! Initialisation of weights.
 
 use linwright_tensor::{Mat, RngKey, Scalar};
 
-/// A weight (rows, cols) as PyTorch's `Linear` of `inputs` features draws it: uniform up to
-/// `1 / √inputs`.
+/// A weight (rows, cols) initialised as PyTorch's `Linear` with `inputs` features: uniform up to `1
+/// / √inputs`.
 pub(super) fn as_of_linear<T: Scalar>(
     rows: usize,
     cols: usize,

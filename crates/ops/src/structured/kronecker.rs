@@ -1,4 +1,4 @@
-//! A sum of Kronecker products.
+//! Sums of Kronecker products.
 //!
 //! `W = Σ_k A_k ⊗ B_k`, A_k: (o1, i1), B_k: (o2, i2), out = o1 · o2, inp = i1 · i2. With a row of x
 //! as an (i1, i2) matrix X and a row of y as an (o1, o2) matrix: `Y = Σ_k A_k X B_kᵀ`.
@@ -7,10 +7,10 @@
 //! | --- | --- |
 //! | t (o1 · i1 + o2 · i2) | t · min(i1 · o2 (i2 + o1), o1 · i2 (i1 + o2)) |
 //!
-//! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*; as layers of
-//! networks arXiv 2204.03777 and others. Every factor starts as PyTorch's `Linear`, the A_k as one
-//! of all terms together. Of `A_k (X B_kᵀ)` and `(A_k X) B_kᵀ` the cheaper order is taken. The
-//! hidden features are computed again in the backward pass.
+//! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*; as network layers
+//! arXiv 2204.03777 and others. Every factor is initialised as PyTorch's `Linear`, the A_k as one
+//! for all terms together. The cheaper order of `A_k (X B_kᵀ)` and `(A_k X) B_kᵀ` is used. The
+//! backward pass recomputes the hidden features.
 //!
 //! ```
 //! use linwright_ops::{Kronecker, KroneckerSpec, Map, Shape, Structured, parameter_count};
@@ -65,9 +65,9 @@ impl KroneckerSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kronecker<T> {
     terms: usize,
-    /// All A_k, one above the other: (t · o1, i1).
+    /// All A_k, stacked vertically: (t · o1, i1).
     a: Mat<T>,
-    /// All B_k, one above the other: (t · o2, i2).
+    /// All B_k, stacked vertically: (t · o2, i2).
     b: Mat<T>,
 }
 
@@ -98,7 +98,7 @@ impl<T: Scalar> Kronecker<T> {
         self.b.view().rows_range(k * rows, rows)
     }
 
-    /// Multiply-adds of a row with the right factors first, and with the left factors first.
+    /// Multiply-adds per row with the right factors first, and with the left factors first.
     fn macs(&self) -> [u64; 2] {
         let (left, right) = (self.left(), self.right());
         let macs = |hidden: usize, inner: usize| (self.terms * hidden * inner) as u64;
@@ -113,7 +113,7 @@ impl<T: Scalar> Kronecker<T> {
         right_first <= left_first
     }
 
-    /// Rows of a block, of all that is held of it at a time.
+    /// Rows of a block, bounded by the size of its intermediate results.
     fn block(&self) -> usize {
         let Shape { out, inp } = self.shape();
         let (left, right) = (self.left(), self.right());
@@ -121,7 +121,7 @@ impl<T: Scalar> Kronecker<T> {
         block_rows(out.max(inp).max(self.terms * hidden))
     }
 
-    /// `B_k x_i` of the i1 parts x_i of rows and all k: (i1, t · o2 · rows).
+    /// `B_k x_i` for the i1 parts x_i of the rows and all k: (i1, t · o2 · rows).
     fn hidden_of_right(&self, x: MatRef<'_, T>) -> Scratch<T> {
         let (i1, i2, rows) = (self.a.cols(), self.b.cols(), self.b.rows());
         let part = rows * x.rows();
@@ -180,7 +180,7 @@ impl<T: Scalar> Kronecker<T> {
         }
     }
 
-    /// All `A_k X`, of the columns of x: (t · o1, i2 · rows).
+    /// All `A_k X`, for the columns of x: (t · o1, i2 · rows).
     fn hidden_of_left(&self, columns: MatRef<'_, T>) -> Scratch<T> {
         let mut hidden = Scratch::new(self.a.rows() * columns.cols());
         let into = MatMut::new(&mut hidden, self.a.rows(), columns.cols());

@@ -6,8 +6,8 @@
 //! | --- | --- |
 //! | r (out + inp) | r (out + inp) |
 //!
-//! Source: the LR-r baseline of arXiv 2507.11688, two linear maps without bias, initialised as two
-//! of PyTorch's `Linear`. Closed forms live with the fitting methods.
+//! Source: the LR-r baseline of arXiv 2507.11688, two linear maps without bias, each initialised as
+//! PyTorch's `Linear`. Closed-form fits are in the fitting methods.
 
 use super::OpSpec;
 use crate::{
@@ -33,7 +33,7 @@ pub struct LowRank<T> {
 }
 
 impl<T: Scalar> LowRank<T> {
-    /// From factors U (out, r) and V (r, inp).
+    /// Builds from factors U (out, r) and V (r, inp).
     ///
     /// # Panics
     /// If the inner extents differ.

@@ -1,23 +1,23 @@
-//! The list of operators. A new one is a file here and a line of the list below.
+//! The registry of operators. A new one is a file here and a line of the list below.
 
 use crate::{LinearOp, Map, Op, OpError, Shape, Structured, parameter_count};
 use linwright_tensor::{RngKey, Scalar};
 use serde::{Deserialize, Serialize};
 
-/// Most numbers of one operator: those of a dense 32,768 x 32,768 weight.
+/// Largest number of values of one operator: those of a dense 32,768 x 32,768 weight.
 pub const MAX_NUMBERS: u64 = 1 << 30;
 
-/// Most features of a side: a weight of [`MAX_NUMBERS`] then has 256 on the other.
+/// Largest number of features of a side: a weight of [`MAX_NUMBERS`] then has 256 on the other.
 pub const MAX_FEATURES: usize = 1 << 22;
 
-/// Most parts of one operator: the rotors of a 4,096 x 4,096 weight in chunks of 8, which take more
-/// steps than the weight itself.
+/// Largest number of parts of one operator: the rotors of a 4,096 x 4,096 weight in chunks of 8,
+/// which take more steps than the weight itself.
 pub const MAX_PARTS: u64 = 1 << 18;
 
-/// Deepest nesting of operators inside operators.
+/// Deepest nesting of operators.
 const MAX_DEPTH: usize = 8;
 
-/// Most operators that one is made of, itself included.
+/// Largest number of operators within one, itself included.
 const MAX_OPERATORS: usize = 256;
 
 /// Wraps a linear operator.
@@ -30,11 +30,11 @@ fn map<T: Scalar>(op: impl Map<T> + 'static) -> Op<T> {
     Op::Map(Box::new(op))
 }
 
-/// A name in the code. Under a name of its own, since serde would have a `&'static str` borrow from
-/// what is read, also where it is never read.
+/// A name in the code. A separate type, since serde would otherwise borrow a `&'static str` from
+/// its input, even where it is never read.
 type Name = &'static str;
 
-/// What a listing says of a kind.
+/// A row in the listing of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// See [`Structured::KIND`].
@@ -47,14 +47,14 @@ pub struct Summary {
     pub macs: &'static str,
 }
 
-/// What an operator costs.
+/// Cost of an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// Its options, with those that follow from the shape filled in.
+    /// Its options, with the defaults that follow from the shape filled in.
     pub spec: OpSpec,
-    /// Trainable numbers.
+    /// Number of trainable parameters.
     pub parameters: usize,
-    /// Parameters over those of a dense weight.
+    /// Parameters relative to those of a dense weight.
     pub keep: f64,
     /// See [`Map::macs_per_row`].
     pub macs_per_row: u64,
@@ -64,26 +64,26 @@ macro_rules! operators {
     ($($module:ident => $name:ident, $class:ident;)*) => {
         $(mod $module; pub use $module::*;)*
 
-        /// All that is needed to rebuild an operator, its parameters apart.
+        /// Specification of an operator: everything needed to rebuild it, except its parameters.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case")]
         pub enum OpSpec {
             $(#[doc = concat!("See [`", stringify!($name), "`].")]
             $name(<$name<f32> as Structured<f32>>::Spec),)*
-            /// An operator of another crate, which works in slots but stands in no archive, since
-            /// nothing here could build it again.
+            /// An operator of another crate, which works in slots but cannot be archived, since
+            /// nothing here could rebuild it.
             #[serde(skip)]
             External {
-                /// What it is called in messages.
+                /// Its name in messages.
                 name: Name,
             },
         }
 
         impl OpSpec {
-            /// Every kind, in the order of the list.
+            /// All kinds, in the order of the list.
             pub const KINDS: &'static [&'static str] = &[$(<$name<f32> as Structured<f32>>::KIND),*];
 
-            /// What a listing says of every kind, in the order of the list.
+            /// Listing of all kinds, in the order of the list.
             pub const SUMMARIES: &'static [Summary] = &[$(Summary {
                 kind: <$name<f32> as Structured<f32>>::KIND,
                 equation: <$name<f32> as Structured<f32>>::EQUATION,
@@ -91,7 +91,7 @@ macro_rules! operators {
                 macs: <$name<f32> as Structured<f32>>::MACS,
             }),*];
 
-            /// The tag of this kind.
+            /// Tag of this kind.
             #[must_use]
             pub fn kind(&self) -> &'static str {
                 match self {
@@ -100,7 +100,7 @@ macro_rules! operators {
                 }
             }
 
-            /// See [`Structured::numbers`]; none are known of an external operator.
+            /// See [`Structured::numbers`]; zero for an external operator.
             #[must_use]
             pub fn numbers(&self, shape: Shape) -> u64 {
                 match self {
@@ -109,7 +109,7 @@ macro_rules! operators {
                 }
             }
 
-            /// See [`Structured::parts`]; none are known of an external operator.
+            /// See [`Structured::parts`]; zero for an external operator.
             #[must_use]
             pub fn parts(&self, shape: Shape) -> u64 {
                 match self {
@@ -118,12 +118,11 @@ macro_rules! operators {
                 }
             }
 
-            /// An operator with random parameters, drawn as its source draws them.
+            /// An operator with random parameters, with the distribution of its source.
             ///
             /// # Errors
-            /// [`OpError::Unsupported`] if the kind does not exist for this shape and options, or
-            /// would have more than [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`];
-            /// [`OpError::External`].
+            /// [`OpError::Unsupported`] if the kind does not support this shape and options, or
+            /// exceeds [`MAX_NUMBERS`], [`MAX_PARTS`] or [`MAX_FEATURES`]; [`OpError::External`].
             pub fn random<T: Scalar>(&self, shape: Shape, key: RngKey) -> Result<Op<T>, OpError> {
                 self.check_nesting(shape)?;
                 self.check_size(shape)?;
@@ -184,7 +183,7 @@ impl OpSpec {
     /// A kind with its default options.
     ///
     /// # Errors
-    /// [`OpError::NoDefault`] if there is no such kind, or an option has to be named.
+    /// [`OpError::NoDefault`] if there is no such kind, or it has a required option.
     pub fn default_of(kind: &str) -> Result<Self, OpError> {
         serde_json::from_value(serde_json::json!({ "kind": kind })).map_err(
             |error: serde_json::Error| OpError::NoDefault {
@@ -194,8 +193,8 @@ impl OpSpec {
         )
     }
 
-    /// What an operator of this shape costs; it is made to be counted, unless it is a whole matrix,
-    /// whose numbers take long to draw.
+    /// Cost of an operator of this shape; the operator is built to count, except for a whole
+    /// matrix, whose numbers take long to draw.
     ///
     /// # Errors
     /// As [`Self::random`].
@@ -218,7 +217,7 @@ impl OpSpec {
         Ok(Cost { spec: map.spec(), parameters, keep, macs_per_row: map.macs_per_row() })
     }
 
-    /// The operators that this one is made of.
+    /// The nested operators.
     fn children(&self) -> &[Self] {
         if let Self::Sum(spec) = self {
             &spec.terms
@@ -229,18 +228,18 @@ impl OpSpec {
         }
     }
 
-    /// Operators inside operators: 1 if there are none.
+    /// Nesting depth: 1 without nested operators.
     #[must_use]
     pub fn depth(&self) -> usize {
         1 + self.children().iter().map(Self::depth).max().unwrap_or(0)
     }
 
-    /// Operators that this one is made of, itself included.
+    /// Number of operators, itself included.
     fn operators(&self) -> usize {
         1 + self.children().iter().map(Self::operators).sum::<usize>()
     }
 
-    /// Whether it is nested and composed no more than anybody would: a file could ask for any.
+    /// Checks the limits of nesting and composition: a file could request any.
     pub(crate) fn check_nesting(&self, shape: Shape) -> Result<(), OpError> {
         let (depth, operators) = (self.depth(), self.operators());
         let reason = if depth > MAX_DEPTH {
@@ -253,7 +252,7 @@ impl OpSpec {
         Err(OpError::Unsupported { kind: self.kind(), shape, reason })
     }
 
-    /// Whether it is no larger than anybody would have it: a file could ask for any.
+    /// Checks the limits of size: a file could request any.
     fn check_size(&self, shape: Shape) -> Result<(), OpError> {
         let (numbers, parts) = (self.numbers(shape), self.parts(shape));
         let reason = if numbers > MAX_NUMBERS {
@@ -271,7 +270,7 @@ impl OpSpec {
         Err(OpError::Unsupported { kind: self.kind(), shape, reason })
     }
 
-    /// The name of an operator of another crate, if this is one or holds one.
+    /// Name of an external operator, if this is one or contains one.
     #[must_use]
     pub fn external(&self) -> Option<&'static str> {
         if let Self::External { name } = self {
@@ -299,7 +298,7 @@ mod tests {
         assert!(OpSpec::default_of("butterfly").unwrap().cost(shape).is_err());
     }
 
-    /// Numbers that all of these may hold, in parts of one number or a few.
+    /// Number of values of these options, in parts of one number or a few.
     #[test]
     fn parts_are_bounded_beside_numbers() {
         let network = r#"{"kind":"rotor_network","hidden_width":1,"hidden_layers":140000}"#;

@@ -1,18 +1,18 @@
-//! Two block-diagonal maps with a fixed permutation between them (Monarch).
+//! Monarch maps: two block-diagonal maps with a fixed permutation between them.
 //!
 //! `W = P L Pᵀ R`, R: b blocks (out/b, inp/b), L: out/b blocks (b, b). P writes out = b · q
-//! features as a (q, b) grid and reads it by columns: the blocks of L take number j of every block
-//! of R.
+//! features as a (q, b) grid and reads it by columns: block j of L takes output j of every block of
+//! R.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
 //! | out · inp / b + out · b | the same |
 //!
 //! Source: Dao et al. 2022, arXiv 2204.00595, section 3 and the class MB(b, n) of its appendix;
-//! blocks start as PyTorch's `Linear`. Deviations: of a rectangle, R alone changes the number of
-//! features, while the original's code does it where the middle gets narrower; b is by default the
-//! common divisor of both sides that is nearest to √inp, the original takes 4.
-//! The hidden features are computed again in the backward pass, which costs less than to keep them.
+//! blocks are initialised as PyTorch's `Linear`. Deviations: for a rectangle, only R changes the
+//! number of features, while the original's code changes it where the middle gets narrower; b
+//! defaults to the common divisor of both sides nearest to √inp, in the original to 4. The backward
+//! pass recomputes the hidden features, which is cheaper than keeping them.
 //!
 //! ```
 //! use linwright_ops::{Map, Monarch, MonarchSpec, Shape, Structured, parameter_count};
@@ -60,7 +60,7 @@ pub struct Monarch<T> {
     left: Mat<T>,
     /// R: (b · out / b, inp / b).
     right: Mat<T>,
-    /// L and R packed for products.
+    /// L and R, packed for products.
     derived: OnceLock<[ColumnBlocks<T>; 2]>,
 }
 
@@ -76,7 +76,7 @@ impl<T: Scalar> Monarch<T> {
         [vec![q, b, b], vec![b, out / b, inp / b]]
     }
 
-    /// L and R, ready for columns.
+    /// L and R, packed for columns.
     fn packed(&self) -> &[ColumnBlocks<T>; 2] {
         self.derived.get_or_init(|| {
             let left = (self.left.view(), self.left_blocks(), Order::Interleaved);
@@ -85,9 +85,9 @@ impl<T: Scalar> Monarch<T> {
         })
     }
 
-    /// Rows computed side by side.
+    /// Rows per block.
     fn block_rows(&self) -> usize {
-        // The tiles of products take two registers of rows.
+        // Product tiles process two registers of rows.
         RowBlocks::new(self.shape.out.max(self.shape.inp), 2).rows
     }
 
@@ -116,7 +116,7 @@ impl<T: Scalar> Monarch<T> {
     }
 }
 
-/// What blocks make of `columns`: `features` columns of the same width.
+/// Applies the blocks to `columns`: `features` columns of the same width.
 fn through<T: Scalar>(
     blocks: &ColumnBlocks<T>,
     direction: Direction,
@@ -172,7 +172,8 @@ impl<T: Scalar> Map<T> for Monarch<T> {
 
     fn backward(&self, args: Backward<'_, '_, T>, ws: &mut Workspace<T>) {
         self.packed();
-        // Every block passes over all gradients: fewer of them, though they leave the cache.
+        // Every block passes over all gradients, so blocks are larger here, although they leave the
+        // cache.
         let block = 2 * self.block_rows();
         row_pieces::backward(block, args, ws, |block| self.backward_block(block));
     }
@@ -238,7 +239,7 @@ mod tests {
         let spec = MonarchSpec { blocks: Some(b) };
         let shape = Shape { out: b * q, inp: b * p };
         let op: Monarch<f64> = Monarch::random(&spec, shape, RngKey::new(1)).unwrap();
-        // Output i of block j of L stands at i · q + j, and reads output j of all blocks of R.
+        // Output i of block j of L is at i · q + j, and reads output j of all blocks of R.
         let expected = Mat::from_fn(b * q, b * p, |row, col| {
             let (i, j, k) = (row / q, row % q, col / p);
             op.left.at(j * b + i, k) * op.right.at(k * q + j, col % p)

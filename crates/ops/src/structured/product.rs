@@ -1,4 +1,4 @@
-//! A product of linear operators.
+//! Products of linear operators.
 //!
 //! `W = W_0 W_1 ⋯ W_{k-1}`: the last factor is applied first. W_0: (out, n_0), W_1: (n_0, n_1), and
 //! so on to (n_{k-2}, inp), with the inner widths n. For instance a Monarch map times a diagonal.
@@ -8,8 +8,8 @@
 //! | those of the factors | those of the factors |
 //!
 //! Source: the product of operators in every library of linear operators. Parameters are those of
-//! the factors, named `factor0.u` and so on. Inner widths are min(out, inp) if not named. It has an
-//! inverse and a determinant if all factors have.
+//! the factors, named `factor0.u` and so on. Inner widths default to min(out, inp). A product has
+//! an inverse and a determinant if all factors have.
 //!
 //! ```
 //! use linwright_ops::{OpSpec, Shape, parameter_count};
@@ -38,14 +38,13 @@ use serde::{Deserialize, Serialize};
 pub struct ProductSpec {
     /// The factors, at least one, all linear; the last is applied first.
     pub factors: Vec<OpSpec>,
-    /// Features between the factors, one number fewer than there are factors; min(out, inp) each
-    /// if absent.
+    /// Inner widths, one fewer than there are factors; min(out, inp) each if absent.
     #[serde(default)]
     pub widths: Option<Vec<usize>>,
 }
 
 impl ProductSpec {
-    /// Factors and their shapes; none if there is no width for every pair of neighbours.
+    /// Factors and their shapes; none if the number of widths is wrong.
     #[must_use]
     pub fn children(&self, shape: Shape) -> Option<Vec<(&OpSpec, Shape)>> {
         let inner = self.factors.len().saturating_sub(1);
@@ -68,11 +67,11 @@ pub struct Product<T: Scalar> {
 }
 
 impl<T: Scalar> Product<T> {
-    /// From its factors, the last of which is applied first.
+    /// Builds from factors, the last of which is applied first.
     ///
     /// # Errors
     /// [`OpError::Unsupported`] if there is none, one is not linear, the features of neighbours
-    /// differ, or operators are nested too deep for an archive.
+    /// differ, or the nesting is too deep for an archive.
     pub fn new(factors: Vec<Op<T>>) -> Result<Self, OpError> {
         let side = |op: Option<&Op<T>>| op.map_or(Shape { out: 0, inp: 0 }, |op| op.map().shape());
         let shape = Shape { out: side(factors.first()).out, inp: side(factors.last()).inp };
@@ -101,7 +100,7 @@ impl<T: Scalar> Product<T> {
         Parent { kind, shape: self.shape, child: "factor" }
     }
 
-    /// Features between factors `k` and `k + 1`.
+    /// Width between factors `k` and `k + 1`.
     fn width(&self, k: usize) -> usize {
         self.factors[k].map().shape().inp
     }
@@ -142,8 +141,8 @@ impl<T: Scalar> Map<T> for Product<T> {
         self.parent().check(&self.factors)
     }
 
-    /// Saves the inputs of all factors but the first to be applied, in the order of application,
-    /// in which their tapes stand, too.
+    /// Saves the inputs of all factors except the first to be applied, in the order of application,
+    /// which is also the order of their tapes.
     fn forward(
         &self,
         x: MatRef<'_, T>,
@@ -163,7 +162,7 @@ impl<T: Scalar> Map<T> for Product<T> {
                 factor.map().forward(input, next.view_mut(), inner, ws);
             }
             if let Some(mut used) = std::mem::replace(&mut here, next) {
-                // What is kept changes places with the memory of the tape.
+                // The saved matrix is swapped with memory of the tape.
                 if let Some(tape) = tape.as_deref_mut() {
                     std::mem::swap(tape.save(used.rows(), used.cols()), &mut used);
                 }
@@ -192,7 +191,7 @@ impl<T: Scalar> Map<T> for Product<T> {
             if let Some(used) = std::mem::replace(&mut here, next) {
                 ws.give(used);
             }
-            // Gradients go round: after all factors they stand in their order again.
+            // Gradients rotate: after all factors they are in their order again.
             grads.append(own);
         }
     }
@@ -209,13 +208,13 @@ impl<T: Scalar> Map<T> for Product<T> {
 impl<T: Scalar> LinearOp<T> for Product<T> {}
 
 impl<T: Scalar> Product<T> {
-    /// Factors with an inverse: all of them, where `invertible` gave this product.
+    /// Factors with an inverse: all of them, if `invertible` returned this product.
     fn inverses(&self) -> impl Iterator<Item = (usize, &dyn Invertible<T>)> {
         let factors = self.factors.iter().enumerate();
         factors.filter_map(|(k, factor)| Some((k, factor.map().invertible()?)))
     }
 
-    /// An error of factor `k`, by the names that its parts have here.
+    /// Error of factor `k`, with its parts named as parts of the product.
     fn error_of(&self, k: usize, error: OpError) -> OpError {
         match error {
             OpError::Singular { part, index, value, .. } => {

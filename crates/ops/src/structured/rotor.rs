@@ -3,18 +3,18 @@
 //! One chunk x of c = 2^n features is a multivector `Σ x_A e_A`, blades by grade and then
 //! lexicographically, `e_i² = 1`. A bivector b gives the rotor `r = exp(b)`:
 //! `y = r x reverse(s)`, with s = r (single) or of its own bivector (double).
-//! The c-sized chunks of input and output start at `floor(i · dim / chunks)` and wrap round; with
-//! α_io for each pair, out-chunk o is `Σ_i α_io r_io x_i reverse(s_io)`, added to its features, and
-//! each feature is divided by the number of pairs that reach it (one pair: by nothing).
+//! The c-sized chunks of input and output start at `floor(i · dim / chunks)` and wrap around; with
+//! α_io for each pair, output chunk o is `Σ_i α_io r_io x_i reverse(s_io)`, added to its features,
+//! and each feature is divided by the number of pairs that reach it (no division for one pair).
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
 //! | pairs · (n(n-1)/2 or n(n-1) + 1) | pairs · (1 to 4) c^1.5 + c log c for each chunk |
 //!
-//! Source: arXiv 2507.11688, sections 3 and 4, and its code; bivectors start as N(0, 1), α as 1.
-//! Deviations: evaluated through spin representations ([`linwright_tensor::kernels::spin`]) and
-//! not by dense matrices, and the rotor is built from an exact eigendecomposition of the skew
-//! matrix of b and not by power iteration, so that equal plane angles do no harm.
+//! Source: arXiv 2507.11688, sections 3 and 4, and its code; bivectors are initialised as N(0, 1),
+//! α as 1. Deviations: evaluated through spin representations ([`linwright_tensor::kernels::spin`])
+//! instead of dense matrices, and the rotor is built from an exact eigendecomposition of the skew
+//! matrix of b instead of power iteration, so that equal plane angles are harmless.
 //!
 //! ```
 //! use linwright_ops::{Map, Rotor, RotorSpec, Shape, Structured, parameter_count};
@@ -44,14 +44,14 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// How bivectors are drawn.
+/// Initialisation of bivectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RotorInit {
     /// N(0, 1), as the paper's code does.
     #[default]
     Normal,
-    /// N(0, 0.01²): every rotor close to the identity.
+    /// N(0, 0.01²): all rotors near the identity.
     NearIdentity,
 }
 
@@ -59,13 +59,13 @@ pub enum RotorInit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RotorSpec {
-    /// Features c of a chunk, a power of two; the largest one up to both sides if absent.
+    /// Chunk size c, a power of two; the largest one up to both sides if absent.
     pub chunk: Option<usize>,
-    /// Whether s = r: grades are kept, with half the parameters.
+    /// Whether s = r: grades are preserved, with half the parameters.
     pub single: bool,
-    /// How bivectors are drawn.
+    /// Initialisation of bivectors.
     pub init: RotorInit,
-    /// The order of a chunk's coordinates.
+    /// Order of a chunk's coordinates.
     pub order: RotorOrder,
 }
 
@@ -75,14 +75,14 @@ impl RotorSpec {
     }
 }
 
-/// The order of the blades along a chunk.
+/// Order of the blades in a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RotorOrder {
-    /// By grade and then lexicographically, as the paper's code does: 1, e1, e2, e3, e12, ...
+    /// By grade, then lexicographically, as in the paper's code: 1, e1, e2, e3, e12, ...
     #[default]
     Graded,
-    /// By bit mask, as most libraries of Clifford algebra do: 1, e1, e2, e12, e3, ...
+    /// By bit mask, as in most libraries of Clifford algebra: 1, e1, e2, e12, e3, ...
     Binary,
 }
 
@@ -102,14 +102,14 @@ pub struct Rotor<T> {
     pub(super) inp: Chunks,
     pub(super) out: Chunks,
     pub(super) basis: Arc<SpinBasis>,
-    /// One over the number of pairs that reach each output feature, if there are several.
+    /// Inverse of the number of pairs that reach each output feature, if there are several.
     pub(super) shares: Option<Vec<T>>,
     /// (pairs, n (n - 1) / 2), pair (i, o) at i · out-chunks + o.
     left: Vec<T>,
     /// The same for s; empty for a single rotor.
     right: Vec<T>,
     pub(super) alpha: Vec<T>,
-    /// The rotors of all pairs, left and right, derived from the bivectors.
+    /// The rotors of all pairs, left and right, computed from the bivectors.
     derived: OnceLock<Vec<[SpinRotor<T>; 2]>>,
 }
 
@@ -118,7 +118,7 @@ impl<T: Scalar> Rotor<T> {
         self.inp.count * self.out.count
     }
 
-    /// Numbers of one bivector.
+    /// Number of coefficients of one bivector.
     pub(super) fn coefficients(&self) -> usize {
         let n = self.basis.generators();
         n * n.saturating_sub(1) / 2
@@ -128,7 +128,7 @@ impl<T: Scalar> Rotor<T> {
         if let Some(rotors) = self.derived.get() {
             return rotors;
         }
-        // Outside of the lock: a thread that waits for others may be given work that asks for it.
+        // Outside the lock: a waiting thread may be given work that takes the same lock.
         let count = self.coefficients();
         let mut sides = parallel::map((0..2 * self.pairs()).collect(), |_, k| {
             let side = if k % 2 == 0 { Side::Left } else { Side::Right };
@@ -140,7 +140,7 @@ impl<T: Scalar> Rotor<T> {
         self.derived.get_or_init(|| pairs)
     }
 
-    /// Writes `dx` and returns what the gradients of these rows follow from.
+    /// Writes `dx` and returns the sums for the parameter gradients of these rows.
     fn backward_piece(
         &self,
         x: MatRef<'_, T>,
@@ -230,7 +230,7 @@ impl<T: Scalar> Map<T> for Rotor<T> {
         self.rotors();
         row_pieces::forward(block, x, y, |x, mut y| {
             let width = RowBlocks::width(y.rows());
-            // Nothing is kept longer than it is read: wide rotors need the room in the cache.
+            // Memory is released as soon as it was read: wide rotors need the cache.
             let columns = columns_of(x, width);
             let inputs = self.inputs(&columns, width);
             drop(columns);
@@ -293,7 +293,7 @@ impl<T: Scalar> Invertible<T> for Rotor<T> {
         Ok(())
     }
 
-    /// That of α alone: rotors turn.
+    /// The gradient of α alone: rotors preserve norms.
     fn log_abs_det(&self) -> Result<LogDet, OpError> {
         let (alpha, features) = (self.alpha[0].to_f64(), self.inp.features);
         if alpha == 0.0 || !alpha.is_finite() {
@@ -318,7 +318,7 @@ impl<T: Scalar> Structured<T> for Rotor<T> {
         <Self as Structured<T>>::parts(spec, shape).saturating_mul(bivectors + 1)
     }
 
-    /// The pairs.
+    /// The number of pairs.
     fn parts(spec: &RotorSpec, shape: Shape) -> u64 {
         let chunk = spec.chunk(shape).max(1);
         let [ins, outs] = [shape.inp, shape.out].map(|side| side.div_ceil(chunk) as u64);

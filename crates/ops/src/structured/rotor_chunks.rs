@@ -1,4 +1,4 @@
-//! How a vector is covered by chunks that may overlap and wrap round.
+//! Covering of a vector by chunks, which may overlap and wrap around.
 
 /// Chunks of one size over some features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,17 +9,17 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// As many chunks as cover `features` once. A chunk may not exceed the features.
+    /// The smallest number of chunks that covers `features`. A chunk may not exceed the features.
     pub(super) fn new(features: usize, size: usize) -> Self {
         Self { features, count: features.div_ceil(size), size }
     }
 
-    /// The feature that a chunk starts at.
+    /// First feature of a chunk.
     pub(super) fn start(&self, chunk: usize) -> usize {
         chunk * self.features / self.count
     }
 
-    /// How many chunks hold each feature.
+    /// Number of chunks that contain each feature.
     pub(super) fn covers(&self) -> Vec<usize> {
         let mut covers = vec![0; self.features];
         for chunk in 0..self.count {

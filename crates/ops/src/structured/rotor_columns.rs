@@ -1,4 +1,4 @@
-//! What a rotor does to a block of rows laid out as columns: one feature of all rows side by side.
+//! Rotors on a block of rows in column layout: one feature of all rows is contiguous.
 
 use super::Rotor;
 use super::columns::RowBlocks;
@@ -15,18 +15,18 @@ fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]
     }
 }
 
-/// Sums over rows from which the gradients of a rotor's parameters follow, for each pair of chunks.
+/// Sums over rows for the gradients of a rotor's parameters, for each pair of chunks.
 pub(super) struct RotorSums<T>(Vec<TurnSums<T>>);
 
 impl<T: Scalar> RotorSums<T> {
-    /// Adds those of other rows.
+    /// Adds the sums of other rows.
     pub(super) fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(here, other)| here.add(other));
     }
 }
 
 impl<T: Scalar> Rotor<T> {
-    /// Vectors that fit side by side into the cache.
+    /// Number of vectors that fit in the cache together.
     pub(super) fn blocks(&self) -> RowBlocks {
         RowBlocks::new(self.basis.dimension(), 1)
     }
@@ -43,7 +43,7 @@ impl<T: Scalar> Rotor<T> {
 
     /// Multiply-adds of [`Self::apply`] for one row.
     pub(super) fn macs_of_sheets(&self) -> u64 {
-        // Several chunks are added to what others left in their features.
+        // Overlapping chunks are added up in their features.
         let overlaps = if self.out.count > 1 { self.basis.dimension() as u64 } else { 0 };
         self.pairs() as u64 * self.basis.sandwich_macs()
             + self.out.count as u64 * (self.basis.butterfly_adds() + overlaps)
@@ -70,8 +70,8 @@ impl<T: Scalar> Rotor<T> {
         sheets
     }
 
-    /// Writes the vectors whose chunks are `sheets` to `columns` (features, width), chunks that
-    /// overlap added.
+    /// Writes the vectors with the sheets `sheets` of their chunks to `columns` (features, width);
+    /// overlapping chunks are added.
     fn recover(&self, chunks: Chunks, (sheets, width): (&mut [T], usize), columns: &mut [T]) {
         let alone = chunks.count == 1;
         let write = if alone { Write::Set } else { Write::Add };
@@ -84,12 +84,12 @@ impl<T: Scalar> Rotor<T> {
         }
     }
 
-    /// The columns (out, width) that [`Self::inputs`] of the input are mapped to.
+    /// The output columns (out, width) for the [`Self::inputs`] of the input.
     pub(super) fn apply(&self, inputs: &[T], width: usize, columns: &mut [T]) {
         self.write(self.outputs(inputs, width), width, columns);
     }
 
-    /// Sheets of every output chunk that [`Self::inputs`] of the input are mapped to.
+    /// Sheets of every output chunk for the [`Self::inputs`] of the input.
     pub(super) fn outputs(&self, inputs: &[T], width: usize) -> Scratch<T> {
         let len = self.basis.dimension() * width;
         let mut outputs = Scratch::new(self.out.count * len);
@@ -111,7 +111,8 @@ impl<T: Scalar> Rotor<T> {
         scale_columns(columns, width, self.shares.as_deref());
     }
 
-    /// The columns (inp, width) that a single pair of chunks maps to those given, (out, width).
+    /// The input columns (inp, width) of a single pair of chunks, mapped to output columns (out,
+    /// width).
     pub(super) fn undo(&self, columns: &[T], width: usize, undone: &mut [T]) {
         let outputs = self.represent(self.out, columns, width);
         let mut inputs = Scratch::new(outputs.len());
@@ -120,18 +121,18 @@ impl<T: Scalar> Rotor<T> {
         self.recover(self.inp, (&mut inputs, width), undone);
     }
 
-    /// Numbers of [`Self::sums`].
+    /// Length of [`Self::sums`].
     pub(super) fn numbers_of_sums(&self) -> usize {
         self.pairs() * self.basis.numbers_of_sums()
     }
 
-    /// Sums of no rows.
+    /// Zero sums.
     pub(super) fn sums(&self) -> RotorSums<T> {
         RotorSums((0..self.pairs()).map(|_| self.basis.turn_sums()).collect())
     }
 
-    /// From `d_columns` (out, width), which it scales, to the sums that parameters need and, where
-    /// it is wanted, the gradient with respect to the [`Self::inputs`], set or added.
+    /// From `d_columns` (out, width), which it scales, computes the parameter sums and, if
+    /// requested, the gradient of the [`Self::inputs`], set or added.
     pub(super) fn pull_back(
         &self,
         inputs: &[T],
@@ -162,13 +163,12 @@ impl<T: Scalar> Rotor<T> {
         }
     }
 
-    /// The gradient with respect to the input columns (inp, width), of that with respect to the
-    /// [`Self::inputs`].
+    /// The gradient of the input columns (inp, width), from that of the [`Self::inputs`].
     pub(super) fn recover_inputs(&self, d_inputs: &mut [T], width: usize, columns: &mut [T]) {
         self.recover(self.inp, (d_inputs, width), columns);
     }
 
-    /// Adds the gradients of the parameters to `grads`.
+    /// Adds the parameter gradients to `grads`.
     pub(super) fn add_grads(&self, sums: &RotorSums<T>, grads: &mut Grads<T>) {
         let count = self.coefficients();
         let [right_index, alpha_index] = if self.spec.single { [0, 1] } else { [1, 2] };

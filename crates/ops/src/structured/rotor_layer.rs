@@ -1,5 +1,5 @@
 //! One layer of a rotor network: weighted parallel branches of rotor, permutation, normalisation
-//! and nonlinearity, on blocks of rows laid out as columns.
+//! and nonlinearity, on blocks of rows in column layout.
 
 use super::Rotor;
 use super::rotor_columns::RotorSums;
@@ -9,10 +9,10 @@ use linwright_tensor::kernels::branch;
 use linwright_tensor::kernels::gemm::Write;
 use linwright_tensor::{Scalar, Scratch};
 
-/// Added to the variance by LayerNorm, as PyTorch does.
+/// Epsilon of LayerNorm, as in PyTorch.
 const EPSILON: f64 = 1e-5;
 
-/// A rotor and the permutation behind it.
+/// A rotor and the permutation after it.
 #[derive(Clone, Debug)]
 pub(super) struct Branch<T> {
     pub(super) rotor: Rotor<T>,
@@ -32,7 +32,7 @@ pub(super) struct RotorLayer<T> {
     pub(super) residual: bool,
 }
 
-/// What the gradients of a layer's parameters follow from, summed over rows.
+/// Sums over rows for the gradients of a layer's parameters.
 pub(super) struct LayerSums<T> {
     pub(super) rotors: Vec<RotorSums<T>>,
     /// Gradients of the weights of branches.
@@ -42,7 +42,7 @@ pub(super) struct LayerSums<T> {
 }
 
 impl<T: Scalar> LayerSums<T> {
-    /// Adds those of other rows.
+    /// Adds the sums of other rows.
     pub(super) fn add(&mut self, other: &Self) {
         self.rotors.iter_mut().zip(&other.rotors).for_each(|(here, other)| here.add(other));
         self.alphas.iter_mut().zip(&other.alphas).for_each(|(here, other)| *here += other);
@@ -60,9 +60,9 @@ impl<T: Scalar> RotorLayer<T> {
         self.branches.push(Branch { rotor, order });
     }
 
-    /// Those of the rotors, whose input is changed to sheets once, and for each feature of a branch
-    /// one for the weighted sum and five for the normalisation: one for the mean, two for the
-    /// variance, two to apply them.
+    /// Those of the rotors, whose input is converted to sheets once, and for each feature of a
+    /// branch one for the weighted sum and five for the normalisation: one for the mean, two for
+    /// the variance, two to apply them.
     pub(super) fn macs_per_row(&self) -> u64 {
         let around = 1 + 5 * u64::from(self.normalize);
         let branch = |b: &Branch<T>| b.rotor.macs_of_sheets() + around * self.shape.out as u64;
@@ -70,7 +70,7 @@ impl<T: Scalar> RotorLayer<T> {
         inputs + self.branches.iter().map(branch).sum::<u64>()
     }
 
-    /// Numbers that [`Self::forward`] saves of one row.
+    /// Numbers per row saved by [`Self::forward`].
     pub(super) fn saved(&self) -> usize {
         self.branches[0].rotor.numbers_of_inputs() + self.branches.len() * (self.shape.out + 2)
     }
@@ -84,8 +84,8 @@ impl<T: Scalar> RotorLayer<T> {
         }
     }
 
-    /// The columns (out, width) of those of `x` (inp, width). Saves the sheets of the input and,
-    /// for each branch, what goes into the permutation, with mean and scale of its normalisation.
+    /// The output columns (out, width) for `x` (inp, width). Saves the sheets of the input and, for
+    /// each branch, the input of the permutation, with mean and scale of its normalisation.
     pub(super) fn forward(
         &self,
         activation: Activation<T>,
@@ -119,14 +119,14 @@ impl<T: Scalar> RotorLayer<T> {
         y
     }
 
-    /// Sums of no rows.
+    /// Zero sums.
     pub(super) fn sums(&self) -> LayerSums<T> {
         let rotors = self.branches.iter().map(|branch| branch.rotor.sums()).collect();
         LayerSums { rotors, alphas: vec![0.0; self.branches.len()], slope: 0.0 }
     }
 
-    /// Given the gradient `dy` (out, width) and what [`Self::forward`] saved, adds to the sums and
-    /// gives the gradient with respect to the input (inp, width).
+    /// From the gradient `dy` (out, width) and the saved results of [`Self::forward`], adds to the
+    /// sums and returns the gradient of the input (inp, width).
     pub(super) fn backward(
         &self,
         activation: Activation<T>,

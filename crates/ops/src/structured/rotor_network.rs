@@ -9,9 +9,9 @@
 //! | --- | --- |
 //! | the rotors', + hidden layers · breadth + 1 (PReLU) | the rotors', + 6 a feature of a branch |
 //!
-//! Source: arXiv 2507.11688, section 4 and appendix, and its code, whose `chunk_size` sets the
-//! hidden width and the chunks of the rotors at once. Here it is the hidden width alone: chunks of
-//! a rotor are always the largest power of two that fits both sides. Branch weights start as 1,
+//! Source: arXiv 2507.11688, section 4 and appendix, and its code, where `chunk_size` sets both the
+//! hidden width and the chunks of the rotors. Here it is the hidden width only: chunks of a rotor
+//! are always the largest power of two that fits both sides. Branch weights are initialised as 1,
 //! PReLU as 0.25.
 //!
 //! ```
@@ -43,7 +43,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Nonlinearity {
-    /// None: the map between LayerNorms is then linear.
+    /// Identity: the map between LayerNorms is then linear.
     None,
     /// `max(z, 0)`.
     Relu,
@@ -69,25 +69,25 @@ pub enum Nonlinearity {
     reason = "independent switches of the paper's network, each a line of a recipe"
 )]
 pub struct RotorNetworkSpec {
-    /// Features between the rotors; the largest power of two up to both sides if absent.
+    /// Hidden width; the largest power of two up to both sides if absent.
     pub hidden_width: Option<usize>,
-    /// Hidden layers.
+    /// Number of hidden layers.
     pub hidden_layers: usize,
-    /// Parallel branches of each hidden layer.
+    /// Number of parallel branches per hidden layer.
     pub breadth: usize,
     /// The nonlinearity.
     pub nonlinearity: Nonlinearity,
     /// Whether branches are normalised before the nonlinearity.
     pub normalize: bool,
-    /// Whether the first and the last layer add their input where the shapes allow it.
+    /// Whether the first and the last layer have a residual connection if the shapes allow it.
     pub residual: bool,
     /// Whether branches permute their features.
     pub permute: bool,
-    /// Whether the last layer has `breadth` weighted branches too.
+    /// Whether the last layer also has `breadth` weighted branches.
     pub proj_parallel: bool,
     /// Whether rotors are single: s = r.
     pub single_rotor: bool,
-    /// How bivectors are drawn.
+    /// Initialisation of bivectors.
     pub init: RotorInit,
 }
 
@@ -117,7 +117,8 @@ impl RotorNetworkSpec {
         RotorSpec { single: self.single_rotor, init: self.init, ..RotorSpec::default() }
     }
 
-    /// Rotors of the first, of all hidden, and of the last layer, and the shape of each. Saturates.
+    /// Number of rotors of the first, of all hidden, and of the last layer, with their shapes.
+    /// Saturates.
     fn rotors(&self, shape: Shape) -> [(u64, Shape); 3] {
         let (hidden, breadth) = (self.hidden(shape), self.breadth as u64);
         let last = if self.proj_parallel { breadth } else { 1 };
@@ -152,24 +153,24 @@ impl<T: Scalar> RotorNetwork<T> {
         }
     }
 
-    /// Names of weighted layers: `block0` for the first of them.
+    /// Names of weighted layers: `block0` for the first.
     fn alpha_names(layers: &[RotorLayer<T>]) -> Vec<String> {
         let weighted = layers.iter().filter(|layer| layer.alphas.is_some()).count();
         (0..weighted).map(|k| format!("block{k}.alphas")).collect()
     }
 
-    /// Vectors that fit side by side into the cache.
+    /// Number of vectors that fit in the cache together.
     fn blocks(&self) -> RowBlocks {
         let dimension = |layer: &RotorLayer<T>| layer.branches[0].rotor.basis.dimension();
         RowBlocks::new(self.layers.iter().map(dimension).max().unwrap_or(1), 1)
     }
 
-    /// Numbers that the tape keeps of one row.
+    /// Numbers per row on the tape.
     fn saved(&self) -> usize {
         self.layers.iter().map(RotorLayer::saved).sum()
     }
 
-    /// Derives all rotors from their bivectors, side by side.
+    /// Computes all rotors from their bivectors, in parallel.
     fn build_rotors(&self) {
         let branches = self.layers.iter().flat_map(|layer| &layer.branches);
         parallel::for_each(branches.collect(), |_, branch| {
@@ -191,8 +192,8 @@ impl<T: Scalar> RotorNetwork<T> {
         from_columns(&here, width, &mut y);
     }
 
-    /// Writes `dx` and returns what the gradients of these rows follow from; `saved` gives what was
-    /// left of each block.
+    /// Writes `dx` and returns the sums for the parameter gradients of these rows; `saved` holds
+    /// the saved results of each block.
     fn backward_piece<'t>(
         &self,
         dy: MatRef<'_, T>,
@@ -220,7 +221,7 @@ impl<T: Scalar> RotorNetwork<T> {
         sums
     }
 
-    /// Adds the gradients of the parameters, in their order: rotors, weights of layers, PReLU.
+    /// Adds the parameter gradients in order: rotors, weights of layers, PReLU.
     fn add_grads(&self, sums: &[LayerSums<T>], grads: &mut Grads<T>) {
         let layers = || self.layers.iter().zip(sums);
         let branches = layers().flat_map(|(layer, sums)| layer.branches.iter().zip(&sums.rotors));
@@ -413,7 +414,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         })
     }
 
-    /// Those of all rotors.
+    /// Total of all rotors.
     fn parts(spec: &RotorNetworkSpec, shape: Shape) -> u64 {
         spec.rotors(shape).into_iter().fold(0, |all, (count, shape)| {
             let rotor = <Rotor<T> as Structured<T>>::parts(&spec.rotor(), shape);
@@ -435,7 +436,7 @@ impl<T: Scalar> Structured<T> for RotorNetwork<T> {
         }
         let rotors =
             spec.rotors(shape).into_iter().fold(0_u64, |all, (n, _)| all.saturating_add(n));
-        // Rotors of several pairs hold a share of each feature, which no file has.
+        // Rotors of several pairs also store a factor per feature, which is not in any file.
         if hidden > MAX_FEATURES || rotors.saturating_mul(hidden as u64) > MAX_NUMBERS {
             let reason = format!(
                 "{rotors} rotors of {hidden} hidden features; at most {MAX_FEATURES} features and \

@@ -1,4 +1,4 @@
-//! The invariant decomposition of a bivector: the planes that its rotor turns, and by how much.
+//! The invariant decomposition of a bivector: its rotation planes and angles.
 //!
 //! `b = Σ_k angle_k u_k ∧ v_k` with floor(n / 2) commuting simple bivectors, so that `exp(b) = Π_k
 //! (cos angle_k + sin angle_k u_k v_k)`, and `exp(b) x exp(-b)` turns plane k by twice the angle.

@@ -1,34 +1,33 @@
-//! Batches cut into blocks of rows, which threads compute side by side. Borders follow from the
-//! sizes alone, and gradients of blocks are added up in their order.
+//! Splitting of batches into blocks of rows, which are computed in parallel. Boundaries depend only
+//! on the sizes, and gradients of blocks are added in order.
 
 use crate::{Backward, Grads, Tape, Workspace};
 use linwright_tensor::kernels::elementwise::add;
 use linwright_tensor::{MatMut, MatRef, Scalar, parallel};
 use std::ops::Range;
 
-/// Pieces with gradients of their own, at most: each costs memory for all parameters.
+/// Largest number of work items with their own gradients: each costs memory for all parameters.
 const PIECES: usize = 16;
-/// Numbers of the features of one block: with its intermediate results it then stays in the
-/// second-level cache.
+/// Size of one block: with its intermediate results it then stays in the second-level cache.
 const BLOCK_NUMBERS: usize = 1 << 17;
-/// Numbers of sums that wait to be added, where they are more than those of one piece a thread.
+/// Size of the sums waiting to be added, if larger than one per thread.
 const WAITING: usize = 1 << 22;
 
 /// One block of rows of a backward pass.
 pub(super) struct Block<'a, T> {
-    /// Which of all blocks it is.
+    /// Index of the block.
     pub index: usize,
     /// Input.
     pub x: MatRef<'a, T>,
     /// Gradient of the output.
     pub dy: MatRef<'a, T>,
-    /// Where the gradient of the input goes.
+    /// Gradient of the input.
     pub dx: Option<MatMut<'a, T>>,
-    /// Where the gradients of all parameters are added, one behind the other.
+    /// Gradients of all parameters, contiguous, added to.
     pub grads: &'a mut [T],
 }
 
-/// Rows of a block of so many features.
+/// Rows of a block for this many features.
 pub(super) fn block_rows(features: usize) -> usize {
     (BLOCK_NUMBERS / features.max(1)).clamp(32, 256)
 }
@@ -43,8 +42,8 @@ pub(super) fn forward<T: Scalar>(
     forward_and_keep(block, (x, y), (None, 0), |x, y, _| work(x, y));
 }
 
-/// The same, where `work` leaves `len` numbers of each block on the tape, if there is one: that of
-/// block k is row k of what is saved.
+/// The same, where `work` saves `len` numbers of each block on the tape, if there is one: block k
+/// is row k of the saved matrix.
 pub(super) fn forward_and_keep<T: Scalar>(
     block: usize,
     (x, y): (MatRef<'_, T>, MatMut<'_, T>),
@@ -62,8 +61,8 @@ pub(super) fn forward_and_keep<T: Scalar>(
     });
 }
 
-/// Runs `work` on every piece of at most `piece` of the `rows`, with those rows of `dx`, and adds
-/// what it gives, so many `numbers` each, in the order of the pieces; none without rows.
+/// Runs `work` on every work item of at most `piece` of the `rows`, with those rows of `dx`, and
+/// adds up its results of `numbers` values each, in order; none without rows.
 pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
     (piece, rows): (usize, usize),
     dx: Option<MatMut<'_, T>>,
@@ -74,7 +73,7 @@ pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
     let mut d_pieces = dx.map(|dx| dx.row_blocks(piece)).unwrap_or_default().into_iter();
     let starts = (0..rows).step_by(piece);
     let mut pieces = starts.map(|start| (start..rows.min(start + piece), d_pieces.next()));
-    // The order of additions is the same, however many wait for them.
+    // The order of additions does not depend on how many sums are waiting.
     let at_once = (WAITING / numbers.max(1)).max(parallel::threads());
     let mut sums: Option<S> = None;
     loop {
@@ -91,7 +90,7 @@ pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
     }
 }
 
-/// Runs `work` on every block of at most `block` rows, and adds up what it adds to the gradients.
+/// Runs `work` on every block of at most `block` rows, and adds up their gradients.
 pub(super) fn backward<T: Scalar>(
     block: usize,
     args: Backward<'_, '_, T>,
@@ -126,7 +125,7 @@ pub(super) fn backward<T: Scalar>(
     ws.give(sums);
 }
 
-/// Adds gradients that stand one behind the other.
+/// Adds contiguous gradients.
 fn add_flat<T: Scalar>(grads: &mut Grads<T>, mut flat: &[T]) {
     for grad in grads.iter_mut() {
         let (here, rest) = flat.split_at(grad.len());

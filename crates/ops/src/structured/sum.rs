@@ -1,14 +1,14 @@
-//! A sum of linear operators.
+//! Sums of linear operators.
 //!
-//! `W = Σ_k W_k`, all (out, inp): `y = Σ_k x W_kᵀ`. For instance a rotor and what it misses, as low
-//! rank.
+//! `W = Σ_k W_k`, all (out, inp): `y = Σ_k x W_kᵀ`. For instance a rotor plus a low-rank
+//! correction.
 //!
 //! | parameters | MACs per row |
 //! | --- | --- |
 //! | those of the terms | those of the terms + out (terms - 1) |
 //!
 //! Source: the sum of operators in every library of linear operators. Parameters are those of the
-//! terms, named `term0.u` and so on; terms are summed in their order.
+//! terms, named `term0.u` and so on; terms are summed in order.
 //!
 //! ```
 //! use linwright_ops::{OpSpec, Shape, parameter_count};
@@ -54,11 +54,11 @@ pub struct Sum<T: Scalar> {
 }
 
 impl<T: Scalar> Sum<T> {
-    /// From its terms.
+    /// Builds from terms.
     ///
     /// # Errors
-    /// [`OpError::Unsupported`] if there is none, one is not linear, or one has another shape than
-    /// the first, or if operators are nested too deep for an archive.
+    /// [`OpError::Unsupported`] if there is none, one is not linear, shapes differ, or the nesting
+    /// is too deep for an archive.
     pub fn new(terms: Vec<Op<T>>) -> Result<Self, OpError> {
         let shape = terms.first().map_or(Shape { out: 0, inp: 0 }, |term| term.map().shape());
         let sum = Self { shape, terms };
@@ -155,7 +155,7 @@ impl<T: Scalar> Map<T> for Sum<T> {
             if let (Some(dx), 1..) = (&mut dx, k) {
                 add_rows(dx.reborrow(), term_dx.view());
             }
-            // Gradients go round: after all terms they stand in their order again.
+            // Gradients rotate: after all terms they are in their order again.
             grads.append(own);
         }
         ws.give(term_dx);
