@@ -275,7 +275,7 @@ fn heads_that_a_configuration_cannot_say_are_refused() {
     let (model, source) = narrowed("gpt2-plain");
     let error = export(&model, &source, &asked(ExportForm::Width), &dir.path().join("no"));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("form width: a configuration of gpt2 cannot say"), "{error}");
+    assert!(error.contains("form width: a configuration of gpt2 cannot describe"), "{error}");
     let (model, source) = narrowed("llama-head-dim-biases");
     let out = dir.path().join("heads");
     export(&model, &source, &asked(ExportForm::Width), &out).unwrap();
@@ -333,7 +333,7 @@ fn blocks_are_refused_for_models_of_another_shape() {
     let dir = tempfile::tempdir().unwrap();
     for (stem, said) in [
         ("gpt2-plain", "of the shape of llama, this is gpt2"),
-        ("qwen2-biases", "a configuration of nemotron-nas cannot say"),
+        ("qwen2-biases", "a configuration of nemotron-nas cannot describe"),
         ("gemma2-no-caps", "form blocks: "),
         ("qwen3-qk-norms", "form blocks: "),
     ] {
