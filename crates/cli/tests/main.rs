@@ -13,6 +13,7 @@ mod data;
 mod doctor;
 mod encoders;
 mod eval;
+mod examples;
 mod export;
 mod failures;
 mod families;

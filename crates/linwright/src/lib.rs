@@ -4,16 +4,42 @@
 //! structured operators on one budget axis, evaluate before and after in the same run, and save a
 //! model that other runtimes load.
 //!
+//! ```
+//! use linwright::report::{Block, Document, Table, terminal};
+//! use linwright::tensor::linalg::singular_values;
+//! use linwright::tensor::{Mat, RngKey};
+//!
+//! // A linear layer with 96 inputs and 64 outputs, and its spectrum.
+//! let weight = Mat::from_vec(64, 96, RngKey::new(0).stream().normals(64 * 96, 1.0));
+//! let spectrum = singular_values(weight.view())?;
+//! assert_eq!(spectrum.len(), 64);
+//! // What its largest half of the spectrum holds, as a table.
+//! let power = |values: &[f64]| values.iter().map(|s| s * s).sum::<f64>();
+//! let share = power(&spectrum[..32]) / power(&spectrum);
+//! let table = Table::new("Power", [("rank", true), ("share", true)])
+//!     .with([vec!["32".to_owned(), format!("{share:.2}")]]);
+//! let blocks = vec![Block::Table(table)];
+//! let report = Document { title: "One layer".into(), blocks, ..Document::default() };
+//! assert!(terminal::render(&report).contains("rank  share"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Examples from loading to sweeps are in `crates/cli/examples`, 01 to 07.
+//!
 //! | crate | what |
 //! | --- | --- |
 //! | [`run`] | whole files, progress, journals, run directories, provenance |
-//! | [`files`] | weight files of every format, the hub, without any model |
+//! | [`report`] | blocks of a report, and their renderers |
 //! | [`tensor`] | views, kernels, decompositions, random keys |
+//! | [`files`] | files of weights, the hub's cache |
+//! | [`data`] | texts, questions, tables, data sets by name |
 //! | [`ops`] | structured operators, slots, probes |
 //! | [`train`] | the training loop |
-//! | [`model`] | decoders, tokenizers, checkpoints |
-//! | [`measure`] | corpora, statistics, evaluation, reports |
-//! | [`compress`] | capture, fits, edits, studies |
+//! | [`model`] | transformers, tokenizers, checkpoints |
+//! | [`evaluate`] | tasks, comparisons |
+//! | [`measure`] | capture, statistics, spectra, inspection |
+//! | [`compress`] | fits, edits, studies, sweeps |
+//! | [`mod@bench`] | speed and memory of operators |
 
 pub use linwright_bench as bench;
 pub use linwright_compress as compress;

@@ -1,0 +1,51 @@
+//! Captures the activations of one linear layer and fits low-rank operators of several sizes to it.
+//! `cargo run --example 02_fit_one_layer -- MODEL_DIR TEXT_FILE`
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
+use linwright::compress::MethodSpec;
+use linwright::compress::methods::LowRankMethod;
+use linwright::compress::pipeline::{Context, Edit, Plan, apply};
+use linwright::data::Corpus;
+use linwright::measure::calibration::{Calibration, Split};
+use linwright::measure::capture::Bounds;
+use linwright::model::checkpoint::load;
+use linwright::model::tokenizer::Bos;
+use linwright::ops::Sites;
+use linwright::run::Silent;
+use std::error::Error;
+use std::fmt::Write;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let (Some(model), Some(text)) = (args.next(), args.next()) else {
+        return Err("expected a model directory and a text file".into());
+    };
+    print!("{}", fit(Path::new(&model), Path::new(&text), 512)?);
+    Ok(())
+}
+
+/// Errors of the first linear layer's fits, on activations that no fit saw.
+pub(crate) fn fit(model: &Path, text: &Path, window: usize) -> Result<String, Box<dyn Error>> {
+    let loaded = load(model)?;
+    let tokenizer = loaded.tokenizer.as_ref().ok_or("the model has no tokenizer")?;
+    let corpus = Corpus::open(text, None)?;
+    let documents = corpus.documents.iter().map(|document| (document.line, &*document.text));
+    let windows = (window, 8192);
+    let calibration =
+        Calibration::encode(documents, (tokenizer, Bos::Auto), windows, Split::Contiguous)?;
+    let role = loaded.decoder.slots()[0].role();
+    let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: None };
+    let mut report = String::new();
+    for keep in [0.25, 0.5, 0.75] {
+        let low_rank: LowRankMethod = serde_json::from_value(serde_json::json!({"keep": keep}))?;
+        let method = MethodSpec::LowRank(low_rank);
+        let edit = Edit { roles: vec![role], method, heals: false };
+        let plan = Plan { layers: vec![0], edits: vec![edit], seed: 0 };
+        // The original model stays as it is; the edited copy shares its other weights.
+        let edited = apply(&loaded.decoder, &calibration, &plan, &context, &mut Silent)?;
+        let site = &edited.sites[0];
+        writeln!(report, "{} keep {keep}: error {:.4}", site.site, site.fit.relative_error)?;
+    }
+    Ok(report)
+}
