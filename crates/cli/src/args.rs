@@ -14,28 +14,27 @@ const MOST_THREADS: usize = 1024;
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Shared {
-    /// Threads to use, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not depend
-    /// on it.
+    /// Number of threads, at most 1024; 0 means RAYON_NUM_THREADS, or all cores. Results do not
+    /// depend on it.
     #[arg(long, global = true, default_value_t = 0,
           value_parser = RangedU64ValueParser::<usize>::new().range(..=MOST_THREADS as u64))]
     pub(crate) threads: usize,
-    /// Print the result as JSON on stdout, and nothing else there; an error is one line of JSON,
-    /// the last of stderr.
+    /// Print only the result, as JSON, on stdout; an error is one line of JSON, the last on stderr.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No progress and no notes on stderr.
+    /// Print no progress and no notes on stderr.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Say more on stderr: how long each stage took, files that were read, peak memory, what was
-    /// chosen and why; given twice, also each file that is opened and each layer's fit.
+    /// Print details on stderr: time of each step, files read, peak memory, defaults chosen and
+    /// why; given twice, also each file opened and the fit of each layer.
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Plain lines instead of a progress bar.
+    /// Print progress as plain lines instead of a bar.
     #[arg(long, global = true, alias = "no_progress")]
     pub(crate) no_progress: bool,
 }
 
-/// A number of bytes, with a decimal or a binary unit.
+/// Parses a number of bytes with a decimal or binary unit.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -57,7 +56,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Values of the library as the values of an option, under their names.
+/// Parses an option whose values are the names of library values.
 pub(crate) fn one_of<T: Copy + Send + Sync>(
     values: &'static [T],
     name: fn(T) -> &'static str,
@@ -65,7 +64,7 @@ pub(crate) fn one_of<T: Copy + Send + Sync>(
     one_of_words(values, name, |_| Vec::new())
 }
 
-/// As [`one_of`], and under what else they are called.
+/// As [`one_of`], accepting aliases as well.
 pub(crate) fn one_of_words<T: Copy + Send + Sync>(
     values: &'static [T],
     name: fn(T) -> &'static str,
@@ -79,13 +78,12 @@ pub(crate) fn one_of_words<T: Copy + Send + Sync>(
     }))
 }
 
-/// Some roles, under all their names.
+/// Parses one of these roles by any of its names.
 pub(crate) fn role_of(roles: &'static [Role]) -> impl TypedValueParser<Value = Role> {
     one_of_words(roles, Role::name, |role| role.other_names().to_vec())
 }
 
-/// Takes hyphens for underscores and underscores for hyphens, where a word is none of the values as
-/// it is.
+/// Treats hyphens and underscores as equal when a word matches no value exactly.
 #[derive(Clone, Debug)]
 pub(crate) struct AnyDash<P>(pub(crate) P);
 
@@ -112,12 +110,12 @@ impl<P: TypedValueParser> TypedValueParser for AnyDash<P> {
 }
 
 impl Shared {
-    /// Refuses what goes against itself, and begins to count files where that is told.
+    /// Refuses contradictory options, and starts the count of opened files for `--verbose`.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        // One of them may stand before the command and the other behind it.
+        // One option may precede the subcommand and the other follow it.
         if self.quiet && self.verbose > 0 {
             return Err(Failure::usage("--verbose cannot be used with --quiet")
-                .hint("leave one of them out"));
+                .hint("give only one of them"));
         }
         console::watch_files(self.verbose);
         Ok(())
@@ -138,7 +136,7 @@ impl Shared {
     }
 }
 
-/// Threads that RAYON_NUM_THREADS asks for; zero if it asks for none.
+/// Number of threads in RAYON_NUM_THREADS; zero if it is unset or empty.
 fn threads_of_environment(value: Option<&str>) -> Result<usize, Failure> {
     let Some(value) = value.map(str::trim).filter(|value| !value.is_empty()) else { return Ok(0) };
     match value.parse() {
@@ -146,7 +144,7 @@ fn threads_of_environment(value: Option<&str>) -> Result<usize, Failure> {
         _ => Err(Failure::usage(format!(
             "RAYON_NUM_THREADS is {value:?}, expected a number from 0 to {MOST_THREADS}"
         ))
-        .hint("set it to the number of cores, or leave it out")),
+        .hint("set it to the number of cores, or unset it")),
     }
 }
 

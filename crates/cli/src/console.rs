@@ -11,22 +11,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a plain line may tell of progress.
+/// Shortest interval between plain lines of progress.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Writes a line to stderr. Whoever reads it may have gone, and a log may be on a full disk: then
-/// the line is lost and the work goes on, where `eprintln!` would panic. Names from files have no
-/// say over the terminal.
+/// Writes a line to stderr. If stderr is closed or on a full disk, the line is lost and the work
+/// continues, where `eprintln!` would panic. Control characters from file names are escaped.
 pub(crate) fn tell(line: &str) {
-    // In one piece, so that lines of several threads stay whole.
+    // In one write, so that lines of several threads do not mix.
     let _ = std::io::stderr().lock().write_all(format!("{}\n", plain_lines(line)).as_bytes());
 }
 
-/// Files that were opened, and their bytes.
+/// Number of opened files, and their bytes.
 static OPENED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Counts files that are opened from now on if that is told, and tells each where that was asked
-/// for.
+/// Starts to count opened files for `-v`, and to print each for `-vv`.
 pub(crate) fn watch_files(verbose: u8) {
     match verbose {
         0 => {}
@@ -43,12 +41,12 @@ fn count_file(_: &Path, length: u64) {
     OPENED[1].fetch_add(length, Ordering::Relaxed);
 }
 
-/// Files that were opened so far, and their bytes.
+/// Number of files opened so far, and their bytes.
 fn opened() -> [u64; 2] {
     [0, 1].map(|index| OPENED[index].load(Ordering::Relaxed))
 }
 
-/// Where notes and progress go.
+/// Prints notes and progress.
 #[derive(Debug)]
 pub(crate) struct Console {
     quiet: bool,
@@ -59,13 +57,13 @@ pub(crate) struct Console {
     began: Instant,
     last_line: Instant,
     times: Vec<(String, f64)>,
-    /// What [`opened`] was when the stage began.
+    /// [`opened`] at the start of the step.
     opened: [u64; 2],
 }
 
 impl Console {
     pub(crate) fn new(shared: &Shared) -> Self {
-        // Lines of any file that is opened would tear a bar to pieces.
+        // The lines about opened files would break a progress bar.
         let plain = shared.quiet || shared.no_progress || shared.verbose > 0;
         let bar = !plain && std::io::stderr().is_terminal();
         Self {
@@ -90,14 +88,14 @@ impl Console {
         }
     }
 
-    /// A line for who asked for more: what was chosen, and why.
+    /// A line for `-v`: a choice and its reason.
     pub(crate) fn detail(&self, text: impl FnOnce() -> String) {
         if self.verbose > 0 {
             self.note(&format!("  {}", text()));
         }
     }
 
-    /// A line for who asked for all there is.
+    /// A line for `-vv`.
     pub(crate) fn trace(&self, text: impl FnOnce() -> String) {
         if self.verbose > 1 {
             self.detail(text);
@@ -128,7 +126,7 @@ impl Console {
     }
 }
 
-/// What a stage took.
+/// Time, opened files and peak memory of a step.
 fn spent(seconds: f64, before: [u64; 2]) -> String {
     let [files, length] = opened();
     let (files, length) = (files.saturating_sub(before[0]), length.saturating_sub(before[1]));
@@ -144,7 +142,7 @@ fn spent(seconds: f64, before: [u64; 2]) -> String {
 
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    // The template is a constant that is tried in a test; a plain bar would do too.
+    // The template is a constant that a test checks; the fallback is a plain bar.
     let style = ProgressStyle::with_template("{msg:44!} {bar:30} {percent:>3}% {eta}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar

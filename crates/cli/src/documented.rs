@@ -1,10 +1,10 @@
-//! Every command that the documentation tells readers to type is one that the program takes.
+//! Test: the program accepts every command in the documentation.
 
 use crate::command_line::Cli;
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
-/// The README and the pages under `docs`, decisions apart: these say what once was.
+/// The README and the pages under `docs`, except decision records, which describe the past.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -14,7 +14,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The lines of a page's shell blocks, those joined that a backslash carries on.
+/// The lines of a page's shell blocks, joined where a backslash continues them.
 fn shell_lines(page: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut is_shell, mut goes_on) = (false, false);
@@ -36,8 +36,7 @@ fn shell_lines(page: &str) -> Vec<String> {
     lines
 }
 
-/// The words of a line as a shell splits it: quotes hold spaces, the rest is left to other
-/// programs.
+/// Splits a line into words as a shell does, up to a pipe or redirection; quotes keep spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -60,7 +59,7 @@ fn every_documented_command_is_taken() {
     for path in pages() {
         let page = std::fs::read_to_string(&path).unwrap();
         for line in shell_lines(&page) {
-            // Values of a loop of the shell are not known here.
+            // The values of shell variables are unknown here.
             if !(line == "linwright" || line.starts_with("linwright ")) || line.contains('$') {
                 continue;
             }

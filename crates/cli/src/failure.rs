@@ -1,4 +1,4 @@
-//! Errors as the user sees them: what happened and why, what to do next, and an exit code.
+//! Errors for the user: message, hint and exit code.
 
 use crate::console::tell;
 use linwright::compress::recipe::RecipeError;
@@ -28,31 +28,31 @@ use std::process::ExitCode;
 /// The documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything without a code of its own.
+    /// Any other failure.
     General = 1,
-    /// Options that contradict each other or the model.
+    /// Wrong usage: options that contradict each other or the model.
     Usage = 2,
-    /// A recipe or config that is not valid.
+    /// An invalid recipe or configuration.
     Recipe = 3,
-    /// The quality asked for was not reached.
+    /// A missed quality gate.
     Gate = 4,
-    /// No room in memory or on disk.
+    /// Out of memory or disk.
     Resources = 5,
-    /// Files of another run.
+    /// The folder holds another run.
     Fingerprint = 6,
-    /// Stopped by the user; the same command goes on.
+    /// Interrupted by the user; the same command resumes.
     Resumable = 75,
-    /// Stopped by the user.
+    /// Interrupted by the user; nothing to resume.
     Interrupted = 130,
 }
 
-/// A command that did not succeed.
+/// A failed command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     hint: Option<String>,
-    /// Whether the same command fails in the same way again.
+    /// Whether the same command would fail again.
     for_good: bool,
 }
 
@@ -69,22 +69,22 @@ impl Failure {
         Self::new(Kind::Usage, message)
     }
 
-    /// Whether the same command can go on from what it left.
+    /// Whether the same command can resume.
     pub(crate) fn is_resumable(&self) -> bool {
         self.kind == Kind::Resumable
     }
 
-    /// Whether the same command fails in the same way again, so that going on is of no use.
+    /// Whether the same command would fail again, so that resuming is useless.
     pub(crate) fn is_for_good(&self) -> bool {
         self.for_good
     }
 
-    /// What went wrong.
+    /// The message.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it, if that is known.
+    /// The hint, if there is one.
     pub(crate) fn advice(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -94,7 +94,7 @@ impl Failure {
         self
     }
 
-    /// Marks an interruption that left nothing to go on from.
+    /// Marks an interruption without anything to resume.
     pub(crate) fn not_resumable(mut self) -> Self {
         if self.kind == Kind::Resumable {
             self.kind = Kind::Interrupted;
@@ -103,11 +103,10 @@ impl Failure {
         self
     }
 
-    /// Tells stderr, in one line of JSON where that was asked for, and gives the exit code.
+    /// Prints the error to stderr, as one line of JSON with `--json`, and returns the exit code.
     pub(crate) fn report(&self, as_json: bool) -> ExitCode {
         let code = self.kind as u8;
-        // Whatever a message quotes, and wherever it was put together: no terminal takes it for a
-        // command.
+        // Escapes control characters of whatever the message quotes.
         let message = shown_message(&arguments_shown(&self.message));
         match (as_json, self.hint.as_deref().map(|hint| shown_message(&arguments_shown(hint)))) {
             (true, hint) => {
@@ -126,12 +125,11 @@ impl Failure {
     }
 
     fn interrupted(message: String) -> Self {
-        Self::new(Kind::Resumable, message).hint("run the same command again to go on")
+        Self::new(Kind::Resumable, message).hint("run the same command again to resume")
     }
 }
 
-/// A message in which no argument of the command stands at full length or with lines of its own: a
-/// path is quoted in many places.
+/// Shortens and escapes the arguments of the command in a message: many messages quote a path.
 fn arguments_shown(message: &str) -> String {
     let mut message_of = message.to_owned();
     for arg in std::env::args_os().skip(1) {
@@ -144,8 +142,8 @@ fn arguments_shown(message: &str) -> String {
     message_of
 }
 
-/// An error with all its causes. Most messages hold those of their causes; where one does not, the
-/// cause comes after a colon.
+/// The message of an error with all its causes. Most messages contain those of their causes;
+/// otherwise the cause is appended after a colon.
 pub(crate) fn message_of(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -159,7 +157,7 @@ pub(crate) fn message_of(error: &dyn Error) -> String {
     text
 }
 
-/// Whether the system ran out of room.
+/// Whether the system ran out of disk or memory.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, StorageFull};
     matches!(error.kind(), FileTooLarge | OutOfMemory | QuotaExceeded | StorageFull)
@@ -463,7 +461,7 @@ mod tests {
     use super::*;
     use std::fmt;
 
-    /// Says its own part, and has a cause or none.
+    /// An error with its own message and an optional cause.
     #[derive(Debug)]
     struct Link(&'static str, Option<Box<Self>>);
 

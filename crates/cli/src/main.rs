@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or what was asked about it: help and versions.
+/// Prints help, the version, or an error of the command line.
 fn not_run(said: &clap::Error) -> ExitCode {
     if !said.use_stderr() {
         return match said.print() {
@@ -64,19 +64,19 @@ fn not_run(said: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    // Nothing is parsed yet, and a script wants its JSON all the same.
+    // Nothing is parsed yet, but a script still expects JSON.
     if std::env::args_os().any(|arg| arg == "--json") {
         let text = said.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
         let (message, hint) = text.split_once("\n\n").unwrap_or((text, "see --help"));
         return Failure::usage(message).hint(hint).report(true);
     }
-    // Its own way, with colours for a terminal; where nobody can read it, the code tells.
+    // clap prints with colours on a terminal; if printing fails, the exit code remains.
     let _ = said.print();
     ExitCode::from(Kind::Usage as u8)
 }
 
-/// The same error about arguments as they can be shown: clap quotes them as they are.
+/// The same error with escaped arguments, since clap quotes them verbatim.
 fn readable(said: clap::Error) -> clap::Error {
     let given: Vec<String> =
         std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -91,7 +91,7 @@ fn readable(said: clap::Error) -> clap::Error {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     cli.shared.check()?;
-    // Threads that cannot be had are what a doctor is asked about.
+    // `doctor` reports invalid thread settings itself.
     if !matches!(cli.command, Some(Command::Doctor(_))) {
         cli.shared.set_threads()?;
     }

@@ -1,11 +1,11 @@
-//! Memory of this process, where the system tells.
+//! Memory of this process, if the system reports it.
 
-/// The largest resident set yet.
+/// Peak resident set size in bytes.
 pub(crate) fn peak_resident_bytes() -> Option<u64> {
     status("VmHWM:")
 }
 
-/// The resident set now.
+/// Current resident set size in bytes.
 pub(crate) fn resident_bytes() -> Option<u64> {
     status("VmRSS:")
 }

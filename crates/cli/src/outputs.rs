@@ -1,4 +1,4 @@
-//! Where commands may write: never over an input, and with --force only over what was written here.
+//! Checks of outputs: they never overwrite an input, and with --force only outputs of this program.
 
 use crate::failure::Failure;
 use crate::source::{POCKET, built_in_folder, variable};
@@ -12,25 +12,25 @@ pub(crate) fn directory(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<
     Ok(check_directory(path, force)?)
 }
 
-/// Checks a file of results that a command will write.
+/// Checks an output file of results.
 pub(crate) fn json(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
     check_place(path, inputs)?;
     Ok(check_file(path, force, is_result)?)
 }
 
-/// Checks a page that a command will write.
+/// Checks an output page.
 pub(crate) fn page(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
     check_place(path, inputs)?;
     Ok(check_file(path, force, is_page)?)
 }
 
-/// Checks a file of samples that a command will write.
+/// Checks an output file of samples.
 pub(crate) fn samples(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<(), Failure> {
     check_place(path, inputs)?;
     Ok(check_file(path, force, is_samples)?)
 }
 
-/// The files of a model, as far as its name tells.
+/// The files of a model, if its name is a path.
 pub(crate) fn of_model(model: &str) -> Vec<PathBuf> {
     if model == POCKET {
         return built_in_folder().into_iter().collect();
@@ -38,7 +38,7 @@ pub(crate) fn of_model(model: &str) -> Vec<PathBuf> {
     vec![PathBuf::from(model)]
 }
 
-/// Refuses a place that is an input, holds one, or is the home or the working directory.
+/// Refuses a path that is an input, contains one, or is the home or the working directory.
 pub(crate) fn check_place(path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     let home = variable("HOME").map(PathBuf::from);
     place::check_place(path, inputs, home.as_deref()).map_err(|error| {

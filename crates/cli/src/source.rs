@@ -1,4 +1,4 @@
-//! Where models and texts come from: a path, `pocket` for what is built in, or a name on the hub.
+//! Finds models and texts: by path, as `pocket` (built in), or by name on the hub.
 
 use crate::args::one_of;
 use crate::console::Console;
@@ -17,8 +17,8 @@ use std::sync::{Mutex, PoisonError};
 /// The name of the built-in model and its data.
 pub(crate) const POCKET: &str = "pocket";
 
-/// The files of the built-in model, from their first use until the program ends: a folder for one
-/// run must then go away, as a signal must be seen, wherever the program is.
+/// The files of the built-in model, from first use until the program ends. Global, since a
+/// temporary folder must be removed at the end wherever the program stops.
 static BUILT_IN: Mutex<Option<Unpacked>> = Mutex::new(None);
 
 /// The folder of the built-in model.
@@ -31,7 +31,7 @@ pub(crate) fn built_in_folder() -> Result<PathBuf, Failure> {
     Ok(built_in.insert(unpacked).path().to_owned())
 }
 
-/// Ends the use of the built-in model; says why it could not be kept for later runs, if so.
+/// Releases the built-in model; prints a note if it could not be cached for later runs.
 pub(crate) fn leave_built_in() -> Option<String> {
     let unpacked = BUILT_IN.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     unpacked.why_not_kept().map(|why| {
@@ -42,20 +42,20 @@ pub(crate) fn leave_built_in() -> Option<String> {
     })
 }
 
-/// Where a model is, and what a result calls it.
+/// Location of a model, and its name in results.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// Its directory, or its file.
+    /// Its directory or file.
     pub(crate) path: PathBuf,
-    /// What the user gave; of a model of the hub `owner/name@commit`, which cannot come to mean
-    /// another one.
+    /// The argument of the user; for a hub model `owner/name@commit`, which identifies its files
+    /// for ever.
     pub(crate) name: String,
-    /// `owner/name` of a model of the hub, by which cards call it.
+    /// `owner/name` of a hub model, for model cards.
     pub(crate) on_hub: Option<String>,
 }
 
-/// Finds a model. `pocket` is always the built-in one, and `./pocket` a directory; a path that
-/// exists is a path; then `owner/name` is a model of the hub.
+/// Finds a model. `pocket` is always the built-in model, and `./pocket` a directory; an existing
+/// path is a path; otherwise `owner/name` is a hub model.
 pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Failure> {
     let name = model.to_owned();
     if model == POCKET {
@@ -74,7 +74,7 @@ pub(crate) fn find_model(model: &str, console: &mut Console) -> Result<Place, Fa
 }
 
 fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
-    console.stage(&format!("looking for {id}"));
+    console.stage(&format!("finding {id}"));
     let settings = HubSettings::from_environment(variable)?;
     let shared = RefCell::new(&mut *console);
     let found = hub::find(
@@ -98,16 +98,16 @@ fn from_hub(id: &HubId, console: &mut Console) -> Result<Place, Failure> {
     Ok(Place { path: found.dir, name, on_hub: Some(found.id.repository()) })
 }
 
-/// In which type weights are held in memory.
+/// Option of the data type of weights in memory.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct PrecisionArgs {
-    /// How weights are held in memory; `auto` as they are stored. Fewer bits than stored are
-    /// rounded to; computation is in f32 whatever it is.
+    /// Data type of weights in memory; `auto` is the storage type. Weights are rounded if it has
+    /// fewer bits; computation is always in f32.
     #[arg(long, default_value = "auto", value_parser = one_of(&Precision::ALL, Precision::name))]
     pub(crate) dtype: Precision,
 }
 
-/// Loads a model in `f32`, telling of it.
+/// Loads a model in `f32`.
 pub(crate) fn open_model(
     model: &str,
     console: &mut Console,
@@ -115,7 +115,7 @@ pub(crate) fn open_model(
     open_model_as(model, Precision::F32, console)
 }
 
-/// As [`open_model`], with weights held in another type.
+/// As [`open_model`], with weights in another data type.
 pub(crate) fn open_model_as(
     model: &str,
     precision: Precision,
@@ -124,7 +124,9 @@ pub(crate) fn open_model_as(
     let place = find_model(model, console)?;
     console.stage(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
-        console.note("note: pocket is the built-in model; for the directory here give ./pocket");
+        console.note(
+            "note: pocket is the built-in model; for the directory of this name give ./pocket",
+        );
     }
     let loaded = load_as(&place.path, precision)?;
     console.detail(|| held(&loaded));
@@ -134,7 +136,7 @@ pub(crate) fn open_model_as(
     Ok((loaded, place))
 }
 
-/// What a model is and came with.
+/// One line about a model and its tokenizer.
 fn held(loaded: &LoadedModel) -> String {
     let config = loaded.decoder.config();
     let weights = match loaded.decoder.held_in_half() {
@@ -150,15 +152,14 @@ fn held(loaded: &LoadedModel) -> String {
     format!("{family}, {parameters} parameters held in {weights}, {tokenizer}")
 }
 
-/// How a model makes one vector of a text: as its modules say or, where it has none, by the mean
-/// over all tokens, as sentence-transformers does. None where it has modules that are not
-/// supported.
+/// Pooling of a sentence encoder: that of its modules or, if it has none, the mean over all tokens,
+/// as in sentence-transformers. None if its modules are not supported.
 pub(crate) fn sentence_of(loaded: &LoadedModel, place: &Place) -> Option<Sentence> {
     let has_modules = || place.path.join("modules.json").is_file();
     loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
 }
 
-/// The path of a text or question file, or of the built-in one of this name.
+/// The path of a text or question file; `pocket` is the built-in one of this name.
 pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> {
     if name == POCKET {
         return Ok(built_in_folder()?.join(built_in));
@@ -166,8 +167,8 @@ pub(crate) fn data_file(name: &str, built_in: &str) -> Result<PathBuf, Failure> 
     Ok(PathBuf::from(name))
 }
 
-/// The path of a text as [`data_file`] finds it, and the field that holds the text of a record:
-/// what is built in calls it `text`, whatever the user's own files do.
+/// The path of a text as in [`data_file`], and the field with the text of a record: always `text`
+/// in built-in files.
 pub(crate) fn text_file<'a>(
     name: &str,
     built_in: &str,
@@ -176,13 +177,13 @@ pub(crate) fn text_file<'a>(
     Ok((data_file(name, built_in)?, field.filter(|_| name != POCKET)))
 }
 
-/// Where programs keep what they can make again, by the XDG base directory specification; none if
-/// the environment names no absolute directory.
+/// The user's cache directory by the XDG base directory specification; none if the environment
+/// names no absolute directory.
 pub(crate) fn cache_home() -> Option<PathBuf> {
     cache_home_of(&variable)
 }
 
-/// The same in another environment.
+/// [`cache_home`] in a given environment.
 pub(crate) fn cache_home_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))

@@ -594,7 +594,7 @@ fn outputs() -> Vec<Case> {
             |_| {},
             "compress model --keep 0.5 --dataset calibration.jsonl -o ..",
             2,
-            &["..", "holds the input"],
+            &["..", "contains the input"],
         ),
         case(
             "a result under a file",

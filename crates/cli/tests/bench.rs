@@ -129,7 +129,7 @@ fn impossible_benches_are_refused() {
         ("--rounds 0", &["rounds: found 0"]),
         ("--dims 0", &["at least 1"]),
         ("--dims 8y8", &["8y8", "512x2048"]),
-        ("--dims 64x", &["no count"]),
+        ("--dims 64x", &["is no shape"]),
         ("--dims 4294967296 --rows 1000000", &["rows times features", "4294967296"]),
         ("--dtype bf16", &["bf16", "f32", "f64"]),
         ("--dtype f64 --passes training", &["training in f64", "Adam"]),

@@ -101,7 +101,7 @@ fn models_compare_document_by_document_and_what_is_the_same_says_so() {
     let rows = shown.split("95 % interval").nth(1).unwrap();
     assert!(rows.contains("nll_nats_per_token") && rows.contains(" to "), "{shown}");
     let one = w.ok(&format!("{cut} --limit 1"));
-    assert!(one.contains("no item-by-item comparison") && !one.contains("95 %"), "{one}");
+    assert!(one.contains("no paired comparison") && !one.contains("95 %"), "{one}");
     let same = w.ok("laser model --no-cache --lname dont --rate 9 --questions q.jsonl");
     assert!(same.contains("no item differs") && !same.contains("+0.0000"), "{same}");
 }
@@ -193,7 +193,7 @@ fn the_built_in_recipe_runs() {
     let sweep = &json["runs"][0]["result"]["sweep"];
     assert_eq!(sweep["cells"].as_array().unwrap().len(), 48);
     let dense = number(&sweep["dense"]["metrics"][0]["value"]);
-    assert!(dense > 0.75, "the model as it is answers {dense}");
+    assert!(dense > 0.75, "the dense model answers {dense}");
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
     for (args, expected) in [
         ("--lname fc_in --rate 10.5", "rate is 10.5, expected a number from 0 to 10"),
         ("--lname fc_inn --rate 9", "[possible values: k_proj, q_proj, v_proj"),
-        ("--rate 9", "nothing says which weights are cut"),
-        ("--lname fc_in", "nothing says how much stays"),
+        ("--rate 9", "no weights are selected"),
+        ("--lname fc_in", "no size is given"),
         ("--lname fc_in --rank 0", "rank is 0"),
         ("--lname fc_in --rank 9999", "above the full rank"),
         ("--lname fc_in --lnum 99 --rate 9", "layer 99 is out of range"),
@@ -212,19 +212,19 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--site nothing* --rate 9", "no slot of the model is in"),
         ("--lname fc_in --rate 9,8", "expected one"),
         ("--lname fc_in --intervention dropout --rank 3", "dropout leaves no rank"),
-        ("--plan q.jsonl", "is no plan of edits"),
+        ("--plan q.jsonl", "is not a plan of edits"),
         ("--lname fc_in --intervention bottom-k --randomised --rho 0.5", "needs all components"),
         ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
         ("--lname fc_in --rate 9 --gamma 2", "chooses no rows"),
         ("--lname fc_in --rate 9 --intervention zero --compat", "in the paper's code already"),
         ("--lname fc_in --rate 9 --intervention zero --randomised", "decomposes nothing"),
-        ("--lname fc_in --rate 9 --questions q.jsonl --apply-chat-template", "no use here"),
+        ("--lname fc_in --rate 9 --questions q.jsonl --apply-chat-template", "does not support"),
     ] {
         let error = err(&w, &format!("{base} {args}"), 2);
         assert!(error.contains(expected), "{args}: {error}");
     }
     for (args, expected) in [
-        ("sweep model --lname fc_in --rate 9", "0 tasks to choose by, expected one"),
+        ("sweep model --lname fc_in --rate 9", "0 evaluation tasks, expected one"),
         (
             "sweep model --lname fc_in --rate 9 --questions q.jsonl --limit 4",
             "at least 5 are needed",
@@ -232,16 +232,16 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("sweep model --lname fc_in --rate 9,9 --questions q.jsonl", "rate 9 is given twice"),
         (
             "sweep model --lname fc_in --rate 9 --questions q.jsonl --samples s.jsonl",
-            "--samples is of no use here",
+            "does not support --samples",
         ),
         (
             "sweep model --lname fc_in --rate 9 --questions q.jsonl --metric f1",
             "has no metric f1; it has acc",
         ),
-        ("sweep model --rate 9 --questions q.jsonl", "nothing says which weights"),
+        ("sweep model --rate 9 --questions q.jsonl", "no weights are selected"),
         (
             "compose model --lname fc_in --rate 9 --questions q.jsonl --sweep q.jsonl",
-            "no result of a sweep",
+            "is not the result of a sweep",
         ),
     ] {
         let error = err(&w, &format!("{args} --no-cache -o refused"), 2);

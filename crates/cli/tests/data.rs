@@ -42,7 +42,11 @@ fn documents_are_chosen_by_index() {
     assert_eq!(result["n-samples"]["boats"]["effective"], 1);
     for (samples, code, want) in [
         ("{\"boats\":[4]}", 1, "samples name document 4, there are 0 to 3"),
-        ("{\"boat\":[0]}", 2, "names boat, which is no task here; there are boats"),
+        (
+            "{\"boat\":[0]}",
+            2,
+            "names boat, which is not a task of this command; its tasks are boats",
+        ),
         ("{\"boats\":[-1]}", 2, "expected indices from zero"),
         ("{}", 2, "names no task"),
         ("nowhere.json", 1, "nowhere.json"),
@@ -51,7 +55,7 @@ fn documents_are_chosen_by_index() {
         w.fails(&format!("{args} --samples {samples}"), code, &[want]);
     }
     let args = "eval model --questions questions.jsonl --samples samples.json";
-    w.fails(args, 2, &["goes with --tasks"]);
+    w.fails(args, 2, &["applies only to --tasks"]);
 }
 
 #[test]

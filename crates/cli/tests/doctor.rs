@@ -84,9 +84,9 @@ fn what_is_broken_is_told_whole_and_then_fails() {
     let found: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(found["broken"], 4);
     for (topic, word) in [
-        ("hub cache", "it is no folder"),
-        ("data sets cache", "it is no folder"),
-        ("own cache", "it is no folder"),
+        ("hub cache", "it is not a folder"),
+        ("data sets cache", "it is not a folder"),
+        ("own cache", "it is not a folder"),
         ("threads", "expected a number from 0 to 1024"),
     ] {
         let broken = finding(&found, topic);

@@ -119,7 +119,7 @@ fn a_missed_gate_has_a_code_of_its_own_and_still_shows_the_figures() {
     let result: Value = serde_json::from_str(&missed.stdout).unwrap();
     assert!(perplexity(&result) > 1.5);
     w.fails("eval model --questions questions.jsonl --max-ppl 5", 2, &["--max-ppl", "--text"]);
-    w.fails("eval model", 2, &["nothing to measure", "--questions"]);
+    w.fails("eval model", 2, &["no task, text or questions to evaluate", "--questions"]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn options_without_sense_are_refused() {
     w.fails("generate model", 2, &["--prompt"]);
     w.fails("generate model -p x --temperature -1", 2, &["temperature"]);
     w.fails("generate model -p x --top-p 1.5", 2, &["--top-p is 1.5"]);
-    w.fails("generate model -p x --temperature 0 --top-k 3", 2, &["likeliest"]);
+    w.fails("generate model -p x --temperature 0 --top-k 3", 2, &["greedy decoding"]);
     w.fails("generate model -p x --repetition-penalty 0", 2, &["above 0"]);
     w.fails("generate model --prompt-file nowhere", 1, &["nowhere"]);
     w.fails("generate nowhere -p x", 1, &["nowhere"]);

@@ -99,7 +99,7 @@ fn without_a_name_the_cache_is_where_caches_are() {
     let mut command = w.command("inspect model --spectra --layers 0");
     let output = command.env_remove("XDG_CACHE_HOME").env_remove("HOME").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && stderr.contains("no spectra are kept"), "{stderr}");
+    assert!(output.status.success() && stderr.contains("spectra are not cached"), "{stderr}");
 }
 
 #[test]

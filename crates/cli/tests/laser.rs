@@ -83,8 +83,12 @@ fn what_is_wrong_is_said() {
     w.fails(&format!("{fever} --data laser_fever=facts.json"), 1, &["facts.json, line 1", "claim"]);
     w.fails(&format!("{fever} {data} --split dev"), 2, &["validation"]);
     w.fails(&format!("{fever} {data} --laser-scoring paper"), 2, &["compat"]);
-    w.fails(&format!("{fever} {data} --laser-new-tokens 3"), 2, &["no task here reads"]);
-    w.fails("eval model --text text.jsonl --split test", 2, &["no task here reads --split"]);
+    w.fails(&format!("{fever} {data} --laser-new-tokens 3"), 2, &["applies to none of the tasks"]);
+    w.fails(
+        "eval model --text text.jsonl --split test",
+        2,
+        &["--split applies to none of the tasks"],
+    );
     w.fails("eval model --tasks laser_fevr", 2, &["nearest are laser_fever"]);
     let listed = w.ok("ls tasks");
     assert_eq!(listed.lines().filter(|line| line.starts_with("laser_")).count(), 10, "{listed}");

@@ -186,7 +186,7 @@ fn ctrl_c_ends_it_with_its_code() {
     let mut child = w.command("select big.safetensors --tensor big -r 2000").spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
-    while !said.contains("choosing") {
+    while !said.contains("selecting") {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
     }
     let sent = Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap();

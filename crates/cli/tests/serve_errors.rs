@@ -62,7 +62,7 @@ fn fields_without_sense_are_named_with_what_was_expected() {
         (prompt(json!({ "logit_bias": { "5": 1 } })), "logit_bias is an object"),
         (prompt(json!({ "presence_penalty": 0.5 })), "presence_penalty is 0.5; expected 0"),
         (prompt(json!({ "stream_options": true })), "stream_options is true"),
-        (prompt(json!({ "beam_width": 4 })), "beam_width is no field"),
+        (prompt(json!({ "beam_width": 4 })), "beam_width is not a field"),
         (json!({ "prompt": vec![5; POSITIONS + 1] }), "has 257 tokens and max_tokens is 1"),
         (json!({ "prompt": vec![5; 200], "max_tokens": 60 }), "200 tokens and max_tokens is 60"),
         (
@@ -130,7 +130,7 @@ fn bodies_and_heads_without_sense_have_a_status_each() {
         ("GET /v1/models/other HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 404, "no such model"),
         (format!("GET {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n\r\n"), 405, "POST"),
         ("DELETE /health HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 405, "GET"),
-        ("\u{1}\u{2}\r\n\r\n".to_owned(), 400, "not a request of HTTP"),
+        ("\u{1}\u{2}\r\n\r\n".to_owned(), 400, "not an HTTP request"),
         (
             format!("GET /health HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(20_000)),
             431,

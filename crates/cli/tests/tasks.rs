@@ -55,7 +55,11 @@ fn the_standard_tasks_take_their_rows_from_files() {
     w.fails("eval model --tasks sst2", 1, &["--data sst2:validation=FILE"]);
     w.fails("eval model --tasks nothing_like_any", 2, &["arc_easy", ".yaml"]);
     w.fails("eval model --tasks sst", 2, &["nearest are sst2"]);
-    w.fails("eval model --tasks boats.yaml --data sst2=x.tsv", 2, &["sst2, which is no task here"]);
+    w.fails(
+        "eval model --tasks boats.yaml --data sst2=x.tsv",
+        2,
+        &["sst2, which is not a task of this command"],
+    );
     w.fails("eval model --tasks boats.yaml --data sst2", 2, &["TASK=FILE"]);
     w.fails("eval model --tasks boats.yaml,boats.yaml", 2, &["names boats.yaml twice"]);
     w.fails("eval model --tasks boats.yaml --batch-size 0", 2, &["thousands of tokens"]);
@@ -111,7 +115,7 @@ fn an_evaluation_that_was_killed_goes_on() {
     child.wait().unwrap();
     assert!(!w.path("result.json").exists());
     let again = w.run(args);
-    assert!(again.stderr.contains("of 4000 items are known already"), "{}", again.stderr);
+    assert!(again.stderr.contains("of 4000 items are already computed"), "{}", again.stderr);
     again.succeeded(args);
     let undisturbed = w.ok_json("eval model --tasks boats.yaml --batch-size 1 --bootstrap-iters 9");
     assert_eq!(w.json("result.json")["results"], undisturbed["results"]);

@@ -127,7 +127,7 @@ fn a_field_of_texts_without_any_is_refused() {
         "eval model --questions questions.jsonl --text-field content",
         "compress pocket --dataset pocket --text-field content -o out",
     ] {
-        w.fails(args, 2, &["--text-field content: no text that is read has fields", ".csv"]);
+        w.fails(args, 2, &["--text-field content: no text of this command has fields", ".csv"]);
     }
     // What is built in and plain texts may stand beside rows.
     w.ok("eval model --text rows.jsonl --overlap-with plain.txt --text-field content --limit 1 --window 16");

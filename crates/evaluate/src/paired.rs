@@ -1,10 +1,10 @@
-//! How two models differ, item by item, as text.
+//! Paired differences between two models, as text.
 
 use crate::Comparison;
 
 /// Decimal places, unless smaller numbers need more.
 const PLACES: usize = 4;
-/// Decimal places at most: below that is rounding.
+/// Largest number of decimal places: anything below is rounding error.
 const MOST_PLACES: usize = 12;
 
 impl Comparison {
@@ -28,7 +28,7 @@ impl Comparison {
     }
 }
 
-/// Places that show two digits of the largest of some numbers.
+/// Decimal places that show two significant digits of the largest number.
 fn places(numbers: [f64; 3]) -> usize {
     let largest = numbers.into_iter().map(f64::abs).fold(0.0, f64::max);
     if largest == 0.0 || !largest.is_finite() {

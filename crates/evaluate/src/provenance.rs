@@ -1,4 +1,4 @@
-//! Where a result comes from: versions, hashes, machine, time.
+//! Provenance of results: versions, hashes, machine, time.
 
 use crate::{DataUsed, TaskResult};
 use linwright_model::checkpoint::LoadedModel;
@@ -44,7 +44,7 @@ pub fn provenance(build: Build<'_>, loaded: &LoadedModel, results: &[TaskResult]
     }
 }
 
-/// The files of a task; the task itself stands for them where it does not tell.
+/// The data files of a task; if it does not list them, the task itself.
 fn data_of(result: &TaskResult) -> Vec<DataSource> {
     let source = |path: &str, sha256: &str| DataSource {
         purpose: "evaluation".into(),

@@ -8,9 +8,9 @@ use std::path::Path;
 const FIXED_BYTES: u64 = 96_000_000;
 /// Bytes for each byte of the text that is tokenized: 115 were measured for English.
 const WHILE_TOKENIZED: u64 = 160;
-/// Bytes for each byte of all texts: tokens of the windows and the replies about them.
+/// Bytes of memory per byte of all texts: tokens of the windows and the responses to them.
 const OF_ALL: u64 = 24;
-/// Bytes for each byte of a file while it is read.
+/// Bytes of memory per byte of a file while it is read.
 const WHILE_READ: u64 = 3;
 
 /// Bytes of the texts of tasks.

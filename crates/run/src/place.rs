@@ -38,7 +38,7 @@ pub fn check_place(path: &Path, inputs: &[PathBuf], home: Option<&Path>) -> Resu
             return refused(format!("is the input {shown}"));
         }
         if found.starts_with(&output) {
-            return refused(format!("holds the input {shown}"));
+            return refused(format!("contains the input {shown}"));
         }
     }
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -124,9 +124,9 @@ mod tests {
             (text, "is the input"),
             (hard, "is the input"),
             (model.join("../m"), "is the input"),
-            (dir.path().join("models"), "holds the input"),
+            (dir.path().join("models"), "contains the input"),
             (PathBuf::from("."), "working directory"),
-            (PathBuf::from("/"), "holds"),
+            (PathBuf::from("/"), "contains the input"),
         ] {
             let error = format!("{:?}", check_place(&output, &inputs, None).unwrap_err());
             assert!(error.contains(word), "{}: {error}", output.display());

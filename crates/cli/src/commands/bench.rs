@@ -1,4 +1,4 @@
-//! `linwright bench`: how fast operators are on this machine, against the dense one.
+//! `linwright bench`: speed of operators and models on this machine.
 
 use super::{plain, print, print_json, table};
 use crate::args::{Shared, one_of};
@@ -24,16 +24,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Features of the growth figure.
+/// Feature counts of `--growth`.
 const GROWTH: [usize; 9] = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
-/// Features where none are named.
+/// Default number of features.
 const USUAL: usize = 2048;
-/// Tokens of a model's sequence where none are asked for.
+/// Default length of a model's sequence, in tokens.
 const TOKENS: usize = 512;
-/// Names of the files of the growth figure.
+/// Name of the files of the growth figure, without extension.
 const FIGURE: &str = "operator-growth";
 
-/// Time parts of the library on this machine.
+/// Time operators and models on this machine.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -48,42 +48,43 @@ enum What {
     ForwardMemory(MemoryArgs),
 }
 
-/// Time operators against the dense one of the same shape, in the same run.
+/// Time operators against the dense layer of the same shape, in the same run.
 ///
-/// Each operator's answer is first compared with its dense weight, or with its twin in f64 where it
-/// is not linear or above 2048 x 2048; a wrong answer is not timed. Rounds go through all operators
-/// in turn. Backward includes the gradient of the input, a training step (forward, mean squared
-/// error, backward, Adam) does not.
+/// Before timing, each operator's output is checked against its dense weight, or against the same
+/// operator in f64 if it is not linear or larger than 2048 x 2048; an operator with wrong output is
+/// not timed. Each round runs all operators in turn. Backward includes the gradient of the input; a
+/// training step (forward, mean squared error, backward, Adam) does not.
 #[derive(Debug, Args)]
 struct OperatorsArgs {
-    /// Kinds (`linwright ls operators`) or specifications as in recipes, `{kind: block_hadamard,
-    /// depth: 3}`. A bare kind has its defaults, but low_rank rank 64 and block_hadamard depth 2
-    /// [default: all kinds].
+    /// Operators: kinds (`linwright ls operators`) or specifications as in recipes, `{kind:
+    /// block_hadamard, depth: 3}`. A bare kind has its default options, except that low_rank has
+    /// rank 64 and block_hadamard depth 2 [default: all kinds].
     #[arg(value_name = "KIND")]
     operators: Vec<String>,
-    /// Features, a list: `2048` is square, `512x2048` has 512 out and 2048 in [default: 2048].
+    /// Shapes, a list: `2048` is square, `512x2048` has 512 output and 2048 input features
+    /// [default: 2048].
     #[arg(long, value_delimiter = ',', value_parser = shape)]
     dims: Vec<Shape>,
-    /// Rows of the input.
+    /// Number of rows (tokens) of the input.
     #[arg(long, default_value_t = 4096)]
     rows: usize,
-    /// Rounds, of which the median counts.
+    /// Number of rounds; the median is reported.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// What to time, a list [default: all that the type has].
+    /// Passes to time, a list [default: all that exist for the data type].
     #[arg(long, value_delimiter = ',', value_parser = one_of(Pass::ALL, Pass::name))]
     passes: Vec<Pass>,
-    /// Type of numbers. Training steps exist in f32 alone, the type of Adam's moments.
+    /// Data type. Training steps exist only in f32, the type of Adam's moments.
     #[arg(long, default_value = "f32", value_parser = one_of(Dtype::ALL, Dtype::name))]
     dtype: Dtype,
-    /// Draws parameters and rows.
+    /// Seed of the random parameters and inputs.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Do not measure the peak memory of forward passes.
     #[arg(long, alias = "no_memory")]
     no_memory: bool,
-    /// Time against features: forward passes at 64, 128, ... 16384 unless told otherwise, and a
-    /// figure in the directory of --out.
+    /// Time forward passes against the number of features, by default 64, 128, ... 16384, and
+    /// write a figure to the directory of --out.
     #[arg(long, requires = "out")]
     growth: bool,
     /// Directory for operator-growth.svg, .csv and .json.
@@ -91,28 +92,29 @@ struct OperatorsArgs {
     out: Option<PathBuf>,
 }
 
-/// Time a model: logits of a sequence, and tokens that it adds to one.
+/// Time a model: the logits of a sequence, and generation after it.
 ///
-/// Tokens of the sequence are fixed; every round computes all of its logits. Loading is timed too,
-/// and on Linux the largest resident set of the process is told.
+/// The tokens of the sequence are fixed; every round computes all of its logits. Loading is timed
+/// too; on Linux the peak resident set of the process is reported.
 #[derive(Debug, Args)]
 struct ModelArgs {
     /// A checkpoint directory, or `pocket` for the built-in model.
     model: String,
-    /// Tokens of the sequence [default: 512, or as many as leave room for the new ones].
+    /// Length of the sequence in tokens [default: 512, or as many as leave room for the new
+    /// tokens].
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     tokens: Option<usize>,
-    /// Tokens that are added to it; fewer than 2 time none.
+    /// Number of tokens to generate after it; with fewer than 2, generation is not timed.
     #[arg(long, alias = "new_tokens", default_value_t = 0)]
     new_tokens: usize,
-    /// Rounds, of which the median counts; 0 times the loading alone.
+    /// Number of rounds; the median is reported. 0 times only the loading.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     #[command(flatten)]
     precision: PrecisionArgs,
 }
 
-/// One forward pass in a process of its own, which is what its memory is measured in.
+/// One forward pass in a separate process, to measure its memory.
 #[derive(Debug, Args)]
 struct MemoryArgs {
     operator: String,
@@ -131,7 +133,7 @@ fn shape(text: &str) -> Result<Shape, String> {
         Ok(0) => Err("features are at least 1".to_owned()),
         Ok(count) => Ok(count),
         Err(_) => {
-            Err(format!("`{text}` is no count; write 2048, or 512x2048 for 512 out, 2048 in"))
+            Err(format!("`{text}` is no shape; expected 2048, or 512x2048 for 512 out, 2048 in"))
         }
     };
     match text.split_once('x') {
@@ -160,11 +162,11 @@ fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let load_seconds = began.elapsed().as_secs_f64();
     let decoder = &loaded.decoder;
     if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {
-        return Err(Failure::usage(format!("{} is no causal language model", args.model)));
+        return Err(Failure::usage(format!("{} is not a causal language model", args.model)));
     }
     console.stage(&format!("timing {}", args.model));
     let ModelArgs { new_tokens, rounds, .. } = *args;
-    // What comes last is no input.
+    // The last generated token is not fed back.
     let room = decoder.config().max_positions.saturating_sub(new_tokens.saturating_sub(1));
     let tokens = args.tokens.unwrap_or(TOKENS.min(room.max(1)));
     let timed = (rounds > 0).then(|| time_model(decoder, ModelPlan { tokens, new_tokens, rounds }));
@@ -245,7 +247,7 @@ fn timed(plan: &OperatorPlan, console: &mut Console) -> Result<OperatorBench, Fa
     Ok(run_bench(plan, console)?)
 }
 
-/// A kind with its standard options, or a specification.
+/// Parses a kind with its standard options, or a specification.
 fn subject(text: &str) -> Result<Subject, Failure> {
     if let Some(spec) = standard(&text.replace('-', "_")) {
         return Ok(Subject::new(spec));
@@ -254,9 +256,8 @@ fn subject(text: &str) -> Result<Subject, Failure> {
     Ok(Subject::new(spec))
 }
 
-/// Asks a process of its own, since memory that this one got for the timing would hide what a pass
-/// needs; and one whose allocator wants no huge pages, since the first touch of one counts two
-/// megabytes.
+/// Measures in a separate process, since memory that this one holds from the timing would hide what
+/// a pass needs; its allocator uses no huge pages, since touching one counts two megabytes.
 fn peak_of(entry: &Entry, plan: &OperatorPlan) -> Result<Option<u64>, Failure> {
     let failed = |why: String| Failure::general(format!("memory of {}: {why}", entry.label));
     let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;

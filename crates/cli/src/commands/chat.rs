@@ -1,4 +1,4 @@
-//! `linwright chat`: talk with a model.
+//! `linwright chat`: a conversation with a model.
 
 use super::Pieces;
 use super::generate::{SamplingArgs, Writer};
@@ -9,20 +9,20 @@ use clap::Args;
 use linwright::model::tokenizer::chat::Message;
 use std::io::{BufRead, IsTerminal};
 
-/// Talk with a model that has a chat template: one line of standard input is one message.
+/// Chat with a model that has a chat template: each line of standard input is one message.
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// A checkpoint directory, or `owner/name[@revision]` on the hub.
     model: String,
-    /// The first message, of the role `system`.
+    /// System prompt: the first message, with the role `system`.
     #[arg(long)]
     system: Option<String>,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
 
-/// What ends a conversation, or starts it anew.
-const COMMANDS: &str = "/quit ends, /reset starts anew";
+/// The commands of a conversation.
+const COMMANDS: &str = "/quit ends the chat, /reset starts a new one";
 
 pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ChatArgs, shared: &Shared) -> Result<(), Failure> {
     let mut lines = std::io::stdin().lock().lines();
     let mut shown = Pieces::default();
     loop {
-        // Who hears no answers has no more to say.
+        // Nobody reads the output: stop.
         if terminal && !shown.write("> ") {
             return shown.finish();
         }

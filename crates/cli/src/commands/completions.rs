@@ -1,4 +1,4 @@
-//! `linwright completions`: what a shell needs to finish commands, options and their values.
+//! `linwright completions`: shell completions of commands, options and their values.
 
 use super::{Pieces, ls, print_json};
 use crate::args::Shared;
@@ -11,9 +11,9 @@ use serde_json::json;
 
 /// Print shell completions: commands, options, names of operators, methods, tasks and forms
 ///
-/// bash: put them into ~/.local/share/bash-completion/completions/linwright
-/// zsh:  put them into a file `_linwright` of a folder in $fpath
-/// fish: put them into ~/.config/fish/completions/linwright.fish
+/// bash: save them as ~/.local/share/bash-completion/completions/linwright
+/// zsh:  save them as `_linwright` in a folder of $fpath
+/// fish: save them as ~/.config/fish/completions/linwright.fish
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CompletionsArgs {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CompletionsArgs, top: Command, shared: &Shared) -> Resu
     pieces.finish()
 }
 
-/// The command with the names that arguments take besides files and specifications.
+/// Adds the known names to arguments that also take files or specifications.
 fn with_names(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_id().as_str() {
         "operator" | "operators" => {

@@ -1,4 +1,4 @@
-//! `linwright compose`: cuts on top of each other, as long as the model does not get worse.
+//! `linwright compose`: greedy combination of edits, each kept if the model does not get worse.
 
 use super::cuts::{CutArgs, SlotArgs};
 use super::sweep::{Opened, grid, left_nothing};
@@ -18,13 +18,13 @@ use linwright::run::{RunDirectory, input, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Largest file of a sweep that is read, in bytes.
+/// Largest `result.json` of a sweep that is read, in bytes.
 const SWEEP_BYTES: u64 = 1 << 28;
 
-/// Stack the best cuts of a model: at each place every size is tried on top of those before, and
-/// stays if the figure on validation items does not fall.
+/// Combine cuts greedily: at each weight, try every size on top of the cuts accepted so far, and
+/// keep the best if the metric on validation items does not fall.
 ///
-/// The same command goes on where it stopped. `linwright laser --plan DIR/edits.json` makes the
+/// Run the same command again to resume. `linwright laser --plan DIR/edits.json` then writes the
 /// model.
 #[derive(Debug, Args)]
 pub(crate) struct ComposeArgs {
@@ -37,15 +37,15 @@ pub(crate) struct ComposeArgs {
     cut: CutArgs,
     #[command(flatten)]
     asked: TaskArgs,
-    /// Visit places in the order of this sweep, the best first: its `result.json` [default: the
-    /// order of names and layers].
+    /// Visit weights in the order of this sweep, best first: its `result.json` [default: the order
+    /// of --lname and --lnum].
     #[arg(long, value_name = "FILE")]
     sweep: Option<PathBuf>,
-    /// The figure that models compare by [default: the task's first].
+    /// Metric by which models are compared [default: the first of the task].
     #[arg(long)]
     metric: Option<String>,
-    /// Draw the order of the items before they are divided into validation and test [default: that
-    /// of the file].
+    /// Shuffle the items with this seed before they are split into validation and test [default:
+    /// the order of the file].
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
     /// Directory of the run [default: runs/compose- and its fingerprint].
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
-        return Err(Failure::usage("the sweep does not have all places of this grid")
+        return Err(Failure::usage("the sweep does not cover all weights of this grid")
             .hint("give the same --lname and --lnum as to the sweep"));
     }
     let work = opened.work(&args.asked, args.metric.as_deref(), &store)?;
@@ -97,14 +97,14 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     print(&format!("{}{edits}{test}\n\nedits: {}", plain(&steps(&composed)), plan.display()))
 }
 
-/// The places of a sweep, the best first.
+/// The weights of a sweep, best first.
 fn order_of(path: &Path) -> Result<Vec<Place>, Failure> {
     let shown = path.display().to_string();
     let io = |error: std::io::Error| Failure::io(&shown, &error);
     let text = input::read_text(path, SWEEP_BYTES).map_err(io)?;
     let wrong = |error: serde_json::Error| {
         Failure::usage(format!(
-            "{shown} is no result of a sweep: {}",
+            "{shown} is not the result of a sweep: {}",
             shown_reason(&error.to_string())
         ))
         .hint("give the result.json of `linwright sweep`")

@@ -31,63 +31,64 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use summary::Summary;
 
-/// Replace linear layers by cheaper ones fitted to calibration text, and save the model.
+/// Replace linear layers by smaller ones fitted to calibration text, and save the model.
 #[derive(Debug, Args)]
 pub(crate) struct CompressArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
     /// hub.
     model: String,
-    /// What replaces the weights [default: low_rank, or structured with --operator].
+    /// Method of replacement [default: low_rank, or structured with --operator].
     #[arg(long, value_parser = AnyDash(EnumValueParser::<MethodArg>::new()))]
     method: Option<MethodArg>,
-    /// The operator of --method structured: a kind (`linwright ls operators`) or a specification as
-    /// in recipes, `{kind: diagonal_low_rank, rank: 4}`.
+    /// Operator for --method structured: a kind (`linwright ls operators`) or a specification as in
+    /// recipes, `{kind: diagonal_low_rank, rank: 4}`.
     #[arg(long, value_name = "KIND|SPEC")]
     operator: Option<String>,
-    /// Share of the parameters of the targeted layers that is kept: of the sizes that a method has,
-    /// the nearest, which --dry-run tells; low rank keeps no more than it.
+    /// Share of parameters kept in the targeted layers. A method may only have some sizes: the
+    /// nearest is used, and --dry-run shows it; low rank never keeps more than this share.
     #[arg(long, conflicts_with = "rank")]
     keep: Option<f64>,
-    /// Rank of the factors (low rank).
+    /// Rank of the factors (low_rank).
     #[arg(long)]
     rank: Option<usize>,
-    /// Train low-rank factors instead of computing them.
+    /// Train low-rank factors instead of computing them in closed form.
     #[arg(long)]
     trained: bool,
-    /// Passes over the samples, for trained methods.
+    /// Epochs over the calibration samples, for trained methods.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
-    /// Layers, in the order in which they are replaced: `3`, `3,5`, `0-7` [default: all].
+    /// Layers to replace, in this order: `3`, `3,5`, `0-7` [default: all].
     #[arg(long)]
     layers: Option<String>,
-    /// Roles that are replaced [default: all linears of a layer].
+    /// Roles to replace [default: all linear layers of a transformer layer].
     #[arg(long, value_delimiter = ',', value_parser = role_of(&plan::ROLES))]
     targets: Vec<Role>,
-    /// How the output projection heals when query, key or value are replaced and it is not.
+    /// How to refit the output projection after query, key or value were replaced and it was not.
     #[arg(long, value_enum, default_value_t = HealArg::Ridge)]
     heal: HealArg,
-    /// Calibration text: a file, rows with a `text` field as --text takes them, or `pocket`. It
-    /// should not be the text that the model is judged by.
+    /// Calibration text: a file, rows with a `text` field as for --text, or `pocket`. It should not
+    /// overlap with the evaluation text.
     #[arg(long)]
     dataset: Option<String>,
-    /// Calibration tokens, at most.
+    /// Largest number of calibration tokens.
     #[arg(long, default_value_t = 40_000, alias = "num_tokens")]
     num_tokens: usize,
-    /// Tokens in a calibration window.
+    /// Length of a calibration window, in tokens.
     #[arg(long, default_value_t = 256, alias = "seq_len",
           value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     seq_len: usize,
-    /// Where random starts come from.
+    /// Seed of random initial parameters.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What the model is judged by before and after, if anything is given; `--bos` is for
-    /// calibration documents, too.
+    /// Evaluation before and after, if any task is given; `--bos` applies to calibration documents
+    /// as well.
     #[command(flatten)]
     asked: TaskArgs,
-    /// Directory to write.
+    /// Output directory.
     #[arg(short, long)]
     output: PathBuf,
-    /// What is written: `auto` is what loads in most places without being larger than it need be.
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
     #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
     form: FormArg,
     /// Storage type of the weights [default: that of the model].
@@ -96,7 +97,7 @@ pub(crate) struct CompressArgs {
     /// Replace the directory if it exists.
     #[arg(long)]
     force: bool,
-    /// Say what would be done, with parameters, memory and time, and stop.
+    /// Print the plan with its parameters, memory and time, and stop.
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
@@ -107,7 +108,7 @@ enum MethodArg {
     Rotor,
     BlockHadamard,
     Structured,
-    /// Structured, with an operator of this kind and its default options.
+    /// `structured`, with an operator of this kind and its default options.
     Kind(&'static str),
 }
 
@@ -116,10 +117,12 @@ impl MethodArg {
         let (name, help) = match self {
             Self::LowRank => (
                 "low_rank",
-                "Two thin factors; with all targets and --keep, whitened SVD of the whole model",
+                "Two low-rank factors; with all targets and --keep, whitened SVD of the whole model",
             ),
             Self::Rotor => ("rotor", "A rotor network"),
-            Self::BlockHadamard => ("block_hadamard", "A block-diagonal map"),
+            Self::BlockHadamard => {
+                ("block_hadamard", "A block-diagonal map: block-Hadamard of depth 1")
+            }
             Self::Structured => ("structured", "Any linear operator: give --operator"),
             Self::Kind(kind) => return (kind, format!("Structured, with --operator {kind}")),
         };
@@ -154,7 +157,7 @@ enum HealArg {
     Ridge,
     /// Trained from a random start, as in the rotor paper.
     Trained,
-    /// Not at all.
+    /// No refit.
     None,
 }
 
@@ -176,7 +179,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     }
     let dataset = args.dataset.as_deref().map(Path::new);
     args.asked.check_text_field(dataset.as_slice())?;
-    // Mistakes in tasks are told before a model is loaded.
+    // Errors in tasks are reported before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
@@ -216,7 +219,7 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     done.judged.show()
 }
 
-/// What is read, which no output may replace.
+/// The input files, which no output may overwrite.
 fn inputs(args: &CompressArgs) -> Vec<PathBuf> {
     let mut inputs = outputs::of_model(&args.model);
     inputs.extend(args.dataset.as_ref().map(PathBuf::from));
@@ -224,7 +227,7 @@ fn inputs(args: &CompressArgs) -> Vec<PathBuf> {
     inputs
 }
 
-/// A site that is not linear and stays has no dense form; better said before the work.
+/// Refuses before the work a dense form of a model that keeps a nonlinear operator.
 fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
     let edited = plan.sites(model)?;
     let replaced = |site: &SiteId| edited.iter().any(|edit| edit.sites.contains(site));
@@ -237,12 +240,12 @@ fn check_dense(plan: &Plan, model: &Transformer) -> Result<(), Failure> {
     })
 }
 
-/// An edited model that was saved.
+/// An edited and saved model.
 struct Done {
     edited: Edited,
     judged: Judged,
     saved: Exported,
-    /// Tokens a second that the original and the edited model score.
+    /// Scoring speed of the original and the edited model, in tokens per second.
     speeds: [f64; 2],
 }
 
@@ -277,7 +280,7 @@ fn fit_and_save(
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }
 
-/// How the fit of a site went.
+/// One line about the fit of a site.
 fn fit_told(SiteOutcome { site, method, fit, parameters, .. }: &SiteOutcome) -> String {
     let (error, seconds) = (fit.relative_error, fit.seconds);
     format!("{site}: {method}, {parameters} parameters, relative error {error:.3e}, {seconds:.2} s")
@@ -290,7 +293,7 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
         .or((args.model == crate::source::POCKET).then_some(crate::source::POCKET));
     let dataset = dataset.ok_or_else(|| {
         Failure::usage("no calibration text")
-            .hint("give --dataset FILE: a text or JSONL file like what the model is used on")
+            .hint("give --dataset FILE: a text or JSONL file like the inputs of the model in use")
     })?;
     let field = args.asked.text_field.as_deref();
     let (path, field) = text_file(dataset, "calibration.jsonl", field)?;

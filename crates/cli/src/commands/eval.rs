@@ -35,33 +35,34 @@ pub(crate) struct EvalArgs {
     model: String,
     #[command(flatten)]
     asked: TaskArgs,
-    /// Memory that the whole program may take: `8GB`, `500MiB`, or bytes. Batches become smaller
-    /// for it, and what has no room is refused before anything is computed.
+    /// Memory limit of the whole program: `8GB`, `500MiB`, or bytes. Batches are made small enough;
+    /// texts that cannot fit are refused before anything is computed.
     #[arg(long, alias = "max_memory", value_name = "SIZE", value_parser = parse_size)]
     max_memory: Option<u64>,
-    /// Write what was asked and replied to `samples_TASK.jsonl` in this directory.
+    /// Write requests and responses to `samples_TASK.jsonl` in this directory.
     #[arg(long, alias = "log_samples", value_name = "DIR")]
     log_samples: Option<PathBuf>,
-    /// Text that the model was fitted to: what it has in common with what is asked is told.
+    /// Calibration text of the model; documents of tasks that share 13-grams of words with it are
+    /// reported.
     #[arg(long, alias = "overlap_with", value_name = "FILE", num_args = 1..)]
     overlap_with: Vec<PathBuf>,
     #[command(flatten)]
     precision: PrecisionArgs,
-    /// Measure this model too, as the dense baseline; named as MODEL is.
+    /// Also evaluate this model, as the dense baseline; same forms as MODEL.
     #[arg(long)]
     baseline: Option<String>,
     /// Fail with exit code 4 if the perplexity is above this.
     #[arg(long, alias = "max_ppl", value_parser = perplexity)]
     max_ppl: Option<f64>,
-    /// Write the result JSON to this file too.
+    /// Also write the result as JSON to this file.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace results and samples that are there already.
+    /// Overwrite existing results and samples.
     #[arg(long)]
     force: bool,
 }
 
-/// What one model came to.
+/// Results of one model.
 struct Scored {
     loaded: LoadedModel,
     place: Place,
@@ -77,7 +78,7 @@ fn perplexity(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What is read, which no output may replace.
+/// The input files, which no output may overwrite.
 fn inputs(args: &EvalArgs) -> Vec<PathBuf> {
     let mut inputs = outputs::of_model(&args.model);
     inputs.extend(args.baseline.as_deref().into_iter().flat_map(outputs::of_model));
@@ -86,11 +87,11 @@ fn inputs(args: &EvalArgs) -> Vec<PathBuf> {
     inputs
 }
 
-/// Whether what is to be written can be, before anything is computed.
+/// Checks before anything is computed that the outputs can be written.
 fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
     if let Some(path) = args.output.as_deref().filter(|path| path.is_dir()) {
         return Err(Failure::usage(format!("--output {} is a directory", path.display()))
-            .hint("name a file; --log-samples takes a directory"));
+            .hint("give a file; --log-samples takes a directory"));
     }
     if let Some(path) = &args.output {
         outputs::json(path, args.force, &inputs(args))?;
@@ -103,7 +104,7 @@ fn check_outputs(args: &EvalArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whether the samples of these tasks can be written.
+/// Checks that the samples of these tasks can be written.
 fn check_samples(args: &EvalArgs, tasks: &[Box<dyn Task>]) -> Result<(), Failure> {
     let Some(folder) = args.log_samples.as_deref().filter(|folder| folder.exists()) else {
         return Ok(());
@@ -113,7 +114,7 @@ fn check_samples(args: &EvalArgs, tasks: &[Box<dyn Task>]) -> Result<(), Failure
     names.try_for_each(|path| outputs::samples(&path, args.force, &inputs))
 }
 
-/// The samples of a task.
+/// Path of the samples of a task.
 fn samples_of(folder: &Path, task: &str) -> PathBuf {
     folder.join(format!("samples_{task}.jsonl"))
 }
@@ -132,7 +133,8 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         room::check_files(named.chain(data), allowed).map_err(no_room)?;
     }
     let whole_texts = args.log_samples.is_some();
-    // Mistakes in tasks are told before a model is loaded, unless its chat template writes prompts.
+    // Errors in tasks are reported before a model is loaded, unless its chat template writes
+    // prompts.
     let plain = (!args.asked.apply_chat_template)
         .then(|| Tasks::open(&args.asked, whole_texts, None, &mut console))
         .transpose()?;
@@ -185,7 +187,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         seconds,
     };
     let json = result_json(&record);
-    // The figures took long: where one place is full they still go to the other.
+    // The results took long to compute: if one output fails, the other is still written.
     let shown = match shared.json {
         true => print_json(&json),
         false => show(&record),
@@ -195,7 +197,7 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
     gate(args, &results)
 }
 
-/// Prints figures as tables.
+/// Prints results as tables.
 fn show(record: &EvaluationRecord<'_>) -> Result<(), Failure> {
     print(&render(record.results, record.baseline))?;
     if !record.groups.is_empty() {
@@ -207,7 +209,7 @@ fn show(record: &EvaluationRecord<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the files that were asked for.
+/// Writes the requested files.
 fn keep(args: &EvalArgs, json: &Value, results: &[TaskResult]) -> Result<(), Failure> {
     if let Some(folder) = &args.log_samples {
         write_samples(folder, results)?;
@@ -219,7 +221,7 @@ fn keep(args: &EvalArgs, json: &Value, results: &[TaskResult]) -> Result<(), Fai
     Ok(())
 }
 
-/// What a reader must know of the data.
+/// Prints notes about the data.
 fn tell_notes(results: &[TaskResult], console: &Console) {
     for result in results {
         for note in &result.notes {
@@ -228,7 +230,7 @@ fn tell_notes(results: &[TaskResult], console: &Console) {
     }
 }
 
-/// Where the replies of an evaluation are kept until its result is written.
+/// Directory of the responses of an evaluation until its result is written.
 fn journals(output: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(output.file_name().unwrap_or_default());
@@ -236,8 +238,7 @@ fn journals(output: &Path) -> PathBuf {
     output.with_file_name(name)
 }
 
-/// Removes journals, which are of no more use once the result is written. Whatever else is among
-/// them stays.
+/// Removes the journals after the result was written. Other files in the directory stay.
 fn remove_journals(folder: &Path) -> Result<(), Failure> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
     let shown = folder.display().to_string();
@@ -253,7 +254,7 @@ fn remove_journals(folder: &Path) -> Result<(), Failure> {
     if others { Ok(()) } else { std::fs::remove_dir(folder).map_err(io) }
 }
 
-/// The journal of one task, if the result goes to a file.
+/// The journal of one task, if the result is written to a file.
 fn journal(
     args: &EvalArgs,
     loaded: &LoadedModel,
@@ -273,19 +274,20 @@ fn journal(
             if !journal.is_empty() {
                 let (known, all) = (journal.len(), task.items().len());
                 let id = task.id();
-                console.note(&format!("note: {id}: {known} of {all} items are known already"));
+                console.note(&format!("note: {id}: {known} of {all} items are already computed"));
             }
             Ok(Some(journal))
         }
-        // The figures are worth more than the journal.
+        // A failing journal must not stop the evaluation.
         Err(EvaluationError::Journal(JournalError::Io { source, .. }))
             if source.kind() != ErrorKind::InvalidData =>
         {
             console.note(&format!(
-                "note: {}: {source}; if this evaluation is stopped, it begins anew",
+                "note: {}: {source}; if this evaluation is stopped, it cannot be resumed",
                 path.display()
             ));
-            // What cannot be written may not be removable either; it was told already.
+            // If it cannot be written it may not be removable either; the error was already
+            // reported.
             drop(remove_journals(&folder));
             Ok(None)
         }
@@ -355,8 +357,8 @@ fn run_options(
     Ok(RunOptions { max_batch_tokens, longest: Some(tokens) })
 }
 
-/// What was asked and replied, one file for each task that tells. Each line says whose it is, after
-/// the fields that the harness has.
+/// Writes requests and responses, one file per task that logs samples. Each line names its program
+/// after the fields of the harness.
 fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
     let shown = folder.display().to_string();
     std::fs::create_dir_all(folder).map_err(|error| Failure::io(&shown, &error))?;
@@ -374,7 +376,7 @@ fn write_samples(folder: &Path, results: &[TaskResult]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Figures of groups.
+/// Metrics of groups.
 fn render_groups(groups: &[TaskGroup], results: &[TaskResult]) -> String {
     let rows = groups.iter().flat_map(|group| {
         group.metrics(results).into_iter().map(|metric| {
@@ -390,7 +392,7 @@ fn render_groups(groups: &[TaskGroup], results: &[TaskResult]) -> String {
     super::table(&["group", "metric", "value", "error", "items"], &rows.collect::<Vec<_>>())
 }
 
-/// How prompts were written, beside what the tasks say.
+/// The prompt settings that the tasks do not record themselves.
 fn prompting(args: &EvalArgs, loaded: &LoadedModel) -> Prompting {
     let template = loaded.tokenizer.as_ref().and_then(|tokenizer| tokenizer.chat_template());
     Prompting {
@@ -400,7 +402,7 @@ fn prompting(args: &EvalArgs, loaded: &LoadedModel) -> Prompting {
     }
 }
 
-/// Differences from the baseline, item by item.
+/// Paired differences from the baseline.
 pub(super) fn render_comparisons(comparisons: &[Comparison]) -> String {
     let row = |c: &Comparison| {
         let only = c.only_one.map_or_else(String::new, |[own, other]| format!("{own} : {other}"));
@@ -410,7 +412,7 @@ pub(super) fn render_comparisons(comparisons: &[Comparison]) -> String {
     };
     let rows: Vec<Vec<String>> = comparisons.iter().map(row).collect();
     let names =
-        ["task", "metric", "less the baseline", "95 % interval", "only one right", "McNemar p"];
+        ["task", "metric", "minus baseline", "95 % interval", "only one right", "McNemar p"];
     super::table(&names, &rows)
 }
 
@@ -448,7 +450,7 @@ pub(super) fn render(results: &[TaskResult], baseline: Option<&[TaskResult]>) ->
     super::table(&["task", "metric", "value", "error", "dense", "protocol"], &rows)
 }
 
-/// A figure, and the filter where there is one.
+/// A metric with its filter, if it has one.
 fn name_of(metric: &Metric) -> String {
     match metric.filter.as_str() {
         "none" => metric.name.clone(),
@@ -467,6 +469,6 @@ fn gate(args: &EvalArgs, results: &[TaskResult]) -> Result<(), Failure> {
             Kind::Gate,
             format!("perplexity {:.4} is above {limit}", metric.value),
         )),
-        None => Err(Failure::general("the text gave no perplexity")),
+        None => Err(Failure::general("the text has no perplexity")),
     }
 }

@@ -1,4 +1,4 @@
-//! `linwright export`: a model in a form that other runtimes load.
+//! `linwright export`: saves a model in a form that other runtimes load.
 
 use super::form::FormArg;
 use super::{grouped, print, print_json};
@@ -19,15 +19,16 @@ use std::path::{Path, PathBuf};
 /// Largest file of results that is read, in bytes.
 const RESULT_BYTES: u64 = 1 << 24;
 
-/// Write a model in a form that other runtimes load, with a card and a record of how it was made.
+/// Save a model in a form that other runtimes load, with a model card and a record of its
+/// provenance.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// A checkpoint directory, or `pocket` for the built-in model.
     model: String,
-    /// Directory to write.
+    /// Output directory.
     #[arg(short, long)]
     output: PathBuf,
-    /// What is written.
+    /// Form of the saved model.
     #[arg(long, value_parser = one_of(&FormArg::ALL, FormArg::name), default_value = "auto")]
     form: FormArg,
     /// Storage type of the weights [default: that of the model; f32 for adapters].
@@ -39,16 +40,17 @@ pub(crate) struct ExportArgs {
     /// The model that an adapter belongs to (lora).
     #[arg(long, value_name = "MODEL", required_if_eq("form", "lora"))]
     base: Option<String>,
-    /// Largest rank of a layer's difference from the base (lora).
+    /// Largest rank of the adapter of a layer (lora).
     #[arg(long, requires = "base")]
     rank: Option<usize>,
-    /// Share of the energy of a difference that is kept, above 0, at most 1 (lora).
+    /// Share of the squared singular values of each weight difference to keep, above 0, at most 1
+    /// (lora).
     #[arg(long, requires = "base")]
     energy: Option<f64>,
-    /// Name of the model that it was made from, `owner/name`, for the card.
+    /// Name of the original model, `owner/name`, for the model card.
     #[arg(long, value_name = "NAME", alias = "base_model")]
     base_model: Option<String>,
-    /// Results of `linwright eval --json`, for the card.
+    /// Results of `linwright eval --json`, for the model card.
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
     /// Replace the directory if it exists.
@@ -83,12 +85,12 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     let results = args.results.as_deref().map(read_results).transpose()?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
     let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
-    // What an adapter belongs to is its base, and not the model that it was taken from.
+    // An adapter belongs to its base, not to the model from which it was extracted.
     let origin = base.as_ref().unwrap_or(&place);
     let base_model = args.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
     let reproduce = record((&loaded, &place), base.as_ref());
-    console.stage("writing and reading back");
+    console.stage("saving and loading back");
     match args.form {
         FormArg::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
@@ -119,22 +121,22 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-/// Refuses options that have no use in the form.
+/// Refuses options that the form does not use.
 fn check(args: &ExportArgs) -> Result<(), Failure> {
     let form = args.form.name();
     if args.form != FormArg::Lora && args.base.is_some() {
-        return Err(Failure::usage(format!("--base has no use in form {form}"))
+        return Err(Failure::usage(format!("--base does not apply to form {form}"))
             .hint("give --form lora to write the difference from a base"));
     }
     let one_file = matches!(args.form, FormArg::Lora | FormArg::Whole(ExportForm::Gguf));
     if one_file && args.shard_size.is_some() {
-        return Err(Failure::usage(format!("--shard-size has no use in form {form}"))
+        return Err(Failure::usage(format!("--shard-size does not apply to form {form}"))
             .hint("its weights are one file"));
     }
     if args.output.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
         let shown = args.output.display();
         return Err(Failure::usage(format!("{shown} would be a directory")).hint(
-            "give a directory; form gguf writes model-F16.gguf, or of another type, into it",
+            "give a directory; form gguf writes model-F16.gguf (or another data type) into it",
         ));
     }
     Ok(())
@@ -152,7 +154,7 @@ fn read_results(path: &Path) -> Result<Value, Failure> {
         .map_err(|error| wrong(&format!("not valid JSON ({error})")))?;
     match value.get("results") {
         Some(Value::Object(_)) => Ok(value),
-        _ => Err(wrong("there is no object `results` in it")),
+        _ => Err(wrong("it has no object `results`")),
     }
 }
 
@@ -165,7 +167,7 @@ pub(super) fn record(
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let mut inputs = vec![json!({ "model": place.name, "sha256": loaded.hash })];
     if let Some(base) = base {
-        // What an adapter was compared with; its weights are read as they are needed.
+        // The base of an adapter; its weights are read when they are needed.
         let config = base.path.join("config.json");
         inputs.push(json!({ "base": base.name, "config": config.display().to_string() }));
     }

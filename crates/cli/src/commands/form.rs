@@ -1,4 +1,4 @@
-//! The forms in which commands write a model, and the writing of an edited one.
+//! The forms of a saved model, and saving an edited model.
 
 use super::export::record;
 use crate::console::Console;
@@ -12,10 +12,10 @@ use linwright::tensor::dtype::DType;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What is written.
+/// Form of the saved model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FormArg {
-    /// What loads in most places without being larger than it need be.
+    /// The form that most runtimes load and that is no larger than necessary.
     Auto,
     Whole(ExportForm),
     Lora,
@@ -32,7 +32,7 @@ impl FormArg {
         Self::Whole(ExportForm::Native),
         Self::Whole(ExportForm::Gguf),
     ];
-    /// Those of a command that edits a model: directories with `config.json`.
+    /// The forms of a command that edits a model: directories with `config.json`.
     pub(super) const EDITED: [Self; 6] = [
         Self::Auto,
         Self::Whole(ExportForm::Dense),
@@ -50,7 +50,7 @@ impl FormArg {
         }
     }
 
-    /// The form that was asked for, if one was.
+    /// The requested form; none for `auto`.
     pub(super) fn whole(self) -> Option<ExportForm> {
         match self {
             Self::Whole(form) => Some(form),
@@ -58,13 +58,13 @@ impl FormArg {
         }
     }
 
-    /// Whether operators become ordinary weights for certain.
+    /// Whether every operator is saved as an ordinary weight.
     pub(super) fn is_dense(self) -> bool {
         self.whole().is_some_and(ExportForm::is_dense)
     }
 }
 
-/// How an edited model is written.
+/// Options of saving an edited model.
 pub(super) struct Saving<'a> {
     pub(super) form: FormArg,
     pub(super) dtype: Option<DType>,
@@ -73,7 +73,7 @@ pub(super) struct Saving<'a> {
 }
 
 impl Saving<'_> {
-    /// Writes an edited model, loads it back, and says what the reader should know of its form.
+    /// Saves an edited model, loads it back, and prints warnings about its form.
     pub(super) fn write(
         &self,
         edited: &Transformer,

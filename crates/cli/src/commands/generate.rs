@@ -1,4 +1,4 @@
-//! `linwright generate`: continue texts.
+//! `linwright generate`: continuations of prompts.
 
 use super::{Pieces, print_json};
 use crate::args::{Shared, one_of};
@@ -17,21 +17,21 @@ use linwright::tensor::RngKey;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Tokens that are added at most, where nothing else is said.
+/// Default largest number of new tokens.
 const NEW_TOKENS: usize = 128;
-/// Bytes of a prompt file that are read at most.
+/// Largest prompt file, in bytes.
 const PROMPT_BYTES: u64 = 1 << 26;
 
-/// Continue texts, greedily unless the model or an option says otherwise.
+/// Generate continuations of prompts, greedily unless the model or an option says otherwise.
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
     /// hub.
     model: String,
-    /// What is continued; may be given more than once.
+    /// The prompt; may be given more than once.
     #[arg(short, long, required_unless_present = "prompt_file")]
     prompt: Vec<String>,
-    /// A text file, which is one more prompt.
+    /// A text file with one more prompt.
     #[arg(long, value_name = "FILE", alias = "prompt_file")]
     prompt_file: Option<PathBuf>,
     /// Whether prompts start with the beginning-of-sequence token.
@@ -41,38 +41,40 @@ pub(crate) struct GenerateArgs {
     sampling: SamplingArgs,
 }
 
-/// How tokens are chosen, and when texts end.
+/// Options of sampling, and of the end of generation.
 #[derive(Debug, Args)]
 pub(crate) struct SamplingArgs {
-    /// Tokens that are added at most [default: that of the model, or 128].
+    /// Largest number of new tokens [default: that of the model, or 128].
     #[arg(short = 'n', long, alias = "max_new_tokens")]
     max_new_tokens: Option<usize>,
-    /// Logits are divided by this; 0 takes the likeliest token [default: that of the model, or 0].
+    /// Sampling temperature, by which logits are divided; 0 is greedy decoding [default: that of
+    /// the model, or 0].
     #[arg(long, allow_negative_numbers = true)]
     temperature: Option<f32>,
-    /// Only this many of the likeliest tokens are drawn from.
+    /// Sample only from this many of the most likely tokens.
     #[arg(long, alias = "top_k", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     top_k: Option<usize>,
-    /// Only the likeliest tokens that together have this probability are drawn from.
+    /// Sample only from the most likely tokens with this total probability.
     #[arg(long, alias = "top_p")]
     top_p: Option<f32>,
-    /// Only tokens at least this likely, as a share of the likeliest, are drawn from.
+    /// Sample only from tokens with at least this share of the largest probability.
     #[arg(long, alias = "min_p")]
     min_p: Option<f32>,
-    /// Logits of tokens that occurred are divided by this.
+    /// Penalty of tokens that already occurred: positive logits are divided by it, negative ones
+    /// multiplied.
     #[arg(long, alias = "repetition_penalty")]
     repetition_penalty: Option<f32>,
     #[command(flatten)]
     precision: PrecisionArgs,
-    /// Names the random numbers.
+    /// Seed of sampling.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// A string that ends the text; may be given more than once.
+    /// A stop string; may be given more than once.
     #[arg(long)]
     stop: Vec<String>,
 }
 
-/// A model that writes, and how.
+/// A model with its sampling options.
 pub(crate) struct Writer {
     pub(crate) loaded: LoadedModel,
     pub(crate) tokenizer: Tokenizer,
@@ -80,7 +82,8 @@ pub(crate) struct Writer {
     stopping: Stopping,
 }
 
-/// Tokens that end texts, by the makers of a model, its configuration and its tokenizer.
+/// End-of-sequence tokens, from the generation configuration, the model configuration and the
+/// tokenizer.
 pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokenizer) -> Vec<u32> {
     let config = loaded.decoder.config().eos_tokens.iter().copied();
     let mut all: Vec<u32> = own.into_iter().chain(config).chain(tokenizer.eos()).collect();
@@ -90,12 +93,12 @@ pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokeni
 }
 
 impl SamplingArgs {
-    /// Opens a model, and joins what its makers say with the options.
+    /// Opens a model, and combines its generation configuration with the options.
     pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
         let (mut loaded, _) = open_model_as(model, self.precision.dtype, console)?;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(
-                "{model} is an encoder, which continues no texts; give a causal language model"
+                "{model} is an encoder, which cannot generate text; give a causal language model"
             )));
         }
         let Some(tokenizer) = loaded.tokenizer.take() else {
@@ -130,8 +133,7 @@ impl SamplingArgs {
         let draws = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
         if draws && choice.temperature == 0.0 {
             if self.temperature.is_some() {
-                let text =
-                    "--temperature 0 takes the likeliest token: without --top-k and the like";
+                let text = "--temperature 0 is greedy decoding, to which --top-k and the like do not apply";
                 return Err(Failure::usage(text.to_owned()));
             }
             choice.temperature = 1.0;
@@ -165,7 +167,7 @@ impl Writer {
         Ok(written)
     }
 
-    /// How tokens are chosen, for results.
+    /// The sampling options, for results.
     fn protocol(&self) -> Value {
         let choice = &self.settings.choice;
         json!({
@@ -189,7 +191,7 @@ pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
     let prompts: Vec<Vec<u32>> = texts.iter().map(encode).collect::<Result<_, _>>()?;
     if let Some(index) = prompts.iter().position(Vec::is_empty) {
         return Err(Failure::usage(format!(
-            "prompt {} is empty, and the model has no token that begins texts; give some text",
+            "prompt {} is empty, and the model has no beginning-of-sequence token; give some text",
             index + 1
         )));
     }
@@ -201,7 +203,7 @@ pub(crate) fn run(args: &GenerateArgs, shared: &Shared) -> Result<(), Failure> {
         if written.is_ok() {
             shown.write("\n");
         }
-        // Text that was lost is the cause; that fewer tokens were written is what it led to.
+        // Lost output is the cause of the early end, so it is reported first.
         shown.finish()?;
         return written.map(drop);
     }

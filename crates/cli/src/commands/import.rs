@@ -1,4 +1,4 @@
-//! `linwright import`: checkpoints of other programs.
+//! `linwright import`: converts checkpoints of other programs.
 
 use super::{print, print_json};
 use crate::args::Shared;
@@ -10,13 +10,13 @@ use linwright::files::dump::import_tensors;
 use linwright::model::checkpoint::llama2c::import_llama2c;
 use std::path::PathBuf;
 
-/// Turn a llama2.c checkpoint and its tokenizer into a Hugging Face directory, or tensors of other
-/// programs into a directory of weights.
+/// Convert a llama2.c checkpoint and its tokenizer to a Hugging Face directory, or tensors of other
+/// programs to a directory of weights.
 ///
-/// With --tokenizer, MODEL is a llama2.c `.bin`. Without, it is a folder of raw files with
+/// With --tokenizer, MODEL is a llama2.c `.bin` file. Without, MODEL is a folder of raw files with
 /// `tensors.json` ({"tensors": [{name, file, shape, dtype, byte_order, transpose, offset}]}), a
-/// folder whose layout is known, a numpy `.npy` or `.npz` file, or a weight file; the result is
-/// `model.safetensors`, without configuration.
+/// folder with a known layout, a numpy `.npy` or `.npz` file, or a weight file; the result is
+/// `model.safetensors`, without a configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// The weights.
@@ -24,7 +24,7 @@ pub(crate) struct ImportArgs {
     /// The tokenizer of a llama2.c model, `.bin`.
     #[arg(long)]
     tokenizer: Option<PathBuf>,
-    /// Directory to write.
+    /// Output directory.
     #[arg(short, long)]
     output: PathBuf,
     /// Replace the directory if it exists.
@@ -51,12 +51,12 @@ pub(crate) fn run(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
     print(&format!("wrote {} ({} parameters)", args.output.display(), super::grouped(parameters)))
 }
 
-/// Imports tensors without a model.
+/// Imports tensors that have no model configuration.
 fn tensors(args: &ImportArgs, shared: &Shared) -> Result<(), Failure> {
     let imported = import_tensors(&args.model, &args.output, args.force);
     let imported = imported.map_err(|error| match error {
         FileError::Malformed { .. } => Failure::from(error)
-            .hint("a llama2.c model needs --tokenizer, raw files a tensors.json"),
+            .hint("a llama2.c model needs --tokenizer, raw files need tensors.json"),
         other => Failure::from(other),
     })?;
     if shared.json {

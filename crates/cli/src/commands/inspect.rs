@@ -1,4 +1,4 @@
-//! `linwright inspect`: every tensor of a checkpoint, and the spectra of its matrices.
+//! `linwright inspect`: statistics of every tensor of a checkpoint, and spectra of its matrices.
 
 use super::compress::plan::parse_layers;
 use super::{print, print_json, slots};
@@ -17,41 +17,44 @@ use linwright::run::atomic::write_atomic;
 use linwright::run::shown;
 use std::path::{Path, PathBuf};
 
-/// Look at every tensor of a checkpoint of any architecture and size, one at a time: shapes, types,
-/// values, broken numbers, empty rows, copies; with --spectra also singular values and ranks.
+/// Report on every tensor of a checkpoint of any architecture and size, one at a time: shape, type,
+/// value range, NaN and infinite values, zero rows, duplicates; with --spectra also singular values
+/// and effective ranks.
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
     /// A weight file, a directory of them, `pocket` for the built-in model, or
     /// `owner/name[@revision]` on the hub.
     model: String,
-    /// Singular values of every matrix, and what they say.
+    /// Compute the singular values of every matrix, effective ranks, power-law exponents and noise
+    /// edges.
     #[arg(long)]
     spectra: bool,
-    /// Only tensors of such names: a glob such as *q_proj*, or a regular expression after re:.
+    /// Only tensors with matching names: a glob such as *q_proj*, or a regular expression after
+    /// re:.
     #[arg(long, value_name = "PATTERN")]
     filter: Option<String>,
     /// Only these layers, such as 3,5 or 0-7.
     #[arg(long)]
     layers: Option<String>,
-    /// Only tensors that are stored so, such as f32 or bf16.
+    /// Only tensors of this storage type, such as f32 or bf16.
     #[arg(long)]
     dtype: Option<String>,
-    /// What a line of the tables stands for.
+    /// Grouping of the tensors: the unit of a table row.
     #[arg(long, value_parser = one_of(&By::ALL, By::name), default_value = By::Name.name())]
     by: By,
-    /// Write one HTML page with heat maps and plots.
+    /// Write an HTML page with heat maps and plots.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Overwrite the page.
+    /// Overwrite an existing page.
     #[arg(long, requires = "html")]
     force: bool,
-    /// Where spectra are kept [default: linwright/spectra in $XDG_CACHE_HOME or ~/.cache].
+    /// Directory that caches spectra [default: linwright/spectra in $XDG_CACHE_HOME or ~/.cache].
     #[arg(long, value_name = "DIR", requires = "spectra")]
     cache: Option<PathBuf>,
-    /// Keep no spectra, and use none that are kept.
+    /// Neither read nor write cached spectra.
     #[arg(long, requires = "spectra", conflicts_with = "cache", alias = "no_cache")]
     no_cache: bool,
-    /// Show the linear layers that this program can replace instead, which loads the model.
+    /// Instead, load the model and list the linear layers that can be replaced.
     #[arg(long, conflicts_with_all = ["spectra", "filter", "layers", "dtype", "by", "html"])]
     slots: bool,
 }
@@ -90,7 +93,7 @@ fn look(path: &Path, options: &Options, console: &mut Console) -> Result<Inspect
     Ok(inspect(path, options, console)?)
 }
 
-/// The type of a name in small letters or capitals.
+/// Parses the name of a storage type in any case.
 fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
     StoredType::parse(&name.to_uppercase()).ok_or_else(|| {
         Failure::usage(format!(
@@ -100,7 +103,7 @@ fn parse_dtype(name: &str) -> Result<StoredType, Failure> {
     })
 }
 
-/// The cache that was asked for, or the usual one; that one may be out of reach.
+/// The cache given by the options, or the default one if it can be written.
 fn cache(args: &InspectArgs, console: &Console) -> Result<Option<SpectrumCache>, Failure> {
     if args.no_cache {
         return Ok(None);
@@ -109,16 +112,16 @@ fn cache(args: &InspectArgs, console: &Console) -> Result<Option<SpectrumCache>,
         return Ok(Some(SpectrumCache::open(dir)?));
     }
     let Some(dir) = cache_home().map(|home| home.join("linwright/spectra")) else {
-        console.note("note: neither XDG_CACHE_HOME nor HOME is set, so no spectra are kept");
+        console.note("note: neither XDG_CACHE_HOME nor HOME is set, so spectra are not cached");
         return Ok(None);
     };
     match SpectrumCache::open(&dir) {
         Ok(cache) => {
-            console.detail(|| format!("spectra are kept in {}", dir.display()));
+            console.detail(|| format!("spectra are cached in {}", dir.display()));
             Ok(Some(cache))
         }
         Err(error) => {
-            console.note(&format!("note: no spectra are kept: {error}"));
+            console.note(&format!("note: spectra are not cached: {error}"));
             Ok(None)
         }
     }

@@ -1,4 +1,4 @@
-//! `linwright laser`: cut weights of a model, judge it before and after, save it.
+//! `linwright laser`: edits weights as LASER does, evaluates before and after, saves the model.
 
 use super::cuts::{CutArgs, SlotArgs};
 use super::form::{self, FormArg, Saving};
@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 /// Largest plan that is read, in bytes.
 const PLAN_BYTES: u64 = 1 << 24;
 
-/// Cut weights of a model as LASER does, score it before and after, and save it, smaller where
-/// factors are.
+/// Reduce the rank of weights as LASER does, evaluate the model before and after, and save it;
+/// factored weights make it smaller.
 #[derive(Debug, Args)]
 pub(crate) struct LaserArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
@@ -32,23 +32,25 @@ pub(crate) struct LaserArgs {
     model: String,
     #[command(flatten)]
     slots: SlotArgs,
-    /// Roles of weights, beside --lname.
+    /// Roles of weights, in addition to --lname.
     #[arg(long, value_delimiter = ',', value_parser = role_of(&Role::ALL))]
     roles: Vec<Role>,
-    /// Names of slots: a glob such as `*.mlp.*`, or a regular expression after `re:`.
+    /// Linear layers with matching names: a glob such as `*.mlp.*`, or a regular expression after
+    /// `re:`.
     #[arg(long, value_name = "PATTERN")]
     site: Option<String>,
-    /// Make these edits instead: JSON, as `linwright compose` writes it.
+    /// Apply these edits instead: the JSON file of `linwright compose`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["lname", "lnum", "roles", "site"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     cut: CutArgs,
     #[command(flatten)]
     asked: TaskArgs,
-    /// Directory to write the model to.
+    /// Output directory for the model.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// What is written: `auto` is what loads in most places without being larger than it need be.
+    /// Form of the saved model; `auto` is the one that most runtimes load and that is no larger
+    /// than necessary.
     #[arg(long, value_parser = one_of(&FormArg::EDITED, FormArg::name), default_value = "auto")]
     form: FormArg,
     /// Replace the directory if it exists.
@@ -56,7 +58,7 @@ pub(crate) struct LaserArgs {
     force: bool,
 }
 
-/// What came of it.
+/// The edits and their evaluation.
 struct Done {
     edits: Edits,
     sites: Vec<SiteEdit>,
@@ -74,7 +76,7 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
         outputs::directory(output, args.force, &inputs)?;
     }
     args.asked.check_text_field(&[])?;
-    // Mistakes in tasks are told before a model is loaded.
+    // Errors in tasks are reported before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
     let (loaded, place) = open_model(&args.model, &mut console)?;
     check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
@@ -104,11 +106,8 @@ fn edits(args: &LaserArgs) -> Result<Edits, Failure> {
     let sizes = args.cut.sizes()?;
     if sizes.len() > 1 {
         let given: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-        return Err(Failure::usage(format!(
-            "{} say how much stays, expected one",
-            given.join(", ")
-        ))
-        .hint("`linwright sweep` tries several"));
+        return Err(Failure::usage(format!("{} each give a size, expected one", given.join(", ")))
+            .hint("`linwright sweep` tries several"));
     }
     let cut = args.cut.cut(sizes[0]);
     cut.check().map_err(Failure::usage)?;
@@ -122,7 +121,7 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     let text = input::read_text(path, PLAN_BYTES).map_err(io)?;
     let edits: Edits = serde_json::from_str(&text).map_err(|error| {
         let reason = shown_reason(&error.to_string());
-        Failure::usage(format!("{shown} is no plan of edits: {reason}")).hint(
+        Failure::usage(format!("{shown} is not a plan of edits: {reason}")).hint(
             "expected {\"edits\": [{\"slots\": {\"lnames\": [\"fc_in\"], \"layers\": [3]}, \
                    \"cut\": {\"intervention\": \"rank-reduction\", \"size\": {\"rate\": 9}}}]}",
         )
@@ -133,7 +132,7 @@ fn read_plan(path: &Path) -> Result<Edits, Failure> {
     Ok(edits)
 }
 
-/// Parameters of the edited slots now and before.
+/// Parameters of the edited slots, after and before.
 fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     let sum = |of: fn(&SiteEdit) -> usize| sites.iter().map(|edit| of(edit) as u64).sum();
     (sum(|edit| edit.report.parameters), sum(|edit| edit.report.dense_parameters))
@@ -179,7 +178,7 @@ fn show(args: &LaserArgs, done: &Done) -> Result<(), Failure> {
     }
     let (now, before) = parameters(&done.sites);
     print(&format!(
-        "\nparameters of the cut weights: {} of {} (keep {:.4})",
+        "\nparameters of the edited weights: {} of {} (keep {:.4})",
         grouped(now),
         grouped(before),
         now as f64 / before.max(1) as f64

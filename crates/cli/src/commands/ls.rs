@@ -1,4 +1,4 @@
-//! `linwright ls`: what there is.
+//! `linwright ls`: lists of operators, methods, tasks, families and presets.
 
 use super::{print, print_json, table};
 use crate::args::Shared;
@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 /// List operators, methods, tasks, families or presets.
 #[derive(Debug, Args)]
 pub(crate) struct LsArgs {
-    /// What to list.
+    /// The kind of things to list.
     what: What,
-    /// Features out and in for which `ls operators --json` counts parameters and multiply-adds.
+    /// Output and input features for which `ls operators --json` counts parameters and
+    /// multiply-adds.
     #[arg(long, value_name = "OUTxINP", default_value = "2048x2048", value_parser = shape)]
     shape: Shape,
 }
@@ -34,11 +35,11 @@ enum What {
     Operators,
     /// Methods that fit an operator to a site.
     Methods,
-    /// Tasks that measure a model.
+    /// Evaluation tasks.
     Tasks,
-    /// Model families that can be loaded.
+    /// Model families that Linwright loads.
     Families,
-    /// Recipes that are built in.
+    /// Built-in recipes.
     Presets,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &LsArgs, shared: &Shared) -> Result<(), Failure> {
     print(&table(&["name", "about"], &rows))
 }
 
-/// Names of all tasks, and what they are.
+/// Names and descriptions of all tasks.
 pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, &'static str)> {
     let own = TASKS.iter().map(|task| (task.name, task.summary));
     let standard = STANDARD_TASKS.iter().map(|task| (task.name, task.summary));
@@ -100,7 +101,8 @@ fn operators(shape: Shape, shared: &Shared) -> Result<(), Failure> {
     print(&table(&["kind", "equation", "parameters", "MACs per row"], &rows))
 }
 
-/// What an operator of this shape costs with its default options, or why there is none.
+/// Cost of an operator of this shape with its default options, or the reason why it has no such
+/// shape.
 fn at(kind: &str, shape: Shape) -> Value {
     let cost = OpSpec::default_of(kind).and_then(|spec| spec.cost(shape));
     match cost {

@@ -1,4 +1,4 @@
-//! `linwright` without a command: the main job on the built-in model, and what to do next.
+//! `linwright` without a command: the demonstration on the built-in model, and next steps.
 
 use super::print;
 use super::run::{PRESETS, study};
@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use linwright::compress::recipe;
 use std::path::Path;
 
-/// What to do with a model of one's own: the last lines of the main job, and of `--help`.
+/// Commands for a model of one's own: the last lines of the demonstration and of `--help`.
 pub(crate) const NEXT: &str = "\
-With a model of your own (a directory, a .gguf file, or owner/name of the hub):
+With a model of your own (a directory, a .gguf file, or owner/name on the hub):
   linwright inspect MODEL
   linwright compress MODEL --keep 0.8 --dataset TEXT -o smaller
   linwright eval smaller --text OTHER-TEXT --baseline MODEL";
@@ -18,7 +18,7 @@ pub(crate) fn run(shared: &Shared) -> Result<(), Failure> {
     let preset = &PRESETS[0];
     let recipe = recipe::parse(Path::new(preset.name), preset.text)?;
     study(preset.name, &recipe, None, false, shared)?;
-    // Advice, which who wants the result alone does not want.
+    // Next steps are not part of the result.
     if shared.json || shared.quiet {
         return Ok(());
     }

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 /// Write manual pages: linwright.1, linwright-compress.1 and so on, one for each command.
 ///
-/// With the directory `man1` of a directory in MANPATH, `man linwright-compress` shows them.
+/// Written to the folder `man1` of a directory in MANPATH, `man linwright-compress` shows them.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Directory to write.
+    /// Output directory.
     #[arg(short, long)]
     output: PathBuf,
     /// Replace the directory if it exists.
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ManArgs, top: Command, shared: &Shared) -> Result<(), F
     print(&format!("wrote {} ({} pages)", args.output.display(), pages.len()))
 }
 
-/// Writes the page of a command and of all below it.
+/// Writes the pages of a command and of all its subcommands.
 fn write_pages(
     command: &Command,
     folder: &mut AtomicDir,

@@ -1,4 +1,4 @@
-//! One file a verb.
+//! The commands, one file each.
 
 pub(crate) mod bench;
 pub(crate) mod chat;
@@ -39,15 +39,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     pieces.finish()
 }
 
-/// Text that goes to stdout piece by piece, each at once. Stdout is written here and nowhere else.
+/// Writes text to stdout piece by piece, unbuffered. Nothing else writes to stdout.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    /// Why no more is written.
+    /// The error that ended the output.
     ended: Option<io::Error>,
 }
 
 impl Pieces {
-    /// Writes a piece; whether more can be written.
+    /// Writes a piece; returns whether more can be written.
     pub(crate) fn write(&mut self, piece: &str) -> bool {
         if self.ended.is_none() {
             let mut out = io::stdout().lock();
@@ -56,13 +56,13 @@ impl Pieces {
         self.ended.is_none()
     }
 
-    /// Whether everything that somebody wanted to read was written.
+    /// Ends the output; a reader that closed the pipe is no error.
     ///
     /// # Errors
     /// If text was lost.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.ended {
-            // The reader went away, as `head` does; that is its business.
+            // The reader closed the pipe, as `head` does: no error.
             Some(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(Failure::io("standard output", &error))
             }
@@ -73,17 +73,17 @@ impl Pieces {
 
 /// Prints a value as JSON to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    // Piece by piece: a result may be much longer than what it was made of.
+    // Piece by piece: the JSON may be much longer than the data behind it.
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(out)).and_then(|()| out.flush()) {
-        // The reader went away, as `head` does; that is its business.
+        // The reader closed the pipe, as `head` does: no error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| Failure::io("standard output", &error)),
     }
 }
 
-/// A table with aligned columns: text to the left, numbers to the right.
+/// A table with aligned columns: text left, numbers right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -117,7 +117,7 @@ fn is_number(cell: &str) -> bool {
     cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.')
 }
 
-/// A count with thousands apart: `2,097,152`.
+/// A count with thousands separators: `2,097,152`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();

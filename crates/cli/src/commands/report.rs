@@ -15,7 +15,7 @@ use linwright::run::input;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a report or result: one with samples of every question is long.
+/// Largest report or result, in bytes: one with samples of every question is long.
 const REPORT_BYTES: u64 = 1 << 30;
 
 /// Render the saved result of any command: a run, an evaluation, a sweep, an inspection, a bench.

@@ -1,4 +1,4 @@
-//! `linwright rotor`: experiments on rotors themselves.
+//! `linwright rotor`: experiments on rotors.
 
 use super::{plain, print, print_json};
 use crate::args::Shared;
@@ -12,7 +12,7 @@ use linwright::bench::convergence::{
 use linwright::run::atomic::write_atomic;
 use std::path::{Path, PathBuf};
 
-/// Names of the files written.
+/// Name of the written files, without extension.
 const FIGURE: &str = "rotor-convergence";
 
 /// Experiments on rotors.
@@ -27,20 +27,22 @@ enum What {
     Convergence(ConvergenceArgs),
 }
 
-/// How the rotor paper's power iteration converges, and how far it is from the exact rotor.
+/// Measure the convergence of the rotor paper's power iteration, and its distance from the exact
+/// rotor.
 ///
-/// First its appendix D: iterations for the first plane while a rotor learns another, started warm
-/// from the step before. Then errors of rotor and derivative after fixed numbers of iterations, for
-/// random bivectors and for angles that are equal or nearly so.
+/// First the experiment of its appendix D: iterations for the first plane while one rotor is
+/// trained to match another, warm-started from the previous step. Then the errors of rotor and
+/// derivative after fixed numbers of iterations, for random bivectors and for equal or nearly equal
+/// angles.
 #[derive(Debug, Args)]
 struct ConvergenceArgs {
     /// Features, powers of two from 16 to 4096: a list, or a range such as 64..4096.
     #[arg(long, default_value = "64..4096")]
     dims: String,
-    /// Random bivectors of each size.
+    /// Number of random bivectors per size.
     #[arg(long, default_value_t = 50)]
     seeds: usize,
-    /// Draws all of them.
+    /// Seed of the random bivectors.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Directory for rotor-convergence.svg, .csv and .json.
@@ -68,14 +70,17 @@ pub(crate) fn run(args: &RotorArgs, shared: &Shared) -> Result<(), Failure> {
     args.out.as_ref().map_or(Ok(()), |out| print(&format!("wrote {FIGURE}.* to {}", out.display())))
 }
 
-/// Exponents of the powers of two named.
+/// Parses powers of two, as exponents.
 fn generators(text: &str) -> Result<Vec<usize>, Failure> {
     let exponent = |text: &str| {
         let dim: Option<usize> = text.trim().parse().ok();
         let power = dim.filter(|dim| dim.is_power_of_two()).map(|dim| dim.ilog2() as usize);
         power.ok_or_else(|| {
-            Failure::usage(format!("--dims: `{}` is no power of two", linwright::run::shown(text)))
-                .hint("write a list such as 64,256 or a range such as 64..4096")
+            Failure::usage(format!(
+                "--dims: `{}` is not a power of two",
+                linwright::run::shown(text)
+            ))
+            .hint("write a list such as 64,256 or a range such as 64..4096")
         })
     };
     match text.split_once("..") {

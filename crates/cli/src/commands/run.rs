@@ -1,4 +1,4 @@
-//! `linwright run`: every stage of a recipe, from capture to report.
+//! `linwright run`: a recipe from capture to report.
 
 use super::sweep::left_nothing;
 use super::tasks::check_tasks;
@@ -22,7 +22,7 @@ use linwright::run::spelling::distance;
 use linwright::run::{DataSource, Provenance, RunDirectory, input};
 use std::path::{Path, PathBuf};
 
-/// A recipe that is built in.
+/// A built-in recipe.
 #[derive(Debug)]
 pub(crate) struct Preset {
     /// The name that `-r` takes.
@@ -33,7 +33,7 @@ pub(crate) struct Preset {
     pub(crate) text: &'static str,
 }
 
-/// The recipes that are built in.
+/// The built-in recipes.
 pub(crate) const PRESETS: &[Preset] = &[
     Preset {
         name: "main-job",
@@ -47,27 +47,27 @@ pub(crate) const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "equal-parameters-pocket",
-        summary: "rotor networks beside their rivals of the same size, on the same layers",
+        summary: "rotor networks and other operators of equal size, on the same layers",
         text: include_str!("../../../../recipes/equal-parameters-pocket.yaml"),
     },
     Preset {
         name: "rotor-paper-stories260k",
-        summary: "the same on stories260K, whose files you bring",
+        summary: "the rotor paper's comparison on stories260K, whose files you provide",
         text: include_str!("../../../../recipes/rotor-paper-stories260k.yaml"),
     },
     Preset {
         name: "laser-pocket",
-        summary: "LASER on the built-in model: rank cut in each layer, judged by questions; seconds",
+        summary: "LASER on the built-in model: rank reduction in each layer, scored on questions; seconds",
         text: include_str!("../../../../recipes/laser-pocket.yaml"),
     },
     Preset {
         name: "laser-pocket-finding",
-        summary: "whether LASER and Vendi-LASER help the built-in model, rare and frequent facts apart",
+        summary: "whether LASER and Vendi-LASER help the built-in model, by frequency of the facts",
         text: include_str!("../../../../recipes/laser-pocket-finding.yaml"),
     },
 ];
 
-/// Run a recipe: capture, fit, evaluate, report. The same command again goes on where it stopped.
+/// Run a recipe: capture, fit, evaluate, report. Run the same command again to resume.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// A recipe file, or the name of a built-in one (`linwright ls presets`).
@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// Use this model instead of the recipe's: a directory, `pocket` or `owner/name[@revision]`.
     #[arg(short, long)]
     model: Option<String>,
-    /// Check the recipe against the model, show what each row will cost, and stop.
+    /// Check the recipe against the model, estimate the cost of each row, and stop.
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     study(&name, &recipe, args.output.as_deref(), args.dry_run, shared)
 }
 
-/// Name and text of a recipe, built in or a file.
+/// Name and text of a built-in recipe or of a file.
 fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     let preset = PRESETS.iter().find(|preset| Path::new(preset.name) == path);
     if let Some(preset) = preset
@@ -123,7 +123,7 @@ fn open_recipe(path: &Path) -> Result<(String, String), Failure> {
     Ok((name, text))
 }
 
-/// What to say where there is no recipe of this name.
+/// The hint for an unknown recipe name.
 fn presets_near(name: &str) -> String {
     let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
     let near = |known: &&str| distance(name, known) <= 1 + name.chars().count() / 3;
@@ -132,8 +132,8 @@ fn presets_near(name: &str) -> String {
     format!("{asked}the built-in recipes are {}", names.join(", "))
 }
 
-/// Runs a recipe and prints its table. Where no output is named, the directory carries the
-/// beginning of the fingerprint: the same run goes on in it, another recipe or model has its own.
+/// Runs a recipe and prints its table. By default the output directory contains the start of the
+/// fingerprint: the same run resumes in it, another recipe or model gets its own.
 pub(crate) fn study(
     name: &str,
     recipe: &Recipe,
@@ -143,7 +143,7 @@ pub(crate) fn study(
 ) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let (loaded, place) = open_model(&recipe.model, &mut console)?;
-    // What is written down names the commit of a model of the hub.
+    // Records name the commit of a hub model.
     let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
     let mut tasks = open_tasks(recipe)?;
@@ -161,7 +161,7 @@ pub(crate) fn study(
         console.finish();
         return show_costs(recipe, &inputs, shared);
     }
-    // Before the directory belongs to this recipe: what is wrong with it can still be put right.
+    // Before the directory belongs to this recipe: errors in it can still be corrected.
     for &seed in &recipe.seeds {
         study::calibrate(recipe, &inputs, seed)?;
     }
@@ -266,7 +266,7 @@ fn provenance(
     Ok(provenance)
 }
 
-/// The recipe with all defaults written out. JSON is YAML: `run -r` takes it.
+/// The recipe with all defaults written out; since JSON is YAML, `run -r` accepts it.
 fn recipe_json(recipe: &Recipe) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec_pretty(recipe)
         .map_err(|error| Failure::general(format!("cannot write the recipe as JSON: {error}")))
@@ -329,7 +329,7 @@ mod tests {
     use linwright::data::CalibrationText;
     use linwright::evaluate::overlap;
 
-    /// What is wrong with a recipe, down to the options of its sweeps.
+    /// Checks a recipe, including the options of its sweeps.
     fn check(path: &Path, text: &str) -> Result<(), String> {
         if !is_sweep(text) {
             return recipe::parse(path, text).map(drop).map_err(|error| error.to_string());

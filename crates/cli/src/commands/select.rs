@@ -1,4 +1,4 @@
-//! `linwright select`: rows of a matrix chosen by their Vendi score.
+//! `linwright select`: selects rows of a matrix by their Vendi score.
 
 use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
@@ -22,57 +22,58 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Picks shown on the terminal; all of them are in the JSON.
+/// Number of selected rows shown on the terminal; the JSON has all.
 const SHOWN: usize = 20;
 
-/// Choose the rows of a matrix that differ most, greedily by the Vendi score of a Gaussian kernel,
-/// and tell how much of the matrix their span holds.
+/// Select the most diverse rows of a matrix, greedily by the Vendi score of a Gaussian kernel, and
+/// report the residual of the matrix after projection onto their span.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("matrix").required(true), group = ArgGroup::new("size").required(true))]
 pub(crate) struct SelectArgs {
     /// A weight file, a directory of them, `pocket` for the built-in model, or
     /// `owner/name[@revision]` on the hub.
     model: String,
-    /// The tensor of this name, a matrix.
+    /// Name of the tensor, which must be a matrix.
     #[arg(long, value_name = "NAME", group = "matrix")]
     tensor: Option<String>,
-    /// The weight of this linear layer, as `inspect --slots` calls it; its rows are outputs.
+    /// Linear layer by its name in `inspect --slots`; the rows of its weight are output features.
     #[arg(long, value_name = "NAME", group = "matrix")]
     site: Option<String>,
-    /// Rows to choose.
+    /// Number of rows to select.
     #[arg(short, long, value_name = "R", group = "size")]
     rank: Option<usize>,
-    /// Rows to choose, as a share of the smaller side of the matrix, rounded down.
+    /// Number of rows as a share of the smaller side of the matrix, rounded down.
     #[arg(long, value_name = "SHARE", group = "size")]
     rho: Option<f64>,
-    /// Rows to choose, as many as make two factors with this share of the parameters.
+    /// Number of rows such that two factors have this share of the parameters.
     #[arg(long, value_name = "SHARE", group = "size")]
     keep: Option<f64>,
-    /// Rows to choose, as LASER counts: the share (10 - RATE) / 10 of the smaller side.
+    /// Number of rows as in LASER: the share (10 - RATE) / 10 of the smaller side.
     #[arg(long, value_name = "RATE", group = "size")]
     rate: Option<f64>,
-    /// Multiply the score by the mean of exp(-|x|²) of the rows, which prefers short ones.
+    /// Weight the score by quality, the mean of exp(-|x|²) over the rows, which prefers rows of
+    /// small norm.
     #[arg(long, alias = "use_quality")]
     quality: bool,
-    /// Choose the rows that differ least.
+    /// Select the least diverse rows.
     #[arg(long, aliases = ["min-diversity", "min_diversity"])]
     minimise: bool,
-    /// Width of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the median
-    /// squared distance.
+    /// Parameter G of the kernel exp(-G |x - y|² / 2): a number, or `median` for one over the
+    /// median squared distance.
     #[arg(long, value_name = "G", default_value = "1", allow_hyphen_values = true)]
     gamma: String,
-    /// Order of the score: 1 is Shannon's, 2 needs no eigenvalues and is faster.
+    /// Order of the Vendi score: 1 is Shannon entropy; 2 needs no eigenvalues and is faster.
     #[arg(long, value_parser = one_of(&Diversity::ALL, Diversity::name), default_value = "1")]
     order: Diversity,
-    /// Write the JSON to this file too.
+    /// Also write the result as JSON to this file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Overwrite the file.
+    /// Overwrite an existing file.
     #[arg(long, requires = "output")]
     force: bool,
 }
 
-/// The matrix that rows are chosen of.
+/// The matrix with the candidate rows.
 struct Matrix {
     model: String,
     name: String,
@@ -81,7 +82,7 @@ struct Matrix {
     sha256: String,
 }
 
-/// All that was found.
+/// The selected rows and the projection onto them.
 struct Found {
     matrix: Matrix,
     criterion: Criterion,
@@ -136,14 +137,14 @@ fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let nearest = nearest_names(&name, &names);
         let message = format!(
-            "none of {} linear layers is called \"{}\"; {nearest}",
+            "none of the {} linear layers is called \"{}\"; {nearest}",
             names.len(),
             shown(&name)
         );
         return Err(Failure::usage(message).hint("see `linwright inspect MODEL --slots`"));
     };
     let values = slot.op().to_dense().map_err(|error: OpError| {
-        Failure::usage(format!("{name} has no dense weight to choose rows of: {error}"))
+        Failure::usage(format!("{name} has no dense weight to select rows from: {error}"))
     })?;
     let sha256 = sha256_hex(little_endian_bytes(values.data()));
     Ok(Matrix { model: place.name, name, values, dtype: "f32".into(), sha256 })
@@ -156,7 +157,7 @@ fn compute(
     console: &mut Console,
 ) -> Result<Found, Failure> {
     let rows = matrix.values.view();
-    console.stage(&format!("choosing {count} of {} rows", rows.rows()));
+    console.stage(&format!("selecting {count} of {} rows", rows.rows()));
     let start = Instant::now();
     let mut go_on = |done: usize, total: usize| {
         console.progress(done as u64, total as u64);
@@ -164,10 +165,10 @@ fn compute(
     };
     let selected = select(rows, count, &criterion, &mut go_on)?;
     let selection_seconds = start.elapsed().as_secs_f64();
-    console.stage("projecting on their span");
+    console.stage("projecting onto their span");
     let start = Instant::now();
     let projection = match reconstruct(rows, &selected.indices) {
-        // The choice stands without coefficients; the result says why there are none.
+        // The selection is valid without coefficients; the result gives the reason.
         Err(error @ VendiError::Dependent { .. }) => Err(error),
         other => Ok(other?),
     };
@@ -188,7 +189,7 @@ fn parse_gamma(text: &str) -> Result<Gamma, Failure> {
     }
 }
 
-/// Rows to choose, from whichever option says so.
+/// The number of rows, from the option that gives it.
 fn count(args: &SelectArgs, matrix: &Matrix) -> Result<usize, Failure> {
     let (rows, cols) = (matrix.values.rows(), matrix.values.cols());
     let shares = [args.rho.map(Size::Rho), args.keep.map(Size::Keep), args.rate.map(Size::Rate)];
@@ -287,11 +288,11 @@ impl Found {
             text += &format!("\nand {} more: see --json", more + 1);
         }
         if selected.duplicates > 0 {
-            text += &format!("\n{} picks equal an earlier one", selected.duplicates);
+            text += &format!("\n{} selected rows equal an earlier one", selected.duplicates);
         }
         text += &match &self.projection {
             Ok(projection) => format!(
-                "\n\nprojection on these rows: relative residual {:.6}, condition number {:.3e}",
+                "\n\nprojection onto these rows: relative residual {:.6}, condition number {:.3e}",
                 projection.relative_residual, projection.condition
             ),
             Err(error) => format!("\n\nno projection: {error}"),

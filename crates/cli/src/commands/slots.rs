@@ -1,4 +1,4 @@
-//! `linwright inspect --slots`: the linear layers of a model as this program replaces them.
+//! `linwright inspect --slots`: the replaceable linear layers of a model.
 
 use super::{grouped, print, print_json, table};
 use crate::args::Shared;

@@ -1,4 +1,4 @@
-//! `linwright sweep`: every cut of a grid, judged on a task.
+//! `linwright sweep`: evaluates every cut of a grid on a task.
 
 use super::cuts::{CutArgs, SlotArgs};
 use super::run::write_pages;
@@ -25,10 +25,10 @@ use linwright::run::{Monitor, RunDirectory, shown, shown_reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Cut weights of each layer to each of some sizes, judge every one on a task, and the best on
-/// items that it was not chosen by.
+/// Reduce weights of each layer to each of several sizes, evaluate every combination on the
+/// validation items of a task, and the best one on its test items.
 ///
-/// The same command goes on where it stopped.
+/// Run the same command again to resume.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
@@ -40,17 +40,17 @@ pub(crate) struct SweepArgs {
     cut: CutArgs,
     #[command(flatten)]
     asked: TaskArgs,
-    /// The figure that cells compare by [default: the task's first].
+    /// Metric by which cells are compared [default: the first of the task].
     #[arg(long)]
     metric: Option<String>,
-    /// Draw the order of the items before they are divided into validation and test [default: that
-    /// of the file].
+    /// Shuffle the items with this seed before they are split into validation and test [default:
+    /// the order of the file].
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
-    /// Compute each cell by itself: the same, slower.
+    /// Evaluate each cell separately: slower, same results.
     #[arg(long, alias = "no_share")]
     no_share: bool,
-    /// Heading of the report.
+    /// Title of the report.
     #[arg(long, default_value = "Sweep")]
     title: String,
     /// Directory of the run [default: runs/sweep- and its fingerprint].
@@ -58,7 +58,7 @@ pub(crate) struct SweepArgs {
     output: Option<PathBuf>,
 }
 
-/// What a sweep or a composition works on, opened.
+/// The opened model and task of a sweep or composition.
 pub(super) struct Opened {
     pub(super) loaded: LoadedModel,
     pub(super) place: Place,
@@ -72,7 +72,7 @@ impl Opened {
         console: &mut Console,
     ) -> Result<Self, Failure> {
         asked.check_text_field(&[])?;
-        // Mistakes in tasks are told before a model is loaded.
+        // Errors in tasks are reported before a model is loaded.
         let parts = Parts::open(asked, Division { shuffle }, console)?;
         let (loaded, place) = open_model(model, console)?;
         check_tasks([parts.validation.as_ref()], (&loaded, &place))?;
@@ -86,7 +86,7 @@ impl Opened {
         })
     }
 
-    /// What a sweep or a composition is given.
+    /// The inputs of a sweep or composition.
     pub(super) fn work<'a>(
         &'a self,
         asked: &TaskArgs,
@@ -112,7 +112,7 @@ impl Opened {
 /// The grid that options describe.
 pub(super) fn grid(slots: &SlotArgs, cut: &CutArgs) -> Result<Grid, Failure> {
     if slots.lname.is_empty() {
-        return Err(Failure::usage("nothing says which weights are cut")
+        return Err(Failure::usage("no weights are selected")
             .hint("give --lname NAME,..., such as fc_in,fc_out"));
     }
     let sizes = cut.sizes()?;
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &SweepArgs, shared: &Shared) -> Result<(), Failure> {
     print(&format!("{}\n\nreport: {}", done.terminal, report.display()))
 }
 
-/// A sweep whose files are written.
+/// A finished sweep with its files.
 struct Done {
     json: Value,
     terminal: String,
@@ -193,13 +193,13 @@ fn shown_in_terminal(swept: &Swept) -> String {
 /// Removes what a run began that can never be finished.
 pub(super) fn left_nothing(directory: &RunDirectory, failure: Failure) -> Failure {
     if failure.is_for_good() && directory.is_new() {
-        // The failure itself is what the user must hear of.
+        // The original failure matters more than this one.
         drop(std::fs::remove_dir_all(directory.path()));
     }
     failure
 }
 
-/// A sweep's options on a line of their own.
+/// Parser of a sweep's options in a recipe.
 #[derive(Debug, Parser)]
 #[command(name = "sweep")]
 struct Line {
@@ -207,7 +207,7 @@ struct Line {
     args: SweepArgs,
 }
 
-/// The options of each run of a recipe.
+/// The parsed options of each run of a recipe.
 pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, Failure> {
     let parsed = recipe.runs.iter().map(|run| {
         let words = std::iter::once("sweep".to_owned()).chain(recipe.arguments(run));
@@ -221,7 +221,7 @@ pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, 
     parsed.collect()
 }
 
-/// Makes every sweep of a recipe, each in a folder of its own.
+/// Runs every sweep of a recipe, each in its own folder.
 pub(super) fn run_recipe(
     name: &str,
     recipe: &SweepRecipe,
@@ -245,7 +245,7 @@ pub(super) fn run_recipe(
         rows.push(row(run, &done.swept));
         results.push(json!({"title": run.title, "published": run.published, "result": done.json}));
     }
-    let header = ["run", "best cell", "figure", "dense", "edited", "difference, 95 %", "published"];
+    let header = ["run", "best cell", "metric", "dense", "edited", "difference, 95 %", "published"];
     let text = table(&header, &rows);
     write_atomic(&folder.join("table.txt"), format!("{text}\n").as_bytes())?;
     if shared.json {
@@ -254,7 +254,7 @@ pub(super) fn run_recipe(
     print(&format!("{text}\n\nreports: {}", folder.display()))
 }
 
-/// A run as a line of a shell.
+/// A run as a shell command.
 fn command(recipe: &SweepRecipe, run: &SweepRun) -> String {
     let quoted = |argument: String| match argument
         .contains(|c: char| !c.is_ascii_alphanumeric() && !"-_=./,:@".contains(c))
@@ -272,7 +272,7 @@ fn slug(title: &str) -> String {
     title.chars().map(letter).collect()
 }
 
-/// The best cell of a run on what it was judged by, beside what was published.
+/// A table row with the best cell of a run, its evaluation, and the published result.
 fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
     let best = &swept.cells[swept.best];
     let metric = &swept.objective.metric;
@@ -293,7 +293,7 @@ fn row(run: &SweepRun, swept: &Swept) -> Vec<String> {
         run.published.map_or_else(String::new, |p| format!("{} -> {} %", p.dense, p.edited));
     let name = match swept.is_better {
         true => cell_name(best),
-        false => format!("none shown, highest: {}", cell_name(best)),
+        false => format!("none significant, highest: {}", cell_name(best)),
     };
     vec![
         run.title.clone(),

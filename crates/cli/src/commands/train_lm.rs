@@ -1,4 +1,4 @@
-//! `linwright train-lm`: makes the built-in model from its seed.
+//! `linwright train-lm`: trains the built-in model from its seed.
 
 use super::{print, print_json};
 use crate::args::Shared;
@@ -11,28 +11,28 @@ use linwright::run::Monitor;
 use linwright::train::{Control, Progress};
 use std::path::PathBuf;
 
-/// Make the built-in model anew: world, tokenizer, training, questions.
+/// Train the built-in model again: generated texts, tokenizer, training, questions.
 ///
-/// The same seed gives the same text and tokenizer. Training goes on from its checkpoint when the
-/// same command is run again.
+/// The same seed gives the same texts and tokenizer. Run the same command again to resume training
+/// from its checkpoint.
 #[derive(Debug, Args)]
 pub(crate) struct TrainLmArgs {
-    /// Directory to write.
+    /// Output directory.
     #[arg(short, long)]
     output: PathBuf,
-    /// Names the world.
+    /// Seed of the generated world, its texts and the training.
     #[arg(long)]
     seed: Option<u64>,
-    /// Passes over the training text.
+    /// Epochs over the training text.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     epochs: Option<u64>,
-    /// Checkpoint of the training [default: beside the output].
+    /// Training checkpoint [default: next to the output].
     #[arg(long)]
     checkpoint: Option<PathBuf>,
     /// Replace the directory if it exists.
     #[arg(long)]
     force: bool,
-    /// Make world and tokenizer, print their hashes, and stop.
+    /// Generate texts and tokenizer, print their hashes, and stop.
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &TrainLmArgs, shared: &Shared) -> Result<(), Failure> {
         let checkpoint: Vec<_> = args.checkpoint.iter().cloned().collect();
         outputs::directory(&args.output, args.force, &checkpoint)?;
     }
-    console.stage("making the world and its tokenizer");
+    console.stage("generating texts and tokenizer");
     let mut recipe = PocketRecipe::default();
     if let Some(seed) = args.seed {
         recipe.world.seed = seed;

@@ -1,4 +1,4 @@
-//! `linwright validate`: whether task files can be used.
+//! `linwright validate`: checks task files.
 
 use super::tasks::data_argument;
 use super::{print, print_json, table};
@@ -15,19 +15,19 @@ use linwright::run::Monitor;
 use serde_json::json;
 use std::cell::RefCell;
 
-/// Check task files and show what they ask first.
+/// Check task files and show the first request of each task.
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
     /// Tasks and groups: names (see `linwright ls tasks`) and paths of their files.
     #[arg(value_name = "TASK", value_delimiter = ',', required_unless_present = "also")]
     tasks: Vec<String>,
-    /// The same as an option.
+    /// Tasks and groups, as an option.
     #[arg(short, long = "tasks", id = "also", value_delimiter = ',', value_name = "TASK")]
     also: Vec<String>,
-    /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
+    /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
     #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
     data: Vec<DataFile>,
-    /// Examples before each document of a task [default: as its file says].
+    /// Number of few-shot examples [default: that of the task].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     num_fewshot: Option<usize>,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
         return print_json(&all.iter().map(one).collect::<Vec<_>>());
     }
     let row = |v: &Validated| {
-        let documents = v.documents.map_or("not at hand".to_owned(), |count| count.to_string());
+        let documents = v.documents.map_or("not found".to_owned(), |count| count.to_string());
         vec![v.task.clone(), v.output.to_owned(), documents]
     };
     print(&table(&["task", "asks", "documents"], &all.iter().map(row).collect::<Vec<_>>()))?;
@@ -73,7 +73,9 @@ pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
                     print(&format!("  {continuation:?}"))?;
                 }
             }
-            (None, Some(missing)) => print(&format!("\n{}: only its file: {missing}", v.task))?,
+            (None, Some(missing)) => {
+                print(&format!("\n{}: only its file was checked: {missing}", v.task))?
+            }
             (None, None) => {}
         }
     }

@@ -92,7 +92,7 @@ pub fn ranking(swept: &Swept) -> Table {
     let best = ranked.iter().take(RANKED).map(|cell| row(cell_name(cell), &cell.score));
     let columns =
         [("validation, best first", false), (&objective.metric, true), ("log_loss", true)];
-    let dense = row("as it is".to_owned(), &score_of(&swept.dense));
+    let dense = row("dense".to_owned(), &score_of(&swept.dense));
     Table::new("On validation items", columns).with(std::iter::once(dense).chain(best))
 }
 
@@ -103,7 +103,7 @@ pub fn steps(composed: &Composed) -> Table {
     let figure = |score: &Score| {
         value(score, metric).map_or_else(String::new, |value| format!("{value:.4}"))
     };
-    let dense = vec!["as it is".to_owned(), String::new(), figure(&score_of(&composed.dense))];
+    let dense = vec!["dense".to_owned(), String::new(), figure(&score_of(&composed.dense))];
     let steps = composed.steps.iter().map(|step| {
         let layer =
             step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
@@ -174,7 +174,7 @@ pub fn verdict(swept: &Swept) -> String {
     let best = &cells[*best];
     let found = match is_better {
         false => {
-            "no cell is shown to be better than the model as it is; the highest on validation items: "
+            "no cell is significantly better than the dense model; the highest on validation items: "
         }
         true => "best: ",
     };

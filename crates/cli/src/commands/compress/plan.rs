@@ -56,15 +56,15 @@ pub(super) fn plan(args: &CompressArgs, model: &Transformer) -> Result<Plan, Fai
     Ok(Plan { layers, edits, seed: args.seed })
 }
 
-/// Kinds of operators that are methods by their names: they need no options, and no method has
-/// their name.
+/// Kinds of operators whose names `--method` accepts: they need no options, and no method has the
+/// same name.
 pub(super) fn kinds() -> Vec<&'static str> {
     let kinds = OpSpec::KINDS.iter().copied().filter(|kind| !MethodSpec::IDS.contains(kind));
     kinds.filter(|kind| structured(kind, None).is_ok()).collect()
 }
 
-/// The method that fits an operator: a kind with its default options, or a specification. With a
-/// share of parameters a kind needs no rank, which follows from it.
+/// The method that fits an operator: a kind with its default options, or a specification. With
+/// `--keep` a kind needs no rank, which follows from the share.
 fn structured(operator: &str, keep: Option<f64>) -> Result<StructuredMethod, Failure> {
     let ranked = format!("{{kind: {}, rank: 1}}", operator.replace('-', "_"));
     let operator = match keep.is_some() && recipe::operator(operator).is_err() {
@@ -133,7 +133,7 @@ fn method(args: &CompressArgs) -> Result<MethodSpec, Failure> {
     })
 }
 
-/// `3`, `3,5`, `0-7` and their mixtures.
+/// Parses `3`, `3,5`, `0-7` and their combinations.
 pub(crate) fn parse_layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
         let text = shown(text);

@@ -1,11 +1,11 @@
-//! The unfinished work of `linwright compress`: finished fits, until the model is saved.
+//! Resumable state of `linwright compress`: the finished fits, until the model is saved.
 
 use crate::failure::{Failure, Kind};
 use linwright::run::{Fingerprint, RunDirectory, RunError};
 
 use std::path::{Path, PathBuf};
 
-/// Where fits of an unfinished job are kept: beside the output, under a hidden name.
+/// Directory of the fits of an unfinished job: next to the output, with a hidden name.
 pub(super) fn directory(output: &Path) -> Result<PathBuf, Failure> {
     let name = output.file_name().ok_or_else(|| {
         Failure::usage(format!("--output {} names no directory", output.display()))
@@ -13,7 +13,7 @@ pub(super) fn directory(output: &Path) -> Result<PathBuf, Failure> {
     Ok(output.with_file_name(format!(".{}.linwright-state", name.to_string_lossy())))
 }
 
-/// Opens the directory of an unfinished job. What another job left there is dropped with `force`.
+/// Opens the directory of an unfinished job. With `force`, files of another job are removed.
 pub(super) fn open(
     state: &Path,
     fingerprint: &Fingerprint,
@@ -27,17 +27,17 @@ pub(super) fn open(
         Err(RunError::Fingerprint { .. }) => Err(Failure::new(
             Kind::Fingerprint,
             format!(
-                "{} holds the unfinished work of another command for this output",
+                "{} holds the unfinished fits of another command for this output",
                 state.display()
             ),
         )
-        .hint("give that same command again to finish it, or --force to drop it and begin anew")),
+        .hint("run that same command again to finish it, or give --force to discard it")),
         other => Ok(other?),
     }
 }
 
-/// After a failure: removes a state directory without a finished fit, or where the same command
-/// would fail again, and tells of another one with fits.
+/// After a failure: removes a state directory that has no finished fit or whose command would fail
+/// again; otherwise the hint names it.
 pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
     if failure.is_resumable() {
         return failure;
@@ -45,11 +45,11 @@ pub(super) fn tidy(state: &Path, failure: Failure) -> Failure {
     let fits = std::fs::read_dir(state.join("fits"));
     if !failure.is_for_good() && fits.is_ok_and(|mut fits| fits.next().is_some()) {
         return failure.hint(format!(
-            "the fits so far are kept in {}; the same command goes on from there",
+            "the finished fits are kept in {}; run the same command again to resume",
             state.display()
         ));
     }
-    // The failure itself is what the user must hear of.
+    // The original failure matters more than this one.
     drop(std::fs::remove_dir_all(state));
     failure
 }
@@ -83,6 +83,6 @@ mod tests {
         assert!(!kept && !reported.contains("goes on"), "{reported}");
         let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
         let (kept, reported) = after(CompressError::Io { path: "out".into(), source }.into());
-        assert!(kept && reported.contains("the same command goes on from there"), "{reported}");
+        assert!(kept && reported.contains("run the same command again to resume"), "{reported}");
     }
 }

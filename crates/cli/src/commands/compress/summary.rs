@@ -1,4 +1,4 @@
-//! What `linwright compress` says at the end, and before it begins.
+//! The summary of `linwright compress`, and its estimate for `--dry-run`.
 
 use super::Done;
 use crate::args::Shared;
@@ -28,7 +28,7 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn new(done: &Done, original: &Transformer, source: &Path) -> Self {
         let Done { edited, saved, speeds, .. } = done;
-        // What heals is not counted: it keeps its size.
+        // Refitted projections are not counted: they keep their size.
         let replaced = || edited.sites.iter().filter(|site| !site.heals);
         let targeted_dense: u64 = replaced().map(|site| site.dense_parameters as u64).sum();
         let targeted: u64 = replaced().map(|site| site.parameters as u64).sum();
@@ -82,7 +82,7 @@ impl Summary {
     }
 }
 
-/// What a plan would cost.
+/// The estimated cost of a plan.
 pub(super) fn dry_run(
     plan: &Plan,
     model: &Transformer,
@@ -121,13 +121,13 @@ pub(super) fn dry_run(
     ))
 }
 
-/// Size of the weight files of a directory.
+/// Size of the weight files in a directory.
 fn weight_bytes(path: &Path) -> u64 {
     let weights = |name: &str| name.ends_with(".safetensors");
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     entries
         .filter(|entry| weights(&entry.file_name().to_string_lossy()))
-        // Through links: in the cache of the hub every file is one.
+        // Follows links: in the cache of the hub every file is one.
         .filter_map(|entry| entry.path().metadata().ok())
         .map(|metadata| metadata.len())
         .sum()

@@ -1,4 +1,4 @@
-//! What `laser`, `sweep` and `compose` have in common: which slots, and what is taken away.
+//! Shared by `laser`, `sweep` and `compose`: options that select weights and interventions.
 
 mod options;
 

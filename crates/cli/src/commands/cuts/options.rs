@@ -1,4 +1,4 @@
-//! Options of cuts and of slots.
+//! Options of interventions (cuts), and options that select slots.
 
 use crate::args::{one_of, one_of_words};
 use crate::console::Console;
@@ -12,66 +12,65 @@ use linwright::ops::Role;
 use linwright::run::shown;
 use std::path::PathBuf;
 
-/// Directions beyond the rank, and steps of power iteration, of a randomised decomposition.
+/// Oversampling and power iterations of the randomised SVD.
 const RANDOMISED: Decomposition = Decomposition::Randomised { oversample: 8, power: 2 };
 
-/// What is taken away.
+/// Options of an intervention.
 #[derive(Clone, Debug, Args)]
 pub(in crate::commands) struct CutArgs {
-    /// What is taken away.
+    /// Kind of intervention.
     #[arg(long, default_value = "rank-reduction", value_parser = one_of(&Intervention::ALL, Intervention::name))]
     pub(in crate::commands) intervention: Intervention,
-    /// How much is taken away, from 0 to 10, as in the paper: rank (10 - rate) / 10 of the full
-    /// one.
+    /// Rate of reduction as in the paper, from 0 to 10: keep (10 - rate) / 10 of the full rank.
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
     rate: Vec<f64>,
-    /// Share of the rank that stays.
+    /// Share of the full rank to keep.
     #[arg(long, value_delimiter = ',', value_name = "SHARE")]
     rho: Vec<f64>,
-    /// Share of the parameters that stays.
+    /// Share of the parameters to keep.
     #[arg(long, value_delimiter = ',', value_name = "SHARE")]
     keep: Vec<f64>,
-    /// Number of components, or of rows, that stay.
+    /// Number of components, or of rows, to keep.
     #[arg(long, value_delimiter = ',', value_name = "R")]
     rank: Vec<usize>,
-    /// The fewest components with this share of the squares of the singular values.
+    /// Keep the fewest components with this share of the sum of squared singular values.
     #[arg(long, value_delimiter = ',', value_name = "SHARE")]
     energy: Vec<f64>,
-    /// The components above what a random matrix would have.
+    /// Keep the components above the Marchenko–Pastur edge of a random matrix.
     #[arg(long, alias = "marchenko_pastur")]
     marchenko_pastur: bool,
-    /// Find components from random directions, not all of them.
+    /// Use a randomised SVD, which computes only the leading components.
     #[arg(long)]
     randomised: bool,
-    /// Cut as the paper's code does, with its faults, where that differs.
+    /// Reproduce the paper's code where it differs, including its defects.
     #[arg(long)]
     compat: bool,
-    /// How a cut weight is kept; `auto` as factors where they are fewer numbers.
+    /// Storage of an edited weight; `auto` stores factors where they have fewer parameters.
     #[arg(long, default_value = "auto", value_parser = one_of(&Storage::ALL, Storage::name))]
     storage: Storage,
-    /// Prefer short rows (vendi).
+    /// Prefer rows of small norm (vendi).
     #[arg(long, alias = "use_quality", alias = "use-quality")]
     quality: bool,
-    /// Choose rows that are as alike as can be (vendi).
+    /// Choose the most similar rows instead of the most diverse (vendi).
     #[arg(long, alias = "min_diversity", alias = "min-diversity")]
     minimise: bool,
-    /// Width of the kernel of rows (vendi) [default: by the median of the distances].
+    /// Parameter gamma of the Gaussian kernel of rows (vendi) [default: from the median distance].
     #[arg(long)]
     gamma: Option<f64>,
-    /// Where random numbers come from.
+    /// Seed of random numbers.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Directory in which components of weights are kept [default: linwright/components in the
+    /// Directory that caches decompositions of weights [default: linwright/components in the
     /// user's cache].
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
     cache: Option<PathBuf>,
-    /// Keep no components of weights.
+    /// Do not cache decompositions of weights.
     #[arg(long, alias = "no_cache")]
     no_cache: bool,
 }
 
 impl CutArgs {
-    /// Every size that was given, those of a unit together.
+    /// Every given size, grouped by unit.
     pub(in crate::commands) fn sizes(&self) -> Result<Vec<Size>, Failure> {
         let mut sizes: Vec<Size> = self.rate.iter().copied().map(Size::Rate).collect();
         sizes.extend(self.rho.iter().copied().map(Size::Rho));
@@ -83,7 +82,7 @@ impl CutArgs {
             return Ok(vec![Size::Rate(10.0)]);
         }
         if sizes.is_empty() {
-            return Err(Failure::usage("nothing says how much stays")
+            return Err(Failure::usage("no size is given: how much of the weights is kept?")
                 .hint("give --rate, --rho, --keep, --rank, --energy or --marchenko-pastur"));
         }
         for size in &sizes {
@@ -97,7 +96,7 @@ impl CutArgs {
         Ok(sizes)
     }
 
-    /// A cut of this size.
+    /// The intervention with this size.
     pub(in crate::commands) fn cut(&self, size: Size) -> Cut {
         let vendi =
             VendiOptions { quality: self.quality, minimise: self.minimise, gamma: self.gamma };
@@ -111,7 +110,7 @@ impl CutArgs {
         }
     }
 
-    /// Where components are kept: where the user says, or the usual place, if that is within reach.
+    /// The cache of decompositions: the given directory, or the default one if it can be written.
     pub(in crate::commands) fn store(&self, console: &Console) -> Result<ComponentStore, Failure> {
         if self.no_cache {
             return Ok(ComponentStore::none());
@@ -120,25 +119,27 @@ impl CutArgs {
             return Ok(ComponentStore::open(directory)?);
         }
         let Some(directory) = cache_home().map(|home| home.join("linwright/components")) else {
-            console.note("note: neither XDG_CACHE_HOME nor HOME is set, so no components are kept");
+            console.note(
+                "note: neither XDG_CACHE_HOME nor HOME is set, so decompositions are not cached",
+            );
             return Ok(ComponentStore::none());
         };
-        console.detail(|| format!("components are kept in {}", directory.display()));
+        console.detail(|| format!("decompositions are cached in {}", directory.display()));
         ComponentStore::open(&directory).or_else(|error| {
-            console.note(&format!("note: no components are kept: {error}"));
+            console.note(&format!("note: decompositions are not cached: {error}"));
             Ok(ComponentStore::none())
         })
     }
 }
 
-/// Which slots.
+/// Options that select slots.
 #[derive(Clone, Debug, Args)]
 pub(in crate::commands) struct SlotArgs {
-    /// Names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out, mlp, attn, all,
-    /// dont.
+    /// Weights by the names of the paper: k_proj, q_proj, v_proj, out_proj, fc_in, fc_up, fc_out,
+    /// mlp, attn, all, dont.
     #[arg(long, value_delimiter = ',', value_parser = one_of_words(&Lname::ALL, Lname::name, Lname::other_names))]
     pub(in crate::commands) lname: Vec<Lname>,
-    /// Layers, from zero: `26`, `27-17`, `0,3`; -1 is all of them at once.
+    /// Layers, counted from zero: `26`, `27-17`, `0,3`; -1 means all layers at once.
     #[arg(long, value_name = "LAYERS", allow_hyphen_values = true)]
     lnum: Option<String>,
 }
@@ -157,21 +158,21 @@ impl SlotArgs {
         self.lnum.as_deref() == Some("-1")
     }
 
-    /// As a set.
+    /// The layers as a set.
     pub(in crate::commands) fn set(
         &self,
         roles: Vec<Role>,
         pattern: Option<String>,
     ) -> Result<SlotSet, Failure> {
         if self.lname.is_empty() && roles.is_empty() && pattern.is_none() {
-            return Err(Failure::usage("nothing says which weights are cut")
+            return Err(Failure::usage("no weights are selected")
                 .hint("give --lname NAME, --roles ROLE or --site PATTERN, and --lnum LAYER"));
         }
         Ok(SlotSet { lnames: self.lname.clone(), roles, layers: self.layers()?, pattern })
     }
 }
 
-/// `26`, `27-17`, `0,3` and their mixtures, in the order given.
+/// Parses `26`, `27-17`, `0,3` and their combinations, in the order given.
 fn layers(text: &str) -> Result<Vec<usize>, Failure> {
     let wrong = || {
         let text = shown(text);

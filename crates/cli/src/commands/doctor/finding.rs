@@ -1,17 +1,17 @@
-//! One thing that was looked at.
+//! The result of one check.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// How it stands.
+/// Status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Not there, and nothing that is asked for now needs it.
+    /// Absent, but nothing needs it now.
     Missing,
-    /// What is there does not work.
+    /// Present, but it does not work.
     Broken,
 }
 
@@ -25,16 +25,16 @@ impl Status {
     }
 }
 
-/// One thing, how it stands, and what to do about it.
+/// The result of one check, with advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Finding {
     pub(super) topic: &'static str,
     pub(super) status: Status,
-    /// In words.
+    /// The result in words.
     pub(super) found: String,
-    /// What to do, where something can be done.
+    /// What the user can do about it.
     pub(super) advice: Option<String>,
-    /// In numbers and names, for programs.
+    /// The result as JSON.
     pub(super) data: Value,
 }
 

@@ -1,5 +1,5 @@
-//! Processor, threads and memory, as the files of Linux tell them. Elsewhere they are unknown,
-//! which is no fault.
+//! Processor, threads and memory, from the files of Linux. On other systems they are unknown,
+//! which is not an error.
 
 use super::finding::{Finding, Status};
 use crate::failure::Failure;
@@ -10,29 +10,29 @@ use serde_json::json;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Reads a file of the system; a test has its own.
+/// Reads a system file; tests replace it.
 pub(super) type Read<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
-/// Where version 1 of control groups says that there is no bound: what it shows is a number of
-/// pages that no machine has.
+/// Limits above this mean "no limit" in control groups version 1, which shows a number of pages
+/// that no machine has.
 const NO_LIMIT: u64 = 1 << 60;
-/// Memory below which little can be done.
+/// Less available memory than this is reported.
 const LITTLE_MEMORY: u64 = 1 << 30;
 
-/// What the kernel lets this process have.
+/// Limits of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Limits {
     /// Bytes of memory.
     memory: Option<u64>,
-    /// Of these, those that are in use.
+    /// Bytes of it in use.
     used: Option<u64>,
-    /// Processors, and parts of one.
+    /// Number of processors, may be fractional.
     processors: Option<f64>,
 }
 
 impl Limits {
-    /// Of the control group of this process and those around it, in either version. A group that
-    /// cannot be seen, as in a container, is looked for where the container shows it.
+    /// Limits of the control group of this process and its parents, in either version. In a
+    /// container, the group is looked up where the container mounts it.
     pub(super) fn read(read: Read<'_>) -> Self {
         let mut limits = Self::default();
         let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Limits {
         }
     }
 
-    /// A quota below zero is none.
+    /// A negative quota means no limit.
     fn bound_processors(&mut self, quota: f64, period: f64) {
         if quota > 0.0 && period > 0.0 {
             let processors = quota / period;
@@ -100,10 +100,10 @@ impl Limits {
     }
 }
 
-/// A group and those around it, below the place where groups are shown; the last is that place.
+/// A group and its parents, up to the mount point of control groups.
 fn around(group: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
-    // From inside a container the group may lie outside of what is shown.
+    // Inside a container the group may lie outside the mount.
     let is_inside = group.components().all(|part| matches!(part, Component::Normal(_)));
     match is_inside {
         true => group.ancestors().map(Path::to_owned).collect(),
@@ -125,7 +125,7 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Who made the processor, what it is called, and which instructions are used of those it has.
+/// Vendor and model of the processor, its vector instructions, and those that kernels use.
 pub(super) fn processor(read: Read<'_>) -> Finding {
     let text = read(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let (vendor, model) = (field(&text, "vendor_id"), field(&text, "model name"));
@@ -134,7 +134,7 @@ pub(super) fn processor(read: Read<'_>) -> Finding {
         (_, Some(model)) => shown(model),
         (Some(vendor), None) => shown(vendor),
         (None, None) => {
-            format!("{}, of a name that the system does not tell", std::env::consts::ARCH)
+            format!("{} of unknown model", std::env::consts::ARCH)
         }
     };
     let list = if found.is_empty() { "none that are known".into() } else { found.join(" ") };
@@ -148,7 +148,7 @@ pub(super) fn processor(read: Read<'_>) -> Finding {
     )
 }
 
-/// Memory that there is, and that may be had.
+/// Total and available memory.
 pub(super) fn memory(read: Read<'_>, limits: Limits) -> Finding {
     let text = read(Path::new("/proc/meminfo")).unwrap_or_default();
     let (total, free) = (kilobytes(&text, "MemTotal"), kilobytes(&text, "MemAvailable"));
@@ -162,13 +162,13 @@ pub(super) fn memory(read: Read<'_>, limits: Limits) -> Finding {
         || "no limit of a control group".to_owned(),
         |limit| format!("a control group allows {}", bytes(limit)),
     );
-    let found = format!("{} in all, {} available, {limit}", shown(total), shown(available));
+    let found = format!("{} in total, {} available, {limit}", shown(total), shown(available));
     match available {
         Some(available) if available < LITTLE_MEMORY => Finding::to_mend(
             Status::Missing,
             "memory",
             found,
-            "end other programs, allow more, or hold weights in 16 bits with --dtype bf16 and bound \
+            "close other programs, raise the limit, or hold weights in 16 bits with --dtype bf16 and bound \
              batches with eval --max-memory",
             data,
         ),
@@ -176,19 +176,19 @@ pub(super) fn memory(read: Read<'_>, limits: Limits) -> Finding {
     }
 }
 
-/// What is known of threads.
+/// Settings and limits of threads.
 pub(super) struct Threads<'a> {
-    /// `--threads`, where zero leaves it open.
+    /// `--threads`; zero if it is not given.
     pub(super) asked: usize,
     /// RAYON_NUM_THREADS.
     pub(super) variable: Option<String>,
     /// Cores that this process may use.
     pub(super) cores: Option<usize>,
-    /// Those that kernels use, or why they cannot.
+    /// Threads that kernels use, or the error that prevents it.
     pub(super) used: Result<usize, &'a Failure>,
 }
 
-/// Threads that kernels use, and who said so.
+/// Threads that kernels use, and the setting that decides.
 pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
     let Threads { asked, variable, cores, used } = threads;
     let given = variable.as_deref().map_or_else(|| "not set".to_owned(), shown);
@@ -224,7 +224,7 @@ pub(super) fn threads(threads: &Threads<'_>, limits: Limits) -> Finding {
 mod tests {
     use super::*;
 
-    /// A system of these files.
+    /// A system with these files.
     fn system(files: &[(&str, &str)]) -> impl Fn(&Path) -> io::Result<String> {
         let files: Vec<(PathBuf, String)> =
             files.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned())).collect();
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn containers_and_odd_files_do_no_harm() {
-        // The group lies outside of what the container shows: its root is the group.
+        // The group lies outside the container's mount: the root of the mount is the group.
         let outside = limits(&[
             ("/proc/self/cgroup", "0::/../../job\n"),
             ("/sys/fs/cgroup/memory.max", "1048576\n"),
@@ -294,14 +294,14 @@ mod tests {
         let read = system(&files);
         let free = memory(&read, Limits::default());
         assert_eq!((free.status, &free.data["available_bytes"]), (Status::Ok, &json!(4u64 << 30)));
-        assert!(free.found.contains("8.6 GB in all, 4.3 GB available, no limit"), "{free:?}");
+        assert!(free.found.contains("8.6 GB in total, 4.3 GB available, no limit"), "{free:?}");
         let narrow = Limits { memory: Some(1 << 30), used: Some(1 << 29), processors: None };
         let narrow = memory(&read, narrow);
         assert_eq!(narrow.status, Status::Missing);
         assert_eq!(narrow.data["available_bytes"], 1u64 << 29);
         assert!(narrow.advice.unwrap().contains("--max-memory"));
         let unknown = memory(&system(&[("/proc/meminfo", "MemTotal: lots\n")]), Limits::default());
-        assert!(unknown.status == Status::Ok && unknown.found.contains("unknown in all"));
+        assert!(unknown.status == Status::Ok && unknown.found.contains("unknown in total"));
     }
 
     #[test]

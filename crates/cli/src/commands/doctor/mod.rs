@@ -1,4 +1,4 @@
-//! `linwright doctor`: what this machine and this build have, what is missing, and how to get it.
+//! `linwright doctor`: checks of the machine and the build.
 
 mod finding;
 mod machine;
@@ -19,10 +19,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a product is timed.
+/// Duration of timing a matrix product.
 const TIMED: Duration = Duration::from_millis(200);
 
-/// What a build can have, and what each part is for.
+/// Optional features of a build, with their purpose.
 const FEATURES: [(&str, &str, bool, &str); 4] = [
     ("feature pocket", "pocket", cfg!(feature = "pocket"), "the built-in model"),
     ("feature gguf", "gguf", cfg!(feature = "gguf"), "files of llama.cpp"),
@@ -30,11 +30,11 @@ const FEATURES: [(&str, &str, bool, &str); 4] = [
     ("feature parquet", "parquet", cfg!(feature = "parquet"), "Parquet and Arrow files"),
 ];
 
-/// Tell what this machine and this build have, what is missing and how to get it: processor,
-/// threads, memory, caches, disk, features, and whether products are right and how fast.
+/// Check the machine and the build: processor, threads, memory, caches, disk, features, and the
+/// correctness and speed of matrix products.
 ///
-/// Lines are `ok`, `missing`, which hinders nothing else, or `broken`. The exit code is 1 if
-/// something is broken, else 0.
+/// Each line is `ok`, `missing` (absent but not needed by the rest) or `broken`, with advice where
+/// there is any. The exit code is 1 if something is broken, else 0.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 
@@ -55,7 +55,7 @@ pub(crate) fn run(DoctorArgs {}: &DoctorArgs, shared: &Shared) -> Result<(), Fai
         return Ok(());
     }
     Err(Failure::general(format!("broken: {}", broken.join(", ")))
-        .hint("each of these lines says what to do"))
+        .hint("follow the advice below each of these lines"))
 }
 
 fn examine(shared: &Shared) -> Vec<Finding> {
@@ -92,7 +92,7 @@ fn build() -> Finding {
         return Finding::to_mend(
             Status::Missing,
             "version",
-            format!("{version}, built for development, which is slower"),
+            format!("{version}, an unoptimised development build, which is slower"),
             "in a checkout: cargo install --path crates/cli --locked",
             data,
         );
@@ -100,9 +100,9 @@ fn build() -> Finding {
     Finding::ok("version", format!("{version}, optimised"), data)
 }
 
-/// The parts of this build, and how to get those that it lacks.
+/// The features of this build, and how to add the missing ones.
 fn features(has: [bool; FEATURES.len()]) -> Vec<Finding> {
-    // One command brings all of them, whatever is missing.
+    // One command adds all missing features.
     let wanted = FEATURES.iter().map(|(_, name, ..)| *name).collect::<Vec<_>>().join(",");
     let line = |((topic, _, _, what), has): ((&'static str, &str, bool, &str), bool)| {
         let data = json!({"built_in": has});
@@ -116,7 +116,7 @@ fn features(has: [bool; FEATURES.len()]) -> Vec<Finding> {
     FEATURES.into_iter().zip(has).map(line).collect()
 }
 
-/// Whether products are right, and how fast.
+/// Correctness and speed of matrix products.
 fn products() -> Finding {
     let found = check_product(TIMED);
     let data = serde_json::to_value(found).unwrap_or_default();
@@ -126,7 +126,7 @@ fn products() -> Finding {
             Status::Broken,
             "products",
             format!("wrong: only {error}"),
-            "trust no result of this machine; report it with the output of linwright doctor --json",
+            "do not trust results of this machine; report it with the output of linwright doctor --json",
             data,
         );
     }
@@ -135,7 +135,7 @@ fn products() -> Finding {
     Finding::ok("products", format!("right, {error}; {speed}"), data)
 }
 
-/// A line for each finding, and one more for what to do.
+/// One line per finding, and one more for its advice.
 fn render(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.topic.len()).max().unwrap_or(0);
     let mut lines = Vec::new();

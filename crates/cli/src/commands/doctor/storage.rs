@@ -1,4 +1,4 @@
-//! Caches and the disk that outputs go to.
+//! Checks of caches and of the disk for outputs.
 
 use super::finding::{Finding, Status};
 use crate::failure::message_of;
@@ -12,25 +12,24 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Reads a variable of the environment; a test has its own.
+/// Reads an environment variable; tests replace it.
 pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Entries of a cache that are counted, at most: a doctor is asked for what is wrong, not for a
-/// survey.
+/// Largest number of cache entries that are counted, to keep the check fast.
 const COUNTED: usize = 100_000;
-/// Room on a disk below which little can be written.
+/// Less free disk space than this is reported.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-/// A folder, as far as it can be seen.
+/// State of a folder.
 #[derive(Debug, PartialEq, Eq)]
 enum Folder {
-    /// Made when it is needed.
+    /// Absent; created when it is needed.
     Absent,
     Unusable(String),
     There {
         files: usize,
         bytes: u64,
-        /// Whether all of it was counted.
+        /// Whether all entries were counted.
         whole: bool,
         writable: bool,
     },
@@ -50,7 +49,7 @@ impl Folder {
     fn of_error(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Absent,
-            io::ErrorKind::NotADirectory => Self::Unusable("it is no folder".into()),
+            io::ErrorKind::NotADirectory => Self::Unusable("it is not a folder".into()),
             _ => Self::Unusable(format!("it cannot be read: {error}")),
         }
     }
@@ -67,7 +66,8 @@ impl Folder {
         }
     }
 
-    /// What is said of it; `kept` is what cannot be kept where it cannot be written.
+    /// The finding for this folder; `kept` names the contents that cannot be cached if it is not
+    /// writable.
     fn finding(&self, topic: &'static str, path: &Path, (kept, way_out): (&str, &str)) -> Finding {
         let (name, data) = (shown(&path.display().to_string()), self.data(path));
         match self {
@@ -97,8 +97,8 @@ impl Folder {
     }
 }
 
-/// Files below a folder and their bytes, and whether these are all. Links are not followed: caches
-/// of the hub are full of them.
+/// Counts files below a folder and their bytes, and returns whether these are all. Links are not
+/// followed: caches of the hub are full of them.
 fn count(path: &Path) -> (usize, u64, bool) {
     let (mut files, mut bytes, mut seen, mut whole) = (0, 0u64, 0, true);
     let mut open = vec![path.to_owned()];
@@ -130,20 +130,20 @@ fn count(path: &Path) -> (usize, u64, bool) {
     (files, bytes, whole)
 }
 
-/// Whether files can be made in a folder, tried with one that is taken away again: permissions
-/// alone do not tell of file systems that are read only.
+/// Tests whether files can be created in a folder by creating and removing one: permissions alone
+/// do not show read-only file systems.
 fn is_writable(path: &Path) -> bool {
     let probe = path.join(format!(".linwright-doctor-{}", std::process::id()));
     let created = OpenOptions::new().write(true).create_new(true).open(&probe);
     created.is_ok() && fs::remove_file(&probe).is_ok()
 }
 
-/// The caches: of the hub, of the library `datasets`, and our own.
+/// The caches of the hub, of the `datasets` library, and of Linwright.
 pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
     let mut found = hub(variable);
     found.push(match datasets_cache(variable) {
         Some(path) => {
-            // It is only read from, whoever may write there.
+            // Linwright only reads this cache.
             let mut finding = Folder::look(&path).finding(
                 "data sets cache",
                 &path,
@@ -169,12 +169,12 @@ pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
 
 fn no_home(topic: &'static str, variables: &[&str]) -> Finding {
     let all = variables.join(", ");
-    let found = format!("nothing says where it is: {all} and HOME are not set");
+    let found = format!("unknown location: {all} and HOME are not set");
     let advice = format!("set {} to a folder, or HOME", variables[0]);
     Finding::to_mend(Status::Missing, topic, found, advice, Value::Null)
 }
 
-/// The cache of the hub, and how the hub itself is asked. No token is shown.
+/// The hub cache, and the settings of requests to the hub. No token is shown.
 fn hub(variable: Variable<'_>) -> Vec<Finding> {
     let settings = match HubSettings::from_environment(variable) {
         Ok(settings) => settings,
@@ -198,19 +198,19 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         "downloads": cfg!(feature = "hub"),
     });
     let said = match (offline, cfg!(feature = "hub")) {
-        (true, _) => "offline: HF_HUB_OFFLINE is set, so that only the cache is used".to_owned(),
-        (false, true) => format!("{} is asked, {token}", shown(endpoint)),
-        (false, false) => format!("only the cache is used, this build downloads nothing; {token}"),
+        (true, _) => "offline: HF_HUB_OFFLINE is set, so only the cache is used".to_owned(),
+        (false, true) => format!("downloads from {}, {token}", shown(endpoint)),
+        (false, false) => format!("only the cache is used, this build has no downloads; {token}"),
     };
     vec![Folder::look(cache).finding("hub cache", cache, way_out), Finding::ok("hub", said, data)]
 }
 
-/// The disk of a folder in which outputs are made, of which so many bytes are free.
+/// Checks the disk of an output folder, which has `free` bytes.
 pub(super) fn disk(folder: &Path, free: io::Result<u64>) -> Finding {
     let writable = is_writable(folder);
     let data =
         |free: Option<u64>| json!({"path": folder, "free_bytes": free, "writable": writable});
-    let place = "where outputs go without -o, the working directory";
+    let place = "in the working directory, the default place of outputs";
     if !writable {
         let found = format!("{place}, is not writable");
         let advice = "go to a folder of your own, or name outputs with -o";
@@ -223,16 +223,16 @@ pub(super) fn disk(folder: &Path, free: io::Result<u64>) -> Finding {
                 Status::Missing,
                 "disk",
                 found,
-                "make room, or name outputs elsewhere with -o",
+                "free some space, or choose outputs elsewhere with -o",
                 data(Some(free)),
             )
         }
         Ok(free) => Finding::ok("disk", format!("{} free {place}", bytes(free)), data(Some(free))),
-        Err(_) => Finding::ok("disk", format!("unknown room {place}"), data(None)),
+        Err(_) => Finding::ok("disk", format!("unknown free space {place}"), data(None)),
     }
 }
 
-/// Bytes that a user may still write on the disk of a folder.
+/// Free bytes for this user on the disk of a folder.
 #[cfg(unix)]
 pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(folder)?;
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(of(&all, "own cache").data["exists"], false);
         assert_eq!(of(&all, "data sets cache").status, Status::Ok);
         let names: Vec<_> = fs::read_dir(home.join(".cache/huggingface/hub")).unwrap().collect();
-        assert_eq!(names.len(), 1, "what was tried is gone: {names:?}");
+        assert_eq!(names.len(), 1, "the test file was removed: {names:?}");
     }
 
     #[test]

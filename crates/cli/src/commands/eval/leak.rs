@@ -1,4 +1,4 @@
-//! `--overlap-with`: what the tasks have in common with the text that a model was fitted to.
+//! `--overlap-with`: documents of tasks that share 13-grams with the calibration text of a model.
 
 use super::EvalArgs;
 use crate::console::Console;
@@ -16,7 +16,7 @@ pub(super) fn look(
     if args.overlap_with.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    console.stage("looking for overlap");
+    console.stage("comparing tasks with the calibration text");
     let field = args.asked.text_field.as_deref();
     let corpora: Result<Vec<Corpus>, _> =
         args.overlap_with.iter().map(|path| Corpus::open(path, field)).collect();
@@ -29,8 +29,8 @@ pub(super) fn look(
             format!("; the first is {}, in {}: {:?}", one.document, one.calibration, one.text)
         });
         console.note(&format!(
-            "warning: {task}: {overlapping} of {documents} documents have {words} words in a row, or all \
-             of theirs, in common with --overlap-with, so that its figures may be too good{example}"
+            "warning: {task}: {overlapping} of {documents} documents share {words} consecutive words, or \
+            all of theirs, with the text of --overlap-with, so its scores may be too good{example}"
         ));
     }
     let source = |(path, sha256): &(String, String)| DataSource {

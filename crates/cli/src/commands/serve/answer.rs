@@ -1,4 +1,4 @@
-//! From steps of the model to answers of OpenAI's protocol.
+//! Converts generated tokens to responses of OpenAI's API.
 
 use super::error::ApiError;
 use super::protocol::{Order, Prompt};
@@ -10,10 +10,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
 
-/// Tokens of a prompt that are decoded before what follows it.
+/// Number of prompt tokens that are decoded together with the first new tokens.
 const CONTEXT: usize = 4;
 
-/// The texts of all tokens, each made when it is first asked for.
+/// The texts of all tokens, computed on first use.
 pub(super) struct TokenTexts<'a> {
     tokenizer: &'a Tokenizer,
     known: Vec<OnceLock<Text>>,
@@ -35,7 +35,7 @@ impl<'a> TokenTexts<'a> {
     }
 }
 
-/// The text of a token, of which there is one copy.
+/// The text of a token, shared.
 #[derive(Clone, Debug, PartialEq)]
 struct Text(Arc<str>);
 
@@ -45,7 +45,7 @@ impl Serialize for Text {
     }
 }
 
-/// Likely tokens by their texts, falling.
+/// Most likely tokens by their texts, in decreasing order of probability.
 #[derive(Debug, Default)]
 struct Top(Vec<(Text, f64)>);
 
@@ -57,7 +57,7 @@ impl Serialize for Top {
     }
 }
 
-/// How likely tokens were, in the protocol's shape: lists side by side.
+/// Log-probabilities in the shape of the API: parallel lists.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Logprobs {
     tokens: Vec<Text>,
@@ -74,7 +74,7 @@ impl Logprobs {
         self.text_offset.extend(other.text_offset);
     }
 
-    /// Adds a token; of the first nothing is known.
+    /// Adds a token; the first token has no log-probability.
     fn push(
         &mut self,
         (token, offset): (u32, usize),
@@ -91,7 +91,7 @@ impl Logprobs {
         let mut top = Top::default();
         for one in ranked.top.iter().chain([&ranked.chosen]) {
             let text = texts.of(one.token)?;
-            // Two tokens may have one text; the likelier one came first.
+            // Two tokens may have the same text; the more likely one came first.
             if !top.0.iter().any(|(other, _)| *other == text) {
                 top.0.push((text, one.log_prob));
             }
@@ -101,7 +101,7 @@ impl Logprobs {
     }
 }
 
-/// What a choice grew by.
+/// The part of a choice that one step adds.
 #[derive(Debug, Default)]
 pub(super) struct Delta {
     text: String,
@@ -109,7 +109,7 @@ pub(super) struct Delta {
     finish: Option<&'static str>,
 }
 
-/// Where tokens begin in the text, in characters.
+/// Character offsets of tokens in the text.
 struct Offsets<'a> {
     stream: DecodeStream<'a>,
     characters: usize,
@@ -124,16 +124,16 @@ impl Offsets<'_> {
     }
 }
 
-/// One choice of an answer on its way.
+/// One choice of a response in progress.
 pub(super) struct Growth<'a> {
     order: &'a Order,
     prompt: &'a Prompt,
     texts: &'a TokenTexts<'a>,
-    /// None once the text is whole.
+    /// None once the text is complete.
     writer: Option<TextWriter<'a>>,
     offsets: Option<Offsets<'a>>,
     begun: bool,
-    /// New tokens, one that ends the text included.
+    /// Number of new tokens, including an end-of-sequence token.
     tokens: usize,
     whole: Delta,
 }
@@ -151,15 +151,15 @@ impl<'a> Growth<'a> {
         Ok(Self { order, prompt, texts, writer, offsets, begun: false, tokens: 0, whole })
     }
 
-    /// Whether the choice is whole.
+    /// Whether the choice is complete.
     pub(super) fn is_over(&self) -> bool {
         self.writer.is_none()
     }
 
-    /// Takes a step; gives what it adds.
+    /// Processes a step and returns the part that it adds.
     ///
     /// # Errors
-    /// An answer, if a token has no text.
+    /// If a token has no text.
     pub(super) fn take(&mut self, step: &Step) -> Result<Delta, ApiError> {
         let mut delta = Delta { logprobs: self.begin(step)?, ..Delta::default() };
         if self.order.echo && !self.begun {
@@ -188,13 +188,13 @@ impl<'a> Growth<'a> {
         {
             let (_, stopped, rest) = writer.finish()?;
             delta.text.push_str(&rest);
-            // What was held back to the end may have been a stop string.
+            // The text held back until the end may have been a stop string.
             delta.finish = if stopped.is_some() { Some("stop") } else { delta.finish };
         }
         Ok(delta)
     }
 
-    /// Ranks of the prompt with the first step, and otherwise none yet.
+    /// Log-probabilities of the prompt with the first step, empty otherwise.
     fn begin(&mut self, step: &Step) -> Result<Option<Logprobs>, ApiError> {
         let Some(offsets) = &mut self.offsets else { return Ok(None) };
         let mut logprobs = Logprobs::default();
@@ -211,14 +211,14 @@ impl<'a> Growth<'a> {
         }
         let ranks = [None].into_iter().chain(step.prompt.iter().map(Some));
         for ((index, &token), ranked) in tokens.iter().enumerate().zip(ranks) {
-            // What was put before the text is not in it.
+            // Special tokens before the text are not part of it.
             let offset = if index < self.prompt.added { 0 } else { offsets.take(token)? };
             logprobs.push((token, offset), ranked, self.texts)?;
         }
         Ok(Some(logprobs))
     }
 
-    /// Keeps what a step added, for an answer in one piece.
+    /// Collects the part that a step added, for a response that is not streamed.
     pub(super) fn keep(&mut self, delta: Delta) {
         self.whole.text.push_str(&delta.text);
         self.whole.finish = self.whole.finish.or(delta.finish);
@@ -228,7 +228,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// An answer on its way: its name, and what all its pieces say.
+/// A response in progress: its id, and the fields of all its chunks.
 pub(super) struct Answer<'a> {
     pub(super) order: &'a Order,
     pub(super) id: String,
@@ -273,7 +273,7 @@ impl Answer<'_> {
             .map_err(|error| ApiError::new(500, format!("cannot write the answer: {error}")))
     }
 
-    /// The answer in one piece.
+    /// The whole response, not streamed.
     pub(super) fn whole(&self, choices: &[Growth<'_>]) -> Result<String, ApiError> {
         let usage = Some(self.usage(choices));
         let all = choices.iter().map(|choice| &choice.whole).enumerate();
@@ -292,7 +292,7 @@ impl Answer<'_> {
         self.envelope("text_completion", choices, usage)
     }
 
-    /// One event, none if it would say nothing. `is_first` is true for the first of a choice.
+    /// One event, none if it would be empty. `is_first` is true for the first of a choice.
     pub(super) fn event(
         &self,
         index: usize,
@@ -314,7 +314,7 @@ impl Answer<'_> {
         self.envelope("text_completion", vec![completion(index, delta)], None).map(Some)
     }
 
-    /// The last event, with the numbers of tokens.
+    /// The last event, with token counts.
     pub(super) fn last_event(&self, choices: &[Growth<'_>]) -> Result<String, ApiError> {
         let object = if self.order.is_chat { "chat.completion.chunk" } else { "text_completion" };
         self.envelope::<Value>(object, Vec::new(), Some(self.usage(choices)))

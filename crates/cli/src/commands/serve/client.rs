@@ -1,4 +1,4 @@
-//! One client: its requests, one after another, each routed, computed and answered.
+//! The connection of one client: routes, computes and answers its requests one after another.
 
 use super::answer::{Answer, Growth};
 use super::error::ApiError;
@@ -15,14 +15,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How often a connection looks whether the client still waits.
+/// Interval at which a connection checks that the client still waits.
 const GLANCE: Duration = Duration::from_millis(100);
-/// Bytes of prompts that become tokens in a blink.
+/// Prompts up to this many bytes are tokenized without waiting.
 const SHORT: usize = 32 << 10;
-/// How often a connection with longer prompts looks whether it is its turn.
+/// Interval at which a connection with longer prompts checks whether it is its turn.
 const TURN: Duration = Duration::from_millis(20);
 
-/// What a path is for.
+/// The resource of a path.
 enum Route {
     Health,
     Models,
@@ -31,7 +31,7 @@ enum Route {
     Chat,
 }
 
-/// Where models are listed.
+/// Path of the list of models.
 const MODELS: &str = "/v1/models";
 
 fn route(head: &Head) -> Result<Route, ApiError> {
@@ -43,17 +43,17 @@ fn route(head: &Head) -> Result<Route, ApiError> {
         path if path.starts_with("/v1/models/") => (Route::Model, "GET"),
         _ => {
             let known = "/v1/completions, /v1/chat/completions, /v1/models and /health";
-            return Err(ApiError::new(404, format!("there is no such path; there are {known}")));
+            return Err(ApiError::new(404, format!("no such path; expected {known}")));
         }
     };
     if head.method != method {
-        let message = format!("{} takes {method} alone", head.path);
+        let message = format!("{} accepts only {method}", head.path);
         return Err(ApiError::new(405, message).header("Allow", method.to_owned()));
     }
     Ok(route)
 }
 
-/// Answers requests until the client or the server has enough.
+/// Answers requests until the client closes the connection or the server stops.
 pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
     loop {
         let done = match link.head() {
@@ -65,7 +65,7 @@ pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
         match done {
             Ok(true) => {}
             Ok(false) => return link.hang_up(),
-            // The client has gone.
+            // The client disconnected.
             Err(Trouble::Gone) => return,
             Err(Trouble::Refused(error)) => {
                 let body = error.body().to_string();
@@ -79,20 +79,20 @@ pub(super) fn attend(server: &Server<'_>, mut link: Link<'_>) {
     }
 }
 
-/// Turns a client away, for whom there is no room.
+/// Refuses a client because there are too many connections.
 pub(super) fn refuse(mut link: Link<'_>, error: &ApiError) {
     if link.answer(error.status, &error.headers, error.body().to_string().as_bytes()).is_ok() {
         link.hang_up();
     }
 }
 
-/// What should not happen.
+/// An internal error.
 fn defect(what: &str) -> ApiError {
-    let message = format!("{what} came to an unexpected end; this is a defect of linwright");
+    let message = format!("{what} ended unexpectedly; this is a bug in linwright");
     ApiError::new(500, message).code("internal")
 }
 
-/// Why a request has no answer of its own.
+/// Why a request gets no regular response.
 enum Trouble {
     Refused(ApiError),
     Gone,
@@ -110,7 +110,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-/// Answers one request; whether another may follow.
+/// Answers one request; returns whether another may follow.
 fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool, Trouble> {
     let is_chat = match route(head)? {
         Route::Health => {
@@ -125,7 +125,7 @@ fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool
             return say(link, &server.description());
         }
         Route::Model => {
-            let message = format!("there is no such model; there is {:?}", server.name);
+            let message = format!("no such model; this server has {:?}", server.name);
             return Err(ApiError::new(404, message).code("model_not_found").into());
         }
         Route::Completions => false,
@@ -134,7 +134,7 @@ fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool
     let Some(body) = link.body(head)? else { return Err(Trouble::Gone) };
     let number = server.requests.fetch_add(1, Ordering::Relaxed);
     let draft = {
-        // A body becomes a tree many times its size: one at a time.
+        // A parsed body takes many times its size: one at a time.
         let _one = server.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let fields = Fields::of(&body)?;
         drop(body);
@@ -148,8 +148,8 @@ fn request(server: &Server<'_>, link: &mut Link<'_>, head: &Head) -> Result<bool
     compute(server, link, &Answer { order: &order, id, created, model })
 }
 
-/// Turns prompts into tokens. Long ones wait for each other, so that they leave the processor to
-/// what is computed, and short ones for nobody.
+/// Tokenizes prompts. Long prompts wait for each other, so that they do not slow down the model;
+/// short ones do not wait.
 fn encode(server: &Server<'_>, link: &mut Link<'_>, draft: Draft) -> Result<Order, Trouble> {
     draft.fits(&server.rules())?;
     if draft.bytes() <= SHORT {
@@ -176,7 +176,7 @@ fn say(link: &mut Link<'_>, value: &Value) -> Result<bool, Trouble> {
     Ok(link.answer(200, &[], value.to_string().as_bytes())?)
 }
 
-/// Has the model answer, and passes that on.
+/// Runs the request on the model and sends the response.
 fn compute(server: &Server<'_>, link: &mut Link<'_>, answer: &Answer<'_>) -> Result<bool, Trouble> {
     let order = answer.order;
     let texts = (server.tokenizer, &server.texts);
@@ -207,7 +207,7 @@ fn compute(server: &Server<'_>, link: &mut Link<'_>, answer: &Answer<'_>) -> Res
     });
     match done {
         Ok(()) => {}
-        // The status is out already.
+        // The status line was already sent.
         Err(Trouble::Refused(error)) if has_begun => {
             link.event(&error.body().to_string())?;
             return Ok(false);
@@ -221,11 +221,11 @@ fn compute(server: &Server<'_>, link: &mut Link<'_>, answer: &Answer<'_>) -> Res
     Ok(false)
 }
 
-/// What is done with what a choice grew by.
+/// Receives the parts that steps add to a choice.
 type Show<'s, 'a> = dyn FnMut(&mut Link<'_>, &mut Growth<'a>, usize, super::answer::Delta) -> Result<(), Trouble>
     + 's;
 
-/// Takes steps until every choice is whole.
+/// Processes steps until every choice is complete.
 fn collect<'a>(
     server: &Server<'_>,
     link: &mut Link<'_>,
@@ -236,7 +236,7 @@ fn collect<'a>(
     let mut open = choices.len();
     let mut looked = Instant::now();
     while open > 0 {
-        // Whether steps come or not: of a model that is quick they always do.
+        // Checked even when steps arrive: a fast model always has one ready.
         if looked.elapsed() >= GLANCE {
             if link.is_gone() {
                 return Err(Trouble::Gone);

@@ -1,4 +1,4 @@
-//! What a client is told when something went wrong.
+//! Error responses to clients.
 
 use crate::failure::message_of;
 use linwright::model::ModelError;
@@ -6,18 +6,18 @@ use linwright::model::tokenizer::TokenizerError;
 use linwright::run::shown_message;
 use serde_json::{Value, json};
 
-/// Seconds after which a client that was turned away may ask again.
+/// Retry-After of a refused client, in seconds.
 const RETRY_SECONDS: u32 = 1;
 
-/// An answer that is not a success, in the shape of OpenAI's.
+/// An error response in the shape of OpenAI's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiError {
     pub(super) status: u16,
     message: String,
-    /// The field of the request that is wrong.
+    /// The invalid field of the request.
     param: Option<String>,
     code: Option<&'static str>,
-    /// Further headers of the answer.
+    /// Additional headers of the response.
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
@@ -26,7 +26,7 @@ impl ApiError {
         Self { status, message: message.into(), param: None, code: None, headers: Vec::new() }
     }
 
-    /// A field of the request that cannot be used.
+    /// An invalid field of the request.
     pub(super) fn field(
         name: impl Into<String>,
         found: &Value,
@@ -37,7 +37,7 @@ impl ApiError {
         Self { param: Some(name), ..Self::new(400, message) }
     }
 
-    /// Names the field.
+    /// Sets the invalid field.
     pub(super) fn param(mut self, name: &str) -> Self {
         self.param = Some(name.to_owned());
         self
@@ -57,17 +57,17 @@ impl ApiError {
         self
     }
 
-    /// There is no room now.
+    /// The server is busy.
     pub(super) fn busy(message: impl Into<String>) -> Self {
         Self::new(503, message).code("overloaded").header("Retry-After", RETRY_SECONDS.to_string())
     }
 
-    /// Ctrl-C came first.
+    /// The server is shutting down.
     pub(super) fn stopping() -> Self {
         Self::new(503, "the server is shutting down").code("shutting_down")
     }
 
-    /// The body of the answer.
+    /// The body of the response.
     pub(super) fn body(&self) -> Value {
         let kind = match self.status {
             500.. => "server_error",
@@ -102,7 +102,7 @@ impl From<ModelError> for ApiError {
     }
 }
 
-/// A value of a request, cut to what a message can hold.
+/// A value of a request, shortened for a message.
 fn shown(value: &Value) -> String {
     const LONGEST: usize = 60;
     match value {

@@ -1,4 +1,4 @@
-//! The fields of a request, each read once; what nobody read is refused at the end.
+//! The fields of a request, each read once; fields that nothing read are refused at the end.
 
 use super::error::ApiError;
 use linwright::run::{shown, shown_reason};
@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// The object that a request is.
+/// The JSON object of a request.
 pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// Reads a body.
+    /// Parses a body.
     ///
     /// # Errors
     /// If it is not JSON, or not an object.
@@ -27,12 +27,12 @@ impl Fields {
         }
     }
 
-    /// A field; null is as good as none.
+    /// An optional field; null counts as absent.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn required(&mut self, name: &str, expected: &str) -> Result<Value, ApiError> {
         self.take(name).ok_or_else(|| {
             ApiError::new(400, format!("{name} is missing; expected {expected}")).param(name)
@@ -80,7 +80,7 @@ impl Fields {
         }
     }
 
-    /// A field of the protocol that must ask for nothing, since there is nothing behind it.
+    /// A field of the API that this server does not support, which must have a neutral value.
     pub(super) fn neutral(
         &mut self,
         name: &str,
@@ -89,19 +89,19 @@ impl Fields {
     ) -> Result<(), ApiError> {
         match self.take(name) {
             Some(value) if !is(&value) => {
-                let expected = format!("{expected}, since this server does not have it");
+                let expected = format!("{expected}, since this server does not support it");
                 Err(ApiError::field(name, &value, expected))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses what nobody read.
+    /// Refuses fields that nothing read.
     pub(super) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().find(|(_, value)| !value.is_null()) {
             Some((name, _)) => {
                 let short = shown(&name);
-                Err(ApiError::new(400, format!("{short} is no field that this server knows"))
+                Err(ApiError::new(400, format!("{short} is not a field that this server knows"))
                     .param(&short))
             }
             None => Ok(()),

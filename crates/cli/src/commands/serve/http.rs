@@ -1,6 +1,5 @@
-//! HTTP/1.1 on one connection: whole requests in, whole answers or events out, with a bound and a
-//! deadline on everything (RFC 9112). Heads are parsed by `httparse`; what is here is the reading
-//! and writing around it.
+//! HTTP/1.1 on one connection: whole requests in, whole responses or events out, with a size limit
+//! and a deadline on everything (RFC 9112). `httparse` parses heads; this module reads and writes.
 
 use super::error::ApiError;
 use super::stop::Stop;
@@ -8,26 +7,26 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Longest head in bytes.
+/// Longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 16 << 10;
-/// Most header fields.
+/// Largest number of header fields.
 const MOST_HEADERS: usize = 64;
 /// Bytes read or written at a time.
 const PIECE: usize = 64 << 10;
-/// How often a waiting connection looks whether the server is shutting down.
+/// Interval at which a waiting connection checks whether the server is shutting down.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How long a refused client may go on sending before the connection is cut. Without this its
-/// unread bytes would reset the connection, and the answer with it.
+/// How long a refused client may continue to send before the connection is closed. Without this,
+/// its unread bytes would reset the connection and lose the response.
 const LINGER: Duration = Duration::from_secs(1);
-/// Slowest reader of a large answer, in bytes a second.
+/// Slowest accepted reader of a large response, in bytes per second.
 const SLOWEST_READER: u64 = 64 << 10;
 
-/// What one connection may cost.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Bytes of a body.
+    /// Largest body, in bytes.
     pub(super) body: usize,
-    /// For a head, for a body, for a piece of an answer, and between two requests.
+    /// Time limit for a head, for a body, for a piece of a response, and between two requests.
     pub(super) timeout: Duration,
 }
 
@@ -35,7 +34,7 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) method: String,
-    /// Without the query.
+    /// Path without the query.
     pub(super) path: String,
     content_type: Option<String>,
     length: Option<u64>,
@@ -47,15 +46,15 @@ pub(super) struct Head {
 /// A connection with a client.
 pub(super) struct Link<'a> {
     stream: TcpStream,
-    /// Bytes that came and belong to no request yet.
+    /// Received bytes that belong to no request yet.
     buffer: Vec<u8>,
     limits: Limits,
     stop: &'a Stop<'a>,
-    /// Whether another request may follow the answer.
+    /// Whether another request may follow the response.
     keep_alive: bool,
 }
 
-/// Why no more bytes come.
+/// Why reading ended.
 enum Silence {
     Closed,
     Late,
@@ -67,10 +66,10 @@ impl<'a> Link<'a> {
         Ok(Self { stream, buffer: Vec::new(), limits, stop, keep_alive: false })
     }
 
-    /// Reads the next head; none if the client has gone, or asks nothing in time.
+    /// Reads the next head; none if the client disconnected, or sent no request in time.
     ///
     /// # Errors
-    /// An answer to give before the connection is closed.
+    /// With the error response to send before the connection is closed.
     pub(super) fn head(&mut self) -> Result<Option<Head>, ApiError> {
         self.keep_alive = false;
         let mut deadline = Instant::now() + self.limits.timeout;
@@ -86,7 +85,7 @@ impl<'a> Link<'a> {
             }
             match self.fill(deadline) {
                 Ok(()) if waiting => {
-                    // The time of a request begins with its first byte.
+                    // The time limit of a request starts with its first byte.
                     deadline = Instant::now() + self.limits.timeout;
                     waiting = false;
                 }
@@ -97,10 +96,10 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Reads the body of a request that has JSON; none if the client has gone.
+    /// Reads the JSON body of a request; none if the client disconnected.
     ///
     /// # Errors
-    /// An answer to give before the connection is closed.
+    /// With the error response to send before the connection is closed.
     pub(super) fn body(&mut self, head: &Head) -> Result<Option<Vec<u8>>, ApiError> {
         let json = |kind: &str| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -111,14 +110,14 @@ impl<'a> Link<'a> {
             return Err(ApiError::new(415, message));
         }
         let Some(length) = head.length else {
-            return Err(ApiError::new(411, "there is no Content-Length; send one with the body"));
+            return Err(ApiError::new(411, "Content-Length is missing; send it with the body"));
         };
         let most = self.limits.body;
         let Some(length) = usize::try_from(length).ok().filter(|&length| length <= most) else {
             return Err(ApiError::new(
                 413,
                 format!(
-                    "the body has {length} bytes, at most {most} are read; divide the request, or start \
+                    "the body has {length} bytes, at most {most} are accepted; split the request, or start \
                  the server with a larger --max-body"
                 ),
             ));
@@ -152,7 +151,7 @@ impl<'a> Link<'a> {
             if left.is_zero() {
                 return Err(Silence::Late);
             }
-            // A request that has not come when the server stops has not been accepted.
+            // A request that is incomplete when the server stops was not accepted.
             if self.stop.is_asked() || self.stream.set_read_timeout(Some(left.min(GLANCE))).is_err()
             {
                 return Err(Silence::Closed);
@@ -171,8 +170,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Whether the client has hung up while it was owed an answer. Its next requests, which may
-    /// come before, are kept; behind more of them than that nobody looks.
+    /// Whether the client disconnected while it waited for a response. Requests that it sent in
+    /// advance are kept; if they fill the buffer, a disconnection behind them is not detected.
     pub(super) fn is_gone(&mut self) -> bool {
         if self.buffer.len() > LONGEST_HEAD {
             return false;
@@ -193,7 +192,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Answers, and says whether another request may follow.
+    /// Sends a response, and returns whether another request may follow.
     pub(super) fn answer(
         &mut self,
         status: u16,
@@ -218,7 +217,7 @@ impl<'a> Link<'a> {
         Ok(keep)
     }
 
-    /// Begins an answer of events, which ends with the connection.
+    /// Starts a response of events, which ends with the connection.
     pub(super) fn begin_events(&mut self) -> io::Result<()> {
         self.keep_alive = false;
         self.write(
@@ -227,12 +226,12 @@ impl<'a> Link<'a> {
         )
     }
 
-    /// Sends one event, which has no line breaks.
+    /// Sends one event, whose text has no line breaks.
     pub(super) fn event(&mut self, data: &str) -> io::Result<()> {
         self.write(format!("data: {data}\n\n").as_bytes())
     }
 
-    /// Writes everything, unless the client reads slower than it may, or the server ends before.
+    /// Writes everything, unless the client reads too slowly or the server stops.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let long = Duration::from_secs(bytes.len() as u64 / SLOWEST_READER);
         let deadline = Instant::now() + self.limits.timeout + long;
@@ -255,7 +254,7 @@ impl<'a> Link<'a> {
         self.stream.flush()
     }
 
-    /// Ends the connection after an answer to a request that was not read to its end.
+    /// Closes the connection after the response to a request that was not fully read.
     pub(super) fn hang_up(mut self) {
         let deadline = Instant::now() + LINGER;
         if self.stream.shutdown(Shutdown::Write).is_err() {
@@ -276,7 +275,7 @@ fn too_long() -> ApiError {
     )
 }
 
-/// A head and its length in bytes, once it is whole.
+/// A head and its length in bytes, once it is complete.
 fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut fields);
@@ -286,7 +285,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
         Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
             return Err(too_long());
         }
-        Err(error) => return Err(ApiError::new(400, format!("not a request of HTTP: {error}"))),
+        Err(error) => return Err(ApiError::new(400, format!("not an HTTP request: {error}"))),
     };
     let (Some(method), Some(path), Some(version)) = (parsed.method, parsed.path, parsed.version)
     else {
@@ -306,29 +305,30 @@ fn parse(bytes: &[u8]) -> Result<Option<(Head, usize)>, ApiError> {
         head.take(field.name, field.value)?;
     }
     if version == 1 && !head.has_host {
-        return Err(ApiError::new(400, "there is no Host, which HTTP/1.1 asks for"));
+        return Err(ApiError::new(400, "the header Host is missing, which HTTP/1.1 requires"));
     }
     Ok(Some((head, length)))
 }
 
-/// Whether a host can be meant: it may be empty, and has no spaces and nothing that ends an
+/// Whether a Host header is valid: it may be empty, and contains no spaces and nothing that ends an
 /// address.
 fn is_host(value: &str) -> bool {
     value.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\\,\"<>".contains(&byte))
 }
 
 impl Head {
-    /// Reads one field.
+    /// Parses one header field.
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), ApiError> {
         let value = String::from_utf8_lossy(value);
-        // Spaces of Unicode are no spaces here: what one program trims another reads as a length.
+        // Unicode spaces are not trimmed: programs that disagree about them would read different
+        // lengths.
         let value = value.trim_matches([' ', '\t']);
         let wrong = |status, expected| {
             ApiError::new(status, format!("the header {name} is {value:?}; expected {expected}"))
         };
         match name.to_ascii_lowercase().as_str() {
             "content-length" => {
-                // Digits alone: parse() would take a sign, too.
+                // Digits only: parse() would also accept a sign.
                 let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
                 let length = value.parse().ok().filter(|_| digits);
                 let length = length.ok_or_else(|| wrong(400, "a number of bytes"))?;
@@ -336,12 +336,12 @@ impl Head {
                     return Err(wrong(400, "one length"));
                 }
             }
-            // Where a body ends that nobody decodes is not known: what follows the head may be the
-            // body or a request. So such requests are answered here, and the connection is closed.
+            // The end of an undecoded body is unknown: the bytes after the head may be the body or
+            // a request. So such requests are refused here, and the connection is closed.
             "transfer-encoding" => {
                 return Err(ApiError::new(
                     411,
-                    "chunked bodies are not read; send the body with a Content-Length",
+                    "chunked bodies are not supported; send the body with a Content-Length",
                 ));
             }
             "host" if self.has_host => return Err(wrong(400, "one Host")),
@@ -429,7 +429,7 @@ mod tests {
         }
     }
 
-    /// A connection of a server that stops as it is told, and the client's end.
+    /// A connection of a server with this stop flag, and the client's end.
     fn connected<'a>(stop: &'a Stop<'a>) -> (Link<'a>, TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,7 +1,8 @@
-//! `linwright serve`: a model behind OpenAI's protocol, on this machine.
+//! `linwright serve`: a local HTTP server for OpenAI's completions API.
 //!
-//! One thread waits for connections, one computes ([`worker`]), and each connection has one that
-//! reads ([`http`]), understands ([`protocol`]) and answers ([`answer`]).
+//! One thread accepts connections, one runs the model ([`worker`]), and each connection has a
+//! thread that reads requests ([`http`]), parses them ([`protocol`]) and writes responses
+//! ([`answer`]).
 
 mod answer;
 mod client;
@@ -39,59 +40,59 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stop::{GRACE, Stop};
 use worker::Queue;
 
-/// Connections beyond the most, each open just long enough to be told so.
+/// Connections beyond the limit that stay open just long enough to be refused.
 const TURNED_AWAY: usize = 16;
-/// How often the server looks whether it should stop.
+/// Interval at which the server checks whether it should stop.
 const GLANCE: Duration = Duration::from_millis(50);
-/// Pause after a connection that could not be accepted, as when there are too many files.
+/// Pause after a connection could not be accepted, for example because of too many open files.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Answer requests of OpenAI's completions protocol over HTTP, for this machine unless --host says
-/// otherwise. Ctrl-C lets running requests finish and ends it.
+/// Serve a model over HTTP with OpenAI's completions API, for this machine unless --host says
+/// otherwise. Ctrl-C lets running requests finish and stops the server.
 ///
 /// Paths: /v1/completions (with echo and logprobs), /v1/chat/completions, /v1/models, /health.
 /// There is no encryption and no password: whoever reaches the port may use the model.
 ///
-/// Requests are computed side by side, and sums of numbers are then taken in another order than
-/// alone: log-probabilities of equal requests may differ in the sixth decimal place, and two tokens
-/// that are as likely as each other to that precision may change places.
+/// Requests are computed in batches, and the batch changes the order of floating-point sums:
+/// log-probabilities of equal requests may differ in the sixth decimal place, and two tokens that
+/// are equally likely to that precision may swap ranks.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// A checkpoint directory, `pocket` for the built-in model, or `owner/name[@revision]` on the
     /// hub.
     model: String,
-    /// The address to listen at.
+    /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
-    /// The port to listen at; 0 takes a free one, which is printed.
+    /// Port to listen on; 0 chooses a free one, which is printed.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// What clients call the model [default: MODEL as given].
+    /// Name of the model in requests [default: MODEL as given].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Largest body of a request in bytes.
+    /// Largest request body, in bytes.
     #[arg(long, alias = "max_body", value_name = "BYTES", default_value_t = 4 << 20,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
     max_body: usize,
-    /// Most new tokens of one choice.
+    /// Largest number of new tokens per choice.
     #[arg(long, alias = "max_tokens", value_name = "COUNT", default_value_t = 4096,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 20))]
     max_tokens: usize,
-    /// Most connections at a time.
+    /// Largest number of open connections.
     #[arg(long, alias = "max_connections", value_name = "COUNT", default_value_t = 64,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     max_connections: usize,
-    /// Most requests that wait for the model.
+    /// Largest number of requests that wait for the model.
     #[arg(long, alias = "max_waiting", value_name = "COUNT", default_value_t = 64,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
     max_waiting: usize,
-    /// Seconds in which a request must have come, and an answer be read.
+    /// Time limit for receiving a request and for sending a piece of a response, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    /// Tokens that the model holds at once, of all requests, in thousands; `auto` is 4.
+    /// Batch size in thousands of tokens, over all running requests; `auto` is 4.
     #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
     batch_size: usize,
-    /// Whether prompts given as text start with the beginning-of-sequence token.
+    /// Whether text prompts start with the beginning-of-sequence token.
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     bos: Bos,
     #[command(flatten)]
@@ -104,7 +105,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// All that connections share.
+/// State shared by all connections.
 struct Server<'a> {
     decoder: &'a Transformer,
     tokenizer: &'a Tokenizer,
@@ -117,9 +118,9 @@ struct Server<'a> {
     queue: Queue,
     requests: AtomicU64,
     connections: AtomicUsize,
-    /// Held while a body is read.
+    /// Locked while a body is parsed.
     reading: Mutex<()>,
-    /// Held while a long prompt becomes tokens.
+    /// Locked while a long prompt is tokenized.
     encoding: Mutex<()>,
     /// Bytes of a text that one token may stand for, where that is bounded.
     longest_token: Option<usize>,
@@ -141,7 +142,7 @@ impl Server<'_> {
         }
     }
 
-    /// The model, as it is listed.
+    /// The model in the list of models.
     fn description(&self) -> Value {
         json!({
             "id": self.name,
@@ -160,11 +161,11 @@ fn now() -> u64 {
 
 pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    // First what fails at once.
+    // First the steps that fail at once.
     let address = SocketAddr::new(args.host, args.port);
     let listener = TcpListener::bind(address).map_err(|error| {
-        Failure::io(&format!("cannot listen at {address}"), &error)
-            .hint("choose another --port, or 0 for any that is free")
+        Failure::io(&format!("cannot listen on {address}"), &error)
+            .hint("choose another --port, or 0 for any free port")
     })?;
     let address = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
     let (mut loaded, _) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
@@ -198,11 +199,11 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tokenizer of a model that can be served.
+/// The tokenizer of a model to be served.
 fn speaker(model: &str, loaded: &mut LoadedModel) -> Result<Tokenizer, Failure> {
     if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
         return Err(Failure::general(format!(
-            "{model} is an encoder, which continues no texts; give a causal language model"
+            "{model} is an encoder, which cannot generate text; give a causal language model"
         )));
     }
     loaded.tokenizer.take().ok_or_else(|| {
@@ -212,16 +213,18 @@ fn speaker(model: &str, loaded: &mut LoadedModel) -> Result<Tokenizer, Failure> 
     })
 }
 
-/// Says on stdout where the server is.
+/// Prints the address of the server on stdout.
 fn announce(server: &Server<'_>, address: SocketAddr, shared: &Shared) -> Result<(), Failure> {
     let url = format!("http://{address}/v1");
     match shared.json {
         true => super::print(&json!({ "url": url, "model": server.name }).to_string()),
-        false => super::print(&format!("{} is at {url}; Ctrl-C ends it", server.name)),
+        false => {
+            super::print(&format!("{} is served at {url}; Ctrl-C stops the server", server.name))
+        }
     }
 }
 
-/// Accepts connections until the server should stop, then lets what runs finish.
+/// Accepts connections until the server should stop, then waits for the running requests.
 fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Result<(), Failure> {
     let limits = Limits { body: args.max_body, timeout: args.timeout };
     let own = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
@@ -232,7 +235,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
             worker::work(server.decoder, &server.queue, args.batch_size);
         });
         started.map_err(thread)?;
-        // accept() goes on after a signal: a connection of our own ends it.
+        // accept() continues after a signal: a connection of our own ends it.
         let wake = Builder::new().name("wake".into()).spawn_scoped(scope, move || {
             while !server.stop.is_asked() {
                 std::thread::sleep(GLANCE);
@@ -261,7 +264,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
     })
 }
 
-/// Gives a connection a thread, or a refusal.
+/// Starts a thread for a connection, or refuses it.
 fn welcome<'s, 'e>(
     server: &'e Server<'e>,
     scope: &'s Scope<'s, 'e>,
@@ -271,11 +274,11 @@ fn welcome<'s, 'e>(
     let open = server.connections.fetch_add(1, Ordering::SeqCst);
     let attend = move || {
         if let Ok(link) = Link::new(stream, limits, server.stop) {
-            // A panic ends this connection and no other.
+            // A panic ends only this connection.
             let done = catch_unwind(AssertUnwindSafe(|| match open < most {
                 true => client::attend(server, link),
                 false => {
-                    let message = format!("there are {most} connections already; try again");
+                    let message = format!("all {most} connections are in use; try again later");
                     client::refuse(link, &ApiError::busy(message));
                 }
             }));

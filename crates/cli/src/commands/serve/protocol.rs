@@ -1,4 +1,4 @@
-//! Requests of OpenAI's protocol: what they may ask, and what that means to the model.
+//! Parses requests of OpenAI's API into generation requests for the model.
 
 use super::error::ApiError;
 use super::fields::Fields;
@@ -8,36 +8,36 @@ use linwright::model::tokenizer::{Bos, Tokenizer, TokenizerError};
 use linwright::tensor::RngKey;
 use serde_json::{Map, Value};
 
-/// New tokens of a completion that does not say how many, as the protocol has it.
+/// Default `max_tokens` of completions, as in OpenAI's API.
 const NEW_TOKENS: usize = 16;
-/// Most likeliest tokens told for a place.
+/// Largest `logprobs`: alternatives reported per token position.
 const MOST_LOGPROBS: usize = 20;
-/// Most choices for one prompt.
+/// Largest `n`: choices per prompt.
 const MOST_CHOICES: usize = 16;
-/// Most prompts in one request.
+/// Largest number of prompts per request.
 const MOST_PROMPTS: usize = 1024;
-/// Most strings that end a text, and their bytes.
+/// Largest number of stop strings, and their largest length in bytes.
 const MOST_STOPS: usize = 64;
 const LONGEST_STOP: usize = 1024;
-/// Most tokens of all choices of a request, each counted as often as tokens are told in its place:
-/// they become an answer of some ten megabytes.
+/// Largest number of tokens of all choices of a request, each counted once per reported
+/// alternative: a response of some ten megabytes.
 const MAX_LOGPROBS: usize = 1 << 18;
-/// Largest temperature of the protocol.
+/// Largest temperature of OpenAI's API.
 const HOTTEST: f64 = 2.0;
 
-/// What requests are read against.
+/// Context for parsing requests.
 pub(super) struct Rules<'a> {
     pub(super) tokenizer: &'a Tokenizer,
     pub(super) bos: Bos,
-    /// Tokens that end texts.
+    /// End-of-sequence tokens.
     pub(super) end_tokens: &'a [u32],
     pub(super) vocab: usize,
     pub(super) positions: usize,
     /// Bytes of a text that one token may stand for, where that is bounded.
     pub(super) longest_token: Option<usize>,
-    /// Most new tokens of a choice.
+    /// Largest number of new tokens per choice.
     pub(super) most_tokens: usize,
-    /// The name under which the model is served.
+    /// Name of the served model.
     pub(super) name: &'a str,
 }
 
@@ -45,45 +45,45 @@ pub(super) struct Rules<'a> {
 #[derive(Debug)]
 pub(super) struct Prompt {
     pub(super) tokens: Vec<u32>,
-    /// How many of the first tokens were put before the text.
+    /// Number of special tokens before the text.
     pub(super) added: usize,
-    /// The text, for an echo.
+    /// The text, for `echo`.
     pub(super) text: String,
 }
 
-/// A prompt as it came.
+/// A prompt as the client sent it.
 #[derive(Debug)]
 enum Raw {
     Text(String),
     Tokens(Vec<u32>),
-    /// A conversation in the words of the template, special tokens included.
+    /// A conversation formatted by the chat template, with special tokens.
     Chat(String),
 }
 
-/// What a client asks for, before its prompts are tokens: it holds no more than the body did.
+/// A parsed request before its prompts are tokenized: no larger than its body.
 #[derive(Debug)]
 pub(super) struct Draft {
     order: Order,
-    /// With their names in messages.
+    /// The prompts with their names in messages.
     prompts: Vec<(String, Raw)>,
-    /// New tokens.
+    /// Requested number of new tokens.
     asked: Option<usize>,
-    /// New tokens where none are asked for and there is room.
+    /// Default number of new tokens, within the context length.
     default: usize,
 }
 
-/// What a client asks for.
+/// A parsed request with tokenized prompts.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) prompts: Vec<Prompt>,
-    /// Choices for each prompt.
+    /// Number of choices per prompt.
     pub(super) choices: usize,
     pub(super) echo: bool,
-    /// Likeliest tokens told for each place, if any.
+    /// Number of alternatives reported per position (`logprobs`), if any.
     pub(super) logprobs: Option<usize>,
     pub(super) stop: Vec<String>,
     pub(super) stream: bool,
-    /// Whether events end with the numbers of tokens.
+    /// Whether a stream ends with token counts.
     pub(super) usage: bool,
     pub(super) is_chat: bool,
     choice: Choice,
@@ -91,7 +91,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// What the model is asked, choices of one prompt side by side.
+    /// The generation requests for the model; choices of one prompt are adjacent.
     pub(super) fn asks(&self) -> Vec<Ask> {
         let ranks = self.logprobs.map(|top| Ranks { top, prompt: self.echo });
         let indices = (0..).zip(self.prompts.iter().flat_map(|p| vec![p; self.choices]));
@@ -130,7 +130,7 @@ impl Raw {
         }
     }
 
-    /// As many tokens as it has at least, and whether it may have more, in words.
+    /// A lower bound of its number of tokens, and whether it may have more, in words.
     fn least_tokens(&self, rules: &Rules<'_>) -> (usize, &'static str) {
         match (self, rules.longest_token) {
             (Self::Tokens(tokens), _) => (tokens.len(), ""),
@@ -143,10 +143,10 @@ impl Raw {
 }
 
 impl Draft {
-    /// Reads the body of a completion; `number` counts requests.
+    /// Parses the body of a completion; `number` counts requests.
     ///
     /// # Errors
-    /// An answer naming the field.
+    /// With an error response that names the invalid field.
     pub(super) fn completion(
         mut fields: Fields,
         rules: &Rules<'_>,
@@ -171,10 +171,10 @@ impl Draft {
         Ok(Self { order, prompts, asked, default })
     }
 
-    /// Reads the body of a chat.
+    /// Parses the body of a chat completion.
     ///
     /// # Errors
-    /// An answer naming the field.
+    /// With an error response that names the invalid field.
     pub(super) fn chat(
         mut fields: Fields,
         rules: &Rules<'_>,
@@ -197,26 +197,26 @@ impl Draft {
         Ok(Self { order, prompts, asked, default: rules.most_tokens })
     }
 
-    /// Bytes of all prompts, a token counted as its number.
+    /// Bytes of all prompts; a token counts as the size of its id.
     pub(super) fn bytes(&self) -> usize {
         self.prompts.iter().map(|(_, raw)| raw.bytes()).sum()
     }
 
-    /// Refuses what certainly does not fit, without asking the tokenizer: texts of so many bytes
-    /// have at least so many tokens.
+    /// Refuses prompts that certainly do not fit, before tokenizing: their bytes give a lower bound
+    /// of their tokens.
     ///
     /// # Errors
-    /// An answer, if a prompt is too long for the model.
+    /// If a prompt is too long for the model.
     pub(super) fn fits(&self, rules: &Rules<'_>) -> Result<(), ApiError> {
         let least = self.prompts.iter().map(|(_, raw)| raw.least_tokens(rules));
         let longest = least.max().unwrap_or_default();
         self.new_tokens(rules, longest).map(drop)
     }
 
-    /// Turns the prompts into tokens.
+    /// Tokenizes the prompts.
     ///
     /// # Errors
-    /// An answer, if a prompt cannot be encoded or the model has no room for it.
+    /// If a prompt cannot be encoded, or is too long for the model.
     pub(super) fn encode(self, rules: &Rules<'_>) -> Result<Order, ApiError> {
         let encode = |(name, raw): &(String, Raw)| rules.encode(name, raw);
         let prompts: Vec<Prompt> = self.prompts.iter().map(encode).collect::<Result<_, _>>()?;
@@ -226,13 +226,13 @@ impl Draft {
         Order { prompts, limits, ..self.order }.within_bounds()
     }
 
-    /// New tokens of a choice, after a prompt with so many tokens.
+    /// Number of new tokens of a choice, after a prompt with so many tokens.
     fn new_tokens(
         &self,
         rules: &Rules<'_>,
         (longest, at_least): (usize, &str),
     ) -> Result<usize, ApiError> {
-        // One more than there are positions, since what comes last is no input.
+        // One more than there are positions, since the last token is not fed back.
         let room = (rules.positions + 1).saturating_sub(longest);
         let new_tokens = self.asked.unwrap_or(self.default.min(room.max(1)));
         if new_tokens > room || longest > rules.positions + 1 {
@@ -250,7 +250,7 @@ impl Draft {
     }
 }
 
-/// Reads what completions and chats have in common; prompts and new tokens are still to come.
+/// Parses the fields that completions and chats share, without prompts and new tokens.
 fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, ApiError> {
     let choices = fields.count("n", 1..=MOST_CHOICES)?.unwrap_or(1);
     let stream = fields.flag("stream")?;
@@ -267,14 +267,14 @@ fn rest(fields: &mut Fields, rules: &Rules<'_>, number: u64) -> Result<Order, Ap
     }
     let empty = |bias: &Value| bias.as_object().is_some_and(Map::is_empty);
     fields.neutral("logit_bias", empty, "an empty object")?;
-    // Who asks makes no difference.
+    // The user has no effect.
     fields.take("user");
     let limits = Limits { new_tokens: 0, end_tokens: rules.end_tokens.to_vec() };
     let (prompts, echo, logprobs, is_chat) = (Vec::new(), false, None, false);
     Ok(Order { prompts, choices, echo, logprobs, stop, stream, usage, is_chat, choice, limits })
 }
 
-/// How tokens are chosen.
+/// Parses the sampling options.
 fn choice(fields: &mut Fields, number: u64) -> Result<Choice, ApiError> {
     let mut choice = Choice::greedy();
     choice.temperature = fields.number("temperature", 0.0..=HOTTEST)?.unwrap_or(1.0) as f32;
@@ -295,7 +295,7 @@ fn choice(fields: &mut Fields, number: u64) -> Result<Choice, ApiError> {
     Ok(choice)
 }
 
-/// Strings that end a text.
+/// Parses the stop strings.
 fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
     let Some(value) = fields.take("stop") else { return Ok(Vec::new()) };
     let expected = format!(
@@ -317,7 +317,7 @@ fn stop(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
 }
 
 impl Rules<'_> {
-    /// A request for another model is no request for this one.
+    /// Refuses requests for another model.
     fn check_model(&self, fields: &mut Fields) -> Result<(), ApiError> {
         match fields.take("model") {
             None => Ok(()),
@@ -329,7 +329,8 @@ impl Rules<'_> {
         }
     }
 
-    /// The prompts of a completion, in any of their four shapes, with their names in messages.
+    /// Parses the prompts of a completion, in any of their four shapes, with their names in
+    /// messages.
     fn prompts(&self, value: Value) -> Result<Vec<(String, Raw)>, ApiError> {
         let only = |raw| Ok(vec![("prompt".to_owned(), raw)]);
         let list = match value {
@@ -374,7 +375,7 @@ impl Rules<'_> {
         Ok(Raw::Tokens(tokens))
     }
 
-    /// A prompt as the model takes it.
+    /// A tokenized prompt.
     fn encode(&self, name: &str, raw: &Raw) -> Result<Prompt, ApiError> {
         let prompt = match raw {
             Raw::Text(text) => {
@@ -395,7 +396,7 @@ impl Rules<'_> {
                 })?;
                 Prompt { tokens: tokens.clone(), added: 0, text }
             }
-            // The template writes the special tokens, the first included.
+            // The template writes the special tokens, including the first.
             Raw::Chat(text) => {
                 let tokens = self.tokenizer.encode(text, false)?;
                 Prompt { tokens, added: 0, text: text.clone() }
@@ -408,7 +409,7 @@ impl Rules<'_> {
         Ok(prompt)
     }
 
-    /// The prompt of a chat, by the model's template.
+    /// Formats the messages of a chat with the model's chat template.
     fn conversation(&self, value: Value) -> Result<Raw, ApiError> {
         if !self.tokenizer.has_chat() {
             let message = "the model has no chat template; use /v1/completions";
@@ -427,7 +428,7 @@ impl Rules<'_> {
     }
 }
 
-/// One message; content in parts of text is joined.
+/// Parses one message; text parts of its content are joined.
 fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
     let name = format!("messages[{index}]");
     if let Some(Value::Array(parts)) = value.get("content") {

@@ -1,4 +1,4 @@
-//! The one thread that computes: sequences of all clients grow side by side, as many as fit.
+//! The thread that runs the model: generates for all clients in one batch, as many as fit.
 
 use super::error::ApiError;
 use super::stop::GRACE;
@@ -12,10 +12,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What happened to one choice of a request.
+/// An event of one choice of a request.
 pub(super) type Event = (usize, Result<Step, ModelError>);
 
-/// The client's end of a request. Dropped, it ends what is left of it.
+/// The client's end of a request. Dropping it cancels the rest of the request.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) events: Receiver<Event>,
@@ -23,7 +23,7 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Nothing more of a choice is wanted.
+    /// Cancels one choice.
     pub(super) fn end(&self, choice: usize) {
         self.ended[choice].store(true, Ordering::Relaxed);
     }
@@ -35,15 +35,15 @@ impl Drop for Ticket {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 struct Job {
-    /// Sequences that were not taken in yet, with the choice that each is.
+    /// Sequences that were not started yet, each with its choice.
     asks: VecDeque<(usize, Ask)>,
     events: Sender<Event>,
     ended: Arc<[AtomicBool]>,
 }
 
-/// A sequence that grows.
+/// A running sequence.
 struct Running {
     id: u64,
     choice: usize,
@@ -57,17 +57,17 @@ struct State {
     closed: Option<Instant>,
 }
 
-/// Requests that wait for the model.
+/// The queue of requests for the model.
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
     most: usize,
-    /// Sequences that grow.
+    /// Number of running sequences.
     running: AtomicUsize,
 }
 
 impl Queue {
-    /// One for at most so many requests.
+    /// A queue for at most so many requests.
     pub(super) fn new(most: usize) -> Self {
         let running = AtomicUsize::new(0);
         Self { state: Mutex::default(), changed: Condvar::new(), most, running }
@@ -77,10 +77,10 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a request at the end.
+    /// Appends a request.
     ///
     /// # Errors
-    /// An answer, if there is no room or the server is shutting down.
+    /// If the queue is full or the server is shutting down.
     pub(super) fn submit(&self, asks: Vec<Ask>) -> Result<Ticket, ApiError> {
         let mut state = self.lock();
         if state.closed.is_some() {
@@ -88,7 +88,9 @@ impl Queue {
         }
         if state.jobs.len() >= self.most {
             let most = self.most;
-            return Err(ApiError::busy(format!("{most} requests are waiting already; try again")));
+            return Err(ApiError::busy(format!(
+                "{most} requests are already waiting; try again later"
+            )));
         }
         let (sender, events) = channel();
         let ended: Arc<[AtomicBool]> = asks.iter().map(|_| AtomicBool::new(false)).collect();
@@ -98,7 +100,7 @@ impl Queue {
         Ok(Ticket { events, ended })
     }
 
-    /// Takes no more requests, and forgets those that wait.
+    /// Closes the queue and drops the waiting requests.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed.get_or_insert_with(Instant::now);
@@ -106,17 +108,17 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub(super) fn waiting(&self) -> usize {
         self.lock().jobs.len()
     }
 
-    /// Sequences that are computed.
+    /// Number of running sequences.
     pub(super) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Takes in what fits; waits if there is nothing to do. False if there will be nothing more.
+    /// Starts the sequences that fit; waits if there are none. False once the queue is closed.
     fn admit(
         &self,
         session: &mut Session<'_>,
@@ -145,7 +147,7 @@ impl Queue {
                 let (events, ended) = (job.events.clone(), Arc::clone(&job.ended));
                 match session.admit(ask) {
                     Ok(id) => running.push(Running { id, choice, events, ended }),
-                    // A client that has gone needs no answer.
+                    // A disconnected client needs no response.
                     Err(error) => drop(events.send((choice, Err(error)))),
                 }
             }
@@ -158,7 +160,7 @@ impl Queue {
     }
 }
 
-/// Computes until the queue is closed. At most `batch_tokens` tokens are held at once, or one
+/// Generates until the queue is closed. A batch holds at most `batch_tokens` tokens, or one
 /// sequence.
 pub(super) fn work(model: &Transformer, queue: &Queue, batch_tokens: usize) {
     let mut session = Session::new(model);
@@ -175,7 +177,7 @@ pub(super) fn work(model: &Transformer, queue: &Queue, batch_tokens: usize) {
             continue;
         }
         let Ok(steps) = catch_unwind(AssertUnwindSafe(|| session.step())) else {
-            // Their clients see that no more comes; the next ones find a new session.
+            // The clients see their responses end; later requests use a new session.
             running.clear();
             session = Session::new(model);
             continue;

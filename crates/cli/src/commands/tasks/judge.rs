@@ -1,4 +1,4 @@
-//! A model judged as it is and edited, in one run.
+//! Evaluation of a model before and after its edits, in one run.
 
 use super::TaskArgs;
 use crate::commands::eval::{render, render_comparisons};
@@ -17,7 +17,7 @@ use linwright::model::tokenizer::Tokenizer;
 use linwright::ops::SiteId;
 use linwright::run::Monitor;
 
-/// What tasks say of a model as it is and edited.
+/// Results of the dense and of the edited model.
 #[derive(Default)]
 pub(crate) struct Judged {
     pub(crate) dense: Vec<TaskResult>,
@@ -26,20 +26,22 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Prints the figures, if there are any, and how they differ.
+    /// Prints the metrics, if any, and their paired differences.
     pub(crate) fn show(&self) -> Result<(), Failure> {
         if self.results.is_empty() {
             return Ok(());
         }
         print(&format!("\n{}", render(&self.results, Some(&self.dense))))?;
         match self.comparisons.is_empty() {
-            true => print("\nno item-by-item comparison: the tasks have one item, or tell of none"),
+            true => {
+                print("\nno paired comparison: the tasks have a single item, or no scores per item")
+            }
             false => print(&format!("\n{}", render_comparisons(&self.comparisons))),
         }
     }
 }
 
-/// The tokenizer of a model that is to be judged.
+/// The tokenizer of the model to evaluate.
 fn tokenizer<'a>(loaded: &'a LoadedModel, place: &Place) -> Result<&'a Tokenizer, Failure> {
     loaded.tokenizer.as_ref().ok_or_else(|| {
         Failure::general(format!("{} has no tokenizer.json", place.name))
@@ -47,7 +49,7 @@ fn tokenizer<'a>(loaded: &'a LoadedModel, place: &Place) -> Result<&'a Tokenizer
     })
 }
 
-/// Refuses tasks that a model cannot be asked, before any work.
+/// Refuses tasks that the model does not support, before any work.
 pub(crate) fn check_tasks<'a>(
     tasks: impl IntoIterator<Item = &'a dyn Task>,
     (loaded, place): (&LoadedModel, &Place),
@@ -59,7 +61,7 @@ pub(crate) fn check_tasks<'a>(
     Ok(())
 }
 
-/// Scores a model as it is and with the operators that an edited copy has in `sites`.
+/// Scores the dense model, and the model with the operators that an edited copy has in `sites`.
 pub(crate) fn before_and_after<'s>(
     (tasks, asked): (&[Box<dyn Task>], &TaskArgs),
     (loaded, place): (&LoadedModel, &Place),

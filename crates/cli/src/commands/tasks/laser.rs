@@ -1,4 +1,4 @@
-//! Options and data of LASER's sets.
+//! Options and data sets of the LASER tasks.
 
 use super::TaskArgs;
 use crate::args::one_of;
@@ -10,22 +10,22 @@ use linwright::evaluate::{LaserOptions, LaserSet, LaserTask, Scoring, Split};
 /// Options of the tasks whose names begin with `laser_`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct LaserTaskArgs {
-    /// How answers of `laser_` tasks are judged: by what the model wrote, or as in the paper's
-    /// code, with its faults.
+    /// Scoring of `laser_` tasks: `correct` scores the generated answer, `compat` reproduces the
+    /// paper's code, including its defects.
     #[arg(long, default_value = "correct", value_parser = one_of(&Scoring::ALL, Scoring::name))]
     laser_scoring: Scoring,
-    /// Tokens written in `laser_` tasks whose answers are written; with 1 the likeliest token must
-    /// be the answer [default: as the set says].
+    /// Largest number of generated tokens in `laser_` tasks with generated answers; with 1 the most
+    /// likely token must be the answer [default: that of the data set].
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     laser_new_tokens: Option<usize>,
-    /// Which records of `laser_` tasks count: `validation` is the first fifth, in the order of the
-    /// files, `test` the others.
+    /// Records of `laser_` tasks to use: `validation` is the first fifth, in the order of the
+    /// files, `test` the rest.
     #[arg(long, default_value = "all", value_parser = one_of(&Split::ALL, Split::name))]
     pub(super) split: Split,
 }
 
 impl LaserTaskArgs {
-    /// Refuses options that no task reads.
+    /// Refuses options that apply to none of the tasks.
     pub(super) fn check(&self, tasks: &[String]) -> Result<(), Failure> {
         let sets: Vec<&LaserSet> = tasks.iter().filter_map(|name| LaserSet::named(name)).collect();
         let unread = [
@@ -37,14 +37,16 @@ impl LaserTaskArgs {
             ),
         ];
         match unread.iter().find(|(_, is_unread)| *is_unread) {
-            Some((option, _)) => Err(Failure::usage(format!("no task here reads {option}"))
-                .hint("it is for tasks of `linwright ls tasks` whose names begin with laser_")),
+            Some((option, _)) => {
+                Err(Failure::usage(format!("{option} applies to none of the tasks"))
+                    .hint("it is for tasks of `linwright ls tasks` whose names begin with laser_"))
+            }
             None => Ok(()),
         }
     }
 }
 
-/// The task of one of LASER's sets.
+/// The task of a LASER data set.
 pub(super) fn laser_task(
     set: &'static LaserSet,
     args: &TaskArgs,
@@ -54,7 +56,7 @@ pub(super) fn laser_task(
     for data in args.data.iter().filter(|data| data.task == set.name) {
         if let Some(split) = &data.split {
             return Err(Failure::usage(format!(
-                "--data {}:{split}: it has no such splits",
+                "--data {}:{split}: this task has no such split",
                 set.name
             ))
             .hint(format!(

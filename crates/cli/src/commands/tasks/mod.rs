@@ -1,4 +1,4 @@
-//! What to measure, as options: shared by all commands that judge models.
+//! Options that select evaluation tasks, shared by all commands that evaluate models.
 
 mod judge;
 mod laser;
@@ -21,109 +21,108 @@ use linwright::evaluate::{Bos, DataFile, Join, LaserSet, PROTOCOLS, RunOptions};
 use linwright::run::shown;
 use std::path::{Path, PathBuf};
 
-/// Options of tasks.
+/// Options of evaluation tasks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TaskArgs {
-    /// Text for perplexity: a file taken as one document, rows with a `text` field (JSONL, CSV,
+    /// Text for perplexity: a plain file as one document, rows with a `text` field (JSONL, CSV,
     /// TSV, Parquet, Arrow), or `pocket`.
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// The field or column that holds the text, in all texts that are read [default: text].
+    /// Field or column with the text, in all text files of the command [default: text].
     #[arg(long, alias = "text_field", value_name = "NAME")]
     pub(crate) text_field: Option<String>,
-    /// Questions with choices: JSONL, or `pocket`.
+    /// Multiple-choice questions: JSONL, or `pocket`.
     #[arg(long)]
     pub(crate) questions: Option<String>,
-    /// Tasks of the evaluation harness: names (see `linwright ls tasks`) and paths of task files.
+    /// Tasks of lm-evaluation-harness: names (see `linwright ls tasks`) and paths of task files.
     #[arg(short, long, alias = "task", value_delimiter = ',', value_name = "TASK",
           value_parser = task_argument)]
     pub(crate) tasks: Vec<String>,
-    /// Rows of a task's data set: `TASK=FILE`, or `TASK:SPLIT=FILE`.
+    /// Data set of a task, or one split of it: `TASK=FILE`, `TASK:SPLIT=FILE`.
     #[arg(long, value_name = "TASK=FILE", value_parser = data_argument)]
     pub(crate) data: Vec<DataFile>,
-    /// Examples before each document of a task [default: as its file says].
+    /// Number of few-shot examples [default: that of the task].
     #[arg(short = 'f', long, alias = "num_fewshot", value_name = "K")]
     pub(crate) num_fewshot: Option<usize>,
     #[command(flatten)]
     laser: LaserTaskArgs,
-    /// Seed by which examples are drawn.
+    /// Seed of the few-shot examples.
     #[arg(long, alias = "fewshot_seed", default_value_t = 1234)]
     pub(crate) fewshot_seed: u64,
-    /// Draws for standard errors that have no formula.
+    /// Bootstrap iterations for standard errors that have no formula.
     #[arg(long, alias = "bootstrap_iters", default_value_t = 100_000)]
     pub(crate) bootstrap_iters: usize,
-    /// Write prompts by the model's chat template.
+    /// Format prompts with the model's chat template.
     #[arg(long, alias = "apply_chat_template")]
     pub(crate) apply_chat_template: bool,
-    /// In a chat, make each example a question and an answer of their own [default: one message].
+    /// With the chat template, make each few-shot example a user and an assistant message [default:
+    /// all in one message].
     #[arg(long, alias = "fewshot_as_multiturn", requires = "apply_chat_template")]
     pub(crate) fewshot_as_multiturn: bool,
-    /// What the system says before each prompt.
+    /// System prompt before each prompt.
     #[arg(long, alias = "system_instruction", value_name = "TEXT")]
     pub(crate) system_instruction: Option<String>,
-    /// Longest input in tokens [default: that of the model].
+    /// Context length: longest input in tokens [default: that of the model].
     #[arg(long, alias = "max_length", value_parser = RangedU64ValueParser::<usize>::new().range(2..))]
     pub(crate) max_length: Option<usize>,
-    /// Tokens that the model sees at once, in thousands; `auto` is 4. It changes speed and memory,
-    /// and no figure.
+    /// Batch size in thousands of tokens; `auto` is 4. It changes speed and memory, but no result.
     #[arg(short, long, alias = "batch_size", default_value = "auto", value_parser = batch)]
     pub(crate) batch_size: usize,
-    /// Tokens in a window.
+    /// Window of perplexity, in tokens.
     #[arg(long, default_value_t = 512)]
     pub(crate) window: usize,
-    /// Tokens from one window to the next [default: the window].
+    /// Stride from one window to the next, in tokens [default: the window].
     #[arg(long)]
     pub(crate) stride: Option<usize>,
-    /// Whether documents start with the beginning-of-sequence token; `auto` does what the tokenizer
-    /// does by itself.
+    /// Whether documents start with the beginning-of-sequence token; `auto` follows the tokenizer.
     #[arg(long, default_value = "auto", value_parser = one_of(&Bos::ALL, Bos::name))]
     pub(crate) bos: Bos,
-    /// Whether documents are scored one by one, or joined by a space or a blank line.
+    /// Whether documents are scored separately, or joined by a space or a blank line.
     #[arg(long, default_value = "separate", value_parser = one_of(&Join::ALL, Join::name))]
     pub(crate) join: Join,
-    /// Only the documents of these indices, for the tasks that it names: `{"TASK": [0, 7]}`, as
+    /// Evaluate only the documents with these indices, for the named tasks: `{"TASK": [0, 7]}`, as
     /// JSON or as a file.
     #[arg(short = 'E', long, value_name = "FILE|JSON", conflicts_with = "limit")]
     pub(crate) samples: Option<String>,
-    /// Only this many documents and questions, from the start.
+    /// Evaluate only the first N documents of each task.
     #[arg(short = 'L', long, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub(crate) limit: Option<usize>,
 }
 
-/// The name of a task as the tables have it: that of a set of LASER's may be the paper's.
+/// The canonical name of a task; LASER data sets may have the paper's names.
 fn task_name(name: &str) -> String {
     LaserSet::named(name).map_or(name, |set| set.name).to_owned()
 }
 
-/// [`task_name`] of an argument, in the form that the parser wants.
+/// [`task_name`] as a value parser.
 #[allow(clippy::unnecessary_wraps, reason = "a parser of values may fail")]
 fn task_argument(text: &str) -> Result<String, String> {
     Ok(task_name(text))
 }
 
 impl TaskArgs {
-    /// The files that are named, which no output may replace.
+    /// The input files, which no output may overwrite.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let texts = [&self.text, &self.questions, &self.samples].into_iter().flatten();
         let data = self.data.iter().map(|data| data.path.clone());
         texts.chain(&self.tasks).map(PathBuf::from).chain(data).collect()
     }
 
-    /// Refuses a field for texts of which none has any; `more` are texts beside those of tasks.
+    /// Refuses `--text-field` if no text has fields; `more` are texts besides those of tasks.
     pub(crate) fn check_text_field(&self, more: &[&Path]) -> Result<(), Failure> {
         let Some(field) = &self.text_field else { return Ok(()) };
         let is_text = |data: &&DataFile| PROTOCOLS.iter().any(|named| named.name == data.task);
         let of_tasks = self.data.iter().filter(is_text).map(|data| data.path.as_path());
         let own = self.text.iter().map(Path::new);
         let mut texts = own.chain(of_tasks).chain(more.iter().copied());
-        // A format that is refused is told of where the file is read.
+        // An unsupported format is reported where the file is read.
         let has_fields =
             |path: &Path| path != Path::new(POCKET) && Format::of(path).ok() != Some(Format::Text);
         if texts.any(has_fields) {
             return Ok(());
         }
         Err(Failure::usage(format!(
-            "--text-field {}: no text that is read has fields",
+            "--text-field {}: no text of this command has fields",
             shown(field)
         ))
         .hint("it names the text in files of rows: .jsonl, .csv, .tsv, .parquet or .arrow"))
@@ -144,7 +143,7 @@ pub(crate) fn data_argument(text: &str) -> Result<DataFile, String> {
     Ok(DataFile { task: task_name(task), split, path: PathBuf::from(path) })
 }
 
-/// Thousands of tokens in a batch, as tokens.
+/// Parses a batch size in thousands of tokens, as tokens.
 pub(crate) fn batch(text: &str) -> Result<usize, String> {
     if text == "auto" {
         return Ok(RunOptions::default().max_batch_tokens);

@@ -1,4 +1,4 @@
-//! The tasks that a command names.
+//! Opens the evaluation tasks of a command.
 
 use super::laser::laser_task;
 use super::{TaskArgs, selection};
@@ -18,15 +18,15 @@ use linwright::model::checkpoint::LoadedModel;
 use linwright::run::{Monitor, shown};
 use std::cell::RefCell;
 
-/// All that is to be measured.
+/// The opened tasks.
 pub(crate) struct Tasks {
     pub(crate) all: Vec<Box<dyn Task>>,
     pub(crate) groups: Vec<TaskGroup>,
 }
 
 impl Tasks {
-    /// Opens the tasks of a command; with a model, prompts are written by its chat template. With
-    /// `whole_texts` the likelihood of questions is wanted in samples, too.
+    /// Opens the tasks of a command; with a model, its chat template formats the prompts. With
+    /// `whole_texts`, samples contain the log-likelihood of questions as well.
     pub(crate) fn open(
         args: &TaskArgs,
         whole_texts: bool,
@@ -39,32 +39,29 @@ impl Tasks {
         let mut names: Vec<String> = tasks.all.iter().map(|task| task.id()).collect();
         if let Some(data) = args.data.iter().find(|data| !names.contains(&data.task)) {
             return Err(Failure::usage(format!(
-                "--data names {}, which is no task here",
+                "--data names {}, which is not a task of this command",
                 shown(&data.task)
             )));
         }
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Failure::usage(format!(
-                "there are two tasks of the name {}",
-                shown(&twice[0])
-            )));
+            return Err(Failure::usage(format!("two tasks are called {}", shown(&twice[0]))));
         }
         if names.is_empty() {
-            return Err(Failure::usage("nothing to measure")
+            return Err(Failure::usage("no task, text or questions to evaluate")
                 .hint("give --tasks NAME,..., --text FILE or --questions FILE"));
         }
         Ok(tasks)
     }
 
-    /// The tasks of a command that judges a model before and after, if any is named.
+    /// The tasks of a command that evaluates a model before and after, if any is named.
     pub(crate) fn open_if_any(
         args: &TaskArgs,
         console: &mut Console,
     ) -> Result<Vec<Box<dyn Task>>, Failure> {
         if args.apply_chat_template {
-            return Err(Failure::usage("--apply-chat-template is of no use here")
-                .hint("save the model with -o and give both to `linwright eval`"));
+            return Err(Failure::usage("this command does not support --apply-chat-template")
+                .hint("save the model with -o and compare both with `linwright eval`"));
         }
         let is_asked = !args.tasks.is_empty() || args.questions.is_some() || args.text.is_some();
         match is_asked {
@@ -73,7 +70,7 @@ impl Tasks {
         }
     }
 
-    /// Text and questions in this project's own forms.
+    /// Opens `--text` and `--questions`.
     fn add_own(&mut self, args: &TaskArgs) -> Result<(), Failure> {
         let options = TaskOptions {
             window: args.window,
@@ -103,7 +100,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Tasks by name and by file, in the order in which they were named.
+    /// Opens `--tasks`, by name and by file, in the given order.
     fn add_named(
         &mut self,
         args: &TaskArgs,
@@ -154,7 +151,7 @@ impl Tasks {
     }
 }
 
-/// The chat template that writes prompts.
+/// The chat template that formats prompts.
 fn chat_prompts<'a>(
     args: &TaskArgs,
     (loaded, place): (&'a LoadedModel, &Place),
@@ -162,12 +159,12 @@ fn chat_prompts<'a>(
     let tokenizer = loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
     let tokenizer = tokenizer.ok_or_else(|| {
         Failure::usage(format!("{} has no chat template", place.name))
-            .hint("leave --apply-chat-template out, or add chat_template.jinja to the model")
+            .hint("omit --apply-chat-template, or add chat_template.jinja to the model")
     })?;
     Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn })
 }
 
-/// The task of a named protocol.
+/// The task of a protocol for texts or questions.
 fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, Failure> {
     let data = given(named.name, args, "text")?;
     let (bos, limit, text_field) = (args.bos, args.limit, args.text_field.clone());
@@ -175,12 +172,12 @@ fn text_task(named: &NamedProtocol, args: &TaskArgs) -> Result<TextPerplexity, F
     Ok(TextPerplexity::named(named, &data.path, &options)?)
 }
 
-/// The scored pairs of a task that compares sentences.
+/// The scored pairs of a sentence similarity task.
 pub(super) fn sentence_pairs(name: &str, args: &TaskArgs) -> Result<SentencePairs, Failure> {
     Ok(SentencePairs::open(name, &given(name, args, "pairs")?.path, args.limit)?)
 }
 
-/// The file that was given for a task which has no other.
+/// The `--data` file of a task that has no other source.
 fn given<'a>(name: &str, args: &'a TaskArgs, what: &str) -> Result<&'a DataFile, Failure> {
     args.data.iter().find(|data| data.task == name).ok_or_else(|| {
         Failure::usage(format!("{name} has no {what}")).hint(format!("give --data {name}=FILE"))

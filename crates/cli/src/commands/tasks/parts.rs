@@ -1,4 +1,4 @@
-//! A task in two parts: items that something is chosen by, and items that judge the choice.
+//! A task split into validation and test items.
 
 use super::open::sentence_pairs;
 use super::{TaskArgs, Tasks};
@@ -10,23 +10,24 @@ use linwright::evaluate::{
     LaserSet, MultipleChoice, PROTOCOLS, SENTENCE_TASKS, Split, Task, first_fifth,
 };
 
-/// A task in two parts.
+/// A task split into validation and test items.
 pub(crate) struct Parts {
-    /// The first fifth of the items.
+    /// Validation: the first fifth of the items.
     pub(crate) validation: Box<dyn Task>,
-    /// The others; none of running text, which is all validation.
+    /// Test: the rest; none for running text, which is all validation.
     pub(crate) test: Option<Box<dyn Task>>,
 }
 
-/// How items are divided.
+/// Options of the split.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Division {
-    /// Draws the order of questions and documents; that of the file if none, as in the paper.
+    /// Seed that shuffles questions and documents; none keeps the order of the file, as in the
+    /// paper.
     pub(crate) shuffle: Option<u64>,
 }
 
 impl Parts {
-    /// Opens the one task that the options name.
+    /// Opens the single task of the options.
     pub(crate) fn open(
         args: &TaskArgs,
         division: Division,
@@ -36,7 +37,7 @@ impl Parts {
             + usize::from(args.questions.is_some())
             + usize::from(args.text.is_some());
         if count != 1 {
-            return Err(Failure::usage(format!("{count} tasks to choose by, expected one"))
+            return Err(Failure::usage(format!("{count} evaluation tasks, expected one"))
                 .hint("give one of --tasks NAME, --questions FILE and --text FILE"));
         }
         let unread = [
@@ -45,8 +46,8 @@ impl Parts {
             ("--split", args.laser.split != Split::default()),
         ];
         if let Some((option, _)) = unread.iter().find(|(_, is_given)| *is_given) {
-            return Err(Failure::usage(format!("{option} is of no use here"))
-                .hint("validation and test items are divided here, and asked in plain text"));
+            return Err(Failure::usage(format!("this command does not support {option}"))
+                .hint("it splits validation and test items itself, and uses no chat template"));
         }
         if let Some(questions) = &args.questions {
             return of_questions(questions, args, division);
@@ -58,9 +59,10 @@ impl Parts {
         }
         if LaserSet::named(name).is_some() {
             if division.shuffle.is_some() {
-                return Err(Failure::usage("--shuffle is not for the paper's sets").hint(
-                    "their first fifth, in the order of the files, is what the paper chose by",
-                ));
+                return Err(Failure::usage(
+                    "--shuffle does not apply to the data sets of the LASER paper",
+                )
+                .hint("the paper validates on their first fifth, in the order of the files"));
             }
             let part = |split| {
                 let mut args = args.clone();
@@ -84,16 +86,19 @@ impl Parts {
     }
 }
 
-/// The one task that options name.
+/// The single task of the options.
 fn one(args: &TaskArgs, console: &mut Console) -> Result<Box<dyn Task>, Failure> {
     let mut all = Tasks::open(args, false, None, console)?.all;
     match (all.pop(), all.len()) {
         (Some(task), 0) => Ok(task),
-        _ => Err(Failure::usage("several tasks, expected one").hint("name one task, and no group")),
+        _ => {
+            Err(Failure::usage("several tasks, expected one")
+                .hint("name a single task, not a group"))
+        }
     }
 }
 
-/// Pairs of sentences in two parts, each of which has correlations of its own.
+/// Splits sentence pairs; each part has its own correlations.
 fn of_pairs(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Failure> {
     let pairs = sentence_pairs(name, args)?;
     let (first, others) = divided(pairs.len(), division)?;
@@ -103,7 +108,7 @@ fn of_pairs(name: &str, args: &TaskArgs, division: Division) -> Result<Parts, Fa
     })
 }
 
-/// Indices of the first fifth and of the others.
+/// Indices of the first fifth and of the rest.
 fn divided(count: usize, division: Division) -> Result<(Vec<usize>, Vec<usize>), Failure> {
     first_fifth(count, division.shuffle).ok_or_else(|| {
         Failure::usage(format!(

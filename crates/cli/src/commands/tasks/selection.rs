@@ -1,14 +1,14 @@
-//! `--samples`: which documents of a task are asked about.
+//! `--samples`: selects documents of tasks by index.
 
 use crate::failure::Failure;
 use linwright::run::{input, shown, shown_reason};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Indices of documents by task.
+/// Indices of documents per task.
 pub(super) type Selection = BTreeMap<String, Vec<usize>>;
 
-/// Reads JSON, or a file of it.
+/// Parses JSON, or a file with JSON.
 pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
     let Some(samples) = samples else { return Ok(Selection::new()) };
     let is_json = samples.trim_start().starts_with('{');
@@ -29,16 +29,16 @@ pub(super) fn read(samples: Option<&str>) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// Whether every task of a selection is one whose documents have indices.
+/// Checks that every task of a selection has indexed documents.
 pub(super) fn check(selection: &Selection, tasks: &[String]) -> Result<(), Failure> {
     match selection.keys().find(|task| !tasks.contains(task)) {
         None => Ok(()),
         Some(unknown) if tasks.is_empty() => {
             let unknown = shown(unknown);
-            Err(Failure::usage(format!("--samples names {unknown}; it goes with --tasks of files")))
+            Err(Failure::usage(format!("--samples names {unknown}; it applies only to --tasks")))
         }
         Some(unknown) => Err(Failure::usage(format!(
-            "--samples names {}, which is no task here; there are {}",
+            "--samples names {}, which is not a task of this command; its tasks are {}",
             shown(unknown),
             tasks.join(", ")
         ))),
