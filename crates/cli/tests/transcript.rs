@@ -22,6 +22,7 @@ const MOST_TEXT: usize = 1 << 20;
 static WRITTEN: Mutex<Option<HashMap<PathBuf, String>>> = Mutex::new(None);
 
 /// Adds how a command ended to the transcript of the running test.
+#[allow(clippy::disallowed_methods, reason = "the tests have no command line of their own")]
 pub(crate) fn record(command: &Command, outcome: &Outcome) {
     let Some(dir) = std::env::var_os("LINWRIGHT_TRANSCRIPT") else { return };
     let current = command.get_current_dir().unwrap_or(Path::new("."));

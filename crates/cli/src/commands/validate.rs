@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ValidateArgs, shared: &Shared) -> Result<(), Failure> {
                 }
             }
             (None, Some(missing)) => {
-                print(&format!("\n{}: only its file was checked: {missing}", v.task))?
+                print(&format!("\n{}: only its file was checked: {missing}", v.task))?;
             }
             (None, None) => {}
         }
