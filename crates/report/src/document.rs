@@ -21,7 +21,7 @@ pub struct Document {
     pub headline: Option<String>,
     /// Names and values at a glance, below the headline of a page.
     pub facts: Vec<(String, String)>,
-    /// Names of series in the order of their colours; [`crate::plot::Series::name`] and
+    /// Names of series in the order of their colours; [`crate::plot::Series::index`] and
     /// [`Mark::Series`] point here.
     pub series: Vec<String>,
     /// The content.

@@ -5,7 +5,7 @@
 //! files of `torch.save` (`pytorch_model.bin`), by a reader that knows the few names in a state
 //! dict and never calls anything. [`load`] reads a directory, [`save()`] writes one, and
 //! [`llama2c`] converts a llama2.c file to one. [`load`] also reads GGUF files, the single-file
-//! format of llama.cpp, see [`gguf`]. [`dump`] imports files with one tensor each.
+//! format of llama.cpp, see [`gguf`]. [`linwright_files::dump`] imports files with one tensor each.
 //!
 //! Two **forms** are written. The dense form holds ordinary weights and loads in any runtime; every
 //! operator must be linear. The **native** form holds operator parameters: `config.json` gains one

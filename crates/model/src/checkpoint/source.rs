@@ -85,7 +85,7 @@ impl Source {
     /// Sampling settings of the checkpoint; greedy if there are none.
     ///
     /// # Errors
-    /// [`FileError::Json`] or [`CheckpointError::Config`].
+    /// [`linwright_files::FileError::Json`] or [`CheckpointError::Config`].
     pub fn generation_settings(&self, vocab: usize) -> Result<SamplingSettings, CheckpointError> {
         let path = self.dir.join(GENERATION_CONFIG);
         let object = match self.companion(GENERATION_CONFIG) {

@@ -99,10 +99,11 @@ pub struct Encoded {
 impl Tokenizer {
     /// Builds a tokenizer from the files of a folder; `None` if none of them is a vocabulary.
     ///
-    /// `dir` appears in messages; `files` are names and contents, of which [`TOKENIZER_FILES`] are
-    /// used; `model_type` is that of `config.json`. The first of these vocabularies that is there
-    /// counts: `tokenizer.json`; `tokenizer.model`, `spiece.model` or `sentencepiece.bpe.model`;
-    /// `vocab.json` with `merges.txt`, or `encoder.json` with `vocab.bpe`; `vocab.txt`.
+    /// `dir` appears in messages; `files` are names and contents, of which
+    /// [`linwright_files::TOKENIZER_FILES`] are used; `model_type` is that of `config.json`. The
+    /// first of these vocabularies that is there counts: `tokenizer.json`; `tokenizer.model`,
+    /// `spiece.model` or `sentencepiece.bpe.model`; `vocab.json` with `merges.txt`, or
+    /// `encoder.json` with `vocab.bpe`; `vocab.txt`.
     ///
     /// # Errors
     /// [`TokenizerError`].
