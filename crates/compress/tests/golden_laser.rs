@@ -12,7 +12,7 @@ use linwright_compress::intervention::{
 };
 use linwright_model::{Transformer, TransformerConfig};
 use linwright_ops::Shape;
-use linwright_tensor::linalg::Components;
+use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::{Value, json};
@@ -132,7 +132,8 @@ fn golden_rank_reduction() {
             let out = set.matrix(id, "out");
             let off = norm(&minus(&sum(&replayed), &out));
             assert!(off <= tolerance("out_rel_fro_when_omega_replayed") * norm(&w), "{id}: {off}");
-            let drawn = Components::randomised(weight.view(), (rank, 8, 2), RngKey::new(5));
+            let sketch = Sketch { rank, oversample: 8, power: 2 };
+            let drawn = Components::randomised(weight.view(), sketch, RngKey::new(5));
             let rest = norm(&minus(&w, &sum(&drawn.expect("decomposes"))));
             let most = 1.02 * number(&case["resid_fro_ref"]) + 1e-6 * norm(&w);
             assert!(rest <= most, "{id}: {rest}, at most {most}");

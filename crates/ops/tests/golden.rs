@@ -131,7 +131,8 @@ impl Case<'_> {
     pub(crate) fn compare(
         &self,
         what: &str,
-        (found, want): (&[f64], &[f64]),
+        found: &[f64],
+        want: &[f64],
         allowed: impl Fn(f64) -> f64,
     ) {
         assert_eq!(found.len(), want.len(), "{}: numbers of {what}", self.name);

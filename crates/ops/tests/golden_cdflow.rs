@@ -42,7 +42,7 @@ impl Case<'_> {
     #[track_caller]
     fn close(&self, what: &str, found: &[f64], want: &[f64], tolerance: f64) {
         let allowed = tolerance * size(most(want));
-        self.compare(what, (found, want), |_| allowed);
+        self.compare(what, found, want, |_| allowed);
     }
 
     /// Compares gradients whose names start with `kind` with the golden ones, brought to the
@@ -83,7 +83,7 @@ impl Case<'_> {
             // The two parts of one spectrum have one size: a part that is zero is zero to that.
             let largest = if k == 0 { most(numbers) } else { most(&want[1]).max(most(numbers)) };
             let allowed = tolerance * size(largest);
-            self.compare(&what, (grads.get(k), numbers), |_| allowed);
+            self.compare(&what, grads.get(k), numbers, |_| allowed);
         }
     }
 }

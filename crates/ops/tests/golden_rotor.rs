@@ -35,7 +35,7 @@ impl Case<'_> {
         let of_set = self.set.about["tolerance"].as_f64().expect("a tolerance");
         let tolerance = if size_of::<T>() == 4 { SINGLE } else { of_set };
         let found: Vec<f64> = found.iter().map(|v| v.to_f64()).collect();
-        self.compare(what, (&found, want), |want| tolerance * want.abs().max(1.0));
+        self.compare(what, &found, want, |want| tolerance * want.abs().max(1.0));
     }
 
     /// The operator of a specification with the parameters and buffers of the case, and how many

@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "names and nothing else go to the output")]
 
 use linwright_tensor::kernels::circulant::{CirculantChain, CyclicTransform};
-use linwright_tensor::kernels::gemm::{Direction, Write};
+use linwright_tensor::kernels::gemm::{Destination, Direction, Write};
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::kernels::spin::{BladeOrder, Chunk, Sandwich, Side, SpinBasis};
 use linwright_tensor::{Mat, RngKey, parallel};
@@ -47,9 +47,9 @@ fn rotor() {
     counted(|| {
         basis.represent(x.data(), chunk, &mut sheets);
         let rotors = Sandwich { left: &left, right: &right };
-        let target = (&mut turned[..], 1.0, Write::Set);
-        basis.sandwich(rotors, Direction::Forward, &sheets, target);
-        basis.recover(&mut turned, chunk, (&mut y, Write::Set));
+        let to = Destination { y: &mut turned[..], scale: 1.0, write: Write::Set };
+        basis.sandwich(rotors, Direction::Forward, &sheets, to);
+        basis.recover(&mut turned, chunk, &mut y, Write::Set);
     });
     black_box(y);
 }

@@ -2,7 +2,7 @@
 //! shrinks to a small one. Every run tries the same cases.
 
 use linwright_tensor::kernels::circulant::{CirculantChain, CyclicTransform};
-use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::kernels::transpose::{from_columns, to_columns};
 use linwright_tensor::{Mat, RngKey, Scalar};
@@ -45,7 +45,7 @@ fn column<T: Scalar>(m: &Mat<T>, b: usize) -> Vec<f64> {
     (0..m.rows()).map(|k| m.at(k, b).to_f64()).collect()
 }
 
-fn transforms<T: Scalar>(power: u32, (width, gap): (usize, usize), seed: u64) -> Law {
+fn transforms<T: Scalar>(power: u32, width: usize, gap: usize, seed: u64) -> Law {
     let size = 1 << power;
     let x: Mat<T> = normal(width, size + gap, seed, "rows");
     let mut y = x.clone();
@@ -67,7 +67,8 @@ fn transforms<T: Scalar>(power: u32, (width, gap): (usize, usize), seed: u64) ->
 
 fn transposes<T: Scalar>(
     (rows, features): (usize, usize),
-    (gap, more): (usize, usize),
+    gap: usize,
+    more: usize,
     seed: u64,
 ) -> Law {
     let width = rows + more;
@@ -143,19 +144,20 @@ fn place(order: Order, (k, count): (usize, usize), (i, size): (usize, usize)) ->
 
 fn blocks_multiply<T: Scalar>(
     (count, out, inp, width): (usize, usize, usize, usize),
-    (back, interleaved, add): (bool, bool, bool),
+    direction: Direction,
+    order: Order,
+    write: Write,
     seed: u64,
 ) -> Law {
     let weights: Mat<T> = normal(count * out, inp, seed, "weights");
-    let direction = if back { Direction::Back } else { Direction::Forward };
+    let back = direction == Direction::Back;
     let (to, from) = if back { (inp, out) } else { (out, inp) };
-    let order = if interleaved { Order::Interleaved } else { Order::Consecutive };
-    let write = if add { Write::Add } else { Write::Set };
     let x: Mat<T> = normal(count * from, width, seed, "x");
     let before: Mat<T> = normal(count * to, width, seed, "y");
     let mut y = before.clone();
     let blocks = ColumnBlocks::new(weights.view(), count, order);
-    blocks.apply(direction, (x.data(), width), (y.data_mut(), T::ONE, write));
+    let destination = Destination { y: y.data_mut(), scale: T::ONE, write };
+    blocks.apply(direction, x.data(), width, destination);
     for k in 0..count {
         for i in 0..to {
             let at = place(order, (k, count), (i, to));
@@ -166,7 +168,7 @@ fn blocks_multiply<T: Scalar>(
             let term = |j, b| weight(j) * x.at(place(order, (k, count), (j, from)), b).to_f64();
             let expected: Vec<f64> = (0..width)
                 .map(|b| {
-                    let start = if add { before.at(at, b).to_f64() } else { 0.0 };
+                    let start = if write == Write::Add { before.at(at, b).to_f64() } else { 0.0 };
                     start + (0..from).map(|j| term(j, b)).sum::<f64>()
                 })
                 .collect();
@@ -190,18 +192,19 @@ proptest::proptest! {
         gap in 0_usize..=3,
         seed in 0_u64..1000,
     ) {
-        transforms::<f32>(power, (width, gap), seed)?;
-        transforms::<f64>(power, (width, gap), seed)?;
+        transforms::<f32>(power, width, gap, seed)?;
+        transforms::<f64>(power, width, gap, seed)?;
     }
 
     #[test]
     fn transposes_equal_their_definition(
         extents in (1_usize..=90, 1_usize..=120),
-        beside in (0_usize..=5, 0_usize..=20),
+        gap in 0_usize..=5,
+        more in 0_usize..=20,
         seed in 0_u64..1000,
     ) {
-        transposes::<f32>(extents, beside, seed)?;
-        transposes::<f64>(extents, beside, seed)?;
+        transposes::<f32>(extents, gap, more, seed)?;
+        transposes::<f64>(extents, gap, more, seed)?;
     }
 
     #[test]
@@ -218,10 +221,13 @@ proptest::proptest! {
     #[test]
     fn block_diagonal_products_equal_their_definition(
         extents in block_extents(),
-        options in any::<(bool, bool, bool)>(),
+        (back, interleaved, add) in any::<(bool, bool, bool)>(),
         seed in 0_u64..1000,
     ) {
-        blocks_multiply::<f32>(extents, options, seed)?;
-        blocks_multiply::<f64>(extents, options, seed)?;
+        let direction = if back { Direction::Back } else { Direction::Forward };
+        let order = if interleaved { Order::Interleaved } else { Order::Consecutive };
+        let write = if add { Write::Add } else { Write::Set };
+        blocks_multiply::<f32>(extents, direction, order, write, seed)?;
+        blocks_multiply::<f64>(extents, direction, order, write, seed)?;
     }
 }

@@ -70,7 +70,7 @@ impl Optimizer {
             }
             let OptimizerSettings { beta1, beta2, epsilon, .. } = *settings;
             let constants = Adam { rate, beta1, beta2, epsilon, weight_decay };
-            adam(&constants, step, values, gradient, (first, second));
+            adam(&constants, step, values, gradient, first, second);
         });
         norm
     }

@@ -36,7 +36,7 @@ pub use vendi::VendiOptions;
 use crate::FitError;
 use linwright_ops::{Dense, LowRank, Op, Shape};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
-use linwright_tensor::linalg::Components;
+use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
@@ -303,12 +303,13 @@ pub fn cut(
     let mut lost = None;
     let chosen = match (cut.compat, cut.decomposition) {
         (true, _) => {
-            own = Components::randomised(weight.view(), (rank, 0, 2), key).map_err(failed)?;
+            let sketch = Sketch { rank, oversample: 0, power: 2 };
+            own = Components::randomised(weight.view(), sketch, key).map_err(failed)?;
             own.chosen(&(0..rank).collect::<Vec<_>>())
         }
         (false, Decomposition::Randomised { oversample, power }) => {
-            own = Components::randomised(weight.view(), (rank, oversample, power), key)
-                .map_err(failed)?;
+            let sketch = Sketch { rank, oversample, power };
+            own = Components::randomised(weight.view(), sketch, key).map_err(failed)?;
             own.chosen(&(0..own.values.len().min(rank)).collect::<Vec<_>>())
         }
         (false, Decomposition::Exact) => {

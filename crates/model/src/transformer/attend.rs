@@ -9,7 +9,7 @@ use crate::config::{AttentionConfig, HeadsConfig, TransformerConfig};
 use crate::error::ModelError;
 use crate::families::Fused;
 use linwright_ops::Tape;
-use linwright_tensor::kernels::attention::{Attention, Gradients, Inputs, Mask, Sequence};
+use linwright_tensor::kernels::attention::{Attention, Given, Gradients, Inputs, Mask, Sequence};
 use linwright_tensor::kernels::norm::{norm, norm_backward};
 use linwright_tensor::kernels::rope::Turn;
 use linwright_tensor::parallel::{self, ROW_BLOCK};
@@ -229,8 +229,11 @@ impl BackwardPass<'_> {
         attention_of(self.config, heads).backward(
             self.spans,
             Inputs { query, key, value },
-            (tape.inner.view(), tape.log_sums.view()),
-            d_inner.view(),
+            Given {
+                output: tape.inner.view(),
+                log_sums: tape.log_sums.view(),
+                d_output: d_inner.view(),
+            },
             Gradients { query: d_query, key: d_key, value: d_value },
         );
         if let Some(kind) = heads.rope {

@@ -29,7 +29,7 @@ use super::row_pieces::{self, Block};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::hadamard;
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch, parallel};
@@ -149,8 +149,8 @@ impl<T: Scalar> BlockHadamard<T> {
         for (k, map) in self.packed().iter().enumerate() {
             let inner = k < self.inner.len();
             let mut next = Scratch::new(if inner { here.len() } else { self.shape.out * width });
-            let target = (&mut next[..], self.scale(k), Write::Set);
-            map.apply(Direction::Forward, (&here, width), target);
+            let to = Destination { y: &mut next[..], scale: self.scale(k), write: Write::Set };
+            map.apply(Direction::Forward, &here, width, to);
             if inner {
                 hadamard::columns(&mut next, width);
                 // The input of each further map is needed for its gradient.
@@ -180,11 +180,11 @@ impl<T: Scalar> BlockHadamard<T> {
             let input = if k == 0 { &first[..] } else { &saved[(k - 1) * len..][..len] };
             let weights = self.inner.get(k).unwrap_or(&self.last).weights.data().len();
             let (before, own) = grads.split_at_mut(grads.len() - weights);
-            map.add_gradient(&d_here, (input, width), own);
+            map.add_gradient(&d_here, input, width, own);
             grads = before;
             let mut d_next = Scratch::new(len);
-            let target = (&mut d_next[..], T::ONE, Write::Set);
-            map.apply(Direction::Back, (&d_here, width), target);
+            let to = Destination { y: &mut d_next[..], scale: T::ONE, write: Write::Set };
+            map.apply(Direction::Back, &d_here, width, to);
             d_here = d_next;
         }
         if let Some(mut dx) = dx {
@@ -242,7 +242,7 @@ impl<T: Scalar> Map<T> for BlockHadamard<T> {
         self.packed();
         let block = self.blocks().rows;
         let len = self.inner.len() * self.width() * RowBlocks::width(block);
-        row_pieces::forward_and_keep(block, (x, y), (tape, len), |x, y, saved| {
+        row_pieces::forward_and_keep(block, x, y, tape, len, |x, y, saved| {
             self.forward_block(x, y, saved);
         });
     }

@@ -289,8 +289,8 @@ impl<T: Scalar> CirculantDiagonal<T> {
         let mut back = self.chain().backward(x, dy.as_ref(), None);
         let all = back.diagonals.iter_mut().chain(&mut back.columns);
         all.for_each(|v| *v = -*v);
-        let back = (back.diagonals.as_slice(), back.columns.as_slice());
-        self.parameters.pull_back(self.values(), back, &self.transform, grads);
+        let (values, transform) = (self.values(), &self.transform);
+        self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
         Ok(())
     }
 
@@ -354,8 +354,8 @@ impl<T: Scalar> Map<T> for CirculantDiagonal<T> {
     fn backward(&self, args: Backward<'_, '_, T>, _ws: &mut Workspace<T>) {
         let Backward { x, dy, dx, grads, .. } = args;
         let back = self.chain().backward(x, dy, dx);
-        let back = (back.diagonals.as_slice(), back.columns.as_slice());
-        self.parameters.pull_back(self.values(), back, &self.transform, grads);
+        let (values, transform) = (self.values(), &self.transform);
+        self.parameters.pull_back(values, &back.diagonals, &back.columns, transform, grads);
     }
 
     fn clone_op(&self) -> Op<T> {

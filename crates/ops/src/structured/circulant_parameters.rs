@@ -234,7 +234,8 @@ impl<T: Scalar> Parameters<T> {
     pub(super) fn pull_back(
         &self,
         values: &Values,
-        (diagonals, columns): (&[f64], &[f64]),
+        diagonals: &[f64],
+        columns: &[f64],
         transform: &CyclicTransform<T>,
         grads: &mut Grads<T>,
     ) {
@@ -286,7 +287,7 @@ impl<T: Scalar> Parameters<T> {
             transform.vector(&conjugate)
         };
         let columns: Vec<f64> = values.spectra.iter().flat_map(inverse).collect();
-        self.pull_back(values, (&diagonals, &columns), transform, grads);
+        self.pull_back(values, &diagonals, &columns, transform, grads);
     }
 
     /// `log|det W|` and its sign, if the parameters give it without the factors.

@@ -31,7 +31,7 @@ use super::{OpSpec, divisors};
 use crate::{
     Backward, LinearOp, Map, Op, OpError, Param, ParamMut, Shape, Structured, Tape, Workspace,
 };
-use linwright_tensor::kernels::gemm::{ColumnBlocks, Direction, Order, Write};
+use linwright_tensor::kernels::gemm::{ColumnBlocks, Destination, Direction, Order, Write};
 use linwright_tensor::kernels::transpose::from_columns;
 use linwright_tensor::{Mat, MatMut, MatRef, RngKey, Scalar, Scratch};
 use serde::{Deserialize, Serialize};
@@ -94,8 +94,8 @@ impl<T: Scalar> Monarch<T> {
     fn forward_block(&self, x: MatRef<'_, T>, mut y: MatMut<'_, T>) {
         let ([left, right], width) = (self.packed(), RowBlocks::width(x.rows()));
         let out = self.shape.out;
-        let hidden = through(right, Direction::Forward, &columns_of(x, width), (out, width));
-        let columns = through(left, Direction::Forward, &hidden, (out, width));
+        let hidden = through(right, Direction::Forward, &columns_of(x, width), out, width);
+        let columns = through(left, Direction::Forward, &hidden, out, width);
         from_columns(&columns, width, &mut y);
     }
 
@@ -105,26 +105,28 @@ impl<T: Scalar> Monarch<T> {
         let Shape { out, inp } = self.shape;
         let (grad_left, grad_right) = grads.split_at_mut(self.left.data().len());
         let (x, dy) = (columns_of(x, width), columns_of(dy, width));
-        let hidden = through(right, Direction::Forward, &x, (out, width));
-        left.add_gradient(&dy, (&hidden, width), grad_left);
-        let d_hidden = through(left, Direction::Back, &dy, (out, width));
-        right.add_gradient(&d_hidden, (&x, width), grad_right);
+        let hidden = through(right, Direction::Forward, &x, out, width);
+        left.add_gradient(&dy, &hidden, width, grad_left);
+        let d_hidden = through(left, Direction::Back, &dy, out, width);
+        right.add_gradient(&d_hidden, &x, width, grad_right);
         if let Some(mut dx) = dx {
-            let columns = through(right, Direction::Back, &d_hidden, (inp, width));
+            let columns = through(right, Direction::Back, &d_hidden, inp, width);
             from_columns(&columns, width, &mut dx);
         }
     }
 }
 
-/// Applies the blocks to `columns`: `features` columns of the same width.
+/// Applies the blocks to `columns`; the result has `features` columns of the same width.
 fn through<T: Scalar>(
     blocks: &ColumnBlocks<T>,
     direction: Direction,
     columns: &[T],
-    (features, width): (usize, usize),
+    features: usize,
+    width: usize,
 ) -> Scratch<T> {
     let mut result = Scratch::new(features * width);
-    blocks.apply(direction, (columns, width), (&mut result, T::ONE, Write::Set));
+    let to = Destination { y: &mut result[..], scale: T::ONE, write: Write::Set };
+    blocks.apply(direction, columns, width, to);
     result
 }
 

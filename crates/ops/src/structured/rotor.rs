@@ -30,7 +30,7 @@
 use super::OpSpec;
 use super::columns::{RowBlocks, columns_of};
 use super::rotor_chunks::Chunks;
-use super::rotor_columns::RotorSums;
+use super::rotor_columns::{InputGradient, RotorSums};
 use super::row_pieces;
 use crate::{
     Backward, Invertible, LinearOp, LogDet, Map, Op, OpError, Param, ParamMut, Shape, Structured,
@@ -155,12 +155,12 @@ impl<T: Scalar> Rotor<T> {
             let inputs = self.inputs(&columns_of(x.rows_range(start, rows), width), width);
             let mut d_columns = columns_of(dy.rows_range(start, rows), width);
             let Some(mut dx) = d_blocks.next() else {
-                self.pull_back(&inputs, (&mut d_columns, width), None, &mut sums);
+                self.pull_back(&inputs, &mut d_columns, width, None, &mut sums);
                 continue;
             };
             let mut d_inputs = Scratch::new(inputs.len());
-            let target = Some((&mut d_inputs[..], Write::Set));
-            self.pull_back(&inputs, (&mut d_columns, width), target, &mut sums);
+            let target = Some(InputGradient { sheets: &mut d_inputs[..], write: Write::Set });
+            self.pull_back(&inputs, &mut d_columns, width, target, &mut sums);
             let mut columns = Scratch::new(self.inp.features * width);
             self.recover_inputs(&mut d_inputs, width, &mut columns);
             from_columns(&columns, width, &mut dx);
@@ -252,8 +252,8 @@ impl<T: Scalar> Map<T> for Rotor<T> {
             let [x, dy] = [x, dy].map(|all| all.rows_range(rows.start, rows.len()));
             self.backward_piece(x, dy, dx)
         };
-        let (pieces, numbers) = ((piece, x.rows()), self.numbers_of_sums());
-        let sums = row_pieces::sum_of_pieces(pieces, dx, numbers, work, RotorSums::add);
+        let (rows, numbers) = (x.rows(), self.numbers_of_sums());
+        let sums = row_pieces::sum_of_pieces(piece, rows, dx, numbers, work, RotorSums::add);
         if let Some(sums) = sums {
             self.add_grads(&sums, grads);
         }

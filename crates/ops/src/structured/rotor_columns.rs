@@ -4,7 +4,7 @@ use super::Rotor;
 use super::columns::RowBlocks;
 use super::rotor_chunks::Chunks;
 use crate::Grads;
-use linwright_tensor::kernels::gemm::{Direction, Write};
+use linwright_tensor::kernels::gemm::{Destination, Direction, Write};
 use linwright_tensor::kernels::spin::{Chunk, Sandwich, Side, TurnSums};
 use linwright_tensor::{Scalar, Scratch, parallel};
 
@@ -13,6 +13,14 @@ fn scale_columns<T: Scalar>(columns: &mut [T], width: usize, shares: Option<&[T]
     for (column, &share) in columns.chunks_exact_mut(width).zip(shares.into_iter().flatten()) {
         column.iter_mut().for_each(|v| *v *= share);
     }
+}
+
+/// Where the gradient of [`Rotor::inputs`] goes.
+pub(super) struct InputGradient<'a, T> {
+    /// Sheets of every input chunk.
+    pub sheets: &'a mut [T],
+    /// Whether they are overwritten or added to.
+    pub write: Write,
 }
 
 /// Sums over rows for the gradients of a rotor's parameters, for each pair of chunks.
@@ -72,7 +80,7 @@ impl<T: Scalar> Rotor<T> {
 
     /// Writes the vectors with the sheets `sheets` of their chunks to `columns` (features, width);
     /// overlapping chunks are added.
-    fn recover(&self, chunks: Chunks, (sheets, width): (&mut [T], usize), columns: &mut [T]) {
+    fn recover(&self, chunks: Chunks, sheets: &mut [T], width: usize, columns: &mut [T]) {
         let alone = chunks.count == 1;
         let write = if alone { Write::Set } else { Write::Add };
         if !alone {
@@ -80,7 +88,7 @@ impl<T: Scalar> Rotor<T> {
         }
         for (k, sheets) in sheets.chunks_exact_mut(self.basis.dimension() * width).enumerate() {
             let chunk = Chunk { start: chunks.start(k), features: chunks.features, width };
-            self.basis.recover(sheets, chunk, (&mut *columns, write));
+            self.basis.recover(sheets, chunk, columns, write);
         }
     }
 
@@ -97,8 +105,8 @@ impl<T: Scalar> Rotor<T> {
             let mut write = Write::Set;
             for (i, input) in inputs.chunks_exact(len).enumerate() {
                 let pair = i * self.out.count + o;
-                let target = (&mut *output, self.alpha[pair], write);
-                self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, target);
+                let to = Destination { y: &mut *output, scale: self.alpha[pair], write };
+                self.basis.sandwich(self.sandwich(pair), Direction::Forward, input, to);
                 write = Write::Add;
             }
         }
@@ -107,7 +115,7 @@ impl<T: Scalar> Rotor<T> {
 
     /// Writes the columns (out, width) whose sheets are [`Self::outputs`].
     pub(super) fn write(&self, mut outputs: Scratch<T>, width: usize, columns: &mut [T]) {
-        self.recover(self.out, (&mut outputs, width), columns);
+        self.recover(self.out, &mut outputs, width, columns);
         scale_columns(columns, width, self.shares.as_deref());
     }
 
@@ -116,9 +124,10 @@ impl<T: Scalar> Rotor<T> {
     pub(super) fn undo(&self, columns: &[T], width: usize, undone: &mut [T]) {
         let outputs = self.represent(self.out, columns, width);
         let mut inputs = Scratch::new(outputs.len());
-        let target = (&mut inputs[..], T::ONE / self.alpha[0], Write::Set);
-        self.basis.sandwich(self.sandwich(0), Direction::Back, &outputs, target);
-        self.recover(self.inp, (&mut inputs, width), undone);
+        let scale = T::ONE / self.alpha[0];
+        let to = Destination { y: &mut inputs[..], scale, write: Write::Set };
+        self.basis.sandwich(self.sandwich(0), Direction::Back, &outputs, to);
+        self.recover(self.inp, &mut inputs, width, undone);
     }
 
     /// Length of [`Self::sums`].
@@ -132,12 +141,13 @@ impl<T: Scalar> Rotor<T> {
     }
 
     /// From `d_columns` (out, width), which it scales, computes the parameter sums and, if
-    /// requested, the gradient of the [`Self::inputs`], set or added.
+    /// requested, the gradient of the [`Self::inputs`].
     pub(super) fn pull_back(
         &self,
         inputs: &[T],
-        (d_columns, width): (&mut [T], usize),
-        mut d_inputs: Option<(&mut [T], Write)>,
+        d_columns: &mut [T],
+        width: usize,
+        mut d_inputs: Option<InputGradient<'_, T>>,
         sums: &mut RotorSums<T>,
     ) {
         scale_columns(d_columns, width, self.shares.as_deref());
@@ -147,11 +157,11 @@ impl<T: Scalar> Rotor<T> {
         for (o, d_output) in d_outputs.chunks_exact(len).enumerate() {
             for (i, input) in inputs.chunks_exact(len).enumerate() {
                 let pair = i * self.out.count + o;
-                let target = (&mut d_one[..], T::ONE, Write::Set);
-                self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, target);
+                let to = Destination { y: &mut d_one[..], scale: T::ONE, write: Write::Set };
+                self.basis.sandwich(self.sandwich(pair), Direction::Back, d_output, to);
                 self.basis.add_to_sums(input, &d_one, &mut sums.0[pair]);
-                let Some((d_inputs, write)) = &mut d_inputs else { continue };
-                let d_input = &mut d_inputs[i * len..][..len];
+                let Some(InputGradient { sheets, write }) = &mut d_inputs else { continue };
+                let d_input = &mut sheets[i * len..][..len];
                 let (alpha, terms) = (self.alpha[pair], d_input.iter_mut().zip(&*d_one));
                 if *write == Write::Set {
                     terms.for_each(|(sum, &d)| *sum = alpha * d);
@@ -159,13 +169,13 @@ impl<T: Scalar> Rotor<T> {
                     terms.for_each(|(sum, &d)| *sum += alpha * d);
                 }
             }
-            d_inputs.iter_mut().for_each(|(_, write)| *write = Write::Add);
+            d_inputs.iter_mut().for_each(|gradient| gradient.write = Write::Add);
         }
     }
 
     /// The gradient of the input columns (inp, width), from that of the [`Self::inputs`].
     pub(super) fn recover_inputs(&self, d_inputs: &mut [T], width: usize, columns: &mut [T]) {
-        self.recover(self.inp, (d_inputs, width), columns);
+        self.recover(self.inp, d_inputs, width, columns);
     }
 
     /// Adds the parameter gradients to `grads`.

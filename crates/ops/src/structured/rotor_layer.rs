@@ -2,7 +2,7 @@
 //! and nonlinearity, on blocks of rows in column layout.
 
 use super::Rotor;
-use super::rotor_columns::RotorSums;
+use super::rotor_columns::{InputGradient, RotorSums};
 use crate::Shape;
 use linwright_tensor::kernels::activation::Activation;
 use linwright_tensor::kernels::branch;
@@ -89,7 +89,8 @@ impl<T: Scalar> RotorLayer<T> {
     pub(super) fn forward(
         &self,
         activation: Activation<T>,
-        (x, width): (&[T], usize),
+        x: &[T],
+        width: usize,
         mut saved: Option<&mut [T]>,
     ) -> Scratch<T> {
         let len = self.shape.out * width;
@@ -111,7 +112,7 @@ impl<T: Scalar> RotorLayer<T> {
         }
         for (k, branch) in self.branches.iter().enumerate() {
             branch.rotor.apply(&inputs, width, &mut here);
-            self.around(k, activation).forward(&here, &mut moments, (&mut y, write));
+            self.around(k, activation).forward(&here, &mut moments, &mut y, write);
             save(&here);
             save(&moments);
             write = Write::Add;
@@ -131,7 +132,8 @@ impl<T: Scalar> RotorLayer<T> {
         &self,
         activation: Activation<T>,
         saved: &[T],
-        (dy, width): (&[T], usize),
+        dy: &[T],
+        width: usize,
         sums: &mut LayerSums<T>,
     ) -> Scratch<T> {
         let (inputs, saved) = saved.split_at(self.branches[0].rotor.numbers_of_inputs() * width);
@@ -144,8 +146,8 @@ impl<T: Scalar> RotorLayer<T> {
             let parts = self.around(k, activation).backward(here, moments, dy, &mut d_here);
             sums.alphas[k] += parts.weight;
             sums.slope += if self.activated { parts.slope } else { 0.0 };
-            let target = Some((&mut d_inputs[..], write));
-            branch.rotor.pull_back(inputs, (&mut d_here, width), target, &mut sums.rotors[k]);
+            let target = Some(InputGradient { sheets: &mut d_inputs[..], write });
+            branch.rotor.pull_back(inputs, &mut d_here, width, target, &mut sums.rotors[k]);
             write = Write::Add;
         }
         let mut dx = Scratch::new(self.shape.inp * width);

@@ -187,7 +187,7 @@ impl<T: Scalar> RotorNetwork<T> {
                 let (head, rest) = rest.split_at_mut(layer.saved() * width);
                 (of_layer, saved) = (Some(head), Some(rest));
             }
-            here = layer.forward(activation, (&here, width), of_layer);
+            here = layer.forward(activation, &here, width, of_layer);
         }
         from_columns(&here, width, &mut y);
     }
@@ -211,7 +211,7 @@ impl<T: Scalar> RotorNetwork<T> {
             for (layer, sums) in self.layers.iter().zip(&mut sums).rev() {
                 let first = end - layer.saved() * width;
                 let of_layer = &saved(k)[first..end];
-                d_here = layer.backward(activation, of_layer, (&d_here, width), sums);
+                d_here = layer.backward(activation, of_layer, &d_here, width, sums);
                 end = first;
             }
             if let Some(mut dx) = d_blocks.next() {
@@ -364,7 +364,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         self.build_rotors();
         let block = self.blocks().rows;
         let len = self.saved() * RowBlocks::width(block);
-        row_pieces::forward_and_keep(block, (x, y), (tape, len), |x, y, saved| {
+        row_pieces::forward_and_keep(block, x, y, tape, len, |x, y, saved| {
             self.forward_block(x, y, saved);
         });
     }
@@ -384,7 +384,7 @@ impl<T: Scalar> Map<T> for RotorNetwork<T> {
         };
         let rotors = self.layers.iter().flat_map(|layer| &layer.branches);
         let numbers = rotors.map(|branch| branch.rotor.numbers_of_sums()).sum();
-        let sums = row_pieces::sum_of_pieces((piece, rows), dx, numbers, work, add);
+        let sums = row_pieces::sum_of_pieces(piece, rows, dx, numbers, work, add);
         if let Some(sums) = sums {
             self.add_grads(&sums, grads);
         }

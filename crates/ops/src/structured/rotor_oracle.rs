@@ -404,7 +404,7 @@ fn imitate(
         let constants = Adam { rate: rate * cosine, ..Adam::default() };
         for (k, param) in student.params_mut().into_iter().enumerate() {
             let (first, second) = &mut moments[k];
-            adam(&constants, step, param.values, grads.get(k), (first, second));
+            adam(&constants, step, param.values, grads.get(k), first, second);
         }
     }
     (before, error(student))

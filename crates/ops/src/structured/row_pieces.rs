@@ -39,15 +39,17 @@ pub(super) fn forward<T: Scalar>(
     y: MatMut<'_, T>,
     work: impl Fn(MatRef<'_, T>, MatMut<'_, T>) + Sync + Send,
 ) {
-    forward_and_keep(block, (x, y), (None, 0), |x, y, _| work(x, y));
+    forward_and_keep(block, x, y, None, 0, |x, y, _| work(x, y));
 }
 
 /// The same, where `work` saves `len` numbers of each block on the tape, if there is one: block k
 /// is row k of the saved matrix.
 pub(super) fn forward_and_keep<T: Scalar>(
     block: usize,
-    (x, y): (MatRef<'_, T>, MatMut<'_, T>),
-    (tape, len): (Option<&mut Tape<T>>, usize),
+    x: MatRef<'_, T>,
+    y: MatMut<'_, T>,
+    tape: Option<&mut Tape<T>>,
+    len: usize,
     work: impl Fn(MatRef<'_, T>, MatMut<'_, T>, Option<&mut [T]>) + Sync + Send,
 ) {
     let pieces = y.row_blocks(block);
@@ -64,7 +66,8 @@ pub(super) fn forward_and_keep<T: Scalar>(
 /// Runs `work` on every work item of at most `piece` of the `rows`, with those rows of `dx`, and
 /// adds up its results of `numbers` values each, in order; none without rows.
 pub(super) fn sum_of_pieces<T: Scalar, S: Send>(
-    (piece, rows): (usize, usize),
+    piece: usize,
+    rows: usize,
     dx: Option<MatMut<'_, T>>,
     numbers: usize,
     work: impl Fn(Range<usize>, Option<MatMut<'_, T>>) -> S + Sync + Send,
@@ -167,9 +170,9 @@ mod tests {
             };
             let add = |sums: &mut Vec<Range<usize>>, next: &Vec<_>| sums.extend_from_slice(next);
             let mut dx = Mat::zeros(23, 1);
-            let pieces = sum_of_pieces((5, 23), Some(dx.view_mut()), numbers, work, add);
+            let pieces = sum_of_pieces(5, 23, Some(dx.view_mut()), numbers, work, add);
             assert_eq!(pieces.unwrap(), [0..5, 5..10, 10..15, 15..20, 20..23], "{numbers}");
-            assert_eq!(sum_of_pieces((5, 0), None, numbers, work, add), None, "no rows");
+            assert_eq!(sum_of_pieces(5, 0, None, numbers, work, add), None, "no rows");
         }
     }
 

@@ -23,7 +23,8 @@ impl Default for Adam {
     }
 }
 
-/// One update in place; `step` counts from one. All four slices have the same length.
+/// One update of a parameter and of its first and second moments, in place; `step` counts from one.
+/// All four slices have the same length.
 ///
 /// Source: Kingma and Ba 2015, Algorithm 1; Loshchilov and Hutter 2019 for the decay. As PyTorch
 /// does, epsilon is added after the bias correction of the root.
@@ -33,9 +34,9 @@ pub fn adam<T: Scalar>(
     step: u64,
     parameter: &mut [T],
     gradient: &[T],
-    moments: (&mut [T], &mut [T]),
+    first: &mut [T],
+    second: &mut [T],
 ) {
-    let (first, second) = moments;
     assert!(
         gradient.len() == parameter.len()
             && first.len() == parameter.len()
@@ -63,20 +64,15 @@ mod tests {
     #[test]
     fn first_step_moves_by_the_rate_against_the_sign_of_the_gradient() {
         let (mut p, mut m, mut v) = ([1.0f64, -2.0], [0.0; 2], [0.0; 2]);
-        adam(&Adam { rate: 0.1, ..Adam::default() }, 1, &mut p, &[3.0, -0.5], (&mut m, &mut v));
+        adam(&Adam { rate: 0.1, ..Adam::default() }, 1, &mut p, &[3.0, -0.5], &mut m, &mut v);
         assert!((p[0] - 0.9).abs() < 1e-8 && (p[1] + 1.9).abs() < 1e-8, "{p:?}");
     }
 
     #[test]
     fn decay_shrinks_a_parameter_without_gradient() {
         let (mut p, mut m, mut v) = ([2.0f64], [0.0], [0.0]);
-        adam(
-            &Adam { rate: 0.1, weight_decay: 0.5, ..Adam::default() },
-            1,
-            &mut p,
-            &[0.0],
-            (&mut m, &mut v),
-        );
+        let constants = Adam { rate: 0.1, weight_decay: 0.5, ..Adam::default() };
+        adam(&constants, 1, &mut p, &[0.0], &mut m, &mut v);
         assert!((p[0] - 1.9).abs() < 1e-12);
     }
 }

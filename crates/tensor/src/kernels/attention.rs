@@ -76,6 +76,17 @@ pub struct Inputs<'a> {
     pub value: MatRef<'a, f32>,
 }
 
+/// What [`Attention::backward`] starts from, for the rows of [`Inputs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// Output of the forward pass: (rows, heads * head_dim).
+    pub output: MatRef<'a, f32>,
+    /// Its log-sums: (rows, heads).
+    pub log_sums: MatRef<'a, f32>,
+    /// Gradient of the output, of its shape.
+    pub d_output: MatRef<'a, f32>,
+}
+
 /// Output buffers for gradients, of the shapes of [`Inputs`].
 #[derive(Debug)]
 pub struct Gradients<'a> {
@@ -135,8 +146,8 @@ impl Attention {
         self.forward(inputs.query, &sequences, output, log_sums);
     }
 
-    /// Gradients of queries, keys and values of [`Self::forward_packed`], from its results and
-    /// `d_output`, the gradient of the output.
+    /// Gradients of queries, keys and values of [`Self::forward_packed`], from its results and the
+    /// gradient of the output.
     ///
     /// # Panics
     /// If shapes do not match, or the spans do not cover the rows one after another.
@@ -145,12 +156,12 @@ impl Attention {
         &self,
         spans: &[Range<usize>],
         inputs: Inputs<'_>,
-        (output, log_sums): (MatRef<'_, f32>, MatRef<'_, f32>),
-        d_output: MatRef<'_, f32>,
+        given: Given<'_>,
         grads: Gradients<'_>,
     ) {
         self.check_packed(spans, inputs);
         let Inputs { query, key, .. } = inputs;
+        let Given { output, log_sums, d_output } = given;
         let (wide, narrow) = ((query.rows(), query.cols()), (key.rows(), key.cols()));
         assert_eq!((output.rows(), output.cols()), wide, "output");
         assert_eq!((d_output.rows(), d_output.cols()), wide, "gradient of the output");
@@ -158,7 +169,7 @@ impl Attention {
         assert_eq!((grads.query.rows(), grads.query.cols()), wide, "gradient of queries");
         assert_eq!((grads.key.rows(), grads.key.cols()), narrow, "gradient of keys");
         assert_eq!((grads.value.rows(), grads.value.cols()), narrow, "gradient of values");
-        backward::backward(self, spans, inputs, (output, log_sums, d_output), grads);
+        backward::backward(self, spans, inputs, given, grads);
     }
 
     /// Query heads that share a key and value head.

@@ -249,7 +249,7 @@ impl<T: Scalar> Job<T> for Mix<'_, T> {
             stages.reverse();
         }
         let (at, width) = (columns.as_mut_ptr(), columns.len() / factors.size);
-        stages.into_iter().for_each(|stage| through::<V>(stage, sequence, (at, at), width));
+        stages.into_iter().for_each(|stage| through::<V>(stage, sequence, at, at, width));
     }
 }
 
@@ -257,7 +257,8 @@ impl<T: Scalar> Job<T> for Mix<'_, T> {
 fn through<V: Lanes>(
     stage: Stage<'_, V::Number>,
     sequence: Sequence,
-    (from, into): (*const V::Number, *mut V::Number),
+    from: *const V::Number,
+    into: *mut V::Number,
     width: usize,
 ) {
     let pass = Through { stage, sequence, from, into, width };
@@ -358,8 +359,8 @@ impl<T: Scalar> Job<T> for Back<'_, T> {
         for k in 1..stages.len() {
             let (before, here) = inputs.split_at_mut((k - 1) * len);
             let from = if k == 1 { x } else { &before[(k - 2) * len..] };
-            let places = (from.as_ptr(), here.as_mut_ptr());
-            through::<V>(stages[k - 1], Sequence::FirstToLast, places, width);
+            let (from, into) = (from.as_ptr(), here.as_mut_ptr());
+            through::<V>(stages[k - 1], Sequence::FirstToLast, from, into, width);
         }
         let group = width << LEVELS_BACK;
         let mut memory = Scratch::new((LEVELS_BACK + 1) * group);
@@ -402,11 +403,8 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
             for level in 0..stage.levels - 1 {
                 let (from, into) = inputs[level * len..][..2 * len].split_at_mut(len);
                 for s in 0..pairs {
-                    forth::<V>(
-                        &stage.pairs[pair(level, s)],
-                        members(s, level),
-                        (from, into, width),
-                    );
+                    let pair = &stage.pairs[pair(level, s)];
+                    forth::<V>(pair, members(s, level), from, into, width);
                 }
             }
             for level in (0..stage.levels).rev() {
@@ -414,7 +412,7 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
                 for s in 0..pairs {
                     let at = pair(level, s);
                     let found =
-                        pulled_back::<V>(&stage.pairs[at], members(s, level), (x, d_group, width));
+                        pulled_back::<V>(&stage.pairs[at], members(s, level), x, d_group, width);
                     grad[at].iter_mut().zip(found).for_each(|(grad, found)| *grad += found);
                 }
             }
@@ -430,7 +428,9 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
 fn forth<V: Lanes>(
     pair: &Pair<V::Number>,
     (i, j): (usize, usize),
-    (from, into, width): (&[V::Number], &mut [V::Number], usize),
+    from: &[V::Number],
+    into: &mut [V::Number],
+    width: usize,
 ) {
     let (pair, end) = (pair.map(V::splat), (j + 1) * width);
     assert!(i < j && end <= from.len() && end <= into.len(), "members of a group");
@@ -450,7 +450,9 @@ fn forth<V: Lanes>(
 fn pulled_back<V: Lanes>(
     pair: &Pair<V::Number>,
     (i, j): (usize, usize),
-    (x, d, width): (&[V::Number], &mut [V::Number], usize),
+    x: &[V::Number],
+    d: &mut [V::Number],
+    width: usize,
 ) -> Pair<V::Number> {
     let ([a, b, c, d_of_y], end) = (pair.map(V::splat), (j + 1) * width);
     assert!(i < j && end <= x.len() && end <= d.len(), "members of a group");

@@ -126,12 +126,13 @@ pub fn norm_backward(
         for i in 0..dx.rows() {
             let row = k * ROW_BLOCK + i;
             let (x, dy) = (x.row(row), dy.row(row));
-            normalise_row_backward((x, norm, gain), dy, dx.row_mut(i), weights, biases);
+            let grads = Grads { dx: dx.row_mut(i), d_weight: weights, d_bias: biases };
+            normalise_row_backward(x, norm, gain, dy, grads);
         }
     });
     for (sum, start) in [(d_weight, 0), (d_bias, weights)] {
         if let Some(sum) = sum {
-            add_parts(sum, &parts, (start, width));
+            add_parts(sum, &parts, start, width);
         }
     }
 }
@@ -147,8 +148,8 @@ fn part_len(what: &str, parameter: Option<&[f32]>, gradient: Option<&[f32]>) -> 
     gradient.len()
 }
 
-/// Adds the partial gradients in order.
-fn add_parts(sum: &mut [f32], parts: &[f32], (start, width): (usize, usize)) {
+/// Adds the partial gradients from `start` on, of parts of `width` numbers, in order.
+fn add_parts(sum: &mut [f32], parts: &[f32], start: usize, width: usize) {
     /// Columns that are summed together.
     const COLUMNS: usize = 256;
     parallel::for_each_chunk(sum, COLUMNS, |chunk, sum| {
@@ -160,6 +161,13 @@ fn add_parts(sum: &mut [f32], parts: &[f32], (start, width): (usize, usize)) {
         }
         sum.iter_mut().zip(totals).for_each(|(sum, total)| *sum += total as f32);
     });
+}
+
+/// Gradients that a row adds to: of itself, and of the parameters, empty where they are absent.
+struct Grads<'a> {
+    dx: &'a mut [f32],
+    d_weight: &'a mut [f32],
+    d_bias: &'a mut [f32],
 }
 
 /// Normalisation of a group: `x̂ = (x - mean) scale - shift`.
@@ -236,13 +244,13 @@ vectorised! {
 
 vectorised! {
     fn normalise_row_backward<const FUSED: bool>(
-        inputs: (&[f32], &Norm<'_>, &[f32]),
+        x: &[f32],
+        norm: &Norm<'_>,
+        gain: &[f32],
         dy: &[f32],
-        dx: &mut [f32],
-        d_weight: &mut [f32],
-        d_bias: &mut [f32],
+        grads: Grads<'_>,
     ) {
-        let (x, norm, gain) = inputs;
+        let Grads { dx, d_weight, d_bias } = grads;
         let group = norm.group;
         let groups = x.chunks_exact(group).zip(dy.chunks_exact(group));
         for (k, ((x, dy), dx)) in groups.zip(dx.chunks_exact_mut(group)).enumerate() {

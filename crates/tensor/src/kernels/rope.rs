@@ -229,11 +229,17 @@ mod tests {
             .to_vec()
     }
 
-    /// Pairs, features of a head, pairing, scale.
-    type Case = (usize, usize, Pairing, f32);
+    #[derive(Clone, Copy, Debug)]
+    struct Case {
+        pairs: usize,
+        head_dim: usize,
+        pairing: Pairing,
+        scale: f32,
+    }
 
     /// The rotated row by its definition.
-    fn naive(x: &[f32], position: usize, (pairs, head_dim, pairing, scale): Case) -> Vec<f64> {
+    fn naive(x: &[f32], position: usize, case: Case) -> Vec<f64> {
+        let Case { pairs, head_dim, pairing, scale } = case;
         let mut y: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
         for head in y.chunks_mut(head_dim) {
             for (pair, frequency) in frequencies(pairs).into_iter().enumerate() {
@@ -254,7 +260,7 @@ mod tests {
         for pairing in [Pairing::Halves, Pairing::Neighbours] {
             for (pairs, head_dim) in [(3, 6), (3, 10), (19, 40), (32, 64)] {
                 for scale in [1.0, 1.25] {
-                    check((pairs, head_dim, pairing, scale));
+                    check(Case { pairs, head_dim, pairing, scale });
                 }
             }
         }
@@ -263,7 +269,7 @@ mod tests {
     #[test]
     fn rotation_equals_its_naive_twin_and_leaves_other_rows_alone() {
         each(|case| {
-            let (pairs, head_dim, pairing, scale) = case;
+            let Case { pairs, head_dim, pairing, scale } = case;
             let x = random(1, head_dim);
             let mut y = x.clone();
             table(pairs, pairing, scale).rotate(y.view_mut(), head_dim, &rows(), Turn::Forward);
@@ -286,7 +292,7 @@ mod tests {
     #[test]
     fn turning_back_is_the_gradient_and_the_inverse_times_the_square_of_the_scale() {
         each(|case| {
-            let (pairs, head_dim, pairing, scale) = case;
+            let Case { pairs, head_dim, pairing, scale } = case;
             let table = table(pairs, pairing, scale);
             let (x, dy) = (random(1, head_dim), random(2, head_dim));
             let mut dx = dy.clone();

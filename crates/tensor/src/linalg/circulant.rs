@@ -161,7 +161,8 @@ fn solve(mut normal: Mat<f64>, right: Vec<f64>) -> Option<Vec<f64>> {
 fn refit(
     target: &CirculantTarget,
     transform: &CyclicTransform<f64>,
-    (a, b): (&Mat<f64>, &Mat<f64>),
+    a: &Mat<f64>,
+    b: &Mat<f64>,
     circulant: bool,
 ) -> Option<Vec<f64>> {
     let n = target.features();
@@ -207,8 +208,8 @@ fn sweep(
     }
     let mut before = Mat::identity(target.features());
     for index in 0..count {
-        let others = (&before, &behind[count - 1 - index]);
-        match refit(target, transform, others, index % 2 == 1) {
+        let after = &behind[count - 1 - index];
+        match refit(target, transform, &before, after, index % 2 == 1) {
             Some(factor) => factors.0[index] = factor,
             None => return false,
         }
@@ -223,9 +224,15 @@ fn weight(factors: &Factors) -> Mat<f64> {
     (1..factors.0.len()).fold(first, |w, index| times(w.as_arg(), factors.matrix(index).as_arg()))
 }
 
-fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factors, f64) {
+/// Factors and the error of their product.
+struct Fitted {
+    factors: Factors,
+    error: f64,
+}
+
+fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> Fitted {
     let transform = CyclicTransform::new(target.features());
-    let mut best = (factors.clone(), target.error(&weight(&factors)));
+    let mut best = Fitted { factors: factors.clone(), error: target.error(&weight(&factors)) };
     let numbers = target.features().pow(3).saturating_mul(factors.0.len());
     let together = numbers <= DERIVATIVES && factors.0.len() > 1;
     for _ in 0..if together { sweeps.min(SWEEPS) } else { sweeps } {
@@ -233,9 +240,9 @@ fn run(target: &CirculantTarget, mut factors: Factors, sweeps: usize) -> (Factor
             break;
         }
         let error = target.error(&weight(&factors));
-        let gain = best.1 - error;
-        if error < best.1 {
-            best = (factors.clone(), error);
+        let gain = best.error - error;
+        if error < best.error {
+            best = Fitted { factors: factors.clone(), error };
         }
         if gain < STALLED * error {
             break;
@@ -271,12 +278,12 @@ fn derivatives(factors: &Factors) -> Mat<f64> {
 }
 
 /// Damped Gauss-Newton steps, until they no longer improve.
-fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usize) {
+fn move_together(target: &CirculantTarget, best: &mut Fitted, steps: usize) {
     let n = target.features();
-    let numbers = best.0.0.len() * n;
+    let numbers = best.factors.0.len() * n;
     let mut damping = 1e-3;
     for _ in 0..steps {
-        let derivatives = derivatives(&best.0);
+        let derivatives = derivatives(&best.factors);
         let mut weighted = derivatives.clone();
         if let Some(inputs) = &target.inputs {
             let to = weighted.view_mut();
@@ -287,29 +294,29 @@ fn move_together(target: &CirculantTarget, best: &mut (Factors, f64), steps: usi
         let mut normal = Mat::zeros(numbers, numbers);
         let transposed = Arg::Transposed(derivatives.view());
         product(1.0, weighted.as_arg(), transposed, normal.view_mut(), Write::Set);
-        let fitted = target.weighted(&weight(&best.0));
+        let fitted = target.weighted(&weight(&best.factors));
         let left: Vec<f64> =
             target.cross.data().iter().zip(fitted.data()).map(|(t, w)| t - w).collect();
         let slope = |k: usize| derivatives.row(k).iter().zip(&left).map(|(d, r)| d * r).sum();
         let slopes: Vec<f64> = (0..numbers).map(slope).collect();
-        let before = best.1;
-        while best.1 == before && damping < 1e6 {
+        let before = best.error;
+        while best.error == before && damping < 1e6 {
             let mut damped = normal.clone();
             (0..numbers).for_each(|i| *damped.at_mut(i, i) *= 1.0 + damping);
             if let Some(step) = solve(damped, slopes.clone()) {
-                let mut moved = best.0.clone();
+                let mut moved = best.factors.clone();
                 moved.0.iter_mut().flatten().zip(&step).for_each(|(v, s)| *v += s);
                 let error = target.error(&weight(&moved));
-                if error < best.1 {
-                    *best = (moved, error);
+                if error < best.error {
+                    *best = Fitted { factors: moved, error };
                 }
             }
-            damping *= if best.1 < before { 0.2 } else { 5.0 };
+            damping *= if best.error < before { 0.2 } else { 5.0 };
         }
-        if before - best.1 <= STALLED * best.1 {
+        if before - best.error <= STALLED * best.error {
             break;
         }
-        best.0.balance();
+        best.factors.balance();
     }
 }
 
@@ -353,12 +360,13 @@ pub fn fit_circulant(
         }));
     }
     let runs = crate::parallel::map(starts, |_, start| run(target, start, effort.sweeps));
-    let best = runs.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("a start");
-    let (diagonals, columns) = (best.0.0.iter().step_by(2), best.0.0.iter().skip(1).step_by(2));
+    let best = runs.into_iter().min_by(|a, b| a.error.total_cmp(&b.error)).expect("a start");
+    let factors = best.factors.0;
+    let (diagonals, columns) = (factors.iter().step_by(2), factors.iter().skip(1).step_by(2));
     CirculantFit {
         diagonals: diagonals.cloned().collect(),
         columns: columns.cloned().collect(),
-        error: best.1,
+        error: best.error,
     }
 }
 
@@ -471,7 +479,7 @@ mod tests {
             let size: f64 = cross.data().iter().zip(matrix.data()).map(|(t, w)| t * w).sum();
             let data = CirculantTarget { inputs: Some(moment.clone()), cross, size };
             for target in [CirculantTarget::matrix(&matrix), data] {
-                assert!(run(&target, exact.clone(), 3).1 < 1e-6);
+                assert!(run(&target, exact.clone(), 3).error < 1e-6);
                 let (transform, mut factors) = (CyclicTransform::new(n), random(n, m, 4));
                 let mut error = f64::INFINITY;
                 for _ in 0..20 {

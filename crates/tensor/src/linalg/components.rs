@@ -29,6 +29,18 @@ pub struct Components {
     pub right: Mat<f32>,
 }
 
+/// How [`Components::randomised`] looks for components: in the span of `rank + oversample` random
+/// directions to which W was applied `2 power + 1` times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sketch {
+    /// Components that are wanted.
+    pub rank: usize,
+    /// Directions beyond the rank.
+    pub oversample: usize,
+    /// Power iterations.
+    pub power: usize,
+}
+
 impl Components {
     /// All min(m, n) components of a matrix.
     ///
@@ -60,17 +72,17 @@ impl Components {
         Ok(Self { values, left, right })
     }
 
-    /// Approximately the first `rank` components, from a basis of `rank + oversample` random
-    /// directions to which W was applied `2 power + 1` times.
+    /// Approximately the first components, as many as the sketch's rank.
     ///
     /// # Errors
     /// As [`Self::of`].
     pub fn randomised(
         w: MatRef<'_, f32>,
-        (rank, oversample, power): (usize, usize, usize),
+        sketch: Sketch,
         key: RngKey,
     ) -> Result<Self, NoConvergence> {
         let (m, n) = (w.rows(), w.cols());
+        let Sketch { rank, oversample, power } = sketch;
         let count = (rank + oversample).min(m.min(n));
         let omega = Mat::from_vec(m.min(n), count, key.stream().normals(m.min(n) * count, 1.0));
         let mut found = Self::by_sketch(w, omega.view(), power)?;
@@ -304,13 +316,14 @@ mod tests {
         for w in [w.clone(), w.transpose()] {
             let exact = Components::of(w.view()).unwrap();
             let key = RngKey::new(7);
-            let found = Components::randomised(w.view(), (6, 8, 2), key).unwrap();
+            let sketch = Sketch { rank: 6, oversample: 8, power: 2 };
+            let found = Components::randomised(w.view(), sketch, key).unwrap();
             assert_eq!(found.values.len(), 6);
             let indices: Vec<usize> = (0..6).collect();
             let best = residual(&w, &sum(exact.chosen(&indices)));
             let here = residual(&w, &sum(found.chosen(&indices)));
             assert!(here <= 1.0001 * best && here >= best * (1.0 - 1e-4), "{here} {best}");
-            assert_eq!(found, Components::randomised(w.view(), (6, 8, 2), key).unwrap());
+            assert_eq!(found, Components::randomised(w.view(), sketch, key).unwrap());
         }
     }
 }

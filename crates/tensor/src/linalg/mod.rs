@@ -20,7 +20,7 @@ mod symmetric;
 pub use circulant::{
     CirculantEffort, CirculantFit, CirculantTarget, fit_circulant, recover_circulant,
 };
-pub use components::Components;
+pub use components::{Components, Sketch};
 pub use determinant::log_abs_det;
 pub use least_squares::{NotPositiveDefinite, solve_spd};
 pub use orthonormal::orthonormal_columns;

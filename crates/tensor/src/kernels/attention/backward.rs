@@ -3,7 +3,7 @@
 
 use super::parts::Parts;
 use super::softmax::tanh;
-use super::{Attention, Gradients, Inputs};
+use super::{Attention, Given, Gradients, Inputs};
 use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
 use crate::kernels::instructions::vectorised;
 use crate::kernels::lanes;
@@ -16,9 +16,6 @@ use std::ops::Range;
 const QUERIES: usize = 128;
 /// Keys per block.
 const KEYS: usize = 512;
-
-/// Results of the forward pass, and the gradient of the output.
-type Given<'a> = (MatRef<'a, f32>, MatRef<'a, f32>, MatRef<'a, f32>);
 
 /// Gradients, written in parallel.
 struct Targets<'a> {
@@ -94,11 +91,11 @@ impl Heads<'_> {
                     let slopes = self.score_gradients(&block, &mut memory);
                     self.spread(&block, slopes, &mut sums);
                 }
-                self.write(&targets.query, (queries, head), &sums.query);
+                self.write(&targets.query, queries, head, &sums.query);
             }
         }
-        self.write(&targets.key, (0..count, self.kv_head), &sums.key);
-        self.write(&targets.value, (0..count, self.kv_head), &sums.value);
+        self.write(&targets.key, 0..count, self.kv_head, &sums.key);
+        self.write(&targets.value, 0..count, self.kv_head, &sums.value);
     }
 
     /// Keys that a query attends to.
@@ -121,7 +118,7 @@ impl Heads<'_> {
     ) -> [MatRef<'b, f32>; 2] {
         let Attention { scale, softcap, .. } = *self.attention;
         let Block { head, queries, keys } = block;
-        let (output, log_sums, d_output) = self.given;
+        let Given { output, log_sums, d_output } = self.given;
         let query = self.part(self.inputs.query, queries, *head);
         let [key, value] =
             [self.inputs.key, self.inputs.value].map(|mat| self.part(mat, keys, self.kv_head));
@@ -144,7 +141,7 @@ impl Heads<'_> {
             }
             let log_sum = log_sums.at(self.span.start + queries.start + i, *head);
             let (powers, slopes) = (&mut powers[from..to], &mut slopes[from..to]);
-            slope_row(powers, slopes, (log_sum, softcap), output.row(i), d_output.row(i));
+            slope_row(powers, slopes, log_sum, softcap, output.row(i), d_output.row(i));
         }
         [MatRef::new(powers, rows, cols), MatRef::new(slopes, rows, cols)]
     }
@@ -154,7 +151,7 @@ impl Heads<'_> {
         let Attention { head_dim: dim, scale, .. } = *self.attention;
         let Block { head, queries, keys } = block;
         let query = self.part(self.inputs.query, queries, *head);
-        let d_output = self.part(self.given.2, queries, *head);
+        let d_output = self.part(self.given.d_output, queries, *head);
         let key = self.part(self.inputs.key, keys, self.kv_head);
         let of_keys = keys.start * dim..keys.end * dim;
         let target = MatMut::new(&mut sums.value[of_keys.clone()], keys.len(), dim);
@@ -167,7 +164,7 @@ impl Heads<'_> {
 
     /// Writes gradient sums to some rows of one head.
     #[allow(unsafe_code, reason = "pieces of work write disjoint parts of one matrix")]
-    fn write(&self, target: &Parts<'_>, (rows, head): (Range<usize>, usize), sums: &[f32]) {
+    fn write(&self, target: &Parts<'_>, rows: Range<usize>, head: usize, sums: &[f32]) {
         let dim = self.attention.head_dim;
         for (row, sums) in rows.zip(sums.chunks_exact(dim)) {
             let columns = head * dim..(head + 1) * dim;
@@ -183,11 +180,11 @@ vectorised! {
     fn slope_row<const FUSED: bool>(
         powers: &mut [f32],
         slopes: &mut [f32],
-        of_query: (f32, Option<f32>),
+        log_sum: f32,
+        softcap: Option<f32>,
         output: &[f32],
         d_output: &[f32],
     ) {
-        let (log_sum, softcap) = of_query;
         let mean = lanes::dot::<FUSED>(output, d_output);
         if let Some(cap) = softcap {
             let inverse = 1.0 / cap;

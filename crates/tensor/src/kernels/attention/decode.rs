@@ -224,9 +224,9 @@ impl<V: Lanes> Pass<V> for Scores<'_, '_, V::Number> {
                     // SAFETY: the assertions above hold for all keys and members.
                     let (products, count) = unsafe {
                         match end - member {
-                            1 => (self.products::<V, 1>((first, head), member), 1),
-                            2 | 3 => (self.products::<V, 2>((first, head), member), 2),
-                            _ => (self.products::<V, 4>((first, head), member), 4),
+                            1 => (self.products::<V, 1>(first, head, member), 1),
+                            2 | 3 => (self.products::<V, 2>(first, head, member), 2),
+                            _ => (self.products::<V, 4>(first, head, member), 4),
                         }
                     };
                     for (k, products) in products.iter().enumerate().take(count) {
@@ -250,7 +250,8 @@ impl<T: Scalar> Scores<'_, '_, T> {
     #[inline(always)]
     unsafe fn products<V: Lanes<Number = T>, const MEMBERS: usize>(
         &self,
-        (first, head): (usize, usize),
+        first: usize,
+        head: usize,
         member: usize,
     ) -> [[T; ROWS]; 4] {
         let (last, stride) = (self.key.rows() - 1, self.key.stride());
@@ -341,11 +342,11 @@ impl<T: Scalar> Sums<'_, '_, T> {
         // SAFETY: the caller's contract; registers divide a head.
         unsafe {
             while at + REGISTERS * V::WIDTH <= self.dim {
-                self.registers::<V, MEMBERS, REGISTERS>(keys.clone(), (head, at), member);
+                self.registers::<V, MEMBERS, REGISTERS>(keys.clone(), head, at, member);
                 at += REGISTERS * V::WIDTH;
             }
             while at < self.dim {
-                self.registers::<V, MEMBERS, 1>(keys.clone(), (head, at), member);
+                self.registers::<V, MEMBERS, 1>(keys.clone(), head, at, member);
                 at += V::WIDTH;
             }
         }
@@ -360,7 +361,8 @@ impl<T: Scalar> Sums<'_, '_, T> {
     unsafe fn registers<V: Lanes<Number = T>, const MEMBERS: usize, const COUNT: usize>(
         &mut self,
         keys: Range<usize>,
-        (head, at): (usize, usize),
+        head: usize,
+        at: usize,
         member: usize,
     ) {
         let (pitch, stride) = (self.value.rows(), self.value.stride());

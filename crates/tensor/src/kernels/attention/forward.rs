@@ -9,7 +9,7 @@
 use super::softmax::{Seen, WIDTH, cap, hide, multiply, powers};
 use super::{Attention, Results, Sequence};
 use crate::kernels::gemm::panels::{Columns, PanelsRef};
-use crate::kernels::gemm::{Arg, Write, product_on_this_thread as product};
+use crate::kernels::gemm::{Arg, Destination, Write, product_on_this_thread as product};
 use crate::kernels::transpose::{from_columns, to_columns};
 use crate::parallel;
 use crate::{MatMut, MatRef, Scratch};
@@ -91,25 +91,21 @@ impl<'a> Factor<'a> {
     }
 
     /// Product of a leading part of the factor with columns, times a constant.
-    fn times(
-        self,
-        (rows, depth): (usize, usize),
-        x: &[f32],
-        (y, alpha, write): (&mut [f32], f32, Write),
-    ) {
+    fn times(self, (rows, depth): (usize, usize), x: &[f32], to: Destination<'_, f32>) {
         match self {
             Self::Packed(panels) => {
                 let columns = Columns { groups: 1, run: WIDTH, group: 0, row: WIDTH };
-                panels.corner(rows, depth).apply(columns, x, (y, alpha, write));
+                panels.corner(rows, depth).apply(columns, x, to);
             }
             Self::Plain(matrix) => {
+                let Destination { y, scale, write } = to;
                 let corner = match matrix {
                     Arg::Plain(m) => Arg::Plain(m.rows_range(0, rows).columns(0, depth)),
                     Arg::Transposed(m) => Arg::Transposed(m.rows_range(0, depth).columns(0, rows)),
                 };
                 let x = MatRef::new(&x[..depth * WIDTH], depth, WIDTH);
                 let y = MatMut::new(&mut y[..rows * WIDTH], rows, WIDTH);
-                product(alpha, corner, x.into(), y, write);
+                product(scale, corner, x.into(), y, write);
             }
         }
     }
@@ -214,7 +210,8 @@ impl<'a> Heads<'a> {
         let count = last - start;
         let factor = softcap.map_or(scale * LOG2_E, |cap| scale / cap);
         let scores = &mut scores[..count * WIDTH];
-        block.keys.times((count, dim), column.query, (scores, factor, Write::Set));
+        let products = Destination { y: &mut *scores, scale: factor, write: Write::Set };
+        block.keys.times((count, dim), column.query, products);
         if let Some(most) = softcap {
             cap(scores, most);
         }
@@ -226,7 +223,8 @@ impl<'a> Heads<'a> {
         if write == Write::Add && changes != [1.0; WIDTH] {
             multiply(column.sums, &changes);
         }
-        block.values.times((dim, count), scores, (column.sums, 1.0, write));
+        let sums = Destination { y: &mut *column.sums, scale: 1.0, write };
+        block.values.times((dim, count), scores, sums);
         column.fresh = false;
     }
 

@@ -212,8 +212,9 @@ fn gradients_equal_central_differences() {
             key: d_key.view_mut(),
             value: d_value.view_mut(),
         };
-        let left = (output.view(), sums.view());
-        case.backward(&SPANS, inputs(&problem), left, problem[3].view(), targets);
+        let d_output = problem[3].view();
+        let given = Given { output: output.view(), log_sums: sums.view(), d_output };
+        case.backward(&SPANS, inputs(&problem), given, targets);
         let [query, key, value, d_output] = problem.map(|mat| mat.cast::<f64>());
         let wide = [query, key, value];
         for which in 0..3 {

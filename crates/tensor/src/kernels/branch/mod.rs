@@ -46,21 +46,22 @@ impl<T: Scalar> Branch<'_, T> {
     /// # Panics
     /// If the lengths do not fit, the width is no multiple of 16, or the order leads elsewhere.
     #[track_caller]
-    pub fn forward(&self, x: &[T], moments: &mut [T], (y, write): (&mut [T], Write)) {
+    pub fn forward(&self, x: &[T], moments: &mut [T], y: &mut [T], write: Write) {
         let width = self.check(x, moments, y);
         let (means, scales) = moments.split_at_mut(width);
         let (means, scales) = (groups_mut(means), groups_mut(scales));
-        for (group, (mean, scale)) in means.iter_mut().zip(scales).enumerate() {
+        let step = width / LANES;
+        for (first, (mean, scale)) in means.iter_mut().zip(scales).enumerate() {
             [*mean, *scale] = match self.epsilon {
-                Some(epsilon) => moments_of(groups(x), (group, width / LANES), epsilon),
+                Some(epsilon) => moments_of(groups(x), first, step, epsilon),
                 None => [[T::ZERO; LANES], [T::ONE; LANES]],
             };
-            let x = (groups(x), (group, width / LANES), [*mean, *scale]);
-            let y = (groups_mut(y), write);
+            let group = Group { x: groups(x), first, step, mean: *mean, scale: *scale };
+            let y = groups_mut(y);
             match self.activation {
-                Activation::Identity => forward_leaky(*self, x, y, T::ONE),
-                Activation::Leaky { slope } => forward_leaky(*self, x, y, slope),
-                other => forward_group(*self, x, y, |v| other.value(v)),
+                Activation::Identity => forward_leaky(*self, group, y, write, T::ONE),
+                Activation::Leaky { slope } => forward_leaky(*self, group, y, write, slope),
+                other => forward_group(*self, group, y, write, |v| other.value(v)),
             }
         }
     }
@@ -78,13 +79,16 @@ impl<T: Scalar> Branch<'_, T> {
         let back = self.order.map(inverse);
         let branch = Branch { order: back.as_deref(), ..*self };
         let mut sums = BranchSums::default();
-        for (group, (mean, scale)) in groups(means).iter().zip(groups(scales)).enumerate() {
-            let x = (groups(x), (group, width / LANES), [*mean, *scale]);
+        let step = width / LANES;
+        for (first, (mean, scale)) in groups(means).iter().zip(groups(scales)).enumerate() {
+            let group = Group { x: groups(x), first, step, mean: *mean, scale: *scale };
             let (dy, dx) = (groups(dy), groups_mut(dx));
             let of_group = match self.activation {
-                Activation::Identity => backward_leaky(branch, x, (dy, dx), T::ONE),
-                Activation::Leaky { slope } => backward_leaky(branch, x, (dy, dx), slope),
-                other => backward_group(branch, x, dy, dx, |v| (other.value(v), other.slope(v))),
+                Activation::Identity => backward_leaky(branch, group, dy, dx, T::ONE),
+                Activation::Leaky { slope } => backward_leaky(branch, group, dy, dx, slope),
+                other => {
+                    backward_group(branch, group, dy, dx, |v| (other.value(v), other.slope(v)))
+                }
             };
             sums.weight += of_group.weight;
             sums.slope += of_group.slope;
@@ -113,8 +117,20 @@ impl<T: Scalar> Branch<'_, T> {
     }
 }
 
-/// The columns of one group of samples: all groups, which one of how many, mean and scale.
-type Group<'a, T> = (&'a [[T; LANES]], (usize, usize), [[T; LANES]; 2]);
+/// The columns of one group of samples.
+#[derive(Clone, Copy)]
+struct Group<'a, T> {
+    /// The columns of all groups.
+    x: &'a [[T; LANES]],
+    /// Which group.
+    first: usize,
+    /// Number of groups.
+    step: usize,
+    /// Mean of each sample.
+    mean: [T; LANES],
+    /// Inverse deviation of each sample.
+    scale: [T; LANES],
+}
 
 /// Destination of each feature.
 fn inverse(order: &[u32]) -> Vec<u32> {
@@ -132,13 +148,13 @@ fn groups_mut<T>(numbers: &mut [T]) -> &mut [[T; LANES]] {
 }
 
 vectorised! {
-    /// Mean and inverse deviation of each sample of a group.
+    /// Mean and inverse deviation of each sample of group `first` of `step`.
     fn moments_of<const FUSED: bool, T: Scalar>(
         x: &[[T; LANES]],
-        group: (usize, usize),
+        first: usize,
+        step: usize,
         epsilon: f64,
     ) -> [[T; LANES]; 2] {
-        let (first, step) = group;
         let count = (x.len() / step).max(1) as f64;
         let mut means = [0.0; LANES];
         for stretch in x.chunks(STRETCH * step) {
@@ -167,30 +183,32 @@ vectorised! {
 /// A leaky nonlinearity, or with a slope of one the identity.
 fn forward_leaky<T: Scalar>(
     branch: Branch<'_, T>,
-    x: Group<'_, T>,
-    (y, write): (&mut [[T; LANES]], Write),
+    group: Group<'_, T>,
+    y: &mut [[T; LANES]],
+    write: Write,
     slope: T,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if x86::forward(branch, x, (&mut *y, write), slope) {
+    if x86::forward(branch, group, y, write, slope) {
         return;
     }
-    forward_group(branch, x, (y, write), |v| leaky(slope, v));
+    forward_group(branch, group, y, write, |v| leaky(slope, v));
 }
 
 /// As [`backward_group`].
 fn backward_leaky<T: Scalar>(
     branch: Branch<'_, T>,
-    x: Group<'_, T>,
-    (dy, dx): (&[[T; LANES]], &mut [[T; LANES]]),
+    group: Group<'_, T>,
+    dy: &[[T; LANES]],
+    dx: &mut [[T; LANES]],
     slope: T,
 ) -> BranchSums {
     #[cfg(target_arch = "x86_64")]
-    if let Some(sums) = x86::backward(branch, x, (dy, &mut *dx), slope) {
+    if let Some(sums) = x86::backward(branch, group, dy, dx, slope) {
         return sums;
     }
     let below = |v| if v > T::ZERO { T::ONE } else { slope };
-    backward_group(branch, x, dy, dx, |v| (leaky(slope, v), below(v)))
+    backward_group(branch, group, dy, dx, |v| (leaky(slope, v), below(v)))
 }
 
 #[inline(always)]
@@ -201,8 +219,9 @@ fn leaky<T: Scalar>(slope: T, v: T) -> T {
 #[inline(always)]
 fn forward_group<T: Scalar>(
     branch: Branch<'_, T>,
-    (x, (first, step), [mean, scale]): Group<'_, T>,
-    (y, write): (&mut [[T; LANES]], Write),
+    Group { x, first, step, mean, scale }: Group<'_, T>,
+    y: &mut [[T; LANES]],
+    write: Write,
     f: impl Fn(T) -> T,
 ) {
     let normalized = branch.epsilon.is_some();
@@ -221,7 +240,7 @@ fn forward_group<T: Scalar>(
 #[inline(always)]
 fn backward_group<T: Scalar>(
     branch: Branch<'_, T>,
-    (x, (first, step), [mean, scale]): Group<'_, T>,
+    Group { x, first, step, mean, scale }: Group<'_, T>,
     dy: &[[T; LANES]],
     dx: &mut [[T; LANES]],
     f: impl Fn(T) -> (T, T),
@@ -305,7 +324,7 @@ mod tests {
             let expected = naive(branch, &x);
             for (write, before) in [(Write::Set, 0.0), (Write::Add, 3.0)] {
                 let (mut y, mut moments) = (vec![3.0; x.len()], vec![0.0; 2 * WIDTH]);
-                branch.forward(&x, &mut moments, (&mut y, write));
+                branch.forward(&x, &mut moments, &mut y, write);
                 for (y, expected) in y.iter().zip(&expected) {
                     assert!((y - before - expected).abs() < 1e-12, "{branch:?}");
                 }
@@ -321,7 +340,7 @@ mod tests {
         };
         each_branch(|branch| {
             let (mut y, mut moments) = (vec![0.0; x.len()], vec![0.0; 2 * WIDTH]);
-            branch.forward(&x, &mut moments, (&mut y, Write::Set));
+            branch.forward(&x, &mut moments, &mut y, Write::Set);
             let mut dx = vec![0.0; x.len()];
             let sums = branch.backward(&x, &moments, &dy, &mut dx);
             for (k, &d) in dx.iter().enumerate() {

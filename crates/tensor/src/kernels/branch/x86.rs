@@ -25,21 +25,22 @@ type ColumnsMut<'a> = &'a mut [[f32; LANES]];
 pub(super) fn forward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,
-    (y, write): (&mut [[T; LANES]], Write),
+    y: &mut [[T; LANES]],
+    write: Write,
     slope: T,
 ) -> bool {
     let Some(here) = machine::<T>() else {
         return false;
     };
-    let run = Run::new(branch, group.1, slope);
-    let (x, [mean, scale], y) = (same(group.0), group.2, same_mut(y));
-    let moments = [bytemuck::cast_slice(&mean), bytemuck::cast_slice(&scale)];
+    let run = Run::new(branch, &group, slope);
+    let (x, y) = (same(group.x), same_mut(y));
+    let moments = [bytemuck::cast_slice(&group.mean), bytemuck::cast_slice(&group.scale)];
     // SAFETY: this machine has the instructions; `Branch::check` has found the lengths right and
     // the order within them.
     unsafe {
         match here {
-            Instructions::Avx512 => avx512::forward(run, x, moments, (y, write)),
-            _ => avx2::forward(run, x, moments, (y, write)),
+            Instructions::Avx512 => avx512::forward(run, x, moments, y, write),
+            _ => avx2::forward(run, x, moments, y, write),
         }
     }
     true
@@ -50,18 +51,19 @@ pub(super) fn forward<T: Scalar>(
 pub(super) fn backward<T: Scalar>(
     branch: Branch<'_, T>,
     group: Group<'_, T>,
-    (dy, dx): (&[[T; LANES]], &mut [[T; LANES]]),
+    dy: &[[T; LANES]],
+    dx: &mut [[T; LANES]],
     slope: T,
 ) -> Option<BranchSums> {
     let here = machine::<T>()?;
-    let run = Run::new(branch, group.1, slope);
-    let (x, [mean, scale], dy, dx) = (same(group.0), group.2, same(dy), same_mut(dx));
-    let moments = [bytemuck::cast_slice(&mean), bytemuck::cast_slice(&scale)];
+    let run = Run::new(branch, &group, slope);
+    let (x, dy, dx) = (same(group.x), same(dy), same_mut(dx));
+    let moments = [bytemuck::cast_slice(&group.mean), bytemuck::cast_slice(&group.scale)];
     // SAFETY: as in `forward`.
     Some(unsafe {
         match here {
-            Instructions::Avx512 => avx512::backward(run, x, moments, (dy, dx)),
-            _ => avx2::backward(run, x, moments, (dy, dx)),
+            Instructions::Avx512 => avx512::backward(run, x, moments, dy, dx),
+            _ => avx2::backward(run, x, moments, dy, dx),
         }
     })
 }
@@ -92,9 +94,10 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new<T: Scalar>(branch: Branch<'a, T>, (first, step): (usize, usize), slope: T) -> Self {
+    fn new<T: Scalar>(branch: Branch<'a, T>, group: &Group<'_, T>, slope: T) -> Self {
         let single = |v: T| v.to_f64() as f32;
         let Branch { order, epsilon, weight, .. } = branch;
+        let Group { first, step, .. } = *group;
         let (weight, slope) = (single(weight), single(slope));
         Self { order, normalized: epsilon.is_some(), weight, slope, first, step }
     }
@@ -145,7 +148,8 @@ macro_rules! kernels {
                 run: Run<'_>,
                 x: Columns<'_>,
                 moments: [&[f32]; 2],
-                (y, write): (ColumnsMut<'_>, Write),
+                y: ColumnsMut<'_>,
+                write: Write,
             ) {
                 // SAFETY: moments have [`LANES`] numbers each.
                 let [mean, scale] = moments.map(|moment| unsafe { registers(moment) });
@@ -175,7 +179,8 @@ macro_rules! kernels {
                 run: Run<'_>,
                 x: Columns<'_>,
                 moments: [&[f32]; 2],
-                (dy, dx): (Columns<'_>, ColumnsMut<'_>),
+                dy: Columns<'_>,
+                dx: ColumnsMut<'_>,
             ) -> BranchSums {
                 // SAFETY: moments have [`LANES`] numbers each.
                 let [mean, scale] = moments.map(|moment| unsafe { registers(moment) });
@@ -287,7 +292,7 @@ mod tests {
             Branch { order: Some(&order), epsilon: Some(1e-5), activation, weight: 0.7 };
         let mut moments = vec![0.0; 2 * step * LANES];
         let (mut y, mut dx) = (vec![0.0; x.len()], vec![0.0; x.len()]);
-        in_double.forward(&wide(&x), &mut moments, (&mut y, Write::Set));
+        in_double.forward(&wide(&x), &mut moments, &mut y, Write::Set);
         let sums = in_double.backward(&wide(&x), &moments, &wide(&dy), &mut dx);
         for here in [Instructions::Avx2, Instructions::Avx512] {
             if Instructions::here() < here {
@@ -306,15 +311,15 @@ mod tests {
                 let [mean, scale] = [moment(0), moment(1)];
                 let moments = [&mean[..], &scale[..]];
                 let (columns, y) = (same(x.as_chunks().0), same_mut(y_found.as_chunks_mut().0));
-                let d = (same(dy.as_chunks().0), same_mut(dx_found.as_chunks_mut().0));
+                let (dy, dx) = (same(dy.as_chunks().0), same_mut(dx_found.as_chunks_mut().0));
                 // SAFETY: this machine has the instructions; all lengths are equal.
                 let of_group = unsafe {
                     if here == Instructions::Avx512 {
-                        avx512::forward(run, columns, moments, (y, Write::Set));
-                        avx512::backward(run_back, columns, moments, d)
+                        avx512::forward(run, columns, moments, y, Write::Set);
+                        avx512::backward(run_back, columns, moments, dy, dx)
                     } else {
-                        avx2::forward(run, columns, moments, (y, Write::Set));
-                        avx2::backward(run_back, columns, moments, d)
+                        avx2::forward(run, columns, moments, y, Write::Set);
+                        avx2::backward(run_back, columns, moments, dy, dx)
                     }
                 };
                 found.weight += of_group.weight;

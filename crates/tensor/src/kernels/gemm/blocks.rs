@@ -13,7 +13,7 @@
     reason = "threads write disjoint parts of one result; bounds are checked here"
 )]
 
-use super::tile::{Lines, Place, Tile};
+use super::tile::{Lines, Place, Scaling, Tile};
 use super::{Arg, Pointer, Write};
 use crate::parallel;
 use crate::{Halves, MatMut, Scratch};
@@ -180,7 +180,8 @@ pub(super) fn products(
     tile: Tile,
     alpha: f32,
     a: Arg<'_, f32>,
-    (into, write): (&mut [(Right<'_>, MatMut<'_, f32>)], Write),
+    into: &mut [(Right<'_>, MatMut<'_, f32>)],
+    write: Write,
     alone: bool,
 ) {
     let (rows, depth) = (a.rows(), a.cols());
@@ -224,8 +225,20 @@ fn parts(total: Range<usize>, most: usize, multiple: usize) -> impl Iterator<Ite
     total.clone().step_by(step).map(move |start| start..total.end.min(start + step))
 }
 
-/// Index of the result, rows of the band, columns.
-type Piece = (usize, Range<usize>, Range<usize>);
+/// A work item.
+struct Piece {
+    /// Index of the target.
+    index: usize,
+    /// Rows of the band.
+    rows: Range<usize>,
+    cols: Range<usize>,
+}
+
+/// Packed panels of both factors, of one depth.
+struct Factors<'a> {
+    left: &'a [f32],
+    right: &'a [f32],
+}
 
 /// A function of the shapes alone.
 fn pieces(tile: Tile, rows: usize, targets: &[Target<'_>]) -> Vec<Piece> {
@@ -238,14 +251,15 @@ fn pieces(tile: Tile, rows: usize, targets: &[Target<'_>]) -> Vec<Piece> {
     let of_target = |(index, target): (usize, &Target<'_>)| {
         let cols = target.cols;
         parts(0..rows, ROWS, tile.rows).flat_map(move |rows| {
-            parts(0..cols, wide, tile.cols).map(move |cols| (index, rows.clone(), cols))
+            let of_cols = move |cols| Piece { index, rows: rows.clone(), cols };
+            parts(0..cols, wide, tile.cols).map(of_cols)
         })
     };
     targets.iter().enumerate().flat_map(of_target).collect()
 }
 
 impl Products<'_> {
-    fn piece(&self, (index, rows, cols): Piece) {
+    fn piece(&self, Piece { index, rows, cols }: Piece) {
         let (tile, target) = (self.tile, &self.targets[index]);
         let whole = cols.len().next_multiple_of(tile.cols);
         let mut packed = Scratch::new(whole * DEPTH.min(self.depth));
@@ -260,17 +274,19 @@ impl Products<'_> {
                 for (start, right) in cols.clone().step_by(tile.cols).zip(panels) {
                     let width = tile.cols.min(cols.end - start);
                     let corner = (self.band.start + top, start);
-                    self.tile(target, (left, right), corner, (height, width), add);
+                    let factors = Factors { left, right };
+                    self.tile(target, factors, corner, (height, width), add);
                 }
             }
         }
     }
 
-    /// Computes the tile at `corner`, clipped to `extents` of the result.
+    /// Computes the tile at row `row` and column `col` of the result, clipped to `height` rows and
+    /// `width` columns.
     fn tile(
         &self,
         target: &Target<'_>,
-        (left, right): (&[f32], &[f32]),
+        Factors { left, right }: Factors<'_>,
         (row, col): (usize, usize),
         (height, width): (usize, usize),
         add: bool,
@@ -285,11 +301,13 @@ impl Products<'_> {
             let corner = target.into.0.add(row * stride + col);
             if width == cols {
                 let into = Place { at: corner, row: stride, register: cols / 2 };
-                return multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, add));
+                let scaling = Scaling { alpha: self.alpha, add };
+                return multiply(numbers, left.as_ptr(), right, into, height, scaling);
             }
             let mut whole = [0.0; Tile::MOST];
             let into = Place { at: whole.as_mut_ptr(), row: cols, register: cols / 2 };
-            multiply(numbers, left.as_ptr(), right, into, height, (self.alpha, false));
+            let scaling = Scaling { alpha: self.alpha, add: false };
+            multiply(numbers, left.as_ptr(), right, into, height, scaling);
             for i in 0..height {
                 for j in 0..width {
                     let to = corner.add(i * stride + j);

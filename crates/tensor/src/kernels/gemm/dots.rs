@@ -15,11 +15,7 @@ const FEWEST_LANES: usize = 8;
 
 /// Adds `A Bᵀ` to `sums`; returns false if the runs are not whole registers. The caller has checked
 /// the lengths.
-pub(super) fn add_products(
-    (a, b): (&[f32], &[f32]),
-    columns: Columns,
-    sums: MatMut<'_, f32>,
-) -> bool {
+pub(super) fn add_products(a: &[f32], b: &[f32], columns: Columns, sums: MatMut<'_, f32>) -> bool {
     let suits = columns.run.is_multiple_of(FEWEST_LANES);
     if suits {
         dispatch_columns(columns.run, Dots { a, b, columns, sums });

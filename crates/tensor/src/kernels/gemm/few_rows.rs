@@ -22,7 +22,8 @@ pub(super) const SERIAL_LIMIT: usize = 1 << 17;
 pub(super) fn products(
     alpha: f32,
     x: MatRef<'_, f32>,
-    (into, write): (&mut [Product<'_, '_>], Write),
+    into: &mut [Product<'_, '_>],
+    write: Write,
     alone: bool,
 ) {
     let high = (PIECE / x.cols().max(1)).next_multiple_of(SIDE_BY_SIDE);
@@ -148,7 +149,7 @@ mod tests {
             weights.iter().map(|(_, w)| Mat::from_fn(rows, w.rows(), |_, _| 0.25)).collect();
         let mut into: Vec<_> =
             weights.iter().map(|(w, _)| *w).zip(results.iter_mut().map(Mat::view_mut)).collect();
-        products(0.5, x.view(), (&mut into, write), alone);
+        products(0.5, x.view(), &mut into, write, alone);
         for ((_, w), c) in weights.iter().zip(&results) {
             for (i, j) in (0..rows).flat_map(|i| (0..w.rows()).map(move |j| (i, j))) {
                 let products = x.row(i).iter().zip(w.row(j));
@@ -183,7 +184,7 @@ mod tests {
             let (mut a, mut b) = (Mat::zeros(3, 90), Mat::zeros(3, 90));
             let mut both =
                 [(Weight::Half(&half), a.view_mut()), (Weight::Full(wide.view()), b.view_mut())];
-            products(1.0, x.view(), (&mut both, Write::Set), false);
+            products(1.0, x.view(), &mut both, Write::Set, false);
             assert_eq!(a, b);
         }
     }

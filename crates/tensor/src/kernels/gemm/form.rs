@@ -3,7 +3,7 @@
 use super::panels::{Columns, Panels};
 use super::quaternion::{Quaternions, Rows};
 use super::sums::add_products;
-use super::{Arg, Write, product_on_this_thread as product};
+use super::{Arg, Destination, product_on_this_thread as product};
 use crate::{Mat, MatMut, MatRef, Scalar};
 use std::any::TypeId;
 use std::sync::OnceLock;
@@ -90,19 +90,18 @@ impl<T: Scalar> Form<T> {
         direction: Direction,
         columns: Columns,
         x: &[T],
-        (y, scale, write): (&mut [T], T, Write),
+        to: Destination<'_, T>,
     ) {
         match self.packed(direction) {
             Packed::Panels(panels) if panels.fit(columns) => {
-                let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels.apply(columns, bytemuck::cast_slice(x), y);
+                return panels.apply(columns, bytemuck::cast_slice(x), single(to));
             }
             Packed::Quaternions(panels) if panels.fit(columns) => {
-                let y = (bytemuck::cast_slice_mut(y), bytemuck::cast(scale), write);
-                return panels.apply(columns, bytemuck::cast_slice(x), y);
+                return panels.apply(columns, bytemuck::cast_slice(x), single(to));
             }
             _ => {}
         }
+        let Destination { y, scale, write } = to;
         let matrix = self.arg(direction);
         let Columns { groups, run, group, row } = columns;
         for k in 0..groups {
@@ -111,6 +110,12 @@ impl<T: Scalar> Form<T> {
             product(scale, matrix, x.into(), y, write);
         }
     }
+}
+
+/// The destination of a product that was found to be in single precision.
+fn single<T: Scalar>(to: Destination<'_, T>) -> Destination<'_, f32> {
+    let Destination { y, scale, write } = to;
+    Destination { y: bytemuck::cast_slice_mut(y), scale: bytemuck::cast(scale), write }
 }
 
 /// Feature indices of a block, of `size` in each of `count` blocks.
@@ -158,7 +163,8 @@ impl<T: Scalar> ColumnBlocks<T> {
         (first * width, Columns { groups: 1, run: width, group: 0, row: step * width })
     }
 
-    /// Maps the columns of `x`, or applies the transpose, to those of `y`, times `scale`.
+    /// Maps the columns of `x` (features in, width), or applies the transpose, to those of `to`
+    /// (features out, width).
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -166,8 +172,9 @@ impl<T: Scalar> ColumnBlocks<T> {
     pub fn apply(
         &self,
         direction: Direction,
-        (x, width): (&[T], usize),
-        (y, scale, write): (&mut [T], T, Write),
+        x: &[T],
+        width: usize,
+        Destination { y, scale, write }: Destination<'_, T>,
     ) {
         let (to, from) = match direction {
             Direction::Forward => (self.out, self.inp),
@@ -179,7 +186,8 @@ impl<T: Scalar> ColumnBlocks<T> {
         for (k, block) in self.blocks.iter().enumerate() {
             let ((x_at, columns), (y_at, _)) =
                 (self.columns(k, from, width), self.columns(k, to, width));
-            block.apply(direction, columns, &x[x_at..], (&mut y[y_at..], scale, write));
+            let to = Destination { y: &mut y[y_at..], scale, write };
+            block.apply(direction, columns, &x[x_at..], to);
         }
     }
 
@@ -188,7 +196,7 @@ impl<T: Scalar> ColumnBlocks<T> {
     /// # Panics
     /// If the lengths do not fit.
     #[track_caller]
-    pub fn add_gradient(&self, dy: &[T], (x, width): (&[T], usize), grad: &mut [T]) {
+    pub fn add_gradient(&self, dy: &[T], x: &[T], width: usize, grad: &mut [T]) {
         let Self { out, inp, .. } = *self;
         let count = self.blocks.len();
         let lengths = (count * out * width, count * inp * width, count * out * inp);
@@ -198,13 +206,14 @@ impl<T: Scalar> ColumnBlocks<T> {
             let ((dy_at, columns), (x_at, _)) =
                 (self.columns(k, out, width), self.columns(k, inp, width));
             let grad = &mut grad[k * out * inp..][..out * inp];
-            add_products((&dy[dy_at..], &x[x_at..]), columns, MatMut::new(grad, out, inp));
+            add_products(&dy[dy_at..], &x[x_at..], columns, MatMut::new(grad, out, inp));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Write;
     use super::super::tests::random;
     use super::*;
 
@@ -232,22 +241,23 @@ mod tests {
         let of_x = |k: usize, j: usize| place(order, (k, j), (count, inp));
         let of_y = |k: usize, i: usize| place(order, (k, i), (count, out));
         let mut y = dy.clone();
-        let target = (y.data_mut(), T::from_f64(2.0), Write::Add);
-        blocks.apply(Direction::Forward, (x.data(), width), target);
+        let to = Destination { y: y.data_mut(), scale: T::from_f64(2.0), write: Write::Add };
+        blocks.apply(Direction::Forward, x.data(), width, to);
         for (row, b) in (0..count * out).flat_map(|row| (0..width).map(move |b| (row, b))) {
             let (k, at) = (row / out, of_y(row / out, row % out));
             let sum: f64 = (0..inp).map(|j| times(weights.at(row, j), x.at(of_x(k, j), b))).sum();
             close(y.at(at, b), dy.at(at, b).to_f64() + 2.0 * sum);
         }
         let mut dx = x.clone();
-        blocks.apply(Direction::Back, (dy.data(), width), (dx.data_mut(), T::ONE, Write::Set));
+        let to = Destination { y: dx.data_mut(), scale: T::ONE, write: Write::Set };
+        blocks.apply(Direction::Back, dy.data(), width, to);
         for (row, b) in (0..count * inp).flat_map(|row| (0..width).map(move |b| (row, b))) {
             let (k, j) = (row / inp, row % inp);
             let term = |i: usize| times(weights.at(k * out + i, j), dy.at(of_y(k, i), b));
             close(dx.at(of_x(k, j), b), (0..out).map(term).sum());
         }
         let mut grad = weights.clone();
-        blocks.add_gradient(dy.data(), (x.data(), width), grad.data_mut());
+        blocks.add_gradient(dy.data(), x.data(), width, grad.data_mut());
         for (row, j) in (0..count * out).flat_map(|row| (0..inp).map(move |j| (row, j))) {
             let (k, i) = (row / out, row % out);
             let term = |b: usize| times(dy.at(of_y(k, i), b), x.at(of_x(k, j), b));

@@ -54,6 +54,17 @@ pub enum Write {
     Add,
 }
 
+/// Numbers that a product is written or added to: `y = scale · product` or `y += scale · product`.
+#[derive(Debug)]
+pub struct Destination<'a, T> {
+    /// The numbers, in the layout that the product has.
+    pub y: &'a mut [T],
+    /// Factor of the product.
+    pub scale: T,
+    /// Whether the numbers are overwritten or added to.
+    pub write: Write,
+}
+
 /// A matrix argument: as stored, or transposed.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a, T> {
@@ -102,11 +113,12 @@ impl<'a, T: Scalar> Arg<'a, T> {
         }
     }
 
-    /// Pointer, column stride, row stride.
-    fn raw(&self) -> (*const T, isize, isize) {
+    fn raw(&self) -> Raw<*const T> {
+        let (Self::Plain(m) | Self::Transposed(m)) = self;
+        let (at, stride) = (m.data().as_ptr(), m.stride() as isize);
         match self {
-            Self::Plain(m) => (m.data().as_ptr(), 1, m.stride() as isize),
-            Self::Transposed(m) => (m.data().as_ptr(), m.stride() as isize, 1),
+            Self::Plain(_) => Raw { at, col_stride: 1, row_stride: stride },
+            Self::Transposed(_) => Raw { at, col_stride: stride, row_stride: 1 },
         }
     }
 
@@ -181,7 +193,7 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [Product<'_, '_>]) {
     }
     if rows <= few_rows::MOST {
         let alone = all / rows <= few_rows::SERIAL_LIMIT;
-        return few_rows::products(1.0, x, (into, Write::Set), alone);
+        return few_rows::products(1.0, x, into, Write::Set, alone);
     }
     let alone = all <= SERIAL_LIMIT;
     let tile = tile::Tile::of_this_machine();
@@ -199,7 +211,7 @@ pub fn linears(x: MatRef<'_, f32>, into: &mut [Product<'_, '_>]) {
         }
     }
     if let Some(tile) = tile {
-        blocks::products(tile, 1.0, x.into(), (&mut tiled, Write::Set), alone);
+        blocks::products(tile, 1.0, x.into(), &mut tiled, Write::Set, alone);
     }
 }
 
@@ -274,7 +286,7 @@ fn in_tiles<T: Scalar>(
     {
         let alone = alone || w.rows() * w.cols() <= few_rows::SERIAL_LIMIT;
         let mut into = [(Weight::Full(w), c.of_scalar())];
-        few_rows::products(bytemuck::cast(alpha), x, (&mut into, write), alone);
+        few_rows::products(bytemuck::cast(alpha), x, &mut into, write, alone);
         return true;
     }
     let of_this_machine = tile::Tile::of_this_machine();
@@ -284,7 +296,7 @@ fn in_tiles<T: Scalar>(
     };
     let alone = alone || c.rows() * a.cols() * c.cols() <= SERIAL_LIMIT;
     let mut into = [(Right::of(b.of_scalar()), c.of_scalar())];
-    blocks::products(tile, bytemuck::cast(alpha), a.of_scalar(), (&mut into, write), alone);
+    blocks::products(tile, bytemuck::cast(alpha), a.of_scalar(), &mut into, write, alone);
     true
 }
 
@@ -394,18 +406,15 @@ fn product_in_pieces<T: Scalar>(
     parallel::for_each(corners, |_, (row, col)| {
         let (a, b, base) = (&a, &b, &base);
         let extents = (high.min(rows - row), wide.min(cols - col), a.0.cols());
-        let (a_ptr, a_cs, a_rs) = a.0.raw();
-        let (b_ptr, b_cs, b_rs) = b.0.raw();
+        let (a, b) = (a.0.raw(), b.0.raw());
         // SAFETY: the pieces write disjoint parts of `c`, whose bounds were checked above, and read
         // `a` from row `row` and `b` from column `col` on, within views that `product` checked.
         unsafe {
-            raw_product(
-                extents,
-                (base.0.add(row * stride + col), 1, stride as isize),
-                (alpha, write),
-                (a_ptr.offset(row as isize * a_rs), a_cs, a_rs),
-                (b_ptr.offset(col as isize * b_cs), b_cs, b_rs),
-            );
+            let c = base.0.add(row * stride + col);
+            let c = Raw { at: c, col_stride: 1, row_stride: stride as isize };
+            let a = Raw { at: a.at.offset(row as isize * a.row_stride), ..a };
+            let b = Raw { at: b.at.offset(col as isize * b.col_stride), ..b };
+            raw_product(extents, c, alpha, write, a, b);
         }
     });
 }
@@ -426,23 +435,36 @@ fn piece_of_product<T: Scalar>(
 ) {
     let (rows, cols, stride) = (c.rows(), c.cols(), c.stride());
     assert!(c.data_mut().len() >= (rows - 1) * stride + cols, "view out of bounds");
-    let c_raw = (c.data_mut().as_mut_ptr(), 1, stride as isize);
+    let at = c.data_mut().as_mut_ptr();
+    let c_raw = Raw { at, col_stride: 1, row_stride: stride as isize };
     // SAFETY: callers checked the views of `a` and `b`, and `c` is a checked exclusive view.
     unsafe {
-        raw_product((rows, cols, a.cols()), c_raw, (alpha, write), a.raw(), b.raw());
+        raw_product((rows, cols, a.cols()), c_raw, alpha, write, a.raw(), b.raw());
     }
 }
 
-/// `(pointer, column stride, row stride)` of each matrix.
+/// A matrix in memory.
+#[derive(Clone, Copy)]
+struct Raw<P> {
+    /// The first number.
+    at: P,
+    /// Stride from one column to the next.
+    col_stride: isize,
+    /// Stride from one row to the next.
+    row_stride: isize,
+}
+
+/// `c = alpha a b` or `c += alpha a b`, with `a` (m, k) and `b` (k, n).
 ///
 /// # Safety
 /// All pointers must be valid for the given shape and strides, `c` exclusively.
 unsafe fn raw_product<T: Scalar>(
     (m, n, k): (usize, usize, usize),
-    c: (*mut T, isize, isize),
-    (alpha, write): (T, Write),
-    a: (*const T, isize, isize),
-    b: (*const T, isize, isize),
+    c: Raw<*mut T>,
+    alpha: T,
+    write: Write,
+    a: Raw<*const T>,
+    b: Raw<*const T>,
 ) {
     let add = write == Write::Add;
     // SAFETY: the caller's contract. The library computes `dst = alpha dst + beta lhs rhs`.
@@ -451,16 +473,16 @@ unsafe fn raw_product<T: Scalar>(
             m,
             n,
             k,
-            c.0,
-            c.1,
-            c.2,
+            c.at,
+            c.col_stride,
+            c.row_stride,
             add,
-            a.0,
-            a.1,
-            a.2,
-            b.0,
-            b.1,
-            b.2,
+            a.at,
+            a.col_stride,
+            a.row_stride,
+            b.at,
+            b.col_stride,
+            b.row_stride,
             if add { T::ONE } else { T::ZERO },
             alpha,
             false,

@@ -5,8 +5,8 @@
 )]
 
 use super::blocks::lines_of_left;
-use super::tile::{Place, Tile};
-use super::{Arg, Write};
+use super::tile::{Place, Scaling, Tile};
+use super::{Arg, Destination, Write};
 
 /// A matrix as a left factor, packed for the tiles of this machine.
 #[derive(Clone, Debug)]
@@ -67,20 +67,15 @@ impl Panels {
         columns.fit(self.tile.cols / 2)
     }
 
-    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which have the same
+    /// `y = scale M x` or `y += scale M x` for the columns of `x` and `y`, which have the same
     /// layout.
     ///
     /// # Panics
     /// If the columns do not fit, or reach beyond `x` or `y`.
-    pub(in crate::kernels) fn apply(
-        &self,
-        columns: Columns,
-        x: &[f32],
-        target: (&mut [f32], f32, Write),
-    ) {
+    pub(in crate::kernels) fn apply(&self, columns: Columns, x: &[f32], to: Destination<'_, f32>) {
         let Self { tile, rows, depth, data } = self;
         PanelsRef { tile: *tile, rows: *rows, depth: *depth, pitch: *depth, data }
-            .apply(columns, x, target);
+            .apply(columns, x, to);
     }
 }
 
@@ -123,17 +118,14 @@ impl<'a> PanelsRef<'a> {
     }
 
     /// As [`Panels::apply`].
-    pub(in crate::kernels) fn apply(
-        self,
-        columns: Columns,
-        x: &[f32],
-        (y, alpha, write): (&mut [f32], f32, Write),
-    ) {
+    pub(in crate::kernels) fn apply(self, columns: Columns, x: &[f32], to: Destination<'_, f32>) {
+        let Destination { y, scale, write } = to;
         let Self { tile, rows, depth, pitch, data } = self;
         assert!(columns.fit(tile.cols / 2), "{columns:?} in tiles of {} columns", tile.cols);
         assert!(x.len() >= columns.end(depth), "columns out of bounds");
         assert!(y.len() >= columns.end(rows), "columns out of bounds");
-        let (row, add) = (columns.row, write == Write::Add);
+        let row = columns.row;
+        let scaling = Scaling { alpha: scale, add: write == Write::Add };
         let (pairs, register) = columns.pairs(tile.cols / 2);
         for start in pairs {
             let panels = data.chunks_exact(tile.rows * pitch);
@@ -146,7 +138,7 @@ impl<'a> PanelsRef<'a> {
                     let from = Place { at: x.as_ptr().add(start), row, register };
                     let at = y.as_mut_ptr().add(start + first * row);
                     let into = Place { at, row, register };
-                    (tile.multiply)(depth, panel.as_ptr(), from, into, height, (alpha, add));
+                    (tile.multiply)(depth, panel.as_ptr(), from, into, height, scaling);
                 }
             }
         }
@@ -195,7 +187,8 @@ mod tests {
         let x: Mat<f32> = random(groups * height, run, 2);
         let before: Mat<f32> = random(groups * height, run, 3);
         let mut y = before.clone();
-        panels.apply(columns, x.data(), (y.data_mut(), 2.0, Write::Add));
+        let to = Destination { y: y.data_mut(), scale: 2.0, write: Write::Add };
+        panels.apply(columns, x.data(), to);
         for (g, i, b) in (0..groups * rows * run).map(|k| (k / run / rows, k / run % rows, k % run))
         {
             let term = |k| matrix.at(i, k) * x.at(g * height + k, b);

@@ -22,7 +22,8 @@
 #![allow(clippy::needless_range_loop, reason = "indices keep sums in registers, iterators do not")]
 
 use super::panels::Columns;
-use super::{Arg, Write};
+use super::tile::Scaling;
+use super::{Arg, Destination, Write};
 use crate::kernels::instructions::Instructions;
 use crate::kernels::registers::{Job, Lanes, Pass, dispatch_columns};
 use crate::{Mat, Scalar, Scratch};
@@ -162,7 +163,7 @@ impl Quaternions {
         dispatch_columns(columns.run, Fit(columns))
     }
 
-    /// `y = alpha M x` or `y += alpha M x` for the columns of `x` and `y`, which have the same
+    /// `y = scale M x` or `y += scale M x` for the columns of `x` and `y`, which have the same
     /// layout.
     ///
     /// # Panics
@@ -171,10 +172,10 @@ impl Quaternions {
         &self,
         columns: Columns,
         x: &[f32],
-        (y, alpha, write): (&mut [f32], f32, Write),
+        Destination { y, scale, write }: Destination<'_, f32>,
     ) {
-        let scale = (alpha, write == Write::Add);
-        dispatch_columns(columns.run, Apply { matrix: self, columns, x, y, scale });
+        let scaling = Scaling { alpha: scale, add: write == Write::Add };
+        dispatch_columns(columns.run, Apply { matrix: self, columns, x, y, scaling });
     }
 }
 
@@ -195,14 +196,14 @@ struct Apply<'a> {
     columns: Columns,
     x: &'a [f32],
     y: &'a mut [f32],
-    scale: (f32, bool),
+    scaling: Scaling,
 }
 
 impl Job<f32> for Apply<'_> {
     type Output = ();
 
     fn run<V: Lanes<Number = f32>>(self) {
-        let Self { matrix, columns, x, y, scale } = self;
+        let Self { matrix, columns, x, y, scaling } = self;
         let Quaternions { size, most, rows, ref data } = *matrix;
         assert!(columns.fit(V::WIDTH), "{columns:?} in registers of {}", V::WIDTH);
         let end = columns.end(4 * size);
@@ -224,9 +225,9 @@ impl Job<f32> for Apply<'_> {
                 let into = Place { at, step, components, register };
                 let (panel, sums) = (panel.as_ptr(), sums.as_ptr());
                 match height {
-                    1 => V::run(Multiply::<1> { size, panel, sums, into, scale }),
-                    2 => V::run(Multiply::<2> { size, panel, sums, into, scale }),
-                    _ => V::run(Multiply::<3> { size, panel, sums, into, scale }),
+                    1 => V::run(Multiply::<1> { size, panel, sums, into, scaling }),
+                    2 => V::run(Multiply::<2> { size, panel, sums, into, scaling }),
+                    _ => V::run(Multiply::<3> { size, panel, sums, into, scaling }),
                 }
                 rest = others;
             }
@@ -279,8 +280,7 @@ struct Multiply<const ROWS: usize> {
     panel: *const f32,
     sums: *const f32,
     into: Place<*mut f32>,
-    /// Alpha, and whether to add.
-    scale: (f32, bool),
+    scaling: Scaling,
 }
 
 impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
@@ -288,7 +288,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { size, mut panel, mut sums, into, scale: (alpha, add) } = self;
+        let Self { size, mut panel, mut sums, into, scaling } = self;
         let half = SUMS / 2;
         // Indexed by register, row and component.
         let mut products = [[[V::splat(f32::ZERO); SUMS / 2]; ROWS]; 2];
@@ -319,7 +319,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
                 }
             }
         }
-        let alpha = V::splat(alpha);
+        let alpha = V::splat(scaling.alpha);
         for register in 0..2 {
             for row in 0..ROWS {
                 for place in 0..half {
@@ -328,7 +328,7 @@ impl<V: Lanes<Number = f32>, const ROWS: usize> Pass<V> for Multiply<ROWS> {
                         let to = into.at.add(row * into.step + register * into.register);
                         let to = to.add(into.components[place]);
                         let scaled = alpha.times(products[register][row][place]);
-                        let number = if add { V::load(to).plus(scaled) } else { scaled };
+                        let number = if scaling.add { V::load(to).plus(scaled) } else { scaled };
                         number.store(to);
                     }
                 }
@@ -430,18 +430,18 @@ mod tests {
         for write in [Write::Set, Write::Add] {
             assert!(packed.fit(columns), "{columns:?}");
             let mut y = x.clone();
-            packed.apply(columns, x.data(), (y.data_mut(), 2.0, write));
+            packed.apply(columns, x.data(), Destination { y: y.data_mut(), scale: 2.0, write });
             check(&y, write == Write::Add);
             // What another machine would do.
             let mut y = x.clone();
-            let (x, scale) = (x.data(), (2.0, write == Write::Add));
-            let apply = Apply { matrix: packed, columns, x, y: y.data_mut(), scale };
+            let (x, scaling) = (x.data(), Scaling { alpha: 2.0, add: write == Write::Add });
+            let apply = Apply { matrix: packed, columns, x, y: y.data_mut(), scaling };
             apply.run::<Plain<f32, 1>>();
             check(&y, write == Write::Add);
             #[cfg(target_arch = "x86_64")]
             if Instructions::here() >= Instructions::Avx2 && columns.fit(8) {
                 let mut y = x.to_vec();
-                Apply { matrix: packed, columns, x, y: &mut y, scale }
+                Apply { matrix: packed, columns, x, y: &mut y, scaling }
                     .run::<<f32 as Scalar>::Avx2>();
                 check(&Mat::from_vec(groups * rows, run, y), write == Write::Add);
             }

@@ -31,7 +31,8 @@ const MINUS: [[bool; 4]; 4] = [
 /// If the columns reach beyond `a` or `b`.
 #[track_caller]
 pub(in crate::kernels) fn add_products<T: Scalar>(
-    (a, b): (&[T], &[T]),
+    a: &[T],
+    b: &[T],
     columns: Columns,
     rows: Rows,
     sums: MatMut<'_, T>,
@@ -202,7 +203,7 @@ mod tests {
                 }
             }
         };
-        check("this machine", &|p| add_products((p.a, p.b), p.columns, p.rows, p.sums));
+        check("this machine", &|p| add_products(p.a, p.b, p.columns, p.rows, p.sums));
         check("lanes of one number", &|products| products.run::<Plain<T, 1>>());
         #[cfg(target_arch = "x86_64")]
         if Instructions::here() >= Instructions::Avx2 && run.is_multiple_of(T::Avx2::WIDTH) {
@@ -231,6 +232,6 @@ mod tests {
         let rows = Rows { step: 4, components: [0, 1, 2, 3] };
         let columns = Columns { groups: 2, run: 16, group: 64, row: 16 };
         let (numbers, mut sums) = (vec![0.0f32; 127], Mat::zeros(1, 4));
-        add_products((&numbers, &numbers), columns, rows, sums.view_mut());
+        add_products(&numbers, &numbers, columns, rows, sums.view_mut());
     }
 }

@@ -5,7 +5,7 @@
 )]
 
 use super::panels::Columns;
-use super::tile::{Lines, Place, Tile};
+use super::tile::{Lines, Place, Scaling, Tile};
 use super::{Arg, Write, dots, product_on_this_thread};
 use crate::{MatMut, MatRef, Scalar, Scratch};
 use std::any::TypeId;
@@ -20,7 +20,8 @@ const WIDE: usize = 64;
 /// If the columns reach beyond `a` or `b`.
 #[track_caller]
 pub(in crate::kernels) fn add_products<T: Scalar>(
-    (a, b): (&[T], &[T]),
+    a: &[T],
+    b: &[T],
     columns: Columns,
     mut sums: MatMut<'_, T>,
 ) {
@@ -30,13 +31,12 @@ pub(in crate::kernels) fn add_products<T: Scalar>(
     assert!(a.len() >= end(rows) && b.len() >= end(others), "columns out of bounds");
     let single = TypeId::of::<T>() == TypeId::of::<f32>();
     if let Some(tile) = Tile::for_rows(rows).filter(|_| single) {
-        let factors = (bytemuck::cast_slice(a), bytemuck::cast_slice(b));
-        if rows.min(others) < WIDE
-            && dots::add_products(factors, columns, sums.reborrow().of_scalar())
+        let (a, b) = (bytemuck::cast_slice(a), bytemuck::cast_slice(b));
+        if rows.min(others) < WIDE && dots::add_products(a, b, columns, sums.reborrow().of_scalar())
         {
             return;
         }
-        return in_tiles(tile, factors, columns, sums.of_scalar());
+        return in_tiles(tile, a, b, columns, sums.of_scalar());
     }
     for k in 0..groups {
         let a = MatRef::strided(&a[k * group..], rows, run, row);
@@ -45,10 +45,10 @@ pub(in crate::kernels) fn add_products<T: Scalar>(
     }
 }
 
-fn in_tiles(tile: Tile, (a, b): (&[f32], &[f32]), columns: Columns, mut sums: MatMut<'_, f32>) {
+fn in_tiles(tile: Tile, a: &[f32], b: &[f32], columns: Columns, mut sums: MatMut<'_, f32>) {
     let depth = columns.groups * columns.run;
-    let right = packed((tile, tile.cols), b, columns, sums.cols());
-    let left = packed((tile, tile.rows), a, columns, sums.rows());
+    let right = packed(tile, tile.cols, b, columns, sums.cols());
+    let left = packed(tile, tile.rows, a, columns, sums.rows());
     let mut product = Scratch::new(tile.rows * tile.cols);
     for (i, left) in left.chunks_exact(tile.rows * depth).enumerate() {
         for (j, right) in right.chunks_exact(tile.cols * depth).enumerate() {
@@ -57,7 +57,8 @@ fn in_tiles(tile: Tile, (a, b): (&[f32], &[f32]), columns: Columns, mut sums: Ma
             let into = Place { at, row: tile.cols, register: tile.cols / 2 };
             // SAFETY: both panels hold `depth` groups of numbers and `product` a whole tile.
             unsafe {
-                (tile.multiply)(depth, left.as_ptr(), from, into, tile.rows, (1.0, false));
+                let scaling = Scaling { alpha: 1.0, add: false };
+                (tile.multiply)(depth, left.as_ptr(), from, into, tile.rows, scaling);
             }
             let (first, column) = (i * tile.rows, j * tile.cols);
             let rows = first..sums.rows().min(first + tile.rows);
@@ -70,12 +71,7 @@ fn in_tiles(tile: Tile, (a, b): (&[f32], &[f32]), columns: Columns, mut sums: Ma
 }
 
 /// Panels of `width` lines each, interleaved number by number.
-fn packed(
-    (tile, width): (Tile, usize),
-    data: &[f32],
-    columns: Columns,
-    side: usize,
-) -> Scratch<f32> {
+fn packed(tile: Tile, width: usize, data: &[f32], columns: Columns, side: usize) -> Scratch<f32> {
     let Columns { groups, run, group, row } = columns;
     let pack = if width == tile.cols { tile.pack_right } else { tile.pack_left };
     let mut panels = Scratch::new(side.next_multiple_of(width) * groups * run);
@@ -115,10 +111,10 @@ mod tests {
             let before: Mat<f32> = random(rows, others, 3);
             let columns = Columns { groups, run, group: side * run, row: run };
             let mut sums = before.clone();
-            add_products((a.data(), b.data()), columns, sums.view_mut());
+            add_products(a.data(), b.data(), columns, sums.view_mut());
             let wide = |m: &Mat<f32>| -> Mat<f64> { m.cast() };
             let mut in_double = wide(&before);
-            add_products((wide(&a).data(), wide(&b).data()), columns, in_double.view_mut());
+            add_products(wide(&a).data(), wide(&b).data(), columns, in_double.view_mut());
             for (i, k) in (0..rows * others).map(|entry| (entry / others, entry % others)) {
                 let of_group = |g: usize| {
                     let pairs = a.row(g * side + i).iter().zip(b.row(g * side + k));

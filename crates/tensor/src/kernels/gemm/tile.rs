@@ -36,10 +36,19 @@ pub(super) struct Place<P> {
     pub register: usize,
 }
 
+/// How a product is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scaling {
+    /// Factor of the product.
+    pub alpha: f32,
+    /// Whether it is added to what is there.
+    pub add: bool,
+}
+
 /// Writes or adds `alpha left right`. Arguments: depth, left panel, rows of the right factor, rows
-/// of the result, height of the result, alpha, and whether to add.
+/// of the result, height of the result, and how it is written.
 pub(super) type Multiply =
-    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, (f32, bool));
+    unsafe fn(usize, *const f32, Place<*const f32>, Place<*mut f32>, usize, Scaling);
 
 /// A tile: the part of a result that stays in registers during the inner loop.
 #[derive(Clone, Copy, Debug)]

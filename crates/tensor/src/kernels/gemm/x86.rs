@@ -4,7 +4,7 @@
     reason = "vector loads and stores take raw pointers; every function states its bounds"
 )]
 
-use super::tile::{Lines, Place, Tile};
+use super::tile::{Lines, Place, Scaling, Tile};
 use crate::kernels::instructions::Instructions;
 use crate::kernels::transpose::x86::transpose;
 use std::arch::x86_64::{
@@ -66,7 +66,7 @@ macro_rules! multiply {
             right: Place<*const f32>,
             into: Place<*mut f32>,
             height: usize,
-            (alpha, add): (f32, bool),
+            Scaling { alpha, add }: Scaling,
         ) {
             let mut sums = [[$zero(); 2]; ROWS];
             let (mut low, mut high) = (right.at, right.at.wrapping_add(right.register));
@@ -138,7 +138,7 @@ fn pack<const WIDTH: usize>(lines: Lines<'_>, count: usize, depth: usize, panel:
         if count < WIDTH {
             panel.fill(0.0);
         }
-        transpose((lines.data, lines.stride), (panel, WIDTH), count, depth);
+        transpose(lines.data, lines.stride, panel, WIDTH, count, depth);
     } else if count == WIDTH {
         for (q, group) in panel.chunks_exact_mut(WIDTH).enumerate() {
             group.copy_from_slice(&lines.data[q * lines.stride..][..WIDTH]);
@@ -178,7 +178,7 @@ mod tests {
                 for alone in [true, false] {
                     in_every_orientation(extents, |alpha, a, b, c, write| {
                         let mut into = [(blocks::Right::of(b), c)];
-                        blocks::products(tile, alpha, a, (&mut into, write), alone);
+                        blocks::products(tile, alpha, a, &mut into, write, alone);
                     });
                 }
             }

@@ -67,17 +67,16 @@ impl SpinBasis {
     ///
     /// # Panics
     /// If the lengths do not fit.
-    pub fn recover<T: Scalar>(&self, sheets: &mut [T], chunk: Chunk, y: (&mut [T], Write)) {
-        let (y, write) = y;
+    pub fn recover<T: Scalar>(&self, sheets: &mut [T], chunk: Chunk, y: &mut [T], write: Write) {
         chunk.assert_fits(self, y.len(), sheets.len());
         let len = self.sheet_len() * chunk.width;
         for (sheet, data) in self.sheets.iter().zip(sheets.chunks_exact_mut(len)) {
             let write = if sheet.repeats { Write::Add } else { write };
             #[cfg(target_arch = "x86_64")]
-            if x86::recover(self, sheet, data, chunk, (&mut *y, write)) {
+            if x86::recover(self, sheet, data, chunk, y, write) {
                 continue;
             }
-            recover_sheet(self, sheet, data, chunk, (&mut *y, write));
+            recover_sheet(self, sheet, data, chunk, y, write);
         }
     }
 }
@@ -107,7 +106,7 @@ vectorised! {
                     }
                 }
             }
-            butterflies(strand, out, (width, columns));
+            butterflies(strand, out, width, columns);
         }
     }
 }
@@ -119,13 +118,13 @@ vectorised! {
         sheet: &Sheet,
         data: &mut [T],
         chunk: Chunk,
-        y: (&mut [T], Write),
+        y: &mut [T],
+        write: Write,
     ) {
-        let (y, write) = y;
         let (width, columns) = (chunk.width, basis.columns);
         let sources = sheet.sources.chunks_exact(columns * sheet.blades);
         for (strand, sources) in basis.strands().zip(sources) {
-            butterflies(strand, data, (width, columns));
+            butterflies(strand, data, width, columns);
             for (z, sources) in sources.chunks_exact(sheet.blades).enumerate() {
                 let from = &data[strand.entry(z) * width..][..width];
                 for source in sources {
@@ -145,7 +144,7 @@ vectorised! {
 
 /// The Walsh-Hadamard transform over the entries of a strand.
 #[inline(always)]
-fn butterflies<T: Scalar>(strand: Strand, sheet: &mut [T], (width, columns): (usize, usize)) {
+fn butterflies<T: Scalar>(strand: Strand, sheet: &mut [T], width: usize, columns: usize) {
     hadamard::scattered(sheet, width, columns, |j| strand.entry(j));
 }
 
@@ -171,7 +170,7 @@ mod tests {
                 assert!((ratio - 1.0).abs() < 1e-12, "n {n}: {ratio}");
                 for (write, twice) in [(Write::Set, 1.0), (Write::Add, 2.0)] {
                     let mut y = x.clone();
-                    basis.recover(&mut sheets.clone(), chunk, (&mut y, write));
+                    basis.recover(&mut sheets.clone(), chunk, &mut y, write);
                     let equal = x.iter().zip(&y).all(|(a, b)| (twice * a - b).abs() < 1e-12);
                     assert!(equal, "n {n}: {x:?} came back as {y:?}");
                 }
@@ -196,8 +195,8 @@ mod tests {
                 close(&sheets, &expected, n);
                 for write in [Write::Set, Write::Add] {
                     let (mut y, mut y_expected) = (x.clone(), wide.clone());
-                    basis.recover(&mut sheets.clone(), chunk, (&mut y, write));
-                    basis.recover(&mut expected.clone(), chunk, (&mut y_expected, write));
+                    basis.recover(&mut sheets.clone(), chunk, &mut y, write);
+                    basis.recover(&mut expected.clone(), chunk, &mut y_expected, write);
                     close(&y, &y_expected, n);
                 }
             }

@@ -6,7 +6,7 @@ use crate::kernels::elementwise;
 use crate::kernels::gemm::panels::Columns;
 use crate::kernels::gemm::quaternion_sums;
 use crate::kernels::gemm::sums::add_products;
-use crate::kernels::gemm::{Direction, Write};
+use crate::kernels::gemm::{Destination, Direction, Write};
 use crate::{Mat, Scalar, Scratch};
 
 /// The two rotors of `r x reverse(s)`.
@@ -39,8 +39,7 @@ impl<T: Scalar> TurnSums<T> {
 }
 
 impl SpinBasis {
-    /// `y = scale · (r x reverse(s))` or the inverse map on sheets of `width` multivectors; `write`
-    /// says whether `y` is overwritten or added to.
+    /// `r x reverse(s)` or the inverse map on sheets of `width` multivectors.
     ///
     /// # Panics
     /// If the lengths do not fit.
@@ -49,7 +48,7 @@ impl SpinBasis {
         rotors: Sandwich<'_, T>,
         direction: Direction,
         x: &[T],
-        (y, scale, write): (&mut [T], T, Write),
+        Destination { y, scale, write }: Destination<'_, T>,
     ) {
         let width = x.len() / self.dimension();
         let sheet_len = self.sheet_len() * width;
@@ -59,8 +58,9 @@ impl SpinBasis {
         for (sheet, (x, y)) in self.sheets.iter().zip(sheets) {
             let left = &rotors.left.forms[sheet.left];
             let right = &rotors.right.forms[sheet.right];
-            left.apply(direction, of_left, x, (&mut half, T::ONE, Write::Set));
-            right.apply(direction, of_right, &half, (y, scale, write));
+            let to = Destination { y: &mut half[..], scale: T::ONE, write: Write::Set };
+            left.apply(direction, of_left, x, to);
+            right.apply(direction, of_right, &half, Destination { y, scale, write });
         }
     }
 
@@ -93,9 +93,9 @@ impl SpinBasis {
             ] {
                 match self.quaternions(side) {
                     Some(rows) => {
-                        quaternion_sums::add_products((dx, x), columns, rows, sums.view_mut());
+                        quaternion_sums::add_products(dx, x, columns, rows, sums.view_mut());
                     }
-                    None => add_products((dx, x), columns, sums.view_mut()),
+                    None => add_products(dx, x, columns, sums.view_mut()),
                 }
             }
         }

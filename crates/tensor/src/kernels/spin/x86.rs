@@ -53,25 +53,26 @@ pub(super) fn recover<T: Scalar>(
     sheet: &Sheet,
     data: &[T],
     chunk: Chunk,
-    (y, write): (&mut [T], Write),
+    y: &mut [T],
+    write: Write,
 ) -> bool {
     let Some(lanes) = lanes::<T>(chunk.width) else {
         return false;
     };
-    let y = (bytemuck::cast_slice_mut(y), write);
-    let (data, run) = (bytemuck::cast_slice(data), Run { basis, sheet, chunk });
+    let (data, y) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(y));
+    let run = Run { basis, sheet, chunk };
     // SAFETY: as in `represent`.
     unsafe {
         match (lanes, basis.columns) {
-            (16, 1) => avx512::recover::<1>(run, data, y),
-            (16, 2) => avx512::recover::<2>(run, data, y),
-            (16, 4) => avx512::recover::<4>(run, data, y),
-            (16, 8) => avx512::recover::<8>(run, data, y),
-            (16, _) => avx512::recover::<16>(run, data, y),
-            (_, 1) => avx2::recover::<1>(run, data, y),
-            (_, 2) => avx2::recover::<2>(run, data, y),
-            (_, 4) => avx2::recover::<4>(run, data, y),
-            _ => avx2::recover::<8>(run, data, y),
+            (16, 1) => avx512::recover::<1>(run, data, y, write),
+            (16, 2) => avx512::recover::<2>(run, data, y, write),
+            (16, 4) => avx512::recover::<4>(run, data, y, write),
+            (16, 8) => avx512::recover::<8>(run, data, y, write),
+            (16, _) => avx512::recover::<16>(run, data, y, write),
+            (_, 1) => avx2::recover::<1>(run, data, y, write),
+            (_, 2) => avx2::recover::<2>(run, data, y, write),
+            (_, 4) => avx2::recover::<4>(run, data, y, write),
+            _ => avx2::recover::<8>(run, data, y, write),
         }
     }
     true
@@ -208,7 +209,8 @@ macro_rules! kernels {
             pub(super) unsafe fn recover<const R: usize>(
                 run: Run<'_>,
                 data: &[f32],
-                (y, write): (&mut [f32], Write),
+                y: &mut [f32],
+                write: Write,
             ) {
                 let (width, columns) = (run.chunk.width, run.basis.columns);
                 let (blades, add) = (run.sheet.blades, write == Write::Add);

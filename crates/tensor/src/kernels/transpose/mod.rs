@@ -19,7 +19,7 @@ const TILE: usize = 8;
 pub fn to_columns<T: Scalar>(x: MatRef<'_, T>, width: usize, columns: &mut [T]) {
     assert_eq!(columns.len(), width * x.cols(), "numbers of the columns");
     assert!(width >= x.rows(), "{} rows in columns of {width}", x.rows());
-    transpose((x.data(), x.stride()), (columns, width), x.rows(), x.cols());
+    transpose(x.data(), x.stride(), columns, width, x.rows(), x.cols());
 }
 
 /// The inverse of [`to_columns`].
@@ -31,21 +31,23 @@ pub fn from_columns<T: Scalar>(columns: &[T], width: usize, y: &mut MatMut<'_, T
     let (rows, features, stride) = (y.rows(), y.cols(), y.stride());
     assert_eq!(columns.len(), width * features, "numbers of the columns");
     assert!(width >= rows, "{rows} rows in columns of {width}");
-    transpose((columns, width), (y.data_mut(), stride), features, rows);
+    transpose(columns, width, y.data_mut(), stride, features, rows);
 }
 
 /// Writes the transpose of `from` (rows, cols) to `to` (cols, rows), each with its row stride.
 #[allow(unsafe_code, reason = "instructions are used where they are found")]
 fn transpose<T: Scalar>(
-    (from, from_stride): (&[T], usize),
-    (to, to_stride): (&mut [T], usize),
+    from: &[T],
+    from_stride: usize,
+    to: &mut [T],
+    to_stride: usize,
     rows: usize,
     cols: usize,
 ) {
     if TypeId::of::<T>() == TypeId::of::<f32>() && Instructions::here() > Instructions::Common {
         let (from, to) = (bytemuck::cast_slice(from), bytemuck::cast_slice_mut(to));
         // SAFETY: this machine has the instructions.
-        return unsafe { in_registers((from, from_stride), (to, to_stride), rows, cols) };
+        return unsafe { in_registers(from, from_stride, to, to_stride, rows, cols) };
     }
     in_tiles(from, from_stride, to, to_stride, rows, cols);
 }
@@ -89,14 +91,24 @@ vectorised! {
 /// # Safety
 /// This machine is of more than [`Instructions::Common`].
 #[allow(unsafe_code, reason = "the caller has found the instructions")]
-unsafe fn in_registers(from: (&[f32], usize), to: (&mut [f32], usize), rows: usize, cols: usize) {
+unsafe fn in_registers(
+    from: &[f32],
+    from_stride: usize,
+    to: &mut [f32],
+    to_stride: usize,
+    rows: usize,
+    cols: usize,
+) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's contract.
     unsafe {
-        x86::transpose(from, to, rows, cols);
+        x86::transpose(from, from_stride, to, to_stride, rows, cols);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("{from:?} {to:?} {rows} {cols}: this architecture has no other instructions");
+    unreachable!(
+        "{from:?} {from_stride} {to:?} {to_stride} {rows} {cols}: this architecture has no other \
+         instructions"
+    );
 }
 
 #[cfg(test)]

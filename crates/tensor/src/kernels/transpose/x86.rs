@@ -29,8 +29,10 @@ const STRETCH: usize = 64;
 /// If the slices do not hold the matrices.
 #[target_feature(enable = "avx")]
 pub(in crate::kernels) fn transpose(
-    (from, from_stride): (&[f32], usize),
-    (to, to_stride): (&mut [f32], usize),
+    from: &[f32],
+    from_stride: usize,
+    to: &mut [f32],
+    to_stride: usize,
     rows: usize,
     cols: usize,
 ) {
@@ -41,7 +43,7 @@ pub(in crate::kernels) fn transpose(
     assert!(to.len() >= (cols - 1) * to_stride + rows, "transpose out of bounds");
     if Instructions::here() >= Instructions::Avx512 && rows.min(cols) >= LARGE {
         // SAFETY: this machine has the instructions; the matrices are in bounds.
-        return unsafe { in_large((from, from_stride), (to, to_stride), rows, cols) };
+        return unsafe { in_large(from, from_stride, to, to_stride, rows, cols) };
     }
     let whole = cols - cols % SQUARE;
     for start in (0..whole).step_by(STRETCH) {
@@ -53,7 +55,7 @@ pub(in crate::kernels) fn transpose(
                 unsafe {
                     let from = from.as_ptr().add(first * from_stride + col);
                     let to = to.as_mut_ptr().add(col * to_stride + first);
-                    transpose_square((from, from_stride), height, (to, to_stride));
+                    transpose_square(from, from_stride, height, to, to_stride);
                 }
             }
         }
@@ -71,8 +73,10 @@ pub(in crate::kernels) fn transpose(
 /// The slices hold the matrices.
 #[target_feature(enable = "avx512f")]
 unsafe fn in_large(
-    (from, from_stride): (&[f32], usize),
-    (to, to_stride): (&mut [f32], usize),
+    from: &[f32],
+    from_stride: usize,
+    to: &mut [f32],
+    to_stride: usize,
     rows: usize,
     cols: usize,
 ) {
@@ -80,7 +84,7 @@ unsafe fn in_large(
     // SAFETY: squares lie within both matrices.
     let square = |row: usize, col: usize| unsafe {
         let from = from.add(row * from_stride + col);
-        transpose_large((from, from_stride), (to.add(col * to_stride + row), to_stride));
+        transpose_large(from, from_stride, to.add(col * to_stride + row), to_stride);
     };
     // The longer side is the inner loop, so that few rows are active at a time.
     if cols >= rows {
@@ -113,10 +117,7 @@ fn starts(count: usize, lead: usize) -> impl Iterator<Item = usize> {
 /// # Safety
 /// `from` and `to` are valid for such a square at their strides.
 #[target_feature(enable = "avx512f")]
-unsafe fn transpose_large(
-    (from, from_stride): (*const f32, usize),
-    (to, to_stride): (*mut f32, usize),
-) {
+unsafe fn transpose_large(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
     // SAFETY: the caller's contract.
     let rows: [__m512; LARGE] =
         std::array::from_fn(|i| unsafe { _mm512_loadu_ps(from.add(i * from_stride)) });
@@ -161,9 +162,11 @@ unsafe fn transpose_large(
 /// `from` is valid for those rows, `to` for [`SQUARE`] rows of `height` numbers, at their strides.
 #[target_feature(enable = "avx")]
 unsafe fn transpose_square(
-    (from, from_stride): (*const f32, usize),
+    from: *const f32,
+    from_stride: usize,
     height: usize,
-    (to, to_stride): (*mut f32, usize),
+    to: *mut f32,
+    to_stride: usize,
 ) {
     let mut rows = [_mm256_setzero_ps(); SQUARE];
     for (i, row) in rows.iter_mut().enumerate().take(height) {
