@@ -117,8 +117,14 @@ impl LanguageModel for Subject<'_> {
             end_tokens: self.tokenizer.eos().into_iter().collect(),
             stop: generation.until.clone(),
         };
-        let subject = (self.decoder, self.tokenizer);
-        let all = generate_text(subject, prompts, &Choice::greedy(), &stopping, &mut |_, _| true)?;
+        let all = generate_text(
+            self.decoder,
+            self.tokenizer,
+            prompts,
+            &Choice::greedy(),
+            &stopping,
+            &mut |_, _| true,
+        )?;
         let generated = |done: linwright_model::generate::Generated| Generated {
             text: done.text,
             tokens: done.tokens.len(),

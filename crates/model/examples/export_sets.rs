@@ -91,7 +91,7 @@ fn main() -> Result<()> {
     for set in GGUF {
         let (loaded, sequences) = work.load(set)?;
         let folder = format!("{}-gguf", name(set));
-        work.export(&folder, (&loaded.decoder, &loaded), (ExportForm::Gguf, &sequences))?;
+        work.export(&folder, &loaded.decoder, &loaded, ExportForm::Gguf, &sequences)?;
     }
     work.blocks("decoder/llama-tied")?;
     work.blocks("decoder/mistral-head-dim")?;
@@ -125,8 +125,10 @@ impl Work<'_> {
     fn export(
         &self,
         folder: &str,
-        (model, loaded): (&Transformer, &LoadedModel),
-        (form, sequences): (ExportForm, &[Vec<u32>]),
+        model: &Transformer,
+        loaded: &LoadedModel,
+        form: ExportForm,
+        sequences: &[Vec<u32>],
     ) -> Result<()> {
         let dtype = Some(DType::F32);
         let options =
@@ -176,11 +178,11 @@ impl Work<'_> {
                 change(index, slot)?;
             }
             let folder = format!("{}-factored-{variant}", name(set));
-            self.export(&folder, (&model, &loaded), (ExportForm::Factored, &sequences))?;
+            self.export(&folder, &model, &loaded, ExportForm::Factored, &sequences)?;
             if variant == "all" {
                 for form in [ExportForm::Native, ExportForm::Dense] {
                     let folder = format!("{}-{}", name(set), form.name());
-                    self.export(&folder, (&model, &loaded), (form, &sequences))?;
+                    self.export(&folder, &model, &loaded, form, &sequences)?;
                 }
             }
         }
@@ -194,7 +196,7 @@ impl Work<'_> {
         let layers = loaded.decoder.config().layers.len();
         let model = loaded.decoder.keep_widths(&vec![kept; layers])?;
         let folder = format!("{}-width", name(set));
-        self.export(&folder, (&model, &loaded), (ExportForm::Width, &sequences))
+        self.export(&folder, &model, &loaded, ExportForm::Width, &sequences)
     }
 
     /// Layers of different widths.
@@ -209,7 +211,7 @@ impl Work<'_> {
             .collect();
         let model = loaded.decoder.keep_widths(&kept)?;
         let folder = format!("{}-blocks", name(set));
-        self.export(&folder, (&model, &loaded), (ExportForm::Blocks, &sequences))
+        self.export(&folder, &model, &loaded, ExportForm::Blocks, &sequences)
     }
 
     /// A model that has blocks already, some of them without attention or MLP.
@@ -217,7 +219,7 @@ impl Work<'_> {
         let (loaded, sequences) = self.load(set)?;
         let folder = format!("{}-blocks", name(set));
         let model = loaded.decoder.clone();
-        self.export(&folder, (&model, &loaded), (ExportForm::Blocks, &sequences))
+        self.export(&folder, &model, &loaded, ExportForm::Blocks, &sequences)
     }
 
     /// An adapter of different ranks, and the base that it belongs to.

@@ -156,10 +156,15 @@ impl Writer {
         prompts: &[Vec<u32>],
         on_text: &mut dyn FnMut(usize, &str) -> bool,
     ) -> Result<Vec<Generated>, Failure> {
-        let parts = (&self.loaded.decoder, &self.tokenizer);
         let mut on_text = |index, piece: &str| on_text(index, piece) && !interrupt::asked();
-        let written =
-            generate_text(parts, prompts, &self.settings.choice, &self.stopping, &mut on_text);
+        let written = generate_text(
+            &self.loaded.decoder,
+            &self.tokenizer,
+            prompts,
+            &self.settings.choice,
+            &self.stopping,
+            &mut on_text,
+        );
         let written = written.map_err(Failure::from)?;
         if interrupt::asked() {
             return Err(Failure::new(Kind::Interrupted, "interrupted"));

@@ -21,7 +21,8 @@ pub(super) fn file_name(_: DType) -> String {
 
 pub(super) fn write_gguf(
     _: &mut DirWriter,
-    _: (&Transformer, &Source),
+    _: &Transformer,
+    _: &Source,
     _: DType,
     _: &str,
 ) -> Result<f32, CheckpointError> {

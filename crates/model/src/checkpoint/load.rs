@@ -107,7 +107,7 @@ pub fn load_as(dir: &Path, precision: Precision) -> Result<LoadedModel, Checkpoi
     let headers = native::read(dir, &source.config)?;
     let weights = Weights::open(dir)?;
     source.dtype = weights.main_dtype();
-    let mut reader = Reader { precision, ..Reader::new(dir, (&weights, config.family), headers) };
+    let mut reader = Reader { precision, ..Reader::new(dir, &weights, config.family, headers) };
     let mut config = config.with_ends(|name| reader.has(name));
     let untied = tied::settle(&mut source, &mut config, &reader)?;
     let tied = config.tied_embeddings;
@@ -140,7 +140,8 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(super) fn new(
         dir: &'a Path,
-        (weights, family): (&'a Weights, &'static Family),
+        weights: &'a Weights,
+        family: &'static Family,
         headers: Headers,
     ) -> Self {
         Self { dir, weights, family, headers, precision: Precision::F32, used: Used::new() }

@@ -36,7 +36,8 @@ const SHOWN: usize = 24;
 /// [`CheckpointError::Tokens`] with the first text that is encoded differently.
 pub(super) fn same_tokens(
     path: &Path,
-    (own, read): (Option<&Tokenizer>, Option<&Tokenizer>),
+    own: Option<&Tokenizer>,
+    read: Option<&Tokenizer>,
     causal: bool,
 ) -> Result<(), CheckpointError> {
     let Some(own) = own else { return Ok(()) };

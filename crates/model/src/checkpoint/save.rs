@@ -150,7 +150,7 @@ pub(super) fn check_tokens(
     let companions = Source::read_companions(dir)?;
     let written = Source { dir: dir.into(), companions, ..source.clone() };
     let (own, read) = (source.tokenizer(config)?, written.tokenizer(config)?);
-    same_tokens(dir, (own.as_ref(), read.as_ref()), config.is_causal())
+    same_tokens(dir, own.as_ref(), read.as_ref(), config.is_causal())
 }
 
 pub(super) fn pretty(value: &Value) -> String {

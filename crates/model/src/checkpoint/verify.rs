@@ -337,7 +337,7 @@ impl<'a> Saved<'a> {
 
     fn reader(&self) -> Result<Reader<'_>, CheckpointError> {
         let headers = native::read(self.dir, &self.source.config)?;
-        Ok(Reader::new(self.dir, (&self.weights, self.config.family), headers))
+        Ok(Reader::new(self.dir, &self.weights, self.config.family, headers))
     }
 }
 

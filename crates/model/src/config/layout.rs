@@ -55,6 +55,26 @@ pub(crate) type Layout = Parts<Table, NormSite, Linear>;
 /// Attention or MLP by name and shape.
 type Branch = BranchOf<NormSite, Linear>;
 
+/// What attention or the MLP of a layer consists of.
+struct Stage<'a> {
+    /// Index of the layer.
+    index: usize,
+    /// Names of its norms within the layer, in the order of computation.
+    norms: &'a [&'a str],
+    /// Its input projections.
+    inputs: &'a [Named],
+    /// Features out of an input projection.
+    width: &'a dyn Fn(Role) -> usize,
+    /// Whether the input projections have a bias.
+    input_bias: bool,
+    /// Its output projection.
+    output: Named,
+    /// Features into the output projection.
+    inner: usize,
+    /// Whether the output projection has a bias.
+    output_bias: bool,
+}
+
 impl NormSite {
     /// Name of each stored tensor and its range of features; `kind` is `weight` or `bias`.
     pub(crate) fn tensors(
@@ -130,10 +150,18 @@ impl TransformerConfig {
             positions,
             types: types.map(|(name, types)| table(name, vec![types, wide])),
             embedding_norm: names.embedding_norm.map(|name| self.norm_site(self.full(name))),
-            project_in: self.projection(PROJECT_IN, Role::ProjectIn, (wide, narrow)),
+            project_in: self.projection(
+                PROJECT_IN,
+                Role::ProjectIn,
+                Shape { out: wide, inp: narrow },
+            ),
             layers: (0..self.layers.len()).map(layer).collect(),
             final_norm: final_norm.map(|name| self.norm_site(self.full(name))),
-            project_out: self.projection(PROJECT_OUT, Role::ProjectOut, (narrow, wide)),
+            project_out: self.projection(
+                PROJECT_OUT,
+                Role::ProjectOut,
+                Shape { out: narrow, inp: wide },
+            ),
             transform: self.head_transform(),
             head: self.head(),
             tied_bias: self.tied_bias(),
@@ -144,9 +172,8 @@ impl TransformerConfig {
         }
     }
 
-    fn projection(&self, name: &str, role: Role, (out, inp): (usize, usize)) -> Option<Linear> {
-        let shape = Shape { out, inp };
-        (out != inp).then(|| Linear { site: self.full(name), role, shape, bias: false })
+    fn projection(&self, name: &str, role: Role, shape: Shape) -> Option<Linear> {
+        (shape.out != shape.inp).then(|| Linear { site: self.full(name), role, shape, bias: false })
     }
 
     /// The linear layer and the norm before the output of a masked language model.
@@ -189,11 +216,11 @@ impl TransformerConfig {
     fn attention(&self, index: usize) -> Option<Branch> {
         let names = &self.family.names;
         let norms = names.attention_norms;
-        let bias = (self.biases.query_key_value, self.biases.output);
+        let output_bias = self.biases.output;
         match self.layers[index].attention {
             AttentionConfig::Absent => None,
             AttentionConfig::Linear => {
-                Some(self.replaced(index, norms, (LINEAR_ATTENTION, Role::Output), bias.1))
+                Some(self.replaced(index, norms, (LINEAR_ATTENTION, Role::Output), output_bias))
             }
             AttentionConfig::Heads(heads) => {
                 let (query, kv) = (self.query_width(), heads.kv_heads * self.head_dim);
@@ -202,8 +229,16 @@ impl TransformerConfig {
                     Role::Query => query,
                     _ => kv,
                 };
-                let linears = (names.attention, (names.output, Role::Output));
-                let mut branch = self.branch((index, norms), linears, (&width, query), bias);
+                let mut branch = self.branch(Stage {
+                    index,
+                    norms,
+                    inputs: names.attention,
+                    width: &width,
+                    input_bias: self.biases.query_key_value,
+                    output: (names.output, Role::Output),
+                    inner: query,
+                    output_bias,
+                });
                 branch.inner = self.query_key_norms(index, heads);
                 Some(branch)
             }
@@ -221,19 +256,22 @@ impl TransformerConfig {
             MlpConfig::Linear => Some(self.replaced(index, norms, (LINEAR_MLP, Role::Down), bias)),
             MlpConfig::Inner(inner) => {
                 let width = |role| if role == Role::GateUp { 2 * inner } else { inner };
-                let linears = (names.mlp, names.mlp_output);
-                Some(self.branch((index, norms), linears, (&width, inner), (bias, bias)))
+                Some(self.branch(Stage {
+                    index,
+                    norms,
+                    inputs: names.mlp,
+                    width: &width,
+                    input_bias: bias,
+                    output: names.mlp_output,
+                    inner,
+                    output_bias: bias,
+                }))
             }
         }
     }
 
-    fn branch(
-        &self,
-        (index, norms): (usize, &[&str]),
-        (inputs, output): (&[Named], Named),
-        (width, inner): (&dyn Fn(Role) -> usize, usize),
-        (input_bias, output_bias): (bool, bool),
-    ) -> Branch {
+    fn branch(&self, stage: Stage<'_>) -> Branch {
+        let Stage { index, norms, inputs, width, input_bias, output, inner, output_bias } = stage;
         let linear = |(name, role): Named, out, inp, bias| Linear {
             site: self.in_layer(index, name),
             role,
@@ -257,8 +295,16 @@ impl TransformerConfig {
 
     /// One linear layer in place of attention or MLP.
     fn replaced(&self, index: usize, norms: &[&str], name: Named, bias: bool) -> Branch {
-        let none: (&[Named], Named) = (&[], name);
-        self.branch((index, norms), none, (&|_| 0, self.hidden), (bias, bias))
+        self.branch(Stage {
+            index,
+            norms,
+            inputs: &[],
+            width: &|_| 0,
+            input_bias: bias,
+            output: name,
+            inner: self.hidden,
+            output_bias: bias,
+        })
     }
 
     fn query_key_norms(&self, index: usize, heads: HeadsConfig) -> Vec<NormSite> {

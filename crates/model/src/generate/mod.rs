@@ -132,7 +132,7 @@ pub fn generate(
 
 /// Samples the next token after the tokens `seen`, of which `added` are new; none if a logit is not
 /// finite.
-fn choose(logits: &[f32], (seen, added): (&[u32], usize), choice: &Choice) -> Option<u32> {
+fn choose(logits: &[f32], seen: &[u32], added: usize, choice: &Choice) -> Option<u32> {
     if !logits.iter().all(|logit| logit.is_finite()) {
         return None;
     }

@@ -194,7 +194,7 @@ impl Growing {
         if self.ask.limits.new_tokens == 0 {
             return Ok(Step { prompt, token: None, rank: None, finish: Some(Finish::Length) });
         }
-        let token = choose(&logits, (&self.tokens, self.added), &self.ask.choice)
+        let token = choose(&logits, &self.tokens, self.added, &self.ask.choice)
             .ok_or_else(|| ModelError::NonFinite { site: head(model), stage: "logits" })?;
         let row = MatRef::new(&logits, 1, logits.len());
         let rank = match self.ask.ranks {

@@ -75,7 +75,7 @@ fn continuations_end_for_the_reason_they_give() {
 
 fn drawn(logits: &[f32], choice: &Choice) -> Vec<u32> {
     let one = |index| Choice { key: choice.key.fold_index(index), ..choice.clone() };
-    (0..400).map(|index| choose(logits, (&[2], 0), &one(index)).expect("finite")).collect()
+    (0..400).map(|index| choose(logits, &[2], 0, &one(index)).expect("finite")).collect()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn tokens_are_drawn_as_often_as_they_are_likely_and_within_bounds() {
     within(&Choice { min_p: Some(0.2), ..sampled(1.0) }, &[1, 2]);
     within(&Choice { temperature: 1e-3, ..sampled(1.0) }, &[2]);
     within(&Choice { repetition_penalty: 4.0, ..Choice::greedy() }, &[1]);
-    assert_eq!(choose(&[0.0, f32::NAN], (&[2], 0), &Choice::greedy()), None);
+    assert_eq!(choose(&[0.0, f32::NAN], &[2], 0, &Choice::greedy()), None);
 }
 
 #[test]

@@ -69,7 +69,8 @@ pub enum GenerateError {
 /// # Panics
 /// If the model has no head.
 pub fn generate_text(
-    (model, tokenizer): (&Transformer, &Tokenizer),
+    model: &Transformer,
+    tokenizer: &Tokenizer,
     prompts: &[Vec<u32>],
     choice: &Choice,
     stopping: &Stopping,

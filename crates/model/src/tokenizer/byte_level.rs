@@ -13,22 +13,29 @@ use tokenizers::normalizers::{NFC, NormalizerWrapper};
 /// Pre-tokenizer pattern of the Qwen models.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Reads the two files, each given as its path and bytes.
+/// One of the two files.
+pub(super) struct ReadFile<'a> {
+    /// Its path, for errors.
+    pub(super) path: &'a Path,
+    pub(super) bytes: &'a [u8],
+}
+
+/// Reads the two files.
 pub(super) fn parts(
-    vocab: (&Path, &[u8]),
-    merges: (&Path, &[u8]),
+    vocab: ReadFile<'_>,
+    merges: ReadFile<'_>,
     class: Class,
     settings: &TokenizerSettings,
 ) -> Result<Parts, TokenizerError> {
-    let known = read_vocab(vocab.0, vocab.1)?;
-    let merges = read_merges(merges.0, text(merges.0, merges.1)?, &known)?;
+    let known = read_vocab(vocab.path, vocab.bytes)?;
+    let merges = read_merges(merges.path, text(merges.path, merges.bytes)?, &known)?;
     let model = BPE::builder()
         .vocab_and_merges(known, merges)
         .continuing_subword_prefix(String::new())
         .end_of_word_suffix(String::new())
         .fuse_unk(false)
         .build()
-        .map_err(|e| TokenizerError::Invalid { path: vocab.0.into(), reason: e.to_string() })?;
+        .map_err(|e| TokenizerError::Invalid { path: vocab.path.into(), reason: e.to_string() })?;
     let prefix = settings.flag("add_prefix_space")?.unwrap_or(false);
     let bytes = json!({
         "type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true,

@@ -478,8 +478,9 @@ fn vocabulary(
             let (path, merges) = (files.path(vocab), files.path(merges));
             let known = [Class::Bytes, Class::Roberta, Class::BytesOfWords];
             let class = class_among(&known, settings, model_type, &path)?;
-            let parts =
-                byte_level::parts((&path, vocab_bytes), (&merges, merges_bytes), class, settings)?;
+            let vocab = byte_level::ReadFile { path: &path, bytes: vocab_bytes };
+            let merges = byte_level::ReadFile { path: &merges, bytes: merges_bytes };
+            let parts = byte_level::parts(vocab, merges, class, settings)?;
             return Ok(Some((path, parts)));
         }
     }

@@ -1,6 +1,8 @@
 //! Attention: projections, rotary embedding, scores, and output.
 
-use super::backward::{BackwardPass, slot_backward, slots_backward};
+use super::backward::{
+    BackwardPass, BranchBackward, SlotBackward, SlotsBackward, slot_backward, slots_backward,
+};
 use super::forward::{Pass, finite};
 use super::grads::BranchGrads;
 use super::memory::BranchTape;
@@ -187,30 +189,29 @@ impl Pass<'_> {
 }
 
 impl BackwardPass<'_> {
-    /// Gradients of attention from its input and the gradient of its output; writes the gradient of
-    /// the input to `dx`.
-    pub(super) fn attention(
-        &mut self,
-        branch: &Branch,
-        (x, dy): (&Mat<f32>, &Mat<f32>),
-        tape: &mut BranchTape,
-        grads: &mut BranchGrads,
-        dx: MatMut<'_, f32>,
-    ) {
+    /// Gradients of attention.
+    pub(super) fn attention(&mut self, branch: &Branch, args: BranchBackward<'_>) {
+        let BranchBackward { x, dy, tape, dx, grads } = args;
         let AttentionConfig::Heads(heads) = self.config.layers[self.index].attention else {
-            let target = (Some(dx), &mut grads.output);
-            slot_backward(&branch.output, (x, dy), &tape.ops[0], target, self.workspace);
+            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: &mut grads.output };
+            slot_backward(&branch.output, args, self.workspace);
             return;
         };
         let mut d_inner = self.workspace.take(dy.rows(), self.config.query_width());
-        let target = (Some(d_inner.view_mut()), &mut grads.output);
-        let op = &tape.ops[branch.inputs.len()];
-        slot_backward(&branch.output, (&tape.inner, dy), op, target, self.workspace);
+        let args = SlotBackward {
+            x: &tape.inner,
+            dy,
+            tape: &tape.ops[branch.inputs.len()],
+            dx: d_inner.view_mut(),
+            grads: &mut grads.output,
+        };
+        slot_backward(&branch.output, args, self.workspace);
         let mut d_ready = self.attend_backward(branch, heads, tape, &d_inner);
         self.workspace.give(d_inner);
-        self.prepare_backward(branch, (heads, tape), grads, &mut d_ready);
-        let ops = &tape.ops[..branch.inputs.len()];
-        slots_backward(&branch.inputs, (x, &d_ready), (ops, &mut grads.inputs), dx, self.workspace);
+        self.prepare_backward(branch, heads, tape, grads, &mut d_ready);
+        let tapes = &tape.ops[..branch.inputs.len()];
+        let args = SlotsBackward { x, dy: &d_ready, tapes, dx, grads: &mut grads.inputs };
+        slots_backward(&branch.inputs, args, self.workspace);
         d_ready.into_iter().for_each(|mat| self.workspace.give(mat));
     }
 
@@ -248,7 +249,8 @@ impl BackwardPass<'_> {
     fn prepare_backward(
         &mut self,
         branch: &Branch,
-        (heads, tape): (HeadsConfig, &BranchTape),
+        heads: HeadsConfig,
+        tape: &BranchTape,
         grads: &mut BranchGrads,
         d_ready: &mut Vec<Mat<f32>>,
     ) {

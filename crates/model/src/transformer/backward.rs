@@ -40,7 +40,7 @@ impl Transformer {
         if let Some((name, _)) = self.held_in_half() {
             return Err(ModelError::HeldInHalf { name });
         }
-        let counted = self.check_targets(batch, targets)?;
+        let targets = self.check_targets(batch, targets)?;
         let rotations = self.memory.rotations(&self.config, batch);
         let TrainingMemory { layers, workspace, embedded, head, hidden, d_hidden, logits } = memory;
         layers.resize_with(self.weights.layers.len(), LayerTape::default);
@@ -60,7 +60,7 @@ impl Transformer {
             pass.layer(layer, hidden, tape)?;
         }
         let mut output = super::head::Output { logits, tape: head, workspace };
-        let loss = self.head_backward((hidden, targets, counted), grads, d_hidden, &mut output)?;
+        let loss = self.head_backward(hidden, targets, grads, d_hidden, &mut output)?;
         let mut back = BackwardPass {
             config: &self.config,
             spans: batch.spans(),
@@ -73,23 +73,77 @@ impl Transformer {
             back.index = index;
             back.layer(layer, tape, grads, d_hidden);
         }
-        self.embed_backward((batch, embedded), d_hidden, grads, workspace);
+        self.embed_backward(batch, embedded, d_hidden, grads, workspace);
         Ok(loss)
     }
 
-    /// Number of rows with a target.
-    fn check_targets(&self, batch: &Batch, targets: &[u32]) -> Result<usize, ModelError> {
-        assert_eq!(targets.len(), batch.len(), "one target a row");
+    fn check_targets<'a>(
+        &self,
+        batch: &Batch,
+        tokens: &'a [u32],
+    ) -> Result<Targets<'a>, ModelError> {
+        assert_eq!(tokens.len(), batch.len(), "one target a row");
         let vocab = self.config.vocab;
         let mut counted = 0;
-        for (row, &token) in targets.iter().enumerate().filter(|(_, token)| **token != IGNORE) {
+        for (row, &token) in tokens.iter().enumerate().filter(|(_, token)| **token != IGNORE) {
             if token as usize >= vocab {
                 return Err(ModelError::TokenOutOfRange { token, row, vocab });
             }
             counted += 1;
         }
-        if counted == 0 { Err(ModelError::NoTargets) } else { Ok(counted) }
+        if counted == 0 { Err(ModelError::NoTargets) } else { Ok(Targets { tokens, counted }) }
     }
+}
+
+/// Targets that are within the vocabulary.
+#[derive(Clone, Copy)]
+pub(super) struct Targets<'a> {
+    /// One for each row.
+    pub(super) tokens: &'a [u32],
+    /// Number of rows with a target, at least one.
+    pub(super) counted: usize,
+}
+
+/// Arguments of the backward pass of attention or MLP, without its norms.
+pub(super) struct BranchBackward<'a> {
+    /// Its input (rows, hidden).
+    pub(super) x: &'a Mat<f32>,
+    /// Gradient of its output, of the same shape.
+    pub(super) dy: &'a Mat<f32>,
+    /// Results of its forward pass.
+    pub(super) tape: &'a mut BranchTape,
+    /// Receives the gradient of the input.
+    pub(super) dx: MatMut<'a, f32>,
+    /// The gradients of its parameters are added to these.
+    pub(super) grads: &'a mut BranchGrads,
+}
+
+/// Arguments of the backward pass of a slot.
+pub(super) struct SlotBackward<'a> {
+    /// Its input (rows, inp).
+    pub(super) x: &'a Mat<f32>,
+    /// Gradient of its output (rows, out).
+    pub(super) dy: &'a Mat<f32>,
+    /// What its forward pass saved.
+    pub(super) tape: &'a Tape<f32>,
+    /// Receives the gradient of the input.
+    pub(super) dx: MatMut<'a, f32>,
+    /// The gradients of its parameters are added to these.
+    pub(super) grads: &'a mut SlotGrads,
+}
+
+/// Arguments of the backward pass of slots with the same input, see [`SlotBackward`].
+pub(super) struct SlotsBackward<'a> {
+    /// Their input.
+    pub(super) x: &'a Mat<f32>,
+    /// Gradient of each output.
+    pub(super) dy: &'a [Mat<f32>],
+    /// What the forward pass of each saved.
+    pub(super) tapes: &'a [Tape<f32>],
+    /// Receives the sum of the gradients of the input.
+    pub(super) dx: MatMut<'a, f32>,
+    /// The gradients of the parameters of each are added to these.
+    pub(super) grads: &'a mut [SlotGrads],
 }
 
 /// State of a backward pass.
@@ -111,10 +165,10 @@ impl BackwardPass<'_> {
         grads: &mut LayerGrads,
         d_hidden: &mut Mat<f32>,
     ) {
-        if let (Some(norms), Some(attention), Some(mlp)) =
+        if let (Some(_), Some(attention), Some(mlp)) =
             (self.config.parallel, &layer.attention, &layer.mlp)
         {
-            return self.side_by_side((attention, mlp, norms), tape, grads, d_hidden);
+            return self.side_by_side(attention, mlp, tape, grads, d_hidden);
         }
         if let (Some(mlp), Some(grads)) = (&layer.mlp, &mut grads.mlp) {
             self.branch(mlp, &mut tape.mlp, grads, d_hidden, Self::mlp);
@@ -134,28 +188,30 @@ impl BackwardPass<'_> {
         compute: Compute<Self>,
     ) {
         if let (Some(weights), Some(grads)) = (&branch.on_sum, &mut grads.on_sum) {
-            let before = self.before_norm((weights, &tape.sum), d_hidden, grads);
+            let before = self.before_norm(weights, &tape.sum, d_hidden, grads);
             self.workspace.give(std::mem::replace(d_hidden, before));
         }
         let d_output = match (&branch.after, &mut grads.after) {
             (Some(weights), Some(grads)) => {
-                Some(self.before_norm((weights, &tape.output), d_hidden, grads))
+                Some(self.before_norm(weights, &tape.output, d_hidden, grads))
             }
             _ => None,
         };
         let input = self.input(branch.before.as_ref(), &tape.input);
         let mut dx = self.workspace.take(d_hidden.rows(), d_hidden.cols());
         let dy = d_output.as_ref().unwrap_or(d_hidden);
-        compute(self, branch, (&input, dy), tape, grads, dx.view_mut());
+        let args = BranchBackward { x: &input, dy, tape, dx: dx.view_mut(), grads };
+        compute(self, branch, args);
         self.workspace.give(input);
         d_output.into_iter().for_each(|mat| self.workspace.give(mat));
-        self.add_to_residual((branch, tape), dx, d_hidden, grads);
+        self.add_to_residual(branch, tape, dx, d_hidden, grads);
     }
 
     /// The same for parallel attention and MLP.
     fn side_by_side(
         &mut self,
-        (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
+        attention: &Branch,
+        mlp: &Branch,
         tape: &mut LayerTape,
         grads: &mut LayerGrads,
         d_hidden: &mut Mat<f32>,
@@ -164,18 +220,31 @@ impl BackwardPass<'_> {
             unreachable!("gradients of a model have its parts");
         };
         let input = self.input(attention.before.as_ref(), &tape.attention.input);
-        let own = (norms == ParallelNorms::Own)
+        let own = (self.config.parallel == Some(ParallelNorms::Own))
             .then(|| self.input(mlp.before.as_ref(), &tape.attention.input));
         let [mut dx, mut dz] =
             [(); 2].map(|()| self.workspace.take(d_hidden.rows(), d_hidden.cols()));
         let x = own.as_ref().unwrap_or(&input);
-        self.mlp(mlp, (x, d_hidden), &mut tape.mlp, mlp_grads, dz.view_mut());
-        let passed = (&input, &*d_hidden);
-        self.attention(attention, passed, &mut tape.attention, attention_grads, dx.view_mut());
+        let args = BranchBackward {
+            x,
+            dy: d_hidden,
+            tape: &mut tape.mlp,
+            dx: dz.view_mut(),
+            grads: mlp_grads,
+        };
+        self.mlp(mlp, args);
+        let args = BranchBackward {
+            x: &input,
+            dy: d_hidden,
+            tape: &mut tape.attention,
+            dx: dx.view_mut(),
+            grads: attention_grads,
+        };
+        self.attention(attention, args);
         match own {
             Some(own) => {
                 self.workspace.give(own);
-                self.add_to_residual((mlp, &tape.attention), dz, d_hidden, mlp_grads);
+                self.add_to_residual(mlp, &tape.attention, dz, d_hidden, mlp_grads);
             }
             None => {
                 add(dx.data_mut(), dz.data());
@@ -183,20 +252,21 @@ impl BackwardPass<'_> {
             }
         }
         self.workspace.give(input);
-        self.add_to_residual((attention, &tape.attention), dx, d_hidden, attention_grads);
+        self.add_to_residual(attention, &tape.attention, dx, d_hidden, attention_grads);
     }
 
     /// Adds the gradient of a stage's input to that of the residual stream, through its norm.
     fn add_to_residual(
         &mut self,
-        (branch, tape): (&Branch, &BranchTape),
+        branch: &Branch,
+        tape: &BranchTape,
         dx: Mat<f32>,
         d_hidden: &mut Mat<f32>,
         grads: &mut BranchGrads,
     ) {
         match (&branch.before, &mut grads.before) {
             (Some(weights), Some(grads)) => {
-                through_norm(self.config, (weights, &tape.input), &dx, d_hidden, grads);
+                through_norm(self.config, weights, &tape.input, &dx, d_hidden, grads);
             }
             _ => add(d_hidden.data_mut(), dx.data()),
         }
@@ -206,13 +276,14 @@ impl BackwardPass<'_> {
     /// The gradient of a norm's input.
     fn before_norm(
         &mut self,
-        rows: (&NormWeights, &Mat<f32>),
+        weights: &NormWeights,
+        rows: &Mat<f32>,
         d_normed: &Mat<f32>,
         grads: &mut NormGrads,
     ) -> Mat<f32> {
         let mut before = self.workspace.take(d_normed.rows(), d_normed.cols());
         before.data_mut().fill(0.0);
-        through_norm(self.config, rows, d_normed, &mut before, grads);
+        through_norm(self.config, weights, rows, d_normed, &mut before, grads);
         before
     }
 
@@ -230,13 +301,13 @@ impl BackwardPass<'_> {
 }
 
 /// Gradient function of attention or MLP.
-type Compute<P> =
-    fn(&mut P, &Branch, (&Mat<f32>, &Mat<f32>), &mut BranchTape, &mut BranchGrads, MatMut<'_, f32>);
+type Compute<P> = fn(&mut P, &Branch, BranchBackward<'_>);
 
-/// Adds the gradient of a norm's input to `into`, from that of its output.
+/// Adds the gradient of a norm's input `rows` to `into`, from that of its output.
 pub(super) fn through_norm(
     config: &TransformerConfig,
-    (weights, rows): (&NormWeights, &Mat<f32>),
+    weights: &NormWeights,
+    rows: &Mat<f32>,
     d_normed: &Mat<f32>,
     into: &mut Mat<f32>,
     grads: &mut NormGrads,
@@ -251,31 +322,29 @@ pub(super) fn through_norm(
     );
 }
 
-/// Gradients of a slot from its input and the gradient of its output.
+/// Gradients of a slot.
 pub(super) fn slot_backward(
     slot: &LinearSlot,
-    (x, dy): (&Mat<f32>, &Mat<f32>),
-    tape: &Tape<f32>,
-    (dx, grads): (Option<MatMut<'_, f32>>, &mut SlotGrads),
+    args: SlotBackward<'_>,
     workspace: &mut Workspace<f32>,
 ) {
-    let args = Backward { x: x.view(), dy: dy.view(), tape, dx, grads: &mut grads.op };
+    let SlotBackward { x, dy, tape, dx, grads } = args;
+    let (x, dy) = (x.view(), dy.view());
+    let args = Backward { x, dy, tape, dx: Some(dx), grads: &mut grads.op };
     slot.backward(args, grads.bias.as_deref_mut(), workspace);
 }
 
-/// Gradients of slots with the same input, from the gradient of each output; writes the summed
-/// gradient of the input to `dx`.
+/// Gradients of slots with the same input.
 pub(super) fn slots_backward(
     slots: &[LinearSlot],
-    (x, dy): (&Mat<f32>, &[Mat<f32>]),
-    (tapes, grads): (&[Tape<f32>], &mut [SlotGrads]),
-    mut dx: MatMut<'_, f32>,
+    args: SlotsBackward<'_>,
     workspace: &mut Workspace<f32>,
 ) {
+    let SlotsBackward { x, dy, tapes, mut dx, grads } = args;
     let mut part = workspace.take(dx.rows(), dx.cols());
     for (i, ((slot, dy), grads)) in slots.iter().zip(dy).zip(grads).enumerate() {
         let target = if i == 0 { dx.reborrow() } else { part.view_mut() };
-        slot_backward(slot, (x, dy), &tapes[i], (Some(target), grads), workspace);
+        slot_backward(slot, SlotBackward { x, dy, tape: &tapes[i], dx: target, grads }, workspace);
         if i > 0 {
             linwright_tensor::kernels::elementwise::add_rows(dx.reborrow(), part.view());
         }

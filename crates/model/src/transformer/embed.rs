@@ -1,7 +1,7 @@
 //! Embeddings: the input of the first layer.
 
 use super::Transformer;
-use super::backward::{slot_backward, through_norm};
+use super::backward::{SlotBackward, slot_backward, through_norm};
 use super::grads::TransformerGrads;
 use crate::batch::Batch;
 use crate::config::TransformerConfig;
@@ -112,7 +112,8 @@ impl Transformer {
     /// Adds the gradients of all embedding parameters, from that of the embeddings.
     pub(super) fn embed_backward(
         &self,
-        (batch, embedded): (&Batch, &Embedded),
+        batch: &Batch,
+        embedded: &Embedded,
         d_hidden: &mut Mat<f32>,
         grads: &mut TransformerGrads,
         workspace: &mut Workspace<f32>,
@@ -126,7 +127,7 @@ impl Transformer {
         {
             let mut before = workspace.take(d_hidden.rows(), d_hidden.cols());
             before.data_mut().fill(0.0);
-            through_norm(&self.config, (weights, &embedded.sum), d_hidden, &mut before, grads);
+            through_norm(&self.config, weights, &embedded.sum, d_hidden, &mut before, grads);
             std::mem::swap(d_hidden, &mut before);
             workspace.give(before);
         }
@@ -143,8 +144,14 @@ impl Transformer {
         }
         if let (Some(slot), Some(grads)) = (&self.weights.project_in, &mut parts.project_in) {
             let mut narrow = workspace.take(d_hidden.rows(), self.config.embedding_width);
-            let target = (Some(narrow.view_mut()), grads);
-            slot_backward(slot, (&embedded.narrow, d_hidden), &embedded.project, target, workspace);
+            let args = SlotBackward {
+                x: &embedded.narrow,
+                dy: d_hidden,
+                tape: &embedded.project,
+                dx: narrow.view_mut(),
+                grads,
+            };
+            slot_backward(slot, args, workspace);
             std::mem::swap(d_hidden, &mut narrow);
             workspace.give(narrow);
         }

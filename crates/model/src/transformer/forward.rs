@@ -35,7 +35,7 @@ impl Transformer {
         let mut firsts = batch.first_positions().iter().enumerate();
         let is_whole = |(i, &first): (usize, &usize)| first == 0 || batch.parent(i).is_some();
         assert!(firsts.all(is_whole), "whole sequences");
-        self.run(hidden, batch, layers, (probe, None))
+        self.run(hidden, batch, layers, probe, None)
     }
 
     /// Runs all layers on `hidden` for sequences with a KV cache, and appends their keys and values
@@ -54,7 +54,7 @@ impl Transformer {
     ) -> Result<(), ModelError> {
         assert_eq!(batch.first_positions(), cache.lengths(), "where the cached sequences end");
         let layers = 0..self.config.layers.len();
-        self.run(hidden, batch, layers, (&mut linwright_ops::NoProbe, Some(cache)))?;
+        self.run(hidden, batch, layers, &mut NoProbe, Some(cache))?;
         cache.grow(batch.spans().iter().map(Range::len));
         Ok(())
     }
@@ -116,7 +116,8 @@ impl Transformer {
         hidden: &mut Mat<f32>,
         batch: &Batch,
         layers: Range<usize>,
-        (probe, cache): (&mut dyn Probe, Option<&mut Cache>),
+        probe: &mut dyn Probe,
+        cache: Option<&mut Cache>,
     ) -> Result<(), ModelError> {
         assert_eq!((hidden.rows(), hidden.cols()), (batch.len(), self.config.hidden), "hidden");
         let count = self.weights.layers.len();
@@ -227,10 +228,10 @@ impl Pass<'_> {
         hidden: &mut Mat<f32>,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
-        if let (Some(norms), Some(attention), Some(mlp)) =
+        if let (Some(_), Some(attention), Some(mlp)) =
             (self.config.parallel, &layer.attention, &layer.mlp)
         {
-            return self.side_by_side((attention, mlp, norms), hidden, tape);
+            return self.side_by_side(attention, mlp, hidden, tape);
         }
         self.half(layer, false, hidden, tape)?;
         if self.probe.satisfied() {
@@ -315,7 +316,8 @@ impl Pass<'_> {
     /// Runs parallel attention and MLP, in place.
     fn side_by_side(
         &mut self,
-        (attention, mlp, norms): (&Branch, &Branch, ParallelNorms),
+        attention: &Branch,
+        mlp: &Branch,
         hidden: &mut Mat<f32>,
         tape: &mut LayerTape,
     ) -> Result<(), ModelError> {
@@ -324,7 +326,7 @@ impl Pass<'_> {
         let mut y = self.workspace.take(hidden.rows(), hidden.cols());
         let mut outcome = self.attention(attention, input.view(), &mut y, &mut tape.attention);
         if outcome.is_ok() && !self.probe.satisfied() {
-            let own = (norms == ParallelNorms::Own)
+            let own = (self.config.parallel == Some(ParallelNorms::Own))
                 .then(|| self.normed_or_copied(mlp.before.as_ref(), hidden));
             let mut z = self.workspace.take(hidden.rows(), hidden.cols());
             let x = own.as_ref().unwrap_or(&input);

@@ -1,6 +1,6 @@
 //! The head: from the output of the last layer to logits, and its backward pass.
 
-use super::backward::{slot_backward, through_norm};
+use super::backward::{SlotBackward, Targets, slot_backward, through_norm};
 use super::{Transformer, TransformerGrads};
 use crate::error::ModelError;
 use linwright_ops::{Tape, Workspace};
@@ -123,27 +123,28 @@ impl Transformer {
     /// layer's output to `d_hidden`.
     pub(super) fn head_backward(
         &self,
-        (hidden, targets, counted): (&Mat<f32>, &[u32], usize),
+        hidden: &Mat<f32>,
+        Targets { tokens, counted }: Targets<'_>,
         grads: &mut TransformerGrads,
         d_hidden: &mut Mat<f32>,
         memory: &mut Output<'_>,
     ) -> Result<f64, ModelError> {
-        let Output { logits, tape, workspace } = memory;
         let (scale, block) = (1.0 / counted as f32, self.rows_of_logits());
         d_hidden.resize(hidden.rows(), self.config.hidden);
         d_hidden.data_mut().fill(0.0);
         let mut total = 0.0;
-        for (index, targets) in targets.chunks(block).enumerate() {
-            let (start, count) = (index * block, targets.len());
+        for (index, tokens) in tokens.chunks(block).enumerate() {
+            let Output { logits, tape, workspace } = &mut *memory;
+            let (start, count) = (index * block, tokens.len());
             let rows = hidden.view().rows_range(start, count);
             let target = logits.view_mut_of(count, self.config.vocab);
             self.logits_into(rows, tape, target, true, workspace);
-            total += cross_entropy(logits, targets, scale);
+            total += cross_entropy(logits, tokens, scale);
             if self.config.logit_cap.is_some() {
                 multiply(logits.view_mut(), tape.slopes.view());
             }
             let d_rows = d_hidden.view_mut().rows_range(start, count);
-            self.logits_backward((rows, logits), tape, grads, d_rows, workspace);
+            self.logits_backward(rows, memory, grads, d_rows);
         }
         let loss = total / counted as f64;
         match loss.is_finite() {
@@ -152,15 +153,16 @@ impl Transformer {
         }
     }
 
-    /// Gradients of the head from that of the logits; adds the gradient of the rows to `d_rows`.
+    /// Gradients of the head from that of the logits, which is in their place; adds the gradient
+    /// of the rows to `d_rows`.
     fn logits_backward(
         &self,
-        (rows, d_logits): (MatRef<'_, f32>, &Mat<f32>),
-        tape: &HeadTape,
+        rows: MatRef<'_, f32>,
+        memory: &mut Output<'_>,
         grads: &mut TransformerGrads,
         d_rows: MatMut<'_, f32>,
-        workspace: &mut Workspace<f32>,
     ) {
+        let Output { logits: d_logits, tape, workspace } = memory;
         let (config, parts) = (&self.config, &mut grads.parts);
         let [transform_tape, project_tape, head_tape] = &tape.ops;
         let count = rows.rows();
@@ -178,8 +180,8 @@ impl Transformer {
         let mut d = workspace.take(count, config.embedding_width);
         match (&self.weights.head, &mut parts.head) {
             (Some(head), Some(grads)) => {
-                let target = (Some(d.view_mut()), grads);
-                slot_backward(head, (projected, d_logits), head_tape, target, workspace);
+                let (dy, tape, dx) = (&**d_logits, head_tape, d.view_mut());
+                slot_backward(head, SlotBackward { x: projected, dy, tape, dx, grads }, workspace);
             }
             _ => {
                 let embedding = self.weights.embedding.trained().expect("checked before");
@@ -192,8 +194,12 @@ impl Transformer {
         }
         let mut next = workspace.take(count, config.hidden);
         if let (Some(slot), Some(grads)) = (&self.weights.project_out, &mut parts.project_out) {
-            let target = (Some(next.view_mut()), grads);
-            slot_backward(slot, (transformed, &d), project_tape, target, workspace);
+            let (tape, dx) = (project_tape, next.view_mut());
+            slot_backward(
+                slot,
+                SlotBackward { x: transformed, dy: &d, tape, dx, grads },
+                workspace,
+            );
             std::mem::swap(&mut d, &mut next);
             next.resize(count, config.hidden);
         }
@@ -201,18 +207,24 @@ impl Transformer {
             (&self.weights.transform, &mut parts.transform)
         {
             next.data_mut().fill(0.0);
-            through_norm(config, (weights, &tape.acted), &d, &mut next, norm_grads);
+            through_norm(config, weights, &tape.acted, &d, &mut next, norm_grads);
             let mut dense = workspace.take(count, config.hidden);
             dense.view_mut().copy_from(tape.dense.view());
             activate_backward(config.head_activation(), dense.view_mut(), next.view());
-            let target = (Some(d.view_mut()), slot_grads);
-            slot_backward(slot, (normed, &dense), transform_tape, target, workspace);
+            let args = SlotBackward {
+                x: normed,
+                dy: &dense,
+                tape: transform_tape,
+                dx: d.view_mut(),
+                grads: slot_grads,
+            };
+            slot_backward(slot, args, workspace);
             workspace.give(dense);
         }
         match (&self.weights.final_norm, &mut parts.final_norm) {
             (Some(weights), Some(grads)) => {
                 next.data_mut().fill(0.0);
-                through_norm(config, (weights, &rows), &d, &mut next, grads);
+                through_norm(config, weights, &rows, &d, &mut next, grads);
                 add_rows(d_rows, next.view());
             }
             _ => add_rows(d_rows, d.view()),

@@ -81,18 +81,20 @@ impl Memory {
                 rows.push(RopeRows { rows: span.clone(), first_position });
             }
             let table =
-                |(variant, (longest, rows))| (self.table(config, (index, variant), longest), rows);
+                |(variant, (longest, rows))| (self.table(config, index, variant, longest), rows);
             groups.into_iter().map(table).collect()
         };
         let kinds = (0..config.ropes.len()).map(kind).collect();
         Rotations { head_dim: config.head_dim, kinds }
     }
 
-    /// Rotary angles for at least `positions` positions.
+    /// Rotary angles for at least `positions` positions, of a variant of a rotary embedding of the
+    /// configuration.
     fn table(
         &self,
         config: &TransformerConfig,
-        (index, variant): (usize, usize),
+        index: usize,
+        variant: usize,
         positions: usize,
     ) -> Arc<RopeTable> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);

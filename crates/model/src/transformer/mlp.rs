@@ -1,8 +1,9 @@
 //! The MLP, gated or not.
 
-use super::backward::{BackwardPass, slot_backward, slots_backward};
+use super::backward::{
+    BackwardPass, BranchBackward, SlotBackward, SlotsBackward, slot_backward, slots_backward,
+};
 use super::forward::{Pass, finite};
-use super::grads::BranchGrads;
 use super::memory::BranchTape;
 use super::weights::Branch;
 use crate::config::TransformerConfig;
@@ -46,19 +47,12 @@ impl Pass<'_> {
 }
 
 impl BackwardPass<'_> {
-    /// Gradients of the MLP from its input and the gradient of its output; writes the gradient of
-    /// the input to `dx`. Overwrites the results of the input projections on the tape.
-    pub(super) fn mlp(
-        &mut self,
-        branch: &Branch,
-        (x, dy): (&Mat<f32>, &Mat<f32>),
-        tape: &mut BranchTape,
-        grads: &mut BranchGrads,
-        dx: MatMut<'_, f32>,
-    ) {
+    /// Gradients of the MLP. Overwrites the results of the input projections on the tape.
+    pub(super) fn mlp(&mut self, branch: &Branch, args: BranchBackward<'_>) {
+        let BranchBackward { x, dy, tape, dx, grads } = args;
         if branch.inputs.is_empty() {
-            let target = (Some(dx), &mut grads.output);
-            slot_backward(&branch.output, (x, dy), &tape.ops[0], target, self.workspace);
+            let args = SlotBackward { x, dy, tape: &tape.ops[0], dx, grads: &mut grads.output };
+            slot_backward(&branch.output, args, self.workspace);
             return;
         }
         let BranchTape { raw, ops, .. } = tape;
@@ -67,8 +61,14 @@ impl BackwardPass<'_> {
         let mut inner = self.workspace.take(dy.rows(), width);
         let mut d_inner = self.workspace.take(dy.rows(), width);
         inside(self.config, branch, raw, inner.view_mut());
-        let target = (Some(d_inner.view_mut()), &mut grads.output);
-        slot_backward(&branch.output, (&inner, dy), &output[0], target, self.workspace);
+        let args = SlotBackward {
+            x: &inner,
+            dy,
+            tape: &output[0],
+            dx: d_inner.view_mut(),
+            grads: &mut grads.output,
+        };
+        slot_backward(&branch.output, args, self.workspace);
         self.workspace.give(inner);
         let activation = self.config.activation;
         match raw.as_mut_slice() {
@@ -81,7 +81,8 @@ impl BackwardPass<'_> {
             raw => activate_backward(activation, raw[0].view_mut(), d_inner.view()),
         }
         self.workspace.give(d_inner);
-        slots_backward(&branch.inputs, (x, raw), (ops, &mut grads.inputs), dx, self.workspace);
+        let args = SlotsBackward { x, dy: raw, tapes: ops, dx, grads: &mut grads.inputs };
+        slots_backward(&branch.inputs, args, self.workspace);
     }
 }
 

@@ -73,7 +73,7 @@ impl Transformer {
         let ranked = parallel::map(blocks, |block, tokens| {
             let rows = logits.rows_range(block * ROWS, tokens.len());
             let sums = log_sums(rows).into_iter().enumerate().zip(tokens);
-            sums.map(|((i, sum), &token)| rank(rows.row(i), (token, sum), top)).collect::<Vec<_>>()
+            sums.map(|((i, sum), &token)| rank(rows.row(i), token, sum, top)).collect::<Vec<_>>()
         });
         let ranked: Option<Vec<Ranked>> = ranked.into_iter().flatten().collect();
         ranked.ok_or_else(|| ModelError::NonFinite { site: self.head_site(), stage: "logits" })
@@ -81,7 +81,7 @@ impl Transformer {
 }
 
 /// Log-probabilities for one row with a known log-sum-exp; none if a number is not finite.
-fn rank(row: &[f32], (token, log_sum): (u32, f64), top: usize) -> Option<Ranked> {
+fn rank(row: &[f32], token: u32, log_sum: f64, top: usize) -> Option<Ranked> {
     let of = |token: u32, logit: f32| Candidate { token, log_prob: f64::from(logit) - log_sum };
     let chosen = of(token, row[token as usize]);
     let top = likeliest(row, top).into_iter().map(|(token, logit)| of(token, logit)).collect();
@@ -124,12 +124,12 @@ mod tests {
     fn a_row_is_ranked_as_computed_by_hand() {
         // e^0 + e^ln 3 = 4: probabilities of a quarter and of three quarters.
         let (row, sum) = ([0.0, 3f32.ln()], 4f64.ln());
-        let ranked = rank(&row, (0, sum), 1).expect("finite");
+        let ranked = rank(&row, 0, sum, 1).expect("finite");
         assert_eq!((ranked.chosen.token, ranked.top[0].token), (0, 1));
         assert!((ranked.chosen.log_prob - 0.25f64.ln()).abs() < 1e-7);
         assert!((ranked.top[0].log_prob - 0.75f64.ln()).abs() < 1e-7);
-        assert_eq!(rank(&[f32::NAN, 1.0], (1, f64::NAN), 1), None);
-        assert_eq!(rank(&[f32::NEG_INFINITY, 1.0], (0, 1.0), 1), None);
+        assert_eq!(rank(&[f32::NAN, 1.0], 1, f64::NAN, 1), None);
+        assert_eq!(rank(&[f32::NEG_INFINITY, 1.0], 0, 1.0, 1), None);
     }
 
     #[test]

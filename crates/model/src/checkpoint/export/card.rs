@@ -147,7 +147,9 @@ pub(super) fn front_matter(source: &Source, card: &Card, library: &str, tags: &[
 pub(super) fn of_model(
     model: &Transformer,
     source: &Source,
-    (form, sizes, warnings): (ExportForm, &Sizes, &[String]),
+    form: ExportForm,
+    sizes: &Sizes,
+    warnings: &[String],
     card: &Card,
 ) -> String {
     let remote = matches!(form, ExportForm::Factored | ExportForm::Blocks);

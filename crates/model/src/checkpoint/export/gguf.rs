@@ -16,8 +16,10 @@ const UNNAMED: &str = "model";
 
 /// Writes the directory: model file, licences, card, record and hashes.
 pub(super) fn write(
-    (model, source): (&Transformer, &Source),
-    (dtype, warnings): (DType, &[String]),
+    model: &Transformer,
+    source: &Source,
+    dtype: DType,
+    warnings: &[String],
     options: &ExportOptions,
     out: &Path,
 ) -> Result<(SavedModel, Sizes), ExportError> {
@@ -29,7 +31,7 @@ pub(super) fn write(
     }
     let mut writer = DirWriter::new(target);
     let name = card::base_model(source, &options.card).unwrap_or_else(|| UNNAMED.into());
-    let max_difference = write_gguf(&mut writer, (model, source), dtype, &name)?;
+    let max_difference = write_gguf(&mut writer, model, source, dtype, &name)?;
     let file = file_name(dtype);
     let bytes = writer.files.iter().find(|written| written.name == file).map_or(0, |f| f.bytes);
     // The size is that of the whole file, with the vocabulary.
@@ -38,7 +40,7 @@ pub(super) fn write(
         writer.text(name, bytes)?;
     }
     let form = ExportForm::Gguf;
-    let card = card::of_model(model, source, (form, &sizes, warnings), &options.card);
+    let card = card::of_model(model, source, form, &sizes, warnings, &options.card);
     writer.text("README.md", card.as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, form.name(), dtype);
     writer.text("reproduce.json", &record)?;

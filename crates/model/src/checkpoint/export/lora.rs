@@ -133,7 +133,7 @@ pub fn export_lora(
     let mut factors = Vec::new();
     for slot in model.slots() {
         if let Some(difference) = opened.difference(slot, model.config())? {
-            factors.push(Factors::of(slot, difference, (resolution, options))?);
+            factors.push(Factors::of(slot, difference, resolution, options)?);
         }
     }
     if factors.is_empty() {
@@ -143,7 +143,7 @@ pub fn export_lora(
     if options.rank.is_none() && options.energy.is_none() {
         refuse_full(&factors)?;
     }
-    let warnings = size_warnings(&factors, model, (options.dtype, source.dtype));
+    let warnings = size_warnings(&factors, model, options.dtype, source.dtype);
     let mut target = AtomicDir::create(out, options.force)?;
     if let Some(bytes) = options.max_bytes {
         target = target.limit(bytes);
@@ -156,12 +156,12 @@ pub fn export_lora(
         writer.text(name, bytes)?;
     }
     let sites: Vec<LoraSite> = factors.into_iter().map(|factors| factors.summary).collect();
-    writer.text("README.md", text(source, (&sites, &warnings), options, resolution).as_bytes())?;
+    writer.text("README.md", text(source, &sites, &warnings, options, resolution).as_bytes())?;
     let record = card::reproduce(&options.reproduce, source, "lora", options.dtype);
     writer.text("reproduce.json", &record)?;
     writer.checksums()?;
     check_tokens(writer.target.path(), source, model.config())?;
-    read_back(&opened, model, (&sites, writer.target.path()), (resolution, options.dtype))?;
+    read_back(&opened, model, &sites, writer.target.path(), resolution, options.dtype)?;
     writer.target.commit()?;
     Ok(Adapter { dir: out.into(), files: writer.files, sites, resolution, warnings })
 }
@@ -181,11 +181,13 @@ fn check(options: &LoraOptions) -> Result<(), ExportError> {
     }
 }
 
-/// Notes on factors that are not smaller than the weights or the model that they change.
+/// Notes on factors, stored as `dtype`, that are not smaller than the weights or the model that
+/// they change.
 fn size_warnings(
     factors: &[Factors],
     model: &Transformer,
-    (dtype, of_model): (DType, DType),
+    dtype: DType,
+    of_model: DType,
 ) -> Vec<String> {
     let of = |f: &Factors| (f.summary.site.0.clone(), f.summary.parameters, f.dense);
     let named: Vec<(String, u64, u64)> = factors.iter().map(of).collect();
@@ -193,7 +195,7 @@ fn size_warnings(
         named.iter().map(|(site, own, dense)| (site.as_str(), *own, *dense)).collect();
     let own = factors.iter().map(|f| f.summary.parameters).sum::<u64>() * dtype.size() as u64;
     let whole = model.config().parameters() * of_model.size() as u64;
-    sizes::of_adapter(&sites, (own, whole))
+    sizes::of_adapter(&sites, own, whole)
 }
 
 /// Rejects differences whose factors would not be smaller than the weight.
@@ -248,7 +250,7 @@ impl<'a> Base<'a> {
 
     fn reader(&self) -> Result<Reader<'_>, CheckpointError> {
         let headers = native::read(self.dir, &self.source.config)?;
-        Ok(Reader::new(self.dir, (&self.weights, self.config.family), headers))
+        Ok(Reader::new(self.dir, &self.weights, self.config.family, headers))
     }
 
     /// Rejects a model that differs in tensors that an adapter does not hold.
@@ -334,7 +336,8 @@ impl Factors {
     fn of(
         slot: &LinearSlot,
         Difference { matrix, weight }: Difference,
-        (resolution, options): (f64, &LoraOptions),
+        resolution: f64,
+        options: &LoraOptions,
     ) -> Result<Self, ExportError> {
         let site = slot.id().clone();
         let svd =
@@ -435,7 +438,8 @@ fn settings(model: &Transformer, factors: &[Factors], options: &LoraOptions, bas
 /// The card.
 fn text(
     source: &Source,
-    (sites, warnings): (&[LoraSite], &[String]),
+    sites: &[LoraSite],
+    warnings: &[String],
     options: &LoraOptions,
     resolution: f64,
 ) -> String {
@@ -465,8 +469,10 @@ fn text(
 fn read_back(
     base: &Base<'_>,
     model: &Transformer,
-    (sites, dir): (&[LoraSite], &Path),
-    (resolution, dtype): (f64, DType),
+    sites: &[LoraSite],
+    dir: &Path,
+    resolution: f64,
+    dtype: DType,
 ) -> Result<(), ExportError> {
     let file = TensorFile::open(&dir.join(WEIGHTS))?;
     for lora in sites {

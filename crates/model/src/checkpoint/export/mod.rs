@@ -270,7 +270,7 @@ pub fn export(
     let (model, source) = prepared(model, source, form)?;
     let dtype = options.dtype.unwrap_or(source.dtype);
     if form == ExportForm::Gguf {
-        let (saved, sizes) = gguf::write((&model, &source), (dtype, &warnings), options, out)?;
+        let (saved, sizes) = gguf::write(&model, &source, dtype, &warnings, options, out)?;
         return Ok(Exported { choice, saved, sizes, warnings });
     }
     if form == ExportForm::Factored {
@@ -278,7 +278,7 @@ pub fn export(
     }
     let plan = WeightLayout::new(&model, form.saved_as(), dtype)?;
     let sizes = Sizes::new(&model, plan.parameters(), plan.bytes(), dtype);
-    let card = card::of_model(&model, &source, (form, &sizes, &warnings), &options.card);
+    let card = card::of_model(&model, &source, form, &sizes, &warnings, &options.card);
     let mut save_options = SaveOptions::new(form.saved_as());
     save_options.dtype = Some(dtype);
     save_options.force = options.force;

@@ -70,8 +70,8 @@ fn break_even(model: &Transformer) -> Vec<String> {
 }
 
 /// Notes on an adapter: sites by name with the parameters of factors and weights, and the bytes of
-/// all factors and of the whole model.
-pub(super) fn of_adapter(sites: &[(&str, u64, u64)], (own, whole): (u64, u64)) -> Vec<String> {
+/// all factors, `own`, and of the whole model.
+pub(super) fn of_adapter(sites: &[(&str, u64, u64)], own: u64, whole: u64) -> Vec<String> {
     let mut warnings = Vec::new();
     let large = sites.iter().filter(|(_, factors, weight)| factors >= weight);
     let large: Vec<String> = large

@@ -135,7 +135,8 @@ impl Gguf {
     pub fn read(&self, name: &str, shape: &[usize]) -> Result<Decoded, CheckpointError> {
         let tensor = self.find(name, shape)?;
         let release = |range| self.map.release(range);
-        read::read(self.map.bytes(), tensor, &release).map_err(|bad| self.non_finite(name, bad))
+        let decoded = read::read(self.map.bytes(), tensor, &release);
+        decoded.map_err(|(index, value)| self.non_finite(name, index, value))
     }
 
     /// Reads some rows of a matrix.
@@ -155,7 +156,8 @@ impl Gguf {
         assert!(rows.end <= shape[0], "rows {rows:?} of {shape:?}");
         let release = |range| self.map.release(range);
         let decoded = read::read_some(self.map.bytes(), tensor, rows, &release);
-        decoded.map(|(values, _)| values).map_err(|bad| self.non_finite(name, bad))
+        let decoded = decoded.map(|(values, _)| values);
+        decoded.map_err(|(index, value)| self.non_finite(name, index, value))
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<&GgufTensor, CheckpointError> {
@@ -177,7 +179,7 @@ impl Gguf {
         Ok(tensor)
     }
 
-    fn non_finite(&self, name: &str, (index, value): (usize, f32)) -> CheckpointError {
+    fn non_finite(&self, name: &str, index: usize, value: f32) -> CheckpointError {
         FileError::NonFinite { path: self.path.clone(), name: name.into(), index, value }.into()
     }
 }

@@ -31,14 +31,15 @@ const FREQUENCY: f32 = 1e-5;
 /// file holds another model, and errors of loading.
 pub(super) fn verify(
     path: &Path,
-    (decoder, tokenizer): (&Transformer, Option<&Tokenizer>),
+    decoder: &Transformer,
+    tokenizer: Option<&Tokenizer>,
     dtype: DType,
 ) -> Result<f32, CheckpointError> {
     let gguf = Gguf::open(path)?;
     let source = source(&gguf);
     let config = source.decoder_config()?;
     let read = source.tokenizer(&config)?;
-    same_tokens(path, (tokenizer, read.as_ref()), config.is_causal())?;
+    same_tokens(path, tokenizer, read.as_ref(), config.is_causal())?;
     let reader = || Reader::new(&gguf, config.family, Precision::F32);
     let config = reader().whole(config.clone());
     if let Some(field) = other_field(decoder.config(), &config) {

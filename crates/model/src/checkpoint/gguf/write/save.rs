@@ -49,7 +49,7 @@ pub fn save_gguf(
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     let dtype = dtype.unwrap_or(source.dtype);
     let mut writer = DirWriter::new(AtomicDir::create(out, force)?);
-    write_gguf(&mut writer, (decoder, source), dtype, &name)?;
+    write_gguf(&mut writer, decoder, source, dtype, &name)?;
     writer.commit()?;
     Ok(out.join(file_name(dtype)))
 }
@@ -61,7 +61,8 @@ pub fn save_gguf(
 /// If `source` describes a model of another shape.
 pub(in crate::checkpoint) fn write_gguf(
     dir: &mut DirWriter,
-    (decoder, source): (&Transformer, &Source),
+    decoder: &Transformer,
+    source: &Source,
     dtype: DType,
     name: &str,
 ) -> Result<f32, CheckpointError> {
@@ -94,7 +95,7 @@ pub(in crate::checkpoint) fn write_gguf(
         });
         result
     })?;
-    verify(&dir.target.path().join(file), (decoder, tokenizer.as_ref()), dtype)
+    verify(&dir.target.path().join(file), decoder, tokenizer.as_ref(), dtype)
 }
 
 /// `tokenizer_config.json`, completed with special tokens that the tokenizer has from other files.

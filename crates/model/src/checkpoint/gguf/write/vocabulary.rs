@@ -72,7 +72,7 @@ pub(super) fn write(
 ) -> Result<(), NoGguf> {
     let model = &tokenizer["model"];
     let bytes = model["byte_fallback"] == true;
-    let mut tokens = Tokens::read(tokenizer, config, (vocab, bytes))?;
+    let mut tokens = Tokens::read(tokenizer, config, vocab, bytes)?;
     let kind = model["type"].as_str().unwrap_or("BPE");
     match kind {
         "BPE" if bytes => {
@@ -113,7 +113,8 @@ impl Tokens {
     fn read(
         tokenizer: &Value,
         config: Option<&Value>,
-        (vocab, bytes): (usize, bool),
+        vocab: usize,
+        bytes: bool,
     ) -> Result<Self, NoGguf> {
         let map = tokenizer["model"]["vocab"].as_object();
         let map = map.ok_or_else(|| wrong("has no vocabulary of tokens with ids"))?;
