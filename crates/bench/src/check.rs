@@ -71,7 +71,7 @@ fn compare<T: Scalar>(label: &str, op: &Op<T>, twin: &Op<f64>) -> Result<Checked
     let mut y = Mat::zeros(ROWS, shape.out);
     op.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
     let (oracle, expected) = expected(twin, &x.cast());
-    let largest_error = largest_error::<T>(label, shape, &y.cast(), (&expected, 1.0))?;
+    let largest_error = largest_error::<T>(label, shape, &y.cast(), &expected, 1.0)?;
     Ok(Checked { oracle, largest_error })
 }
 
@@ -80,7 +80,8 @@ fn largest_error<T: Scalar>(
     label: &str,
     shape: Shape,
     found: &Mat<f64>,
-    (expected, least): (&Mat<f64>, f64),
+    expected: &Mat<f64>,
+    least: f64,
 ) -> Result<f64, BenchError> {
     let size = largest(expected).max(least);
     let bound = bound_of::<T>();
@@ -125,7 +126,7 @@ fn compare_inverse<T: Scalar>(
     invertible.inverse(y.view(), x.view_mut(), &mut Workspace::default())?;
     let x: Mat<f64> = x.cast();
     let (_, back) = expected(twin, &x);
-    let residual = largest_error::<T>(label, shape, &back, (&y.cast(), least(&x)))?;
+    let residual = largest_error::<T>(label, shape, &back, &y.cast(), least(&x))?;
     let determinant = match twin {
         Op::Linear(linear) if shape.dense_parameters() <= MOST_DENSE => {
             linalg::log_abs_det(linear.to_dense().view()).0
@@ -139,7 +140,7 @@ fn compare_inverse<T: Scalar>(
     let found = one(invertible.log_abs_det()?.log_abs);
     // Elimination rounds too, in f64.
     let least = (ROUNDING * largest(&x) * bound_of::<f64>() / bound_of::<T>()).max(1.0);
-    Ok(residual.max(largest_error::<T>(label, shape, &found, (&one(determinant), least))?))
+    Ok(residual.max(largest_error::<T>(label, shape, &found, &one(determinant), least)?))
 }
 
 /// Whether the twin maps the first columns of the dense inverse to unit vectors.
@@ -153,7 +154,7 @@ fn compare_dense_inverse<T: Scalar>(
     let columns = ROWS.min(shape.inp);
     let x = Mat::from_fn(columns, shape.inp, |j, i| inverse.at(i, j).to_f64());
     let units = Mat::from_fn(columns, shape.out, |j, i| f64::from(u8::from(i == j)));
-    largest_error::<T>(label, shape, &expected(twin, &x).1, (&units, least(&x)))
+    largest_error::<T>(label, shape, &expected(twin, &x).1, &units, least(&x))
 }
 
 fn expected(twin: &Op<f64>, x: &Mat<f64>) -> (Oracle, Mat<f64>) {

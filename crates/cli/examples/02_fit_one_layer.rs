@@ -31,9 +31,8 @@ pub(crate) fn fit(model: &Path, text: &Path, window: usize) -> Result<String, Bo
     let tokenizer = loaded.tokenizer.as_ref().ok_or("the model has no tokenizer")?;
     let corpus = Corpus::open(text, None)?;
     let documents = corpus.documents.iter().map(|document| (document.line, &*document.text));
-    let windows = (window, 8192);
-    let calibration =
-        Calibration::encode(documents, (tokenizer, Bos::Auto), windows, Split::Contiguous)?;
+    let (bos, split) = (Bos::Auto, Split::Contiguous);
+    let calibration = Calibration::encode(documents, tokenizer, bos, window, 8192, split)?;
     let role = loaded.decoder.slots()[0].role();
     let context = Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: None };
     let mut report = String::new();

@@ -366,7 +366,7 @@ mod tests {
         let corpus = Corpus::open(&assets.join("calibration.jsonl"), None).expect("opens");
         let texts = corpus.documents.iter().map(|d| (d.line, d.text.as_str()));
         let calibration =
-            Calibration::encode(texts, (tokenizer, Bos::Auto), (128, 800), Split::Contiguous);
+            Calibration::encode(texts, tokenizer, Bos::Auto, 128, 800, Split::Contiguous);
         let calibration = calibration.expect("enough text");
         let train = calibration.train_tokens();
         let rows = SampleRows { train, validation: calibration.tokens() - train };

@@ -129,8 +129,10 @@ pub fn calibrate(
     let documents = order.into_iter().map(|index| &inputs.calibration.documents[index]);
     let calibration = Calibration::encode(
         documents.map(|document| (document.line, document.text.as_str())),
-        (inputs.tokenizer, source.bos),
-        (source.seq_len, source.num_tokens),
+        inputs.tokenizer,
+        source.bos,
+        source.seq_len,
+        source.num_tokens,
         source.split,
     )?;
     calibration.check_positions(inputs.model.decoder.config().max_positions)?;

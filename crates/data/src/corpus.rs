@@ -67,7 +67,7 @@ impl Corpus {
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn open(path: &Path, field: Option<&str>) -> Result<Self, DataError> {
-        Self::from_bytes(path, &file::read(path)?, (Format::of(path)?, field))
+        Self::from_bytes(path, &file::read(path)?, Format::of(path)?, field)
     }
 
     /// Reads documents from memory; `path` is the name used in messages.
@@ -77,7 +77,8 @@ impl Corpus {
     pub fn from_bytes(
         path: &Path,
         bytes: &[u8],
-        (format, field): (Format, Option<&str>),
+        format: Format,
+        field: Option<&str>,
     ) -> Result<Self, DataError> {
         let mut ids = Ids::default();
         let mut document = |record: file::Record<'_>| -> Result<Document, DataError> {
@@ -92,7 +93,7 @@ impl Corpus {
             Format::Jsonl => file::records(path, file::decode(path, bytes)?)
                 .map(|record| document(record?))
                 .collect::<Result<_, DataError>>()?,
-            Format::Columns(format) => Table::from_bytes(path, bytes, (format, None))?
+            Format::Columns(format) => Table::from_bytes(path, bytes, format, None)?
                 .rows
                 .into_iter()
                 .map(|row| document(file::Record::of_row(path, row.line, row.fields)))
@@ -113,11 +114,11 @@ mod tests {
     use super::*;
 
     fn jsonl(bytes: &[u8]) -> Result<Corpus, DataError> {
-        Corpus::from_bytes(Path::new("t.jsonl"), bytes, (Format::Jsonl, None))
+        Corpus::from_bytes(Path::new("t.jsonl"), bytes, Format::Jsonl, None)
     }
 
     fn plain(name: &str, bytes: &[u8]) -> Result<Corpus, DataError> {
-        Corpus::from_bytes(Path::new(name), bytes, (Format::Text, None))
+        Corpus::from_bytes(Path::new(name), bytes, Format::Text, None)
     }
 
     #[test]
@@ -172,12 +173,12 @@ mod tests {
         ] {
             let path = Path::new(name);
             let format = Format::of(path).unwrap();
-            let read = Corpus::from_bytes(path, bytes.as_bytes(), (format, Some("content")));
+            let read = Corpus::from_bytes(path, bytes.as_bytes(), format, Some("content"));
             assert_eq!(read.unwrap().documents[0].text, "one, two", "{name}");
         }
         let csv = "id,content\n7,\"one, two\"\n";
-        let format = (Format::Columns(TableFormat::Csv), None);
-        let error = Corpus::from_bytes(Path::new("t.csv"), csv.as_bytes(), format).unwrap_err();
+        let (path, format) = (Path::new("t.csv"), Format::Columns(TableFormat::Csv));
+        let error = Corpus::from_bytes(path, csv.as_bytes(), format, None).unwrap_err();
         let want = "t.csv, line 2: field `text` is missing; the fields are [\"id\", \"content\"]; for \
                     `content` give --text-field";
         assert!(error.to_string().starts_with(want), "{error}");
@@ -193,9 +194,8 @@ mod tests {
             ("{\"n\":1,\"list\":[\"a\"]}", "text", None),
             ("{}", "text", None),
         ] {
-            let format = (Format::Jsonl, Some(field));
-            let error = Corpus::from_bytes(Path::new("t.jsonl"), line.as_bytes(), format);
-            let error = error.unwrap_err();
+            let (path, bytes) = (Path::new("t.jsonl"), line.as_bytes());
+            let error = Corpus::from_bytes(path, bytes, Format::Jsonl, Some(field)).unwrap_err();
             let DataError::NoText { field: asked, likely, .. } = &error else { panic!("{error}") };
             assert_eq!(asked, field);
             assert_eq!(likely.as_deref().map(|name| format!("`{name}`")).as_deref(), want);

@@ -206,7 +206,7 @@ mod tests {
 
     fn overlap(documents: &[&str]) -> Overlap {
         let corpus =
-            Corpus::from_bytes(Path::new("c.jsonl"), CALIBRATION.as_bytes(), (Format::Jsonl, None));
+            Corpus::from_bytes(Path::new("c.jsonl"), CALIBRATION.as_bytes(), Format::Jsonl, None);
         let places: Vec<String> = (0..documents.len()).map(|i| format!("d{i}")).collect();
         let documents: Vec<(&str, Vec<Cow<'_, str>>)> = places
             .iter()

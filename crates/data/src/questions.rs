@@ -68,7 +68,7 @@ impl QuestionSet {
             question(&record)
         };
         let questions = match TableFormat::of(path).filter(|format| format.is_columns()) {
-            Some(format) => Table::from_bytes(path, bytes, (format, None))?
+            Some(format) => Table::from_bytes(path, bytes, format, None)?
                 .rows
                 .into_iter()
                 .map(|row| checked(Record::of_row(path, row.line, row.fields)))

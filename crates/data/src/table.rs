@@ -24,7 +24,7 @@ impl Table {
     /// # Errors
     /// [`DataError`], naming file and line.
     pub fn open(path: &Path, format: TableFormat, field: Option<&str>) -> Result<Self, DataError> {
-        Self::from_bytes(path, &file::read(path)?, (format, field))
+        Self::from_bytes(path, &file::read(path)?, format, field)
     }
 
     /// Reads rows from memory; `path` is the name used in messages.
@@ -34,7 +34,8 @@ impl Table {
     pub fn from_bytes(
         path: &Path,
         bytes: &[u8],
-        (format, field): (TableFormat, Option<&str>),
+        format: TableFormat,
+        field: Option<&str>,
     ) -> Result<Self, DataError> {
         let text = || file::decode(path, bytes);
         let rows = match format.narrowed(path) {
@@ -274,7 +275,7 @@ mod tests {
     use serde_json::json;
 
     fn table(text: &str, format: TableFormat, field: Option<&str>) -> Result<Vec<Row>, DataError> {
-        Table::from_bytes(Path::new("t"), text.as_bytes(), (format, field)).map(|t| t.rows)
+        Table::from_bytes(Path::new("t"), text.as_bytes(), format, field).map(|t| t.rows)
     }
 
     fn values(rows: &[Row]) -> Vec<Value> {
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn a_file_of_lines_holds_lines_even_if_it_is_one_record_with_a_list() {
         let read = |name: &str, text: &str, field| {
-            Table::from_bytes(Path::new(name), text.as_bytes(), (TableFormat::Json, field))
+            Table::from_bytes(Path::new(name), text.as_bytes(), TableFormat::Json, field)
                 .map(|table| values(&table.rows))
         };
         let one = "{\"choices\": [{\"a\": 1}, {\"a\": 2}]}\n";
@@ -389,8 +390,7 @@ mod tests {
     fn repeated_ids_are_told_with_both_places() {
         let text = "id,a\n1,x\n2,y\n1,z\n1,w\n";
         let table = |text: &str| {
-            Table::from_bytes(Path::new("t.csv"), text.as_bytes(), (TableFormat::Csv, None))
-                .unwrap()
+            Table::from_bytes(Path::new("t.csv"), text.as_bytes(), TableFormat::Csv, None).unwrap()
         };
         let want = "t.csv, line 4: id 1 is that of line 2 as well; 2 rows repeat an id";
         assert_eq!(table(text).repeated_ids(TableFormat::Csv).unwrap(), want);

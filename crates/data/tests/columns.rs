@@ -17,7 +17,7 @@ fn bytes(name: &str) -> Vec<u8> {
 
 fn read(name: &str, bytes: &[u8]) -> Result<Vec<Row>, DataError> {
     let format = TableFormat::of(Path::new(name)).unwrap();
-    Table::from_bytes(Path::new(name), bytes, (format, None)).map(|table| table.rows)
+    Table::from_bytes(Path::new(name), bytes, format, None).map(|table| table.rows)
 }
 
 #[test]

@@ -130,7 +130,7 @@ pub(super) fn run_with(
 fn corpus(texts: &[&str]) -> Corpus {
     let lines: Vec<String> =
         texts.iter().map(|text| serde_json::json!({ "text": text }).to_string()).collect();
-    Corpus::from_bytes(Path::new("t.jsonl"), lines.join("\n").as_bytes(), (Format::Jsonl, None))
+    Corpus::from_bytes(Path::new("t.jsonl"), lines.join("\n").as_bytes(), Format::Jsonl, None)
         .unwrap()
 }
 

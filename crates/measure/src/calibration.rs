@@ -84,8 +84,10 @@ impl Calibration {
     /// [`CaptureError::Text`] if a text cannot be encoded, and those of [`Self::new`].
     pub fn encode<'t>(
         texts: impl IntoIterator<Item = (usize, &'t str)>,
-        (tokenizer, bos): (&Tokenizer, Bos),
-        (window, max_tokens): (usize, usize),
+        tokenizer: &Tokenizer,
+        bos: Bos,
+        window: usize,
+        max_tokens: usize,
         split: Split,
     ) -> Result<Self, CaptureError> {
         let mut documents = Vec::new();

@@ -205,7 +205,7 @@ impl<'a> Lockstep<'a> {
             if keep {
                 kept.push(hidden.clone());
             }
-            collector.add(self.look(edited, &batch, hidden, (layer, sites))?)?;
+            collector.add(self.look(edited, &batch, hidden, layer, sites)?)?;
             monitor.progress(index as u64 + 1, batches.len() as u64);
         }
         if keep {
@@ -221,7 +221,8 @@ impl<'a> Lockstep<'a> {
         edited: &Transformer,
         batch: &Batch,
         mut hidden: Hidden,
-        (layer, sites): (usize, &'b [SiteId]),
+        layer: usize,
+        sites: &'b [SiteId],
     ) -> Result<Seen<'b>, CaptureError> {
         let layers = layer..layer + 1;
         let state = match hidden.edited.take() {

@@ -304,8 +304,10 @@ fn calibration(args: &CompressArgs, loaded: &LoadedModel) -> Result<Calibration,
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", args.model)))?;
     let calibration = Calibration::encode(
         corpus.documents.iter().map(|document| (document.line, document.text.as_str())),
-        (tokenizer, args.asked.bos),
-        (args.seq_len, args.num_tokens),
+        tokenizer,
+        args.asked.bos,
+        args.seq_len,
+        args.num_tokens,
         Split::Contiguous,
     )?;
     calibration.check_positions(loaded.decoder.config().max_positions)?;

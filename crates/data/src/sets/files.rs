@@ -283,7 +283,8 @@ mod tests {
     fn find(
         names: &[&str],
         card: &str,
-        (config, split): (Option<&str>, &str),
+        config: Option<&str>,
+        split: &str,
     ) -> Result<Option<Vec<String>>, String> {
         let names = names.iter().map(|&name| name.to_owned()).collect();
         let query = SetQuery { set: "o/n", config, split, revision: None };
@@ -291,7 +292,7 @@ mod tests {
     }
 
     fn found(names: &[&str], config: Option<&str>, split: &str) -> Vec<String> {
-        find(names, "", (config, split)).unwrap().unwrap()
+        find(names, "", config, split).unwrap().unwrap()
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
         let card = "---\nconfigs:\n- config_name: a\n  data_files:\n  - {split: test, path: x/*}\n\
                     - config_name: b\n  data_dir: z\n---\n";
         let names = ["x/1.json", "x/2.json", "z/test.csv", "test.json"];
-        let find = |config, split| find(&names, card, (config, split));
+        let find = |config, split| find(&names, card, config, split);
         assert_eq!(find(Some("a"), "test").unwrap().unwrap(), ["x/1.json", "x/2.json"]);
         assert_eq!(find(Some("b"), "test").unwrap().unwrap(), ["z/test.csv"]);
         for (config, split, want) in [
@@ -363,12 +364,12 @@ mod tests {
                 "names b.csv, of which there is no file",
             ),
         ] {
-            let reason = find(names, card, (config, "test")).unwrap_err();
+            let reason = find(names, card, config, "test").unwrap_err();
             assert!(reason.contains(want), "{reason:?} lacks {want:?}");
         }
         // A set that is a program.
-        assert_eq!(find(&["n.py", "README.md"], "", (None, "test")).unwrap(), None);
-        assert_eq!(find(&["n.py"], "", (Some("a"), "test")).unwrap(), None);
+        assert_eq!(find(&["n.py", "README.md"], "", None, "test").unwrap(), None);
+        assert_eq!(find(&["n.py"], "", Some("a"), "test").unwrap(), None);
     }
 
     #[test]

@@ -276,12 +276,12 @@ fn overlap_leaves_examples_out() {
     let task = open(&folder, &options).unwrap();
     let text = "{\"text\": \"Once document 2 tells of a lamp that somebody lit by the old mill.\"}";
     let path = std::path::Path::new("c.jsonl");
-    let corpus = Corpus::from_bytes(path, text.as_bytes(), (Format::Jsonl, None)).unwrap();
+    let corpus = Corpus::from_bytes(path, text.as_bytes(), Format::Jsonl, None).unwrap();
     let found = overlap(&task, &CalibrationText::new(&[corpus]));
     assert_eq!((found.documents, found.overlapping), (4, 1));
     assert!(found.first[0].document.ends_with("line 3"), "{found:?}");
     let text = "{\"text\": \"document 0 tells of a lamp that somebody lit by the old mill\"}";
-    let corpus = Corpus::from_bytes(path, text.as_bytes(), (Format::Jsonl, None)).unwrap();
+    let corpus = Corpus::from_bytes(path, text.as_bytes(), Format::Jsonl, None).unwrap();
     let found = overlap(&task, &CalibrationText::new(&[corpus]));
     assert_eq!(found.overlapping, 1, "document 0 stands before all others as an example");
 }

@@ -120,7 +120,7 @@ impl LanguageModel for Ruled {
 fn table(rows: &[Value]) -> Table {
     let text = rows.iter().map(|row| format!("{row}\n")).collect::<String>();
     let path = Path::new("set.jsonl");
-    Table::from_bytes(path, text.as_bytes(), (TableFormat::Json, None)).unwrap()
+    Table::from_bytes(path, text.as_bytes(), TableFormat::Json, None).unwrap()
 }
 
 fn task(name: &str, rows: &[Value], options: &LaserOptions) -> Result<LaserTask, EvaluationError> {

@@ -63,7 +63,8 @@ impl Blob {
         &self,
         client: &Client<'_>,
         place: &Place<'_>,
-        (before, total): (u64, u64),
+        before: u64,
+        total: u64,
         hooks: &mut Hooks<'_>,
     ) -> Result<(), HubError> {
         let path = place.repository.blobs().join(&self.etag);
@@ -71,7 +72,7 @@ impl Blob {
         let lock = self.lock(client, place, hooks)?;
         let there = path.metadata().is_ok_and(|there| there.is_file() && there.len() == self.size);
         if !there {
-            self.download(client, &path, (before, total), hooks)?;
+            self.download(client, &path, before, total, hooks)?;
         }
         drop(lock);
         link(&path, place.snapshot, &self.name)?;
@@ -109,7 +110,8 @@ impl Blob {
         &self,
         client: &Client<'_>,
         path: &Path,
-        (before, total): (u64, u64),
+        before: u64,
+        total: u64,
         hooks: &mut Hooks<'_>,
     ) -> Result<(), HubError> {
         let mut part = Part::open(self, path)?;

@@ -157,8 +157,8 @@ impl<'a> Dataset<'a> {
 
     #[cfg(feature = "hub")]
     fn download(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
-        let place = (&self.asked, &self.found.id, &self.commit);
-        super::download::bring_files(place, names, self.settings, hooks)
+        let (id, commit, settings) = (&self.found.id, &self.commit, self.settings);
+        super::download::bring_files(&self.asked, id, commit, names, settings, hooks)
     }
 
     #[cfg(not(feature = "hub"))]

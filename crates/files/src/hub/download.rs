@@ -38,7 +38,9 @@ pub(super) fn bring(
 /// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at
 /// its commit, `asked` at the revision that was asked for.
 pub(super) fn bring_files(
-    (asked, id, commit): (&HubId, &HubId, &Commit),
+    asked: &HubId,
+    id: &HubId,
+    commit: &Commit,
     names: &[String],
     settings: &HubSettings,
     hooks: &mut Hooks<'_>,
@@ -95,7 +97,7 @@ impl Work<'_> {
         let place = Place { repository: self.repository, snapshot: &snapshot };
         let mut before = 0;
         for blob in &blobs {
-            blob.bring(self.client, &place, (before, total), hooks)?;
+            blob.bring(self.client, &place, before, total, hooks)?;
             before += blob.size;
         }
         Ok(())

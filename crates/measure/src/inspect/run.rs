@@ -80,7 +80,7 @@ pub fn run(
     // Empty where they were not asked for: a file may have very many tensors.
     let mut spectra = Vec::new();
     if options.spectra {
-        spectra = all_spectra(&tensors, (&contents, &first), options, monitor, &mut notes)?;
+        spectra = all_spectra(&tensors, &contents, &first, options, monitor, &mut notes)?;
     }
     let mut records: Vec<TensorRecord> = Vec::with_capacity(tensors.len());
     for (place, (tensor, contents)) in tensors.iter().zip(&contents).enumerate() {
@@ -181,10 +181,11 @@ fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
 /// Figures of a tensor, or why there are none: nothing to say of what is no matrix.
 type Told = Result<Box<Figures>, Option<String>>;
 
-/// Figures of each tensor.
+/// Figures of each tensor; `first` is the place of the first tensor with the same numbers.
 fn all_spectra(
     tensors: &[Stored<'_>],
-    (contents, first): (&[Contents], &[usize]),
+    contents: &[Contents],
+    first: &[usize],
     options: &Options,
     monitor: &mut dyn Monitor,
     notes: &mut Vec<String>,

@@ -120,12 +120,19 @@ fn matching(grammar: &Grammar, text: &str, rest: Rest<'_>, words: &mut Words) ->
 }
 
 pub(super) fn enumerate(grammar: &Grammar) -> Vec<(String, f64)> {
-    let start = (String::new(), 1.0, vec![""; grammar.variables]);
+    let words = vec![""; grammar.variables];
+    let start = Partial { text: String::new(), probability: 1.0, words };
     let done = extend(grammar, &grammar.start, vec![start]);
-    done.into_iter().map(|(text, probability, _)| (text, probability)).collect()
+    done.into_iter().map(|partial| (partial.text, partial.probability)).collect()
 }
 
-type Partial = (String, f64, Words);
+/// The beginning of a text.
+#[derive(Clone)]
+struct Partial {
+    text: String,
+    probability: f64,
+    words: Words,
+}
 
 /// All ways to go on with `nodes` from each of `partials`.
 fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<Partial> {
@@ -133,9 +140,8 @@ fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<
         partials = match node {
             Node::Choice(parts) => {
                 let share = 1.0 / parts.len() as f64;
-                let scaled: Vec<Partial> =
-                    partials.into_iter().map(|(text, p, words)| (text, p * share, words)).collect();
-                parts.iter().flat_map(|part| extend(grammar, part, scaled.clone())).collect()
+                partials.iter_mut().for_each(|partial| partial.probability *= share);
+                parts.iter().flat_map(|part| extend(grammar, part, partials.clone())).collect()
             }
             Node::Draw { variable, list, except } => partials
                 .into_iter()
@@ -143,7 +149,10 @@ fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<
                 .collect(),
             fixed => partials
                 .into_iter()
-                .map(|(text, p, words)| (text + &written(grammar, fixed, &words), p, words))
+                .map(|partial| {
+                    let text = partial.text + &written(grammar, fixed, &partial.words);
+                    Partial { text, ..partial }
+                })
                 .collect(),
         };
     }
@@ -151,7 +160,7 @@ fn extend(grammar: &Grammar, nodes: &[Node], mut partials: Vec<Partial>) -> Vec<
 }
 
 fn draws(
-    (text, p, words): &Partial,
+    Partial { text, probability, words }: &Partial,
     variable: usize,
     list: &[&'static str],
     except: &[usize],
@@ -161,7 +170,7 @@ fn draws(
     let go_on = |word: &&'static str| {
         let mut words = words.clone();
         words[variable] = word;
-        (format!("{text}{word}"), p / ways as f64, words)
+        Partial { text: format!("{text}{word}"), probability: probability / ways as f64, words }
     };
     allowed.map(go_on).collect()
 }
