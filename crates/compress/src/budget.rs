@@ -169,14 +169,14 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
         OpSpec::Sum(SumSpec { terms }) => {
             let shapes = vec![shape; terms.len()];
             let with = |terms| OpSpec::Sum(SumSpec { terms });
-            of_parts(spec, (terms, &shapes), with)
+            of_parts(spec, terms, &shapes, with)
         }
         OpSpec::Product(product) => {
             let shapes = product.children(shape).unwrap_or_default();
             let shapes: Vec<Shape> = shapes.into_iter().map(|(_, shape)| shape).collect();
             let with =
                 |factors| OpSpec::Product(ProductSpec { factors, widths: product.widths.clone() });
-            of_parts(spec, (&product.factors, &shapes), with)
+            of_parts(spec, &product.factors, &shapes, with)
         }
         OpSpec::Dense(_) | OpSpec::External { .. } => vec![spec.clone()],
     }
@@ -186,7 +186,8 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
 /// they are.
 fn of_parts(
     whole: &OpSpec,
-    (parts, shapes): (&[OpSpec], &[Shape]),
+    parts: &[OpSpec],
+    shapes: &[Shape],
     with: impl Fn(Vec<OpSpec>) -> OpSpec,
 ) -> Vec<OpSpec> {
     for (place, (part, shape)) in parts.iter().zip(shapes).enumerate().rev() {

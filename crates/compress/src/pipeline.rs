@@ -192,14 +192,15 @@ pub fn apply(
                 work.map(|(capture, print)| {
                     let slot =
                         original.slot(&capture.site).expect("the site was found in the plan");
-                    fit_site((capture, slot), edit, (plan.seed, print), context, monitor)
+                    let job = SiteJob { capture, slot, edit, seed: plan.seed, print };
+                    fit_site(&job, context, monitor)
                 })
                 .collect::<Result<Vec<_>, _>>()?
             }
         };
         for (id, fit) in ids.iter().zip(fits) {
             let bias = original.slot(id).and_then(LinearSlot::bias);
-            sites.push(put(&mut model, (id, bias), edit, fit)?);
+            sites.push(put(&mut model, id, bias, edit, fit)?);
         }
         lockstep.note_edit(layer);
         chain = Fingerprint::of(&[("prints", &prints)]);
@@ -246,13 +247,25 @@ fn stored(
     Ok(Some(fits))
 }
 
+/// A site that an edit changes.
+struct SiteJob<'a> {
+    /// What goes into it and should come out.
+    capture: &'a SiteCapture,
+    /// The slot of the original model.
+    slot: &'a LinearSlot,
+    edit: &'a Edit,
+    /// Seed of the plan.
+    seed: u64,
+    /// Identifies the fit.
+    print: &'a Fingerprint,
+}
+
 fn fit_site(
-    (capture, slot): (&SiteCapture, &LinearSlot),
-    edit: &Edit,
-    (seed, print): (u64, &Fingerprint),
+    job: &SiteJob<'_>,
     context: &Context<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Fit, CompressError> {
+    let SiteJob { capture, slot, edit, seed, print } = *job;
     if let Some(store) = context.store
         && let Some(fit) = store.get(print)?
     {
@@ -304,7 +317,8 @@ impl Control for Forward<'_> {
 
 fn put(
     model: &mut Transformer,
-    (id, original_bias): (&SiteId, Option<&[f32]>),
+    id: &SiteId,
+    original_bias: Option<&[f32]>,
     edit: &Edit,
     fit: Fit,
 ) -> Result<SiteOutcome, CompressError> {

@@ -216,9 +216,8 @@ pub fn run(
         for table in &recipe.tables {
             for layers in &table.layers {
                 for row in &table.methods {
-                    let place = (table, row, layers.as_slice(), seed);
-                    let cell =
-                        one_cell(place, (inputs, &calibration), (directory, &fits), monitor)?;
+                    let spec = CellSpec { table, row, layers, seed };
+                    let cell = one_cell(spec, inputs, &calibration, directory, &fits, monitor)?;
                     findings.add(cell, table, row);
                 }
             }
@@ -236,12 +235,24 @@ pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     directory.finished("cells", fingerprint, compute)
 }
 
+/// Which cell of a recipe.
+#[derive(Clone, Copy)]
+struct CellSpec<'a> {
+    table: &'a Table,
+    row: &'a RecipeRow,
+    layers: &'a [usize],
+    seed: u64,
+}
+
 fn one_cell(
-    (table, row, layers, seed): (&Table, &RecipeRow, &[usize], u64),
-    (inputs, calibration): (&Inputs<'_>, &Calibration),
-    (directory, fits): (&RunDirectory, &FitStore),
+    spec: CellSpec<'_>,
+    inputs: &Inputs<'_>,
+    calibration: &Calibration,
+    directory: &RunDirectory,
+    fits: &FitStore,
     monitor: &mut dyn Monitor,
 ) -> Result<Cell, StudyError> {
+    let CellSpec { table, row, layers, seed } = spec;
     let plan = table.plan(row, layers, seed);
     let print =
         Fingerprint::of(&[("cell", &plan), ("table", &table.title), ("label", &row.label())]);

@@ -7,11 +7,12 @@ use linwright_train::{Progress, TrainError};
 /// Error, as a share of the power of the target, that is all rounding.
 pub(super) const ROUNDING: f64 = 1e-28;
 
-/// Repeats `step` on a state until its error, of `scale` for the zero map, falls by less than the
+/// Repeats `step` on a state until its `error`, of `scale` for the zero map, falls by less than the
 /// tolerance. A step that does not lower the error ends the loop and is taken back. Gives the
 /// state, its error and the number of steps.
 pub(super) fn alternate<S: Clone>(
-    (mut state, mut error): (S, f64),
+    mut state: S,
+    mut error: f64,
     scale: f64,
     context: &mut Context<'_>,
     mut step: impl FnMut(&mut S, &mut Context<'_>) -> Result<f64, FitError>,

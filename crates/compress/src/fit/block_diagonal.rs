@@ -20,8 +20,8 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
     for k in 0..blocks {
         let cross = regression.cross().view().rows_range(k * rows, rows).columns(k * cols, cols);
         let block = if regression.second().is_some() {
-            let columns = (k * cols, cols);
-            let second = regression.second_block(columns, columns);
+            let columns = k * cols..(k + 1) * cols;
+            let second = regression.second_block(columns.clone(), columns);
             solve_normal(second.view(), cross, "moments of a block")?
         } else {
             cross.to_mat()

@@ -55,7 +55,7 @@ pub(super) fn fit(
         let parts = problem.begin(d, spec.rank)?;
         let error = problem.error(&parts);
         let (parts, _, sweeps) =
-            alternate((parts, error), regression.power(), context, |parts, _| {
+            alternate(parts, error, regression.power(), context, |parts, _| {
                 problem.sweep(parts)?;
                 Ok(problem.error(parts))
             })?;

@@ -68,7 +68,7 @@ pub(super) fn fit(
             }
         }
         (factors, error, iterations) =
-            alternate((factors, error), regression.power(), context, step)?;
+            alternate(factors, error, regression.power(), context, step)?;
     }
     let op = assemble(spec, regression.shape(), &[factors[0].data(), factors[1].data()])?;
     Ok(Found { op, error, procedure, iterations })

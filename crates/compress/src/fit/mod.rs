@@ -181,12 +181,12 @@ impl Target<'_> {
             Self::Weight(weight) => vec![("weight", *weight)],
             Self::Moments { second, cross, power } => {
                 check_finite("power", &[*power], "the target")?;
-                check_side(shape, ("rows of the second moment", second.rows()), shape.inp)?;
-                check_side(shape, ("columns of the second moment", second.cols()), shape.inp)?;
+                check_side(shape, "rows of the second moment", second.rows(), shape.inp)?;
+                check_side(shape, "columns of the second moment", second.cols(), shape.inp)?;
                 vec![("second moment", *second), ("cross moment", *cross)]
             }
             Self::Samples { x, y } => {
-                check_side(shape, ("targets", y.rows()), x.rows())?;
+                check_side(shape, "targets", y.rows(), x.rows())?;
                 vec![("input", *x), ("target", *y)]
             }
         };
@@ -199,7 +199,8 @@ impl Target<'_> {
 
 fn check_side(
     shape: Shape,
-    (what, found): (&'static str, usize),
+    what: &'static str,
+    found: usize,
     expected: usize,
 ) -> Result<(), FitError> {
     if found == expected { Ok(()) } else { Err(FitError::Side { shape, what, found, expected }) }
@@ -227,7 +228,7 @@ pub fn fit_operator(
     let mut context = Context { options, control };
     if let (OpSpec::RotorNetwork(_), Target::Samples { x, y }) = (spec, target) {
         let (rows, shape) = (samples(*x, *y), target.shape());
-        let found = trained::fit(spec, shape, (&rows, None), &mut context)?;
+        let found = trained::fit(spec, shape, &rows, None, &mut context)?;
         return found.finish(rows.power, 0);
     }
     with_regression(target, |regression| {
@@ -262,8 +263,8 @@ pub fn fit_from(
 ) -> Result<OperatorFit, FitError> {
     target.check()?;
     let (shape, found) = (target.shape(), op.map().shape());
-    check_side(shape, ("outputs of the operator", found.out), shape.out)?;
-    check_side(shape, ("inputs of the operator", found.inp), shape.inp)?;
+    check_side(shape, "outputs of the operator", found.out, shape.out)?;
+    check_side(shape, "inputs of the operator", found.inp, shape.inp)?;
     let mut context = Context { options, control };
     if let Op::Map(_) = op {
         let Target::Samples { x, y } = target else { return Err(needs_samples()) };
@@ -317,8 +318,8 @@ fn solve(
         None => {
             let map = || Regression::of_weight(regression.least_squares().view()).rows();
             let weight = regression.second().map(|_| map());
-            let rows = (&regression.rows(), weight.as_ref());
-            trained::fit(spec, regression.shape(), rows, context)
+            let (shape, rows) = (regression.shape(), regression.rows());
+            trained::fit(spec, shape, &rows, weight.as_ref(), context)
         }
     };
     match spec {

@@ -54,7 +54,7 @@ pub(super) fn fit(
             Ok(regression.error(&factors.dense()))
         };
         (factors, error, iterations) =
-            alternate((factors, error), regression.power(), context, step)?;
+            alternate(factors, error, regression.power(), context, step)?;
     }
     let op = assemble(spec, regression.shape(), &[factors.left.data(), factors.right.data()])?;
     Ok(Found { op, error, procedure, iterations })
@@ -114,7 +114,7 @@ impl Factors {
         // R S, row (k, j).
         let mut spread = Mat::zeros(b * q, inp);
         for k in 0..b {
-            let second = regression.second_block((k * p, p), (0, inp));
+            let second = regression.second_block(k * p..(k + 1) * p, 0..inp);
             let rows =
                 multiply(self.right.view().rows_range(k * q, q).into(), second.view().into());
             spread.view_mut().rows_range(k * q, q).copy_from(rows.view());
@@ -144,7 +144,8 @@ impl Factors {
             let (l, c) = (at / p, at % p);
             if l == k { 0.0 } else { products.at(j, l) * self.right.at(l * q + j, c) }
         });
-        let second = regression.second_block((0, b * p), (k * p, p));
+        let of_block = k * p..(k + 1) * p;
+        let second = regression.second_block(0..b * p, of_block.clone());
         let explained = multiply(others.view().into(), second.view().into());
         let wanted = Mat::from_fn(q, p, |j, c| {
             let cross =
@@ -153,7 +154,7 @@ impl Factors {
             let own = products.at(j, k);
             if own > 0.0 { sum / own } else { 0.0 }
         });
-        let second = regression.second_block((k * p, p), (k * p, p));
+        let second = regression.second_block(of_block.clone(), of_block);
         let what = "moments of a block of Monarch's input";
         let block = solve_normal(second.view(), wanted.view(), what)?;
         self.right.view_mut().rows_range(k * q, q).copy_from(block.view());

@@ -15,6 +15,7 @@ use linwright_ops::Shape;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{NoConvergence, eigh};
 use linwright_tensor::{Mat, MatRef};
+use std::ops::Range;
 
 /// Eigenvalues of a matrix of moments below this share of the largest one count as zero.
 pub(crate) const NO_DATA: f64 = 1e-9;
@@ -162,8 +163,9 @@ impl<'a> Regression<'a> {
     }
 
     /// Rows and columns of S.
-    pub(crate) fn second_block(&self, rows: (usize, usize), columns: (usize, usize)) -> Mat<f64> {
-        Mat::from_fn(rows.1, columns.1, |i, j| self.second_at(rows.0 + i, columns.0 + j))
+    pub(crate) fn second_block(&self, rows: Range<usize>, columns: Range<usize>) -> Mat<f64> {
+        let number = |i: usize, j: usize| self.second_at(rows.start + i, columns.start + j);
+        Mat::from_fn(rows.len(), columns.len(), number)
     }
 
     pub(crate) fn power(&self) -> f64 {

@@ -50,7 +50,7 @@ pub(super) fn fit(
     for start in 0..(context.options.starts.max(1) as usize).min(count) {
         let order: Vec<usize> = (0..count).map(|k| (start + k) % count).collect();
         let mut terms = vec![None; count];
-        let error = sweep(&spec.terms, &order, (&mut terms, f64::INFINITY), regression, context)?;
+        let error = sweep(&spec.terms, &order, &mut terms, f64::INFINITY, regression, context)?;
         let mut last = error;
         let options = FitOptions {
             iterations: context.options.iterations.min(SWEEPS.0),
@@ -59,8 +59,8 @@ pub(super) fn fit(
         };
         let mut coarse = Context { options: &options, control: &mut *context.control };
         let (terms, _, sweeps) =
-            alternate((terms, error), regression.power(), &mut coarse, |terms, context| {
-                last = sweep(&spec.terms, &order, (terms, last), regression, context)?;
+            alternate(terms, error, regression.power(), &mut coarse, |terms, context| {
+                last = sweep(&spec.terms, &order, terms, last, regression, context)?;
                 Ok(last)
             })?;
         let terms = terms.into_iter().flatten().map(|term| term.op).collect();
@@ -76,11 +76,12 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Fits every term once, in an order; gives the error.
+/// Fits every term once, in an order, from terms of an error; gives that of the new ones.
 fn sweep(
     specs: &[OpSpec],
     order: &[usize],
-    (terms, mut error): (&mut [Option<Term>], f64),
+    terms: &mut [Option<Term>],
+    mut error: f64,
     regression: &Regression<'_>,
     context: &mut Context<'_>,
 ) -> Result<f64, FitError> {

@@ -21,7 +21,8 @@ const MEMORY: usize = 30;
 pub(super) fn fit(
     spec: &OpSpec,
     shape: Shape,
-    (rows, weight): (&Rows, Option<&Rows>),
+    rows: &Rows,
+    weight: Option<&Rows>,
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let mut best: Option<Found> = None;

@@ -5,7 +5,10 @@
 //! far; otherwise the place is left as it was. The code of LASER does not restore what it rejects,
 //! compares with the lowest figure seen, and leaves the last layer out.
 
-use super::sweep::{Grid, Objective, Place, Score, Swept, Tested, Work, dense, places, variants};
+use super::sweep::{
+    Grid, Objective, Place, Record, Score, Swept, Tested, Work, dense, places, tested_variant,
+    variants,
+};
 use super::{Cut, Edit, Edits, Kept, Size, SlotSet, Variant};
 use crate::CompressError;
 use crate::study::{StudyError, finished_cell};
@@ -121,10 +124,9 @@ pub fn compose(
             };
             let stacked: Vec<Variant> =
                 candidates.iter().map(|(_, _, variant)| on_top(variant)).collect();
-            let at = (directory, &print);
-            let dense = &composed.dense;
-            let asked = (work.validation, |result| Score::beside(dense, &result));
-            let found = work.judge(asked, (work.model, &stacked), at, monitor)?;
+            let record = Record { directory, print: &print };
+            let score = |result| Score::beside(&composed.dense, &result);
+            let found = work.judge(work.validation, &stacked, record, monitor, score)?;
             let tried = candidates.iter().zip(found).map(|((size, kept, _), score)| Trial {
                 size: *size,
                 kept: kept.clone(),
@@ -146,13 +148,8 @@ pub fn compose(
         let print = Fingerprint::of(&[("test", &composed.edits)]);
         composed.test = Some(finished_cell(directory, &print, || {
             monitor.stage("the composition on the test items");
-            super::sweep::tested_variant(
-                work,
-                test,
-                (work.model, accepted),
-                (directory, &print),
-                monitor,
-            )
+            let record = Record { directory, print: &print };
+            tested_variant(work, test, accepted, record, monitor)
         })?);
     }
     Ok(composed)

@@ -228,6 +228,15 @@ pub struct Work<'a> {
     pub shares: bool,
 }
 
+/// Where it is recorded what a cell has been judged by so far.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    /// The directory of the run.
+    pub(super) directory: &'a RunDirectory,
+    /// Identifies the cell.
+    pub(super) print: &'a Fingerprint,
+}
+
 impl Work<'_> {
     /// Identifies a sweep of a grid, with all that its results depend on.
     #[must_use]
@@ -267,11 +276,13 @@ impl Work<'_> {
     /// knows is not asked again.
     pub(super) fn judge<R>(
         &self,
-        (task, keep): (&dyn Task, impl FnMut(TaskResult) -> R),
-        (model, variants): (&Transformer, &[Variant]),
-        (directory, print): (&RunDirectory, &Fingerprint),
+        task: &dyn Task,
+        variants: &[Variant],
+        record: Record<'_>,
         monitor: &mut dyn Monitor,
+        keep: impl FnMut(TaskResult) -> R,
     ) -> Result<Vec<R>, StudyError> {
+        let Record { directory, print } = record;
         let path = directory.path().join(format!("{}.journal.jsonl", print.0));
         let mut journal =
             FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
@@ -285,7 +296,7 @@ impl Work<'_> {
             shared.borrow_mut().progress(tokens * all + batch * done as u64, total.max(1) * all);
             !shared.borrow().interrupted()
         };
-        let asked = Variants::new((model, self.tokenizer), variants, self.max_length)
+        let asked = Variants::new(self.model, self.tokenizer, variants, self.max_length)
             .with_sentence(self.sentence)
             .with_cancellation(&go_on);
         let asked = if self.shares { asked } else { asked.without_sharing() };
@@ -461,7 +472,7 @@ pub fn sweep(
     for (index, group) in grouped(&places, work.model).into_iter().enumerate() {
         let print = Fingerprint::of(&[("group", &group), ("index", &index)]);
         let found = finished_cell(directory, &print, || {
-            judge_group(work, grid, (group, &print, &dense), directory, monitor)
+            judge_group(work, grid, group, &dense, Record { directory, print: &print }, monitor)
         })?;
         monitor.stage(&format!(
             "{} of {} cells",
@@ -476,7 +487,7 @@ pub fn sweep(
             best = index;
         }
     }
-    let test = work.test.map(|test| tested(work, test, (grid, &cells[best]), directory, monitor));
+    let test = work.test.map(|test| tested(work, test, grid, &cells[best], directory, monitor));
     let test = test.transpose()?;
     let shown = test.as_ref().map_or(&cells[best].score.comparisons, |test| &test.comparisons);
     let is_better = objective.is_shown_better(shown);
@@ -494,8 +505,8 @@ pub(super) fn dense(
     let AsItIs { mut result, items } = finished_cell(directory, &print, || {
         monitor.stage("the model as it is");
         let variants = [Variant::default()];
-        let asked = (task, |result| result);
-        let found = work.judge(asked, (work.model, &variants), (directory, &print), monitor)?;
+        let record = Record { directory, print: &print };
+        let found = work.judge(task, &variants, record, monitor, |result| result)?;
         let result: TaskResult = found.into_iter().next().expect("one result for one model");
         let items = result.samples.iter().map(|s| (s.filter.clone(), s.numbers.clone())).collect();
         Ok(AsItIs { result, items })
@@ -538,8 +549,9 @@ fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
 fn judge_group(
     work: &Work<'_>,
     grid: &Grid,
-    (group, print, dense): (&[Place], &Fingerprint, &TaskResult),
-    directory: &RunDirectory,
+    group: &[Place],
+    dense: &TaskResult,
+    record: Record<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Vec<Cell>, StudyError> {
     let (mut cells, mut edits) = (Vec::new(), Vec::new());
@@ -556,8 +568,8 @@ fn judge_group(
         }
     }
     monitor.stage(&format!("judging {} cells", edits.len()));
-    let asked = (work.validation, |result| Score::beside(dense, &result));
-    let found = work.judge(asked, (work.model, &edits), (directory, print), monitor)?;
+    let score = |result| Score::beside(dense, &result);
+    let found = work.judge(work.validation, &edits, record, monitor, score)?;
     let cell = |((place, size, kept), score): ((Place, Size, Vec<Kept>), Score)| Cell {
         place,
         size,
@@ -571,7 +583,8 @@ fn judge_group(
 fn tested(
     work: &Work<'_>,
     test: &dyn Task,
-    (grid, best): (&Grid, &Cell),
+    grid: &Grid,
+    best: &Cell,
     directory: &RunDirectory,
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
@@ -581,7 +594,7 @@ fn tested(
         let one = Grid { sizes: vec![best.size], ..grid.clone() };
         let mut best_edit = variants(&best.place, &one, work.model, work.store)?;
         let edited = best_edit.swap_remove(0).2;
-        tested_variant(work, test, (work.model, edited), (directory, &print), monitor)
+        tested_variant(work, test, edited, Record { directory, print: &print }, monitor)
     })
 }
 
@@ -589,12 +602,12 @@ fn tested(
 pub(super) fn tested_variant(
     work: &Work<'_>,
     test: &dyn Task,
-    (model, edited): (&Transformer, Variant),
-    at: (&RunDirectory, &Fingerprint),
+    edited: Variant,
+    record: Record<'_>,
     monitor: &mut dyn Monitor,
 ) -> Result<Tested, StudyError> {
     let both = [Variant::default(), edited];
-    let mut found = work.judge((test, |result| result), (model, &both), at, monitor)?;
+    let mut found = work.judge(test, &both, record, monitor, |result| result)?;
     let (best, dense) = (found.pop(), found.pop());
     let (best, dense) =
         (best.expect("a result for each model"), dense.expect("a result for each model"));

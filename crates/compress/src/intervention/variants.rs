@@ -72,7 +72,8 @@ impl<'a> Variants<'a> {
     #[must_use]
     #[track_caller]
     pub fn new(
-        (model, tokenizer): (&'a Transformer, &'a Tokenizer),
+        model: &'a Transformer,
+        tokenizer: &'a Tokenizer,
         variants: &'a [Variant],
         max_length: Option<usize>,
     ) -> Self {

@@ -68,7 +68,7 @@ impl Method for LaserMethod {
     }
 
     fn fit(&self, problem: &FitProblem<'_>, _control: &mut dyn Control) -> Result<Fit, FitError> {
-        let stats = problem.stats()?;
+        let (train, validation) = problem.stats()?;
         let weight = problem.original.to_dense()?;
         let components =
             self.cut.needs_components().then(|| Components::of(weight.view())).transpose();
@@ -79,7 +79,8 @@ impl Method for LaserMethod {
         let done = cut(&weight, &self.cut, components.as_ref(), problem.key)?;
         let dense = done.op.to_dense()?.cast();
         // The bias stays: a cut is made of the weight alone.
-        Ok(Fit { op: done.op, bias_shift: None, report: FitReport::of_sums(stats, &dense, None) })
+        let report = FitReport::of_sums(train, validation, &dense, None);
+        Ok(Fit { op: done.op, bias_shift: None, report })
     }
 }
 

@@ -62,12 +62,12 @@ impl FitProblem<'_> {
         ridge: Option<f64>,
         dropped_directions: usize,
     ) -> Result<Fit, FitError> {
-        let stats = self.stats()?;
-        let shift = self.biased.then(|| stats.0.mean_residual(a));
+        let (train, validation) = self.stats()?;
+        let shift = self.biased.then(|| train.mean_residual(a));
         let report = FitReport {
             ridge,
             dropped_directions,
-            ..FitReport::of_sums(stats, a, shift.as_deref())
+            ..FitReport::of_sums(train, validation, a, shift.as_deref())
         };
         let bias_shift = shift.map(|shift| shift.into_iter().map(|b| b as f32).collect());
         Ok(Fit { op, bias_shift, report })
@@ -352,7 +352,8 @@ fn relative(error: f64, power: f64) -> f64 {
 impl FitReport {
     /// How well a matrix (out, inp) does, with what is added to the bias, from sums alone.
     fn of_sums(
-        (train, validation): (&SiteStats, &SiteStats),
+        train: &SiteStats,
+        validation: &SiteStats,
         a: &Mat<f64>,
         shift: Option<&[f64]>,
     ) -> Self {

@@ -94,7 +94,7 @@ impl Method for StructuredMethod {
     }
 
     fn work(&self, shape: Shape, _rows: SampleRows) -> Result<f64, FitError> {
-        work::structured(&self.spec(shape)?, shape, (self.starts, self.iterations))
+        work::structured(&self.spec(shape)?, shape, self.starts, self.iterations)
     }
 
     fn least_side(&self) -> usize {

@@ -96,7 +96,7 @@ impl Training {
         }
         let mut best: Option<Fit> = None;
         for start in 0..self.starts {
-            let fit = self.run_once(spec, problem, (samples, start), control)?;
+            let fit = self.run_once(spec, problem, samples, start, control)?;
             let better = |old: &Fit| fit.report.relative_error < old.report.relative_error;
             if best.as_ref().is_none_or(better) {
                 best = Some(fit);
@@ -109,7 +109,8 @@ impl Training {
         &self,
         spec: &OpSpec,
         problem: &FitProblem<'_>,
-        (samples, start): (&Samples, u32),
+        samples: &Samples,
+        start: u32,
         control: &mut dyn Control,
     ) -> Result<Fit, FitError> {
         let key = problem.key.fold_index(u64::from(start));
@@ -137,16 +138,16 @@ impl Training {
         let outcome = train(&mut regression, &settings, checkpoint.as_ref(), control)?;
         let elements = problem.shape.out as f64;
         let relative = |mse: f64, power: f64| relative(mse * elements, power);
+        let [(x, y), (validation_x, validation_y)] = [samples.training(), samples.validation()];
         let best_loss = match problem.biased {
             true => {
                 regression.settle_shift();
-                regression.error(samples.validation())
+                regression.error(validation_x, validation_y)
             }
             false => outcome.best_loss,
         };
-        let train_error = regression.error(samples.training());
-        let [train_power, validation_power] =
-            [samples.training(), samples.validation()].map(|(_, y)| power(y));
+        let train_error = regression.error(x, y);
+        let [train_power, validation_power] = [y, validation_y].map(power);
         Ok(Fit {
             report: FitReport {
                 relative_error: relative(best_loss, validation_power),
@@ -212,16 +213,17 @@ impl<'a> Regression<'a> {
     }
 
     /// Mean squared error an element.
-    fn error(&mut self, (x, y): (MatRef<'_, f32>, MatRef<'_, f32>)) -> f64 {
+    fn error(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) -> f64 {
         let mut sum = 0.0;
-        self.in_blocks((x, y), |predicted, y| sum += squared_difference(predicted, y));
+        self.in_blocks(x, y, |predicted, y| sum += squared_difference(predicted, y));
         sum / (y.rows() * y.cols()).max(1) as f64
     }
 
     /// Predictions and targets, some rows at a time.
     fn in_blocks(
         &mut self,
-        (x, y): (MatRef<'_, f32>, MatRef<'_, f32>),
+        x: MatRef<'_, f32>,
+        y: MatRef<'_, f32>,
         mut see: impl FnMut(MatRef<'_, f32>, MatRef<'_, f32>),
     ) {
         for start in (0..x.rows()).step_by(1024) {
@@ -244,10 +246,10 @@ impl<'a> Regression<'a> {
     /// Adds the mean residual over the training samples to the shift: the best one for the
     /// operator.
     fn settle_shift(&mut self) {
-        let training = self.samples.training();
-        let mut mean = vec![0.0; training.1.cols()];
-        let n = training.1.rows().max(1) as f64;
-        self.in_blocks(training, |predicted, y| {
+        let (x, y) = self.samples.training();
+        let mut mean = vec![0.0; y.cols()];
+        let n = y.rows().max(1) as f64;
+        self.in_blocks(x, y, |predicted, y| {
             for i in 0..y.rows() {
                 let residuals = y.row(i).iter().zip(predicted.row(i));
                 let add = |(sum, (y, p)): (&mut f64, (&f32, &f32))| *sum += f64::from(y - p) / n;
@@ -317,7 +319,7 @@ impl Problem for Regression<'_> {
     }
 
     fn validate(&mut self) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
-        let samples = self.samples;
-        Ok(self.error(samples.validation()))
+        let (x, y) = self.samples.validation();
+        Ok(self.error(x, y))
     }
 }

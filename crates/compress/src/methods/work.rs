@@ -88,17 +88,18 @@ fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f64, FitError
 pub(super) fn structured(
     spec: &OpSpec,
     shape: Shape,
-    (starts, iterations): (u32, u32),
+    starts: u32,
+    iterations: u32,
 ) -> Result<f64, FitError> {
     let (out, inp) = sides(shape);
     // Moments decomposed and whitened, the operator as a matrix, reports.
     let (macs, _) = cost(spec, shape)?;
     let beside = eigen(inp) + 2.0 * out * inp * inp + inp * macs + report(shape);
-    Ok(beside + of_kind(spec, shape, (f64::from(starts), f64::from(iterations)))?)
+    Ok(beside + of_kind(spec, shape, f64::from(starts), f64::from(iterations))?)
 }
 
 /// What a kind adds to what all share. One line a kind, as the fits have.
-fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Result<f64, FitError> {
+fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<f64, FitError> {
     let (out, inp) = sides(shape);
     let error = out * inp * inp;
     let sweeps = SWEEPS.min(iterations);
@@ -167,7 +168,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, (starts, iterations): (f64, f64)) -> Res
             starts * start + down(spec)?
         }
         OpSpec::Sum(sum) => {
-            let parts = sum.terms.iter().map(|term| of_kind(term, shape, (1.0, 10.0)));
+            let parts = sum.terms.iter().map(|term| of_kind(term, shape, 1.0, 10.0));
             let sweep = parts.sum::<Result<f64, FitError>>()? + 2.0 * error;
             starts.min(sum.terms.len() as f64) * ((1.0 + sweeps) * sweep + down(spec)?)
         }

@@ -34,10 +34,10 @@ impl Report {
         self.comparisons()
             .into_iter()
             .map(|comparison| {
-                let mut rows = vec![self.dense_row(perplexity, (costs.len(), &figures))];
+                let mut rows = vec![self.dense_row(perplexity, costs.len(), &figures)];
                 let mut layers = 0;
                 for summary in summaries.iter().filter(|s| s.comparison == comparison) {
-                    let mut row = summary_row(summary, perplexity, (&costs, &figures));
+                    let mut row = summary_row(summary, perplexity, &costs, &figures);
                     row.mark = self.mark(summary.method);
                     row.starts_block = summary.layer_count != layers;
                     layers = summary.layer_count;
@@ -99,11 +99,7 @@ impl Report {
         self.baseline.iter().chain(self.rows.iter().flat_map(|row| &row.results))
     }
 
-    fn dense_row(
-        &self,
-        perplexity: Option<&str>,
-        (costs, figures): (usize, &[Figure<'_>]),
-    ) -> Line {
+    fn dense_row(&self, perplexity: Option<&str>, costs: usize, figures: &[Figure<'_>]) -> Line {
         let mut cells = vec!["dense".to_owned(), "0".to_owned(), dash()];
         if let Some(task) = perplexity {
             let value = |name| metric_of(&self.baseline, task, name);
@@ -156,9 +152,9 @@ impl Report {
         summaries: &[Summary<'_>],
         comparison: &str,
     ) -> Vec<Line> {
-        let dense = groups
-            .iter()
-            .map(|group| group_value(&self.baseline, *group).map_or_else(dash, percent));
+        let dense = groups.iter().map(|(task, group)| {
+            group_value(&self.baseline, task, group).map_or_else(dash, percent)
+        });
         let mut rows = vec![Line {
             cells: ["dense".to_owned(), "0".to_owned()].into_iter().chain(dense).collect(),
             mark: Mark::Baseline,
@@ -166,8 +162,8 @@ impl Report {
         }];
         let mut layers = 0;
         for summary in summaries.iter().filter(|summary| summary.comparison == comparison) {
-            let values = groups.iter().map(|group| {
-                let value = summary.spread(|row| group_value(&row.results, *group));
+            let values = groups.iter().map(|(task, group)| {
+                let value = summary.spread(|row| group_value(&row.results, task, group));
                 value.map_or_else(dash, |value| spread(value, Style::Percent))
             });
             let cells = [summary.method.to_owned(), summary.layer_count.to_string()];
@@ -261,7 +257,8 @@ impl Report {
 fn summary_row(
     summary: &Summary<'_>,
     perplexity: Option<&str>,
-    (costs, figures): (&[CostColumn], &[Figure<'_>]),
+    costs: &[CostColumn],
+    figures: &[Figure<'_>],
 ) -> Line {
     let cell =
         |value: Option<Spread>, style: Style| value.map_or_else(dash, |value| spread(value, style));
@@ -291,7 +288,7 @@ fn summary_row(
 }
 
 /// The first metric of a group of a task.
-fn group_value(results: &[TaskResult], (task, group): (&str, &str)) -> Option<f64> {
+fn group_value(results: &[TaskResult], task: &str, group: &str) -> Option<f64> {
     let result = results.iter().find(|result| result.task == task)?;
     let group = result.groups.iter().find(|entry| entry.group == group)?;
     Some(group.metrics.first()?.value)

@@ -76,8 +76,8 @@ pub(crate) fn before_and_after<'s>(
     let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
     for task in tasks {
         console.stage(&format!("{}: before and after", task.id()));
-        let model = (&loaded.decoder, tokenizer(loaded, place)?);
-        let both = Variants::new(model, &variants, asked.max_length)
+        let tokenizer = tokenizer(loaded, place)?;
+        let both = Variants::new(&loaded.decoder, tokenizer, &variants, asked.max_length)
             .with_sentence(sentence_of(loaded, place));
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
