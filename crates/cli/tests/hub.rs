@@ -71,9 +71,13 @@ fn a_path_wins_over_a_name() {
 fn what_cannot_be_found_says_what_to_do() {
     let w = workshop();
     for (args, code, words) in [
-        ("inspect owner/other", 1, ["owner/other is no path here", "HF_HUB_OFFLINE"]),
+        ("inspect owner/other", 1, ["owner/other is not a local path", "HF_HUB_OFFLINE"]),
         ("inspect owner/small@v2", 1, ["owner/small@v2", "is not in the cache"]),
-        ("inspect owner/small@../x", 2, ["\"../x\" is no revision", "a branch, a tag or a commit"]),
+        (
+            "inspect owner/small@../x",
+            2,
+            ["\"../x\" is not a valid revision", "a branch, a tag or a commit"],
+        ),
         ("inspect ./owner/small", 1, ["cannot read ./owner/small", "No such file"]),
     ] {
         run(&w, args).failed(args, code, &words);

@@ -73,7 +73,7 @@ fn what_the_cache_lacks_is_said() {
 fn a_build_without_downloads_says_how_to_get_them() {
     let cache = tempfile::tempdir().unwrap();
     let error = look(cache.path(), "owner/small", false).unwrap_err().to_string();
-    for words in ["looks like a model of the hub", "--features hub", "give a directory"] {
+    for words in ["as a model of the hub", "--features hub", "give a directory"] {
         assert!(error.contains(words), "{error}");
     }
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);

@@ -1,8 +1,8 @@
-//! What can be wrong with the bytes of a GGUF file.
+//! Errors in the bytes of a GGUF file.
 
 use linwright_run::shown;
 
-/// What is wrong with the container: header, metadata, places of tensors.
+/// An error in the container: header, metadata or tensor positions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContainerFault {
     /// A file that ends within an item.
@@ -10,11 +10,11 @@ pub enum ContainerFault {
         "{place} at byte {at} takes {wanted} bytes, the file has {left} left; it is truncated or damaged, fetch it again"
     )]
     Truncated {
-        /// What is being read.
+        /// The item.
         place: String,
         /// Where it starts.
         at: u64,
-        /// Bytes that it needs, at least.
+        /// Bytes of the item, at least.
         wanted: u64,
         /// Bytes from there to the end of the file.
         left: u64,
@@ -24,7 +24,7 @@ pub enum ContainerFault {
     Magic {
         /// The first bytes.
         found: String,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
     /// An unsupported version.
@@ -32,13 +32,13 @@ pub enum ContainerFault {
     Version {
         /// The version.
         found: u32,
-        /// What to do.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// A text that is none.
+    /// A string that is not UTF-8.
     #[error("{place} at byte {at} is not valid UTF-8; the file is damaged")]
     NotText {
-        /// What is being read.
+        /// The item.
         place: String,
         /// Where it starts.
         at: u64,
@@ -50,17 +50,17 @@ pub enum ContainerFault {
     UnknownValueType {
         /// The key.
         key: String,
-        /// Where the type stands.
+        /// Position of the type.
         at: u64,
         /// The type.
         found: u32,
     },
     /// A boolean that is neither 0 nor 1.
-    #[error("key {key} at byte {at} holds {found} as a truth value, expected 0 or 1", key = shown(key))]
+    #[error("key {key} at byte {at} has the boolean {found}, expected 0 or 1", key = shown(key))]
     NotBool {
         /// The key.
         key: String,
-        /// Where it stands.
+        /// Position of the value.
         at: u64,
         /// The byte.
         found: u8,
@@ -72,19 +72,19 @@ pub enum ContainerFault {
     TooDeep {
         /// The key.
         key: String,
-        /// Where the array stands.
+        /// Position of the array.
         at: u64,
         /// The bound.
         limit: usize,
     },
-    /// Two keys or two tensors of one name.
+    /// Two keys or two tensors with the same name.
     #[error("{what} {name} occurs twice, again at byte {at}; the file is damaged", name = shown(name))]
     Duplicate {
         /// Key or tensor.
         what: &'static str,
         /// The name.
         name: String,
-        /// Where the second stands.
+        /// Position of the second.
         at: u64,
     },
     /// An invalid alignment.
@@ -100,21 +100,21 @@ pub enum ContainerFault {
     Dimensions {
         /// The tensor.
         name: String,
-        /// Where the number stands.
+        /// Position of the number of dimensions.
         at: u64,
-        /// The number.
+        /// The number of dimensions.
         found: u32,
         /// The bound.
         limit: u32,
     },
     /// An unknown storage type.
     #[error(
-        "tensor {name} at byte {at} has the unknown type {found}; the file is damaged, of a newer version, or uses a type that was taken out of the format", name = shown(name)
+        "tensor {name} at byte {at} has the unknown type {found}; the file is damaged, of a newer version, or uses a type removed from the format", name = shown(name)
     )]
     UnknownTensorType {
         /// The tensor.
         name: String,
-        /// Where the type stands.
+        /// Position of the type.
         at: u64,
         /// The type.
         found: u32,
@@ -138,7 +138,7 @@ pub enum ContainerFault {
         columns: u64,
         /// The type.
         dtype: &'static str,
-        /// Numbers of a block.
+        /// Block size.
         block: usize,
     },
     /// An unaligned tensor.
@@ -162,9 +162,9 @@ pub enum ContainerFault {
         name: String,
         /// Its offset.
         offset: u64,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
-        /// Bytes of data in the file.
+        /// Size of the data section in bytes.
         data: u64,
     },
     /// Two tensors that share bytes.
@@ -182,15 +182,15 @@ pub enum ContainerFault {
     Key {
         /// The key.
         key: String,
-        /// What it holds.
+        /// Its value.
         found: String,
-        /// What it should hold.
+        /// The expected type or range.
         expected: &'static str,
     },
 }
 
 impl ContainerFault {
-    /// Name of the variant, and of the key where there is one.
+    /// Name of the variant, with the key for [`Self::Key`].
     #[must_use]
     pub fn kind(&self) -> String {
         let debug = format!("{self:?}");

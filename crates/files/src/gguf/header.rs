@@ -78,10 +78,10 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, ContainerFault> {
     if magic != MAGIC {
         let advice = match &magic {
             b"lmgg" | b"fmgg" | b"tjgg" | b"algg" | b"ggml" | b"ggmf" | b"ggjt" | b"ggla" => {
-                "this is a file of the time before GGUF: convert the original model anew"
+                "this format precedes GGUF: convert the original model again"
             }
-            b"FUGG" => "this is a file of big-endian numbers: convert it to little-endian ones",
-            _ => "this is no GGUF file",
+            b"FUGG" => "the file is big-endian: convert it to little-endian",
+            _ => "this is not a GGUF file",
         };
         let found = String::from_utf8_lossy(&magic).into_owned();
         return Err(ContainerFault::Magic { found, advice });
@@ -89,9 +89,9 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, ContainerFault> {
     let found = cursor.u32(Place::Header)?;
     let advice = match found {
         2 | 3 => return Ok(found),
-        1 => "version 1 is not read: convert the original model anew",
+        1 => "version 1 is not supported: convert the original model again",
         _ if (1..=3).contains(&found.swap_bytes()) => {
-            "its numbers are big-endian: convert the file to little-endian ones"
+            "the file is big-endian: convert it to little-endian"
         }
         _ => "the file is damaged or of a newer version",
     };
@@ -118,7 +118,7 @@ fn alignment(metadata: &Metadata) -> Result<u64, ContainerFault> {
     match value.as_u64() {
         Some(found) if found.is_power_of_two() && found <= MAX_ALIGNMENT => Ok(found),
         Some(found) => Err(ContainerFault::Alignment { found, limit: MAX_ALIGNMENT }),
-        None => Err(wrong_type(ALIGNMENT_KEY, value, "a whole number")),
+        None => Err(wrong_type(ALIGNMENT_KEY, value, "an integer")),
     }
 }
 

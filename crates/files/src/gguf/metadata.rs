@@ -55,9 +55,9 @@ pub enum Kind {
     I32,
     /// A single-precision number.
     F32,
-    /// A truth value.
+    /// A boolean.
     Bool,
-    /// UTF-8 with its length before it.
+    /// UTF-8, preceded by its length.
     Text,
     /// Values of one type.
     Array,
@@ -178,7 +178,7 @@ impl MetaArray {
     /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
-        // Not more than the file has bytes.
+        // At most the length of the file.
         self.count as usize
     }
 

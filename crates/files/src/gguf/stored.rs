@@ -1,19 +1,19 @@
-//! The storage types of the format.
+//! The storage types of GGUF.
 
 use linwright_tensor::Quantised;
 use linwright_tensor::dtype::DType;
 
-/// How the numbers of a tensor that is read are stored.
+/// Encoding of a supported storage type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// One by one.
+    /// One by one, without a scale.
     Plain(DType),
-    /// In blocks with common scales.
+    /// Quantised blocks with common scales.
     Blocks(Quantised),
 }
 
 impl Numbers {
-    /// Numbers of a block.
+    /// Numbers per block.
     #[must_use]
     pub fn block_numbers(self) -> usize {
         match self {
@@ -22,7 +22,7 @@ impl Numbers {
         }
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     #[must_use]
     pub fn block_bytes(self) -> usize {
         match self {
@@ -44,16 +44,16 @@ impl Numbers {
     }
 }
 
-/// A storage type of the format, read or not.
+/// A storage type of GGUF, supported or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GgufType {
     /// Its name in the format.
     pub name: &'static str,
-    /// Numbers of a block.
+    /// Numbers per block.
     pub block_numbers: usize,
-    /// Bytes of a block.
+    /// Bytes per block.
     pub block_bytes: usize,
-    /// How to read it; `None`: it is not read.
+    /// Its encoding; `None` for an unsupported type.
     pub numbers: Option<Numbers>,
     id: u32,
 }
@@ -72,8 +72,7 @@ const fn unread(id: u32, name: &'static str, block_numbers: usize, block_bytes: 
     GgufType { name, block_numbers, block_bytes, numbers: None, id }
 }
 
-/// All types with their numbers in files. Types that were taken out of the format are not listed:
-/// nothing is known of their size.
+/// All types with their ids. Types removed from the format are missing: their sizes are unknown.
 const TYPES: [GgufType; 34] = [
     plain(0, "F32", DType::F32, 4),
     plain(1, "F16", DType::F16, 2),
@@ -112,23 +111,23 @@ const TYPES: [GgufType; 34] = [
 ];
 
 impl GgufType {
-    /// The type of a number in a file.
+    /// The type with this id.
     pub fn of(id: u32) -> Option<Self> {
         TYPES.into_iter().find(|kind| kind.id == id)
     }
 
-    /// The type of plain numbers.
+    /// The type that stores numbers of this dtype unquantised.
     pub fn plain(dtype: DType) -> Self {
         let same = |kind: &Self| kind.numbers == Some(Numbers::Plain(dtype));
         TYPES.into_iter().find(same).unwrap_or(TYPES[0])
     }
 
-    /// Its number in files.
+    /// Its id in files.
     pub fn id(self) -> u32 {
         self.id
     }
 
-    /// Names of all types that are read.
+    /// Names of all supported types.
     pub fn read() -> String {
         let read = TYPES.iter().filter(|kind| kind.numbers.is_some());
         read.map(|kind| kind.name).collect::<Vec<_>>().join(", ")

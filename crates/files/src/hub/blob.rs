@@ -1,4 +1,4 @@
-//! One content: downloaded, checked, put into the cache and linked into a snapshot.
+//! Downloads one blob, checks it, stores it in the cache and links it into a snapshot.
 
 use super::Hooks;
 use super::cache::Repository;
@@ -14,36 +14,36 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that are read at once.
+/// Size of one read, in bytes.
 const PIECE: usize = 1 << 18;
 /// Longest etag.
 const ETAG_BYTES: usize = 128;
-/// How often a lock of another process is tried.
+/// Interval at which a lock held by another process is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A file on the hub.
 #[derive(Debug)]
 pub(super) struct Blob {
-    /// Its name in the model.
+    /// Path in the repository.
     pub(super) name: String,
-    /// Where it is.
+    /// URL of its content.
     pub(super) url: String,
-    /// Its name in the cache; the SHA-256 of a large file.
+    /// File name in `blobs`; the SHA-256 for a large file.
     pub(super) etag: String,
-    /// Its bytes, as announced.
+    /// Announced size in bytes.
     pub(super) size: u64,
 }
 
-/// Where a file goes.
+/// Destination of a download.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) repository: &'a Repository,
-    /// Folder of the commit.
+    /// Folder of the commit in `snapshots`.
     pub(super) snapshot: &'a Path,
 }
 
 impl Blob {
-    /// The name of a content by its header; none if it cannot be the name of a file.
+    /// Parses an `ETag` header; `None` if the etag cannot be a file name.
     pub(super) fn etag(header: &str) -> Option<String> {
         let etag = header.strip_prefix("W/").unwrap_or(header).trim_matches('"');
         let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -51,14 +51,14 @@ impl Blob {
         (length && etag.bytes().all(fine)).then(|| etag.to_owned())
     }
 
-    /// The SHA-256 of the content, where the hub gives one: it does for large files.
+    /// SHA-256 of the content, if the etag is one; the hub uses it for large files.
     fn sha256(&self) -> Option<&str> {
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         (self.etag.len() == 64 && self.etag.bytes().all(digit)).then_some(&self.etag)
     }
 
-    /// Downloads the content if the cache lacks it, and links it into the snapshot. `before` bytes
-    /// of `total` were there already.
+    /// Downloads the content if the cache lacks it, and links it into the snapshot. Progress is
+    /// reported from `before` of `total` bytes on.
     pub(super) fn bring(
         &self,
         client: &Client<'_>,
@@ -80,7 +80,7 @@ impl Blob {
         Ok(())
     }
 
-    /// Keeps other processes from writing the same content, those in other languages included.
+    /// Takes the lock that all programs of Hugging Face use for this content.
     fn lock(
         &self,
         client: &Client<'_>,
@@ -92,10 +92,10 @@ impl Blob {
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.map_err(|error| OutputError::io("create", &path, error))?;
         let mut is_reported = false;
-        // On a file system without locks the file is not protected.
+        // On a file system without locks, concurrent writes are not prevented.
         while let Err(TryLockError::WouldBlock) = file.try_lock() {
             if !is_reported {
-                (hooks.stage)(&format!("waiting for another program to bring {}", self.name));
+                (hooks.stage)(&format!("waiting for another program to download {}", self.name));
                 is_reported = true;
             }
             if (hooks.cancelled)() {
@@ -116,7 +116,7 @@ impl Blob {
     ) -> Result<(), HubError> {
         let mut part = Part::open(self, path)?;
         if self.sha256().is_none() {
-            // Nothing could tell whether two pieces belong together.
+            // Without a SHA-256, a stale partial file could not be detected.
             part.restart()?;
         }
         let mut retries = Retries::new(client);
@@ -133,7 +133,7 @@ impl Blob {
         part.finish(client, path)
     }
 
-    /// One request: what it brings is kept, also when the connection breaks.
+    /// Sends one request. The bytes received are kept even if the connection breaks.
     fn attempt(
         &self,
         client: &Client<'_>,
@@ -149,7 +149,7 @@ impl Blob {
         if response.status().as_u16() != 206 {
             part.restart()?;
         } else if !continues(text(response.headers(), "content-range"), part.bytes, self.size) {
-            let reason = "is another part of the file than was asked for";
+            let reason = "has another byte range than requested";
             return Err(client.bad_response(&host, &self.name, reason).into());
         }
         if let Some(length) = number(response.headers(), "content-length") {
@@ -192,7 +192,7 @@ impl Blob {
     }
 }
 
-/// Whether a `Content-Range` begins where the part ends and is of a file of this size.
+/// Whether a `Content-Range` starts at byte `start` and belongs to a file of `size` bytes.
 fn continues(header: Option<String>, start: u64, size: u64) -> bool {
     let read = |header: String| {
         let (range, all) = header.strip_prefix("bytes ")?.split_once('/')?;
@@ -202,7 +202,7 @@ fn continues(header: Option<String>, start: u64, size: u64) -> bool {
     header.and_then(read) == Some(true)
 }
 
-/// A content that is not whole yet, beside its place.
+/// A partial download, stored beside its final path.
 struct Part<'a> {
     blob: &'a Blob,
     path: PathBuf,
@@ -212,7 +212,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Opens what an earlier attempt left, or begins.
+    /// Opens the partial file of an earlier attempt, or creates one.
     fn open(blob: &'a Blob, whole: &Path) -> Result<Self, OutputError> {
         let path = whole.with_file_name(format!("{}.incomplete", blob.etag));
         let opened =
@@ -227,7 +227,7 @@ impl<'a> Part<'a> {
         Ok(part)
     }
 
-    /// Hashes what is there, one byte further than the file may go.
+    /// Hashes the bytes present, at most one byte more than the announced size.
     fn read_back(&mut self) -> io::Result<u64> {
         let mut piece = vec![0; PIECE];
         let mut bytes = 0;
@@ -262,7 +262,7 @@ impl<'a> Part<'a> {
         fs::remove_file(&self.path).map_err(|error| OutputError::io("remove", &self.path, error))
     }
 
-    /// Checks the whole and gives it its name.
+    /// Checks the SHA-256 and renames the file to its final path.
     fn finish(self, client: &Client<'_>, whole: &Path) -> Result<(), HubError> {
         if let Some(expected) = self.blob.sha256() {
             let found = hex(&self.hash.clone().finalize());
@@ -285,7 +285,7 @@ impl From<OutputError> for RequestFailure {
     }
 }
 
-/// Lets a file of a snapshot be a content of the cache. A link that leads elsewhere is replaced.
+/// Links a file of a snapshot to a blob. A link to another file is replaced.
 fn link(blob: &Path, snapshot: &Path, name: &str) -> Result<(), OutputError> {
     let path = snapshot.join(name);
     create_parent(&path)?;
@@ -304,7 +304,7 @@ fn link(blob: &Path, snapshot: &Path, name: &str) -> Result<(), OutputError> {
 #[cfg(unix)]
 fn make_link(blob: &Path, fresh: &Path, name: &str) -> io::Result<()> {
     let etag = blob.file_name().unwrap_or_default();
-    // Out of the snapshot's folders, `snapshots/<commit>` included, so that the cache can be moved.
+    // Relative, through all folders of the snapshot, so that the cache can be moved.
     let up = "../".repeat(name.split('/').count() + 1);
     std::os::unix::fs::symlink(Path::new(&up).join("blobs").join(etag), fresh)
 }

@@ -1,6 +1,5 @@
-//! The cache that programs of Hugging Face share: `models--owner--name` holds `blobs` by their
-//! etag, `refs` from branches and tags to commits, and `snapshots`, a folder of links for each
-//! commit.
+//! The cache shared by programs of Hugging Face: `models--owner--name` holds `blobs` by etag,
+//! `refs` from branches and tags to commits, and `snapshots`, one folder of links per commit.
 
 use super::Found;
 use super::error::HubError;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Longest content of a ref, in bytes; a commit has 40.
 const REF_BYTES: u64 = 64;
 
-/// The folder of one model in the cache.
+/// The folder of one repository in the cache.
 #[derive(Debug)]
 pub(super) struct Repository {
     root: PathBuf,
@@ -21,14 +20,14 @@ pub(super) struct Repository {
     locks: PathBuf,
 }
 
-/// What the cache has of a model.
+/// State of a model in the cache.
 #[derive(Debug)]
 pub(super) enum Cached {
-    /// The weights, and whatever companions were downloaded with them.
+    /// All weights, and the companion files that were downloaded with them.
     Whole { dir: PathBuf, commit: Commit },
-    /// Something that is no model yet; says what.
+    /// An incomplete model, with what is wrong, as the predicate of a sentence.
     Partial(String),
-    /// Nothing.
+    /// No files.
     Absent,
 }
 
@@ -41,7 +40,7 @@ impl Repository {
         }
     }
 
-    /// The folder of the revision and its commit, or what there is instead.
+    /// The snapshot folder of the revision and its commit, or the state of the cache.
     pub(super) fn at(&self, id: &HubId) -> Result<Result<(PathBuf, Commit), Cached>, HubError> {
         let commit = match Commit::parse(id.revision()) {
             Some(commit) => commit,
@@ -57,7 +56,7 @@ impl Repository {
         Ok(if dir.is_dir() { Ok((dir, commit)) } else { Err(Cached::Absent) })
     }
 
-    /// What there is of the model at its revision.
+    /// State of the model at its revision.
     pub(super) fn look(&self, id: &HubId) -> Result<Cached, HubError> {
         let (dir, commit) = match self.at(id)? {
             Ok(found) => found,
@@ -66,28 +65,28 @@ impl Repository {
         Ok(match lacking_weights(&dir) {
             Ok(None) => Cached::Whole { dir, commit },
             Ok(Some(lacking)) => Cached::Partial(format!("lacks {lacking}")),
-            // A download may put it right.
+            // A download may repair it.
             Err(error) => Cached::Partial(format!("is damaged ({error})")),
         })
     }
 
-    /// Where the commit of a branch or a tag is written.
+    /// Path of the ref that holds the commit of a branch or tag.
     pub(super) fn reference(&self, id: &HubId) -> PathBuf {
         self.root.join("refs").join(id.revision())
     }
 
-    /// The folder of a commit.
+    /// Path of the snapshot of a commit.
     pub(super) fn snapshot(&self, commit: &Commit) -> PathBuf {
         self.root.join("snapshots").join(commit.as_str())
     }
 
-    /// The folder of contents.
+    /// Folder of blobs.
     #[cfg(feature = "hub")]
     pub(super) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }
 
-    /// The folder of locks, one for each content that is being written.
+    /// Folder of lock files, one per blob being written.
     #[cfg(feature = "hub")]
     pub(super) fn locks(&self) -> &Path {
         &self.locks
@@ -95,7 +94,7 @@ impl Repository {
 }
 
 impl Cached {
-    /// The model, or what the cache has instead.
+    /// The model if it is complete, else what is wrong, as the predicate of a sentence.
     pub(super) fn whole(self, id: &HubId) -> Result<Found, String> {
         match self {
             Self::Whole { dir, commit } => Ok(Found { dir, id: id.at(&commit), notes: Vec::new() }),
@@ -111,7 +110,7 @@ fn read_ref(path: &Path) -> Result<Option<String>, FileError> {
     match read {
         Ok(_) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A text that is not UTF-8 is no commit, which the caller says.
+        // A text that is not UTF-8 is no commit; the caller reports it.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Some(String::new())),
         Err(error) => Err(FileError::read(path)(error)),
     }

@@ -109,12 +109,12 @@ impl<'a> Client<'a> {
             let next = self.address(&origin.resolve(&location), what)?;
             if origin.secure && !Origin::of(&next).secure {
                 return Err(self
-                    .bad_response(&host, what, "leads to an address without encryption")
+                    .bad_response(&host, what, "redirects to an unencrypted address")
                     .into());
             }
             at = next;
         }
-        Err(self.bad_response(&home.host, what, "leads from redirect to redirect").into())
+        Err(self.bad_response(&home.host, what, "has too many redirects").into())
     }
 
     fn send_once(
@@ -147,7 +147,7 @@ impl<'a> Client<'a> {
             |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         uri.filter(known).ok_or_else(|| {
             let host = self.settings.endpoint.clone();
-            self.bad_response(&host, what, "leads to what is no address").into()
+            self.bad_response(&host, what, "leads to an invalid address").into()
         })
     }
 
@@ -197,14 +197,14 @@ impl<'a> Client<'a> {
             return format!("the {noun} is gated: accept its terms at {page} {who}");
         }
         match (status, token) {
-            (401, false) => "it is private, gated or not there: check the name, and set HF_TOKEN",
+            (401, false) => "it is private, gated or missing: check the name, and set HF_TOKEN",
             (401, true) => {
                 let noun = self.id.noun();
                 return format!(
                     "there is no such {noun}, or the token is not valid: check the name and HF_TOKEN"
                 );
             }
-            (_, false) => "it is not open to everybody: set HF_TOKEN",
+            (_, false) => "it is not public: set HF_TOKEN",
             (_, true) => "the token may not read it: ask its owner for access, or renew the token",
         }
         .into()
@@ -214,9 +214,9 @@ impl<'a> Client<'a> {
         match code {
             "RevisionNotFound" => {
                 let revision = format!("revision {} of it", self.id.revision());
-                (revision, "check what stands after the @")
+                (revision, "check the revision after the @")
             }
-            "EntryNotFound" => (what.into(), "its list of files names it; try again later"),
+            "EntryNotFound" => (what.into(), "although its list of files has it; try again later"),
             "RepoNotFound" => (format!("such {}", self.id.noun()), "check owner and name"),
             _ => (what.into(), "check owner, name and revision"),
         }

@@ -1,4 +1,4 @@
-//! Data sets of the hub: a list of files, of which the caller chooses.
+//! Data sets of the hub, of which the caller chooses files.
 
 use super::cache::{Cached, Repository};
 use super::error::HubError;
@@ -10,30 +10,30 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The branch in which the hub keeps data sets converted to Parquet.
+/// Branch with the Parquet conversion of a data set.
 pub const CONVERTED: &str = "refs/convert/parquet";
 
-/// Folders inside each other, in a snapshot, at most.
+/// Greatest depth of folders in a snapshot.
 const DEEPEST: usize = 16;
 
 /// A data set at one commit.
 #[derive(Debug)]
 pub struct Dataset<'a> {
     settings: &'a HubSettings,
-    /// What was asked for: the data set at a branch or tag.
+    /// The requested revision: a branch, tag or commit.
     asked: HubId,
     found: Found,
     #[cfg_attr(not(feature = "hub"), allow(dead_code, reason = "the address of a download"))]
     commit: Commit,
     names: BTreeSet<String>,
-    /// Whether names are those at the hub, and not those in the cache.
+    /// Whether `names` are from the hub, and not from the cache.
     at_hub: bool,
 }
 
 impl<'a> Dataset<'a> {
-    /// Asks the hub which commit the revision is and which files it has, if this is built with the
-    /// feature `hub` and not `offline`; else, and if the hub cannot be asked, the files are those
-    /// in the cache.
+    /// Asks the hub for the commit of the revision and its list of files, if built with the feature
+    /// `hub` and not `offline`. Otherwise, or if the hub cannot be reached, lists the files in the
+    /// cache.
     ///
     /// # Errors
     /// [`HubError`].
@@ -52,7 +52,7 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// The same data set as the hub converted it.
+    /// The Parquet conversion of the data set by the hub.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -96,7 +96,7 @@ impl<'a> Dataset<'a> {
         })
     }
 
-    /// What the cache has, or what it has instead.
+    /// The data set as cached, or what is wrong, as the predicate of a sentence.
     fn cached(id: &HubId, settings: &'a HubSettings) -> Result<Result<Self, String>, HubError> {
         let (dir, commit) = match Repository::new(id, &settings.cache).at(id)? {
             Ok(found) => found,
@@ -109,32 +109,32 @@ impl<'a> Dataset<'a> {
         Ok(Ok(Self { settings, asked: id.clone(), found, commit, names, at_hub: false }))
     }
 
-    /// The data set at its commit; this is what a result should name.
+    /// The data set at its commit, for provenance.
     #[must_use]
     pub fn id(&self) -> &HubId {
         &self.found.id
     }
 
-    /// The names of its files; of those in the cache, where the hub was not asked.
+    /// Paths of its files; only the cached ones if the hub was not asked.
     #[must_use]
     pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
-    /// Whether the names are all there are, and not only those in the cache.
+    /// Whether [`Self::names`] is the list of the hub, not only of the cached files.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.at_hub
     }
 
-    /// What the user should know, such as that the hub could not be asked.
+    /// Notes for the user, such as that the hub could not be reached.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.found.notes
     }
 
-    /// Paths of files of [`Self::names`], downloaded if the cache lacks them. They are links into
-    /// the cache: do not write to them.
+    /// Paths on disk of some of [`Self::names`], downloaded if the cache lacks them. They are links
+    /// into the cache: do not write to them.
     ///
     /// # Errors
     /// [`HubError`].
@@ -168,7 +168,7 @@ impl<'a> Dataset<'a> {
     }
 }
 
-/// Names of the files below a folder, seen from it.
+/// Paths of the files below a folder, relative to it.
 fn names_below(
     dir: &Path,
     before: &str,
@@ -181,7 +181,7 @@ fn names_below(
     let failed = |error| HubError::Cache(FileError::read(dir)(error));
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        // What is not UTF-8 was not put there by a hub.
+        // A hub creates no names that are not UTF-8.
         let Ok(name) = entry.file_name().into_string() else { continue };
         let name = format!("{before}{name}");
         let path = entry.path();

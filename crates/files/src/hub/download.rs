@@ -1,4 +1,4 @@
-//! From the hub into the cache: what a model needs and a snapshot lacks.
+//! Downloads the files of a revision that its snapshot lacks.
 
 use super::blob::{Blob, Place};
 use super::cache::Repository;
@@ -12,8 +12,8 @@ use crate::shards_of;
 use linwright_run::atomic::{OutputError, write_atomic};
 use std::fs;
 
-/// Asks the hub for the commit of a revision and downloads what its snapshot lacks. The ref is
-/// written last, so that it never leads to a snapshot that is not whole.
+/// Asks the hub for the commit of a revision and downloads the files that its snapshot lacks. The
+/// ref is written last, so that it never points to an incomplete snapshot.
 pub(super) fn bring(
     id: &HubId,
     settings: &HubSettings,
@@ -35,8 +35,8 @@ pub(super) fn bring(
     Ok(Found { dir: snapshot, id: id.at(&listing.commit), notes: Vec::new() })
 }
 
-/// Downloads what the snapshot of a data set lacks of some of its files. `id` is the data set at
-/// its commit, `asked` at the revision that was asked for.
+/// Downloads some files of a data set that its snapshot lacks. `id` is the data set at its commit,
+/// `asked` at the requested revision.
 pub(super) fn bring_files(
     asked: &HubId,
     id: &HubId,
@@ -51,7 +51,7 @@ pub(super) fn bring_files(
     remember(asked, &repository, commit)
 }
 
-/// Writes which commit a branch or a tag leads to.
+/// Writes the commit of a branch or tag to its ref.
 fn remember(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), HubError> {
     if Commit::parse(id.revision()).is_none() {
         let path = repository.reference(id);
@@ -61,13 +61,13 @@ fn remember(id: &HubId, repository: &Repository, commit: &Commit) -> Result<(), 
     Ok(())
 }
 
-/// Creates the folder that a path stands in.
+/// Creates the parent folder of a path.
 pub(super) fn create_parent(path: &std::path::Path) -> Result<(), OutputError> {
     let parent = path.parent().unwrap_or(path);
     fs::create_dir_all(parent).map_err(|error| OutputError::io("create", parent, error))
 }
 
-/// One commit of one model.
+/// Downloads into the snapshot of one commit.
 struct Work<'a> {
     client: &'a Client<'a>,
     repository: &'a Repository,
@@ -75,7 +75,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Downloads those of the files that are not there.
+    /// Downloads the files that the snapshot lacks.
     fn complete(&self, names: &[String], hooks: &mut Hooks<'_>) -> Result<(), HubError> {
         let snapshot = self.repository.snapshot(self.commit);
         let mut blobs = Vec::new();
@@ -103,7 +103,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the hub says of a file before it is downloaded.
+    /// Requests etag and size of a file.
     fn head(&self, name: &str) -> Result<Blob, RequestFailure> {
         let client = self.client;
         let parts: Vec<String> = name.split('/').map(escaped).collect();
@@ -116,14 +116,14 @@ impl Work<'_> {
         if let Some(commit) = text(headers, "x-repo-commit")
             && commit != self.commit.as_str()
         {
-            return Err(wrong("is of another commit than was asked for"));
+            return Err(wrong("is of another commit than requested"));
         }
         let linked = headers.contains_key(LINKED_ETAG);
         let etag = text(headers, if linked { LINKED_ETAG } else { "etag" })
             .and_then(|etag| Blob::etag(&etag))
-            .ok_or_else(|| wrong("has no etag that can name a file"))?;
+            .ok_or_else(|| wrong("has no etag that can be a file name"))?;
         let size = number(headers, if linked { "x-linked-size" } else { "content-length" })
-            .ok_or_else(|| wrong("does not say how large it is"))?;
+            .ok_or_else(|| wrong("has no size"))?;
         let limit = most_bytes(client.id.kind(), name);
         if size > limit {
             let (id, file) = (client.id.to_string(), name.to_owned());
@@ -133,7 +133,7 @@ impl Work<'_> {
     }
 }
 
-/// Bytes for people.
+/// A number of bytes with its unit.
 fn amount(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),

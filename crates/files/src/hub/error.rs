@@ -1,76 +1,78 @@
-//! What can keep a model of the hub from being found.
+//! Errors of the hub and its cache.
 
 use crate::FileError;
 use linwright_run::atomic::OutputError;
 use linwright_run::shown;
 use std::path::PathBuf;
 
-/// A model that could not be found in the cache or brought from the hub.
+/// A model or data set that is neither in the cache nor available from the hub.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// A revision that no repository can have.
-    #[error("{id}: {revision:?} is no revision; expected a branch, a tag or a commit after the @", id = shown(id))]
+    /// An invalid revision.
+    #[error("{id}: {revision:?} is not a valid revision; expected a branch, a tag or a commit after the @", id = shown(id))]
     Revision {
         /// `owner/name`.
         id: String,
-        /// What was given.
+        /// The revision.
         revision: String,
     },
-    /// Nothing in the environment says where the cache is.
-    #[error("no place for models of the hub: set HF_HOME, or HOME for ~/.cache/huggingface")]
-    NoCache,
-    /// An endpoint that is no address. It is not shown, since it may hold a password.
+    /// The cache directory is unknown.
     #[error(
-        "HF_ENDPOINT is no address of a hub; expected http(s)://HOST, without a name or a password"
+        "the directory of the hub cache is unknown: set HF_HOME, or HOME for ~/.cache/huggingface"
+    )]
+    NoCache,
+    /// An invalid endpoint. It is not shown, since it may contain a password.
+    #[error(
+        "HF_ENDPOINT is not a valid address; expected http(s)://HOST, without a name or a password"
     )]
     Endpoint,
-    /// A token that cannot be one.
+    /// An invalid token.
     #[error("the token of {place} {reason}; log in again, or set HF_TOKEN")]
     Token {
-        /// Variable or file.
+        /// Its source: a variable or a file.
         place: String,
         /// What is wrong; never the token.
         reason: String,
     },
-    /// The cache must do and does not have it.
-    #[error("{id} is no path here and {found} in the cache {}; HF_HUB_OFFLINE forbids to download it: unset it, or give a directory", cache.display(), id = shown(id))]
+    /// Not in the cache, and downloads are switched off.
+    #[error("{id} is not a local path and {found} in the cache {}; HF_HUB_OFFLINE forbids its download: unset the variable, or give a directory", cache.display(), id = shown(id))]
     Offline {
         /// The model.
         id: String,
         /// The cache.
         cache: PathBuf,
-        /// What the cache has instead.
+        /// State of the cache, as the predicate of a sentence.
         found: String,
     },
-    /// The cache does not have it and this program was built without downloads.
-    #[error("{id} is no path here, looks like a model of the hub, and {found} in the cache {}; this program was built without downloads: build it with `--features hub`, or give a directory", cache.display(), id = shown(id))]
+    /// Not in the cache, and this program was built without downloads.
+    #[error("{id} is not a local path; as a model of the hub, it {found} in the cache {}; this program was built without downloads: build it with `--features hub`, or give a directory", cache.display(), id = shown(id))]
     NotBuilt {
         /// The model.
         id: String,
         /// The cache.
         cache: PathBuf,
-        /// What the cache has instead.
+        /// State of the cache, as the predicate of a sentence.
         found: String,
     },
-    /// A snapshot in the cache that cannot be read.
-    #[error("the cache of the hub: {0}")]
+    /// An unreadable snapshot in the cache.
+    #[error("hub cache: {0}")]
     Cache(#[from] FileError),
-    /// The hub did not answer, or the connection broke too often.
+    /// No response, or too many broken connections.
     #[error("{id}: {host} cannot be reached: {reason}; try again later, or give a directory", id = shown(id))]
     Unreachable {
         /// The model.
         id: String,
-        /// Who was asked.
+        /// The host.
         host: String,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
-    /// The hub does not let us have it.
+    /// Access denied.
     #[error("{id}: {host} refuses {what} (status {status}); {advice}", id = shown(id))]
     Refused {
         /// The model.
         id: String,
-        /// Who was asked.
+        /// The host.
         host: String,
         /// The file, or the model.
         what: String,
@@ -79,51 +81,51 @@ pub enum HubError {
         /// What to do.
         advice: String,
     },
-    /// The hub does not have it.
+    /// Not found on the hub.
     #[error("{id}: {host} has no {what}; {advice}", id = shown(id))]
     NotFound {
         /// The model.
         id: String,
-        /// Who was asked.
+        /// The host.
         host: String,
         /// Repository, revision or file.
         what: String,
         /// What to do.
         advice: &'static str,
     },
-    /// The hub answers, but not as a hub does.
-    #[error("{id}: the answer of {host} about {what} {reason}", id = shown(id))]
+    /// An unusable response of the hub.
+    #[error("{id}: the response of {host} for {what} {reason}", id = shown(id))]
     Answer {
         /// The model.
         id: String,
-        /// Who was asked.
+        /// The host.
         host: String,
         /// The file, or the list of files.
         what: String,
         /// What is wrong and what was expected.
         reason: String,
     },
-    /// A file name that leads out of the model's folder.
+    /// A file path that leads out of the folder of the repository.
     #[error(
         "{id}: the list of files holds \"{name}\", which leads out of its folder; the repository or the endpoint is hostile, nothing was downloaded", id = shown(id), name = shown(name)
     )]
     FileName {
         /// The model.
         id: String,
-        /// The name.
+        /// The path.
         name: String,
     },
-    /// A repository without weights that are read.
+    /// A repository without weights in a supported format.
     #[error(
-        "{id}: no weights that are read: expected model.safetensors, its shards or pytorch_model.bin, found {found}", id = shown(id)
+        "{id}: no supported weights: expected model.safetensors, its shards or pytorch_model.bin, found {found}", id = shown(id)
     )]
     NoWeights {
         /// The model.
         id: String,
-        /// What there is instead.
+        /// The files of the repository.
         found: String,
     },
-    /// A file of another size than announced.
+    /// A file whose size differs from the announced one.
     #[error(
         "{id}: {file} should have {expected} bytes, the download has {found}; it was not kept, try again", id = shown(id), file = shown(file)
     )]
@@ -134,26 +136,26 @@ pub enum HubError {
         file: String,
         /// As announced.
         expected: u64,
-        /// At least so many came, or are said to come.
+        /// Bytes received or announced so far.
         found: u64,
     },
-    /// A file that is announced with a size that no file of its kind has.
+    /// A file announced with more bytes than the limit.
     #[error(
-        "{id}: {file} is announced with {announced} bytes, at most {limit} are taken for such a file; nothing of it was downloaded", id = shown(id), file = shown(file)
+        "{id}: {file} is announced with {announced} bytes; the limit for such a file is {limit}; it was not downloaded", id = shown(id), file = shown(file)
     )]
     TooLarge {
         /// The model.
         id: String,
         /// The file.
         file: String,
-        /// Bytes by the server.
+        /// Announced bytes.
         announced: u64,
-        /// Bytes that are taken.
+        /// Largest allowed number of bytes.
         limit: u64,
     },
-    /// A file whose content is not what its name in the cache says.
+    /// A file whose SHA-256 differs from its etag.
     #[error(
-        "{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged on its way and not kept, try again", id = shown(id), file = shown(file)
+        "{id}: {file} has SHA-256 {found}, expected {expected}; it was damaged in transit and not kept, try again", id = shown(id), file = shown(file)
     )]
     Damaged {
         /// The model.
@@ -162,13 +164,13 @@ pub enum HubError {
         file: String,
         /// As announced.
         expected: String,
-        /// Of what came.
+        /// SHA-256 of the bytes received.
         found: String,
     },
     /// The cache cannot be written.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The user asked to stop. What came stays, and the same command goes on from there.
+    /// Interrupted by the user. The bytes received are kept, and the same command resumes.
     #[error("interrupted while downloading {id}", id = shown(id))]
     Interrupted {
         /// The model.

@@ -1,18 +1,18 @@
-//! Names of models and data sets on the hub: `owner/name` and `owner/name@revision`.
+//! Ids of models and data sets on the hub: `owner/name` and `owner/name@revision`.
 
 use super::error::HubError;
 use std::fmt;
 
-/// Longest owner or name that the hub gives out, in bytes.
+/// Longest owner or name on the hub, in bytes.
 const MOST_BYTES: usize = 96;
 /// Longest revision, in bytes.
 const MOST_REVISION_BYTES: usize = 200;
-/// Branch that is meant where none is named.
+/// Default branch.
 const MAIN: &str = "main";
-/// Ends of names that only files have.
+/// Extensions that mark a path to a file.
 const FILE_ENDS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".json"];
 
-/// What a repository of the hub holds.
+/// Kind of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Model,
@@ -23,19 +23,19 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubId {
     kind: Kind,
-    /// Empty for data sets of the time before they had owners.
+    /// Empty for old data sets, which have no owner.
     owner: String,
     name: String,
     revision: String,
 }
 
 impl HubId {
-    /// Reads `owner/name` or `owner/name@revision`; `main` is the revision where none is named.
-    /// None is given for what looks like a path: another number of slashes, a part that begins with
-    /// a dot, the name of a weight file.
+    /// Parses `owner/name` or `owner/name@revision`; the default revision is `main`. `None` for
+    /// what looks like a path: another number of slashes, a part that begins with a dot, the
+    /// extension of a weight file.
     ///
     /// # Errors
-    /// [`HubError::Revision`] for a revision that no repository can have.
+    /// [`HubError::Revision`] for an invalid revision.
     pub fn parse(text: &str) -> Result<Option<Self>, HubError> {
         let (repository, revision) = match text.split_once('@') {
             Some((repository, revision)) => (repository, revision),
@@ -54,8 +54,8 @@ impl HubId {
         Ok(Some(Self { kind: Kind::Model, owner, name, revision }))
     }
 
-    /// Reads the name of a data set, `owner/name` or, of the first ones, `name`; `main` is the
-    /// revision where none is given. None is given for what looks like a path.
+    /// Parses the id of a data set: `owner/name`, or `name` for an old data set; the default
+    /// revision is `main`. `None` for what looks like a path.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -74,18 +74,18 @@ impl HubId {
         Ok(Some(Self { kind: Kind::Dataset, owner, name, revision }))
     }
 
-    /// Owner, if it has one, and name.
+    /// Owner, if any, and name.
     #[must_use]
     pub fn parts(&self) -> (Option<&str>, &str) {
         (Some(self.owner.as_str()).filter(|owner| !owner.is_empty()), &self.name)
     }
 
-    /// The same at another revision, which must be the name of one.
+    /// The same repository at another revision, which must be valid.
     pub(super) fn with_revision(&self, revision: &str) -> Self {
         Self { revision: revision.into(), ..self.clone() }
     }
 
-    /// The same model at a commit.
+    /// The same repository at a commit.
     #[must_use]
     pub fn at(&self, commit: &Commit) -> Self {
         Self { revision: commit.0.clone(), ..self.clone() }
@@ -106,7 +106,7 @@ impl HubId {
         &self.revision
     }
 
-    /// Name of the folder in the cache.
+    /// Name of its folder in the cache.
     pub(super) fn folder(&self) -> String {
         let kind = match self.kind {
             Kind::Model => "models",
@@ -122,7 +122,7 @@ impl HubId {
         self.kind
     }
 
-    /// The word for it.
+    /// `model` or `data set`.
     pub(super) fn noun(&self) -> &'static str {
         match self.kind {
             Kind::Model => "model",
@@ -130,7 +130,7 @@ impl HubId {
         }
     }
 
-    /// Where its files are at the hub.
+    /// Path of its page on the hub.
     pub(super) fn page(&self) -> String {
         match self.kind {
             Kind::Model => self.repository(),
@@ -138,7 +138,7 @@ impl HubId {
         }
     }
 
-    /// Where the hub tells of it.
+    /// Path of its entry in the API of the hub.
     pub(super) fn api(&self) -> String {
         match self.kind {
             Kind::Model => format!("api/models/{}", self.repository()),
@@ -154,12 +154,12 @@ impl fmt::Display for HubId {
     }
 }
 
-/// The name of a commit: 40 hexadecimal digits.
+/// The id of a commit: 40 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit(String);
 
 impl Commit {
-    /// Reads one; none if it is something else.
+    /// Parses 40 digits; otherwise `None`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -173,7 +173,7 @@ impl Commit {
     }
 }
 
-/// Whether an owner or a model may have this name.
+/// Whether an owner or name is valid.
 fn is_part(part: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = |byte: Option<&u8>| byte.is_some_and(|byte| !b"-.".contains(byte));
@@ -186,8 +186,8 @@ fn is_part(part: &str) -> bool {
         && !part.contains("..")
 }
 
-/// Whether a branch, tag or commit may have this name. It becomes a path below `refs`, so it is
-/// kept to what git allows, and to letters that no file system minds.
+/// Whether a revision is valid. It becomes a path below `refs`, so only names that git allows and
+/// characters that every file system accepts are valid.
 fn is_revision(revision: &str) -> bool {
     let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte);
     revision.len() <= MOST_REVISION_BYTES

@@ -1,4 +1,4 @@
-//! The files of a model on the hub, and which of them are needed.
+//! The list of files of a revision on the hub, and which of them a model needs.
 
 use super::client::{Client, Method, RequestFailure, escaped};
 use super::error::HubError;
@@ -10,18 +10,18 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io::Read;
 
-/// Largest list of files that is read, in bytes.
+/// Size limit of the list of files, in bytes.
 const LISTING_BYTES: u64 = 1 << 25;
-/// Largest weight file that is taken, in bytes: what the hub takes from those who upload.
+/// Size limit of a weight file, in bytes: that of uploads to the hub.
 const WEIGHT_BYTES: u64 = 1 << 39;
-/// Largest file of a data set that is taken, in bytes: none larger is read.
+/// Size limit of a file of a data set, in bytes: that of the readers.
 const DATA_BYTES: u64 = 1 << 32;
-/// Lists the modules of a sentence encoder.
+/// The list of modules of a sentence encoder.
 const MODULES: &str = "modules.json";
-/// How the message names the list.
+/// The list of files, in messages.
 const WHAT: &str = "its list of files";
 
-/// What the hub says of a revision.
+/// Commit and files of a revision.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) commit: Commit,
@@ -40,7 +40,7 @@ struct Sibling {
 }
 
 impl Listing {
-    /// Asks the hub.
+    /// Requests the list.
     pub(super) fn ask(client: &Client<'_>) -> Result<Self, RequestFailure> {
         let id = client.id;
         let revision = escaped(id.revision());
@@ -76,12 +76,12 @@ impl Listing {
         Ok(Self { commit, names })
     }
 
-    /// The names of all files.
+    /// Paths of all files.
     pub(super) fn into_names(self) -> BTreeSet<String> {
         self.names
     }
 
-    /// The files besides weights that a model is made of, as far as there are any.
+    /// Paths of the companion files that the repository has.
     pub(super) fn companions(&self) -> Vec<String> {
         let pooling = |name: &str| {
             let folder = name.strip_suffix("/config.json");
@@ -95,7 +95,7 @@ impl Listing {
         self.names.iter().filter(wanted).cloned().collect()
     }
 
-    /// The weight file, or the index that names the shards.
+    /// Path of the weight file, or of the index of the shards.
     pub(super) fn weights(&self, client: &Client<'_>) -> Result<&'static str, HubError> {
         const SHOWN: usize = 6;
         weights_among(|name| self.names.contains(name)).ok_or_else(|| {
@@ -111,7 +111,7 @@ impl Listing {
     }
 }
 
-/// Most bytes that a file of this name may have.
+/// Size limit of a file by its name, in bytes.
 pub(super) fn most_bytes(kind: Kind, name: &str) -> u64 {
     if kind == Kind::Dataset && !name.ends_with(".md") {
         return DATA_BYTES;
@@ -120,7 +120,7 @@ pub(super) fn most_bytes(kind: Kind, name: &str) -> u64 {
     if weight { WEIGHT_BYTES } else { COMPANION_BYTES }
 }
 
-/// Whether a name leads to a file below the folder it is joined to, on every system.
+/// Whether a joined path stays below its folder, on every system.
 fn stays_inside(name: &str) -> bool {
     !name.contains(['\\', '\0', ':'])
         && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")

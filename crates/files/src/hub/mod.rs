@@ -1,16 +1,16 @@
-//! Models and data sets of the Hugging Face hub, by their names: `owner/name` or
+//! Models and data sets of the Hugging Face hub by their ids: `owner/name` or
 //! `owner/name@revision`.
 //!
 //! [`find`] gives the directory of such a model in the cache that all programs of Hugging Face
-//! share (`models--owner--name` with `blobs`, `refs` and `snapshots`). A model that is there is
-//! found without any network. With the feature `hub`, [`find`] asks the hub which commit the
-//! revision is and downloads what a loader reads and the cache
-//! lacks. [`Dataset`] does the same for those files of a data set that its caller chooses.
+//! share (`models--owner--name` with `blobs`, `refs` and `snapshots`). A cached model needs no
+//! network. With the feature `hub`, [`find`] asks the hub for the commit of the revision and
+//! downloads the files that a loader reads and the cache lacks. [`Dataset`] does the same for the
+//! files of a data set that its caller chooses.
 //!
-//! Nothing that a server says is trusted: file names, sizes and names of blobs are checked before
-//! they are used; a file is read no further than its announced size, and large ones are checked by
-//! their SHA-256. A file appears in a snapshot once it is whole. The token goes to the endpoint and
-//! to no host that it redirects to.
+//! No server response is trusted: file names, sizes and etags are checked before use, no file is
+//! read beyond its announced size, and large files are checked by their SHA-256. A file appears in
+//! a snapshot only when it is complete. The token is sent to the endpoint and to no host that it
+//! redirects to.
 
 #[cfg(feature = "hub")]
 mod blob;
@@ -35,13 +35,13 @@ use cache::{Cached, Repository};
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a download tells and asks while it goes on.
+/// Callbacks of a download.
 pub struct Hooks<'a> {
     /// Called with what is done next.
     pub stage: &'a mut dyn FnMut(&str),
-    /// Called with bytes that are there and bytes in all.
+    /// Called with a description of the next step.
     pub progress: &'a mut dyn FnMut(u64, u64),
-    /// Whether to stop.
+    /// Called with the number of bytes present and the total number of bytes.
     pub cancelled: &'a dyn Fn() -> bool,
 }
 

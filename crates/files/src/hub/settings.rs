@@ -1,4 +1,4 @@
-//! Where the hub and its cache are, by the variables that all programs of Hugging Face share.
+//! Settings of the hub and its cache, from the environment variables of Hugging Face.
 
 use super::error::HubError;
 use linwright_run::input;
@@ -8,32 +8,32 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The hub, unless `HF_ENDPOINT` names another.
+/// Default endpoint.
 const ENDPOINT: &str = "https://huggingface.co";
-/// Longest token that is read from a file, in bytes.
+/// Size limit of a token file, in bytes.
 const TOKEN_BYTES: u64 = 4096;
 
-/// How models of the hub are found.
+/// Settings of the hub and its cache.
 #[derive(Clone, Debug)]
 pub struct HubSettings {
-    /// The cache that is shared with other programs: folders `models--owner--name`.
+    /// The cache shared with other programs: folders `models--owner--name`.
     pub cache: PathBuf,
-    /// Scheme and host of the hub, without a slash at the end.
+    /// Scheme and host of the hub, without a trailing slash.
     pub endpoint: String,
-    /// Says who asks. It goes to the endpoint and nowhere else.
+    /// Access token. It is sent to the endpoint and nowhere else.
     pub token: Option<Token>,
-    /// Use the cache alone.
+    /// Never use the network.
     pub offline: bool,
-    /// Whether `https_proxy`, `http_proxy` and `no_proxy` of the environment count.
+    /// Whether `https_proxy`, `http_proxy` and `no_proxy` apply.
     pub proxies: bool,
-    /// How often in a row a file is asked for again when the connection broke and brought nothing.
+    /// Number of retries in a row that receive no bytes.
     pub retries: u32,
-    /// Time before the first of these; it doubles.
+    /// Pause before the first retry; it doubles.
     pub pause: Duration,
 }
 
 impl HubSettings {
-    /// The public hub without a token, and a cache.
+    /// The public hub without a token.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl HubSettings {
         }
     }
 
-    /// What the environment asks for; `variable` gives a variable of it.
+    /// Settings from environment variables; `variable` looks one up.
     ///
     /// - cache: `HF_HUB_CACHE`, else `hub` in `HF_HOME`, which is `huggingface` in `XDG_CACHE_HOME`
     ///   or in `~/.cache`;
@@ -56,8 +56,8 @@ impl HubSettings {
     /// - offline: `HF_HUB_OFFLINE` is `1`, `true`, `yes` or `on`.
     ///
     /// # Errors
-    /// [`HubError::NoCache`] if nothing says where the cache is, [`HubError::Endpoint`] or
-    /// [`HubError::Token`] for a value that cannot be meant.
+    /// [`HubError::NoCache`] if no variable determines the cache, [`HubError::Endpoint`] or
+    /// [`HubError::Token`] for an invalid value.
     pub fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, HubError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let path = |name: &str| path_of(name, &variable);
@@ -80,14 +80,14 @@ impl HubSettings {
     }
 }
 
-/// The cache of the library `datasets`: `HF_DATASETS_CACHE`, else `datasets` in `HF_HOME` as
-/// [`HubSettings::from_environment`] finds it; none if nothing says where that is.
+/// The cache of the library `datasets`: `HF_DATASETS_CACHE`, else `datasets` in `HF_HOME` as in
+/// [`HubSettings::from_environment`]; `None` if no variable determines it.
 #[must_use]
 pub fn datasets_cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     path_of("HF_DATASETS_CACHE", &variable).or_else(|| Some(home(&variable)?.join("datasets")))
 }
 
-/// A directory that a variable names; `~` at its start is the user's.
+/// The directory in a variable; a leading `~` is the home directory.
 fn path_of(name: &str, variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let value = variable(name).filter(|value| !value.is_empty())?;
     Some(expand(&PathBuf::from(value), user(variable).as_deref()))
@@ -98,7 +98,7 @@ fn user(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from)
 }
 
-/// Where programs of Hugging Face keep what is theirs.
+/// `HF_HOME` or its default.
 fn home(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let caches = || {
         let named = variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -107,19 +107,19 @@ fn home(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     path_of("HF_HOME", variable).or_else(|| Some(caches()?.join("huggingface")))
 }
 
-/// A secret. It is shown nowhere.
+/// An access token. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Reads a token; none if there is only blank space. `place` is where it comes from.
+    /// Parses a token; `None` if it is blank. `place` names its source in errors.
     ///
     /// # Errors
-    /// [`HubError::Token`] if it holds what no token holds.
+    /// [`HubError::Token`] if it has characters that no token has.
     pub fn parse(text: &str, place: &str) -> Result<Option<Self>, HubError> {
         let text = text.trim();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let reason = "holds letters that no token has".to_owned();
+            let reason = "has characters that no token has".to_owned();
             return Err(HubError::Token { place: place.into(), reason });
         }
         Ok((!text.is_empty()).then(|| Self(text.into())))
@@ -136,7 +136,7 @@ impl Token {
                 Err(HubError::Token { place, reason: format!("cannot be read: {error}") })
             }
             Ok(bytes) if bytes as u64 > TOKEN_BYTES => {
-                let reason = format!("is larger than {TOKEN_BYTES} bytes, so it is no token");
+                let reason = format!("is larger than {TOKEN_BYTES} bytes");
                 Err(HubError::Token { place, reason })
             }
             Ok(_) => Self::parse(&text, &place),
@@ -155,7 +155,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// `~` at the start of a path is the user's directory.
+/// Replaces a leading `~` by the home directory.
 fn expand(path: &Path, user: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), user) {
         (Ok(rest), Some(user)) => user.join(rest),
@@ -163,7 +163,7 @@ fn expand(path: &Path, user: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Whether a variable says yes: `1`, `true`, `yes` or `on`.
+/// Whether the value of a variable is `1`, `true`, `yes` or `on`.
 #[must_use]
 pub fn is_true(value: &OsString) -> bool {
     let value = value.to_string_lossy().to_lowercase();

@@ -96,7 +96,7 @@ fn a_piece_from_elsewhere_is_refused() {
         None => answer,
     });
     let error = scene.refused(MODEL);
-    assert!(error.contains("another part of the file"), "{error}");
+    assert!(error.contains("another byte range"), "{error}");
 }
 
 #[test]
@@ -199,15 +199,15 @@ fn answers_that_no_hub_gives_are_refused() {
                 true => answer.with("X-Linked-Etag", "\"../../x\""),
                 false => answer,
             },
-            "has no etag that can name a file",
+            "has no etag that can be a file name",
         ),
-        (|_, answer| answer.without("ETag"), "has no etag that can name a file"),
+        (|_, answer| answer.without("ETag"), "has no etag that can be a file name"),
         (
             |request, answer| match request.line.starts_with("HEAD") {
                 true => answer.without("Content-Length"),
                 false => answer,
             },
-            "does not say how large it is",
+            "has no size",
         ),
         (|_, answer| answer.with("X-Repo-Commit", "0".repeat(40)), "of another commit"),
     ];

@@ -101,7 +101,7 @@ fn files_of_torch_are_taken_where_there_is_nothing_better() {
     scene.hub.remove("pytorch_model.bin");
     scene.hub.put("tf_model.h5", "weights");
     let error = scene.refused(&format!("{MODEL}@v1"));
-    assert!(error.contains("no weights that are read") && error.contains("tf_model.h5"), "{error}");
+    assert!(error.contains("no supported weights") && error.contains("tf_model.h5"), "{error}");
 }
 
 #[test]

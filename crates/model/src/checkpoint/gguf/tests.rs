@@ -261,9 +261,15 @@ fn what_is_wrong_with_the_bytes_is_said() {
             linwright_files::gguf::parse(b"GG").err().unwrap().into(),
             "the header at byte 0 takes 4 bytes",
         ),
-        (linwright_files::gguf::parse(b"PK\x03\x04").err().unwrap().into(), "this is no GGUF file"),
-        (linwright_files::gguf::parse(b"tjgg\x03\0\0\0").err().unwrap().into(), "before GGUF"),
-        (SyntheticGguf { version: 1, ..SyntheticGguf::new() }.fault(), "version 1 is not read"),
+        (
+            linwright_files::gguf::parse(b"PK\x03\x04").err().unwrap().into(),
+            "this is not a GGUF file",
+        ),
+        (linwright_files::gguf::parse(b"tjgg\x03\0\0\0").err().unwrap().into(), "precedes GGUF"),
+        (
+            SyntheticGguf { version: 1, ..SyntheticGguf::new() }.fault(),
+            "version 1 is not supported",
+        ),
         (SyntheticGguf { version: 3 << 24, ..SyntheticGguf::new() }.fault(), "big-endian"),
         (SyntheticGguf { version: 9, ..SyntheticGguf::new() }.fault(), "GGUF version 9"),
         (text_key(&huge), "the value of key a at byte 45 takes 18446744073709551615"),
@@ -272,10 +278,7 @@ fn what_is_wrong_with_the_bytes_is_said() {
             SyntheticGguf::new().key("a", 13, &[0; 8]).fault(),
             "key a at byte 33 has the unknown type 13",
         ),
-        (
-            SyntheticGguf::new().key("a", BOOL, &[2]).fault(),
-            "key a at byte 37 holds 2 as a truth value",
-        ),
+        (SyntheticGguf::new().key("a", BOOL, &[2]).fault(), "key a at byte 37 has the boolean 2"),
         (
             SyntheticGguf::new().key("a", ARRAY, &array(U32, 1 << 62)).fault(),
             "takes 18446744073709551615",
