@@ -129,7 +129,7 @@ fn models_of_every_family_come_back_or_are_refused_with_what_the_format_lacks() 
         ("gemma-untied-biases", "differs in the biases"),
         ("llama-yarn-exact-range", "differs in the rotary positions"),
         ("qwen2-window-layers", "sliding_window"),
-        ("bert-masked", "cls.predictions.transform.LayerNorm.weight has no place"),
+        ("bert-masked", "cls.predictions.transform.LayerNorm.weight has no name in GGUF"),
     ] {
         let found = refused.iter().find(|refusal| refusal.starts_with(&format!("{stem}: ")));
         assert!(found.is_some_and(|refusal| refusal.contains(said)), "{stem}: {refused:#?}");

@@ -92,7 +92,7 @@ impl GgufWriter {
         }
         let place = |(name, shape): &(String, Vec<usize>)| {
             placed(architecture, name, shape, dtype)
-                .ok_or_else(|| refuse(format!("tensor {name}"), "has no place in the format"))
+                .ok_or_else(|| refuse(format!("tensor {name}"), "has no name in GGUF"))
         };
         let tensors = tensors.iter().map(place).collect::<Result<_, _>>()?;
         Ok(Self { heads, keys, tensors, factors: rotary_factors, next: 0 })

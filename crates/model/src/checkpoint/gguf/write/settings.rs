@@ -35,7 +35,7 @@ fn size(fields: &Map<String, Value>, field: &str) -> Result<Option<u32>, NoGguf>
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64().and_then(|size| u32::try_from(size).ok()) {
             Some(size) => Ok(Some(size)),
-            None => Err(refuse(field, format!("is {value}, expected a whole number"))),
+            None => Err(refuse(field, format!("is {value}, expected an integer"))),
         },
     }
 }
@@ -64,8 +64,9 @@ pub(super) fn of(
     let model_type = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
     let wanted = if model_type == WINDOWED.0 { WINDOWED.1 } else { model_type };
     let architecture = ALL.into_iter().find(|architecture| architecture.model_type == wanted);
-    let architecture = architecture
-        .ok_or_else(|| refuse("model_type", format!("is {model_type:?}, which has no form")))?;
+    let architecture = architecture.ok_or_else(|| {
+        refuse("model_type", format!("is {model_type:?}, which GGUF does not support"))
+    })?;
     let config = Config { fields, architecture };
     let mut keys = Keys::default();
     keys.text("general.architecture", architecture.name);
@@ -162,7 +163,7 @@ impl Config<'_> {
             return Ok(());
         }
         let (field, value, found) = said[0];
-        Err(refuse(*field, format!("is {found:?}, the format knows {value:?} only")))
+        Err(refuse(*field, format!("is {found:?}, GGUF supports only {value:?}")))
     }
 
     /// The object with the rotary fields: `rope_parameters`, or the configuration itself.
@@ -231,7 +232,10 @@ impl Config<'_> {
                 let (low, high) = (needed("low_freq_factor")?, needed("high_freq_factor")?);
                 let factor = needed("factor")?;
                 if (low, high) != (1.0, 4.0) {
-                    return Err(refuse("low_freq_factor", "and high_freq_factor are not 1 and 4"));
+                    return Err(refuse(
+                        "low_freq_factor",
+                        "is not 1, or high_freq_factor is not 4",
+                    ));
                 }
                 let of = |pair: usize| {
                     let turns = original * theta.powf(-2.0 * pair as f64 / rotating as f64)
@@ -247,15 +251,16 @@ impl Config<'_> {
                     let numbers: Option<Vec<f32>> =
                         list.and_then(|l| l.iter().map(|v| v.as_f64().map(|n| n as f32)).collect());
                     let numbers = numbers.filter(|numbers| numbers.len() == rotating / 2);
-                    numbers.ok_or_else(|| refuse(field, "is no list of a number for each pair"))
+                    numbers.ok_or_else(|| {
+                        refuse(field, "is not a list with one number per rotary pair")
+                    })
                 };
                 let (long, short) = (factors("long_factor")?, factors("short_factor")?);
                 Ok(vec![("rope_factors_long.weight", long), ("rope_factors_short.weight", short)])
             }
-            Some(other) => Err(refuse(
-                "rope_scaling",
-                format!("is {other:?}, which the format has no form of"),
-            )),
+            Some(other) => {
+                Err(refuse("rope_scaling", format!("is {other:?}, which GGUF does not support")))
+            }
         }
     }
 
@@ -287,7 +292,7 @@ impl Config<'_> {
             let width = f64::from(self.sized("embedding_length")?) / heads.queries as f64;
             let largest = matches!(self.sized("block_count")?, 46 | 62);
             if scalar != if largest { width } else { expected } {
-                let reason = format!("is {scalar}, readers of the format compute with {expected}");
+                let reason = format!("is {scalar}, GGUF readers use {expected}");
                 return Err(refuse("query_pre_attn_scalar", reason));
             }
         }
@@ -317,10 +322,7 @@ impl Config<'_> {
         };
         let said = size(self.fields, "sliding_window_pattern")?.unwrap_or(PATTERN);
         if said != PATTERN || !kinds.is_none_or(fits) {
-            return Err(refuse(
-                "layer_types",
-                "is not five layers with a window, then one without",
-            ));
+            return Err(refuse("layer_types", "is not five windowed layers, then a global one"));
         }
         keys.number(&self.key("rope.freq_base_swa"), theta);
         Ok(())

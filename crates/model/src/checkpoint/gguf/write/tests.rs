@@ -116,6 +116,8 @@ fn what_the_format_cannot_say_is_refused() {
         assert!(reason.contains(said), "{reason}");
     }
     let odd = [embedding, ("model.odd.weight".to_owned(), vec![2])];
-    assert!(refused(json!({}), &odd).unwrap().contains("tensor model.odd.weight has no place"));
+    assert!(
+        refused(json!({}), &odd).unwrap().contains("tensor model.odd.weight has no name in GGUF")
+    );
     assert!(refused(json!({}), &[]).unwrap().contains("embed_tokens.weight is missing"));
 }

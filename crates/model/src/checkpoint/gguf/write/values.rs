@@ -1,8 +1,8 @@
-//! Keys and values as bytes.
+//! Encoding of metadata keys and values.
 
 use linwright_files::gguf::Kind;
 
-/// Keys in the order in which they are written.
+/// Encoded metadata in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
     count: u64,
@@ -62,7 +62,7 @@ impl Keys {
         kinds.iter().for_each(|kind| self.bytes.extend(i32::from(*kind).to_le_bytes()));
     }
 
-    /// Appends their number and all of them.
+    /// Appends the number of keys, then the keys.
     pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         out.extend(self.count.to_le_bytes());
         out.extend(&self.bytes);

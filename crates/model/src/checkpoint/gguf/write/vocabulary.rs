@@ -1,4 +1,4 @@
-//! The keys that say what a `tokenizer.json` says.
+//! Metadata keys of the tokenizer, from a `tokenizer.json`.
 
 use super::refuse;
 use super::values::Keys;
@@ -9,24 +9,24 @@ use crate::checkpoint::gguf_fault::NoGguf;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// How a space is written in pieces.
+/// The character for a space in pieces.
 const SPACE: char = '\u{2581}';
 
 fn wrong(reason: impl Into<String>) -> NoGguf {
     refuse("tokenizer.json", reason)
 }
 
-/// How pieces write the spaces of a text.
+/// The representation of spaces in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spaces {
-    /// As U+2581, as the format has them.
+    /// As U+2581, as in GGUF.
     Marked,
-    /// As they are, as in pieces of llama2.c.
+    /// As spaces, as in llama2.c.
     Plain,
 }
 
 impl Spaces {
-    /// A step of the tokenizer marks them, or none does.
+    /// `Marked` if the normalizer or pre-tokenizer replaces spaces by U+2581.
     fn of(tokenizer: &Value) -> Self {
         let marks = |step: &str| tokenizer[step].to_string().contains(SPACE);
         match marks("normalizer") || marks("pre_tokenizer") {
@@ -35,7 +35,7 @@ impl Spaces {
         }
     }
 
-    /// A piece as the format has it.
+    /// The piece with spaces as U+2581.
     fn marked(self, piece: String) -> String {
         match self {
             Self::Marked => piece,
@@ -44,8 +44,8 @@ impl Spaces {
     }
 }
 
-/// Whether a text is taken with a space before it: by a step that prepends one, or by one that
-/// marks spaces and the start.
+/// Whether the tokenizer puts a space before a text: by a `Prepend` normalizer, or by a `Metaspace`
+/// pre-tokenizer with a prefix.
 fn puts_space_before(tokenizer: &Value) -> bool {
     let steps = &tokenizer["pre_tokenizer"];
     let mut steps = steps["pretokenizers"].as_array().into_iter().flatten().chain([steps]);
@@ -57,13 +57,13 @@ fn puts_space_before(tokenizer: &Value) -> bool {
         || steps.any(|step| step["type"] == "Metaspace" && first(step))
 }
 
-/// Tokens by id, with their kinds.
+/// Tokens and their types, by id.
 struct Tokens {
     texts: Vec<String>,
     kinds: Vec<u8>,
 }
 
-/// Writes the vocabulary of a model of `vocab` tokens.
+/// Adds the vocabulary of a model with `vocab` tokens to the keys.
 pub(super) fn write(
     keys: &mut Keys,
     tokenizer: &Value,
@@ -88,7 +88,7 @@ pub(super) fn write(
         }
         "BPE" => {
             let name = cut_name(tokenizer)
-                .ok_or_else(|| wrong("cuts texts in a way that the format has no name for"))?;
+                .ok_or_else(|| wrong("has a pre-tokenizer that GGUF has no name for"))?;
             keys.text("tokenizer.ggml.model", "gpt2");
             keys.text("tokenizer.ggml.pre", name);
             let merges = merges(model)?.map(|pair| pair.map(|(a, b)| format!("{a} {b}")));
@@ -100,7 +100,7 @@ pub(super) fn write(
             tokens.start_words();
         }
         other => {
-            return Err(wrong(format!("has a model {other:?}, which the format has no form of")));
+            return Err(wrong(format!("has a model {other:?}, which GGUF does not support")));
         }
     }
     keys.texts("tokenizer.ggml.tokens", &tokens.texts);
@@ -120,13 +120,13 @@ impl Tokens {
         let map = map.ok_or_else(|| wrong("has no vocabulary of tokens with ids"))?;
         let mut found: BTreeMap<u64, (&str, u8)> = BTreeMap::new();
         for (text, id) in map {
-            let id = id.as_u64().ok_or_else(|| wrong(format!("gives {text:?} no id")))?;
+            let id = id.as_u64().ok_or_else(|| wrong(format!("has no id for {text:?}")))?;
             let byte = bytes && text.len() == 6 && text.starts_with("<0x") && text.ends_with('>');
             found.insert(id, (text, if byte { BYTE } else { NORMAL }));
         }
         let unknown = tokenizer["model"]["unk_token"].as_str();
         if bytes {
-            // Roles make a token special that no list of added tokens names.
+            // A token with a role is special even if no list of added tokens has it.
             let ends = ["bos_token", "eos_token", "pad_token"].map(|role| named(config, role));
             for (text, kind) in found.values_mut() {
                 if unknown == Some(*text) {
@@ -153,8 +153,8 @@ impl Tokens {
         }
         let mut tokens = Self { texts: Vec::new(), kinds: Vec::new() };
         for id in 0..vocab as u64 {
-            // The embedding may have more rows than there are tokens; readers want a token for
-            // each.
+            // The embedding may have more rows than there are tokens; readers expect a token per
+            // row.
             let (text, kind) = match found.get(&id) {
                 Some((text, kind)) => ((*text).to_owned(), *kind),
                 None => (format!("[PAD{id}]"), UNUSED),
@@ -165,8 +165,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// From spaces in pieces to U+2581. Texts that hold that character have other tokens then: it
-    /// was three bytes, and is a space.
+    /// Replaces spaces in pieces by U+2581. A text with U+2581 itself is then tokenized
+    /// differently: as a space instead of three bytes.
     fn mark_spaces(&mut self) -> Result<(), NoGguf> {
         for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
             if *kind != NORMAL {
@@ -174,7 +174,7 @@ impl Tokens {
             }
             if text.contains(SPACE) {
                 return Err(wrong(format!(
-                    "has a token {text:?}, which the format takes for spaces"
+                    "has a token {text:?}, whose U+2581 means a space in GGUF"
                 )));
             }
             *text = Spaces::Plain.marked(std::mem::take(text));
@@ -182,8 +182,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// From U+2581 to spaces in pieces that are looked for in the text itself, as runs of spaces
-    /// are.
+    /// Replaces U+2581 by spaces in user-defined pieces, which are matched in the raw text.
     fn unmark_user_defined(&mut self) {
         for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
             if *kind == USER_DEFINED && text.contains(SPACE) {
@@ -192,7 +191,7 @@ impl Tokens {
         }
     }
 
-    /// From `##` inside of words to a mark at their starts.
+    /// Converts the `##` of continuations to U+2581 at the start of words.
     fn start_words(&mut self) {
         for (text, kind) in self.texts.iter_mut().zip(&self.kinds) {
             let special = text.starts_with('[') && text.ends_with(']') && text.len() > 2;
@@ -209,7 +208,7 @@ impl Tokens {
 
 type Pair<'a> = Result<(&'a str, &'a str), NoGguf>;
 
-/// The merges, which are written as a list of two or as text with a space between.
+/// Merges, stored as pairs or as two tokens separated by a space.
 fn merges(model: &Value) -> Result<impl Iterator<Item = Pair<'_>>, NoGguf> {
     let merges = model["merges"].as_array().ok_or_else(|| wrong("has no merges"))?;
     Ok(merges.iter().enumerate().map(|(index, merge)| {
@@ -225,9 +224,9 @@ fn merges(model: &Value) -> Result<impl Iterator<Item = Pair<'_>>, NoGguf> {
     }))
 }
 
-/// Scores that give the merges their order: minus the rank of the first merge that makes a piece.
-/// Readers of the format know pieces, not merges: a piece that is made in two ways of different
-/// rank would change places with one between, and is refused.
+/// Scores that reproduce the order of merges: minus the rank of the first merge that produces a
+/// piece. GGUF readers know pieces, not merges. A piece produced by two merges with a merge of
+/// another piece between them has no such score, and is an error.
 fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, NoGguf> {
     let ids: BTreeMap<&str, usize> =
         tokens.texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
@@ -238,18 +237,22 @@ fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, No
     for pair in merges(model)? {
         let (a, b) = pair?;
         let id = ids.get(spaces.marked(format!("{a}{b}")).as_str()).copied();
-        let id = id.ok_or_else(|| wrong(format!("merges {a:?} and {b:?} to no token")))?;
+        let id = id.ok_or_else(|| {
+            wrong(format!("has a merge of {a:?} and {b:?}, whose result is not a token"))
+        })?;
         if last != Some(id) {
             if done[id] {
                 let text = &tokens.texts[id];
-                return Err(wrong(format!("merges to {text:?} in two ways of different rank")));
+                return Err(wrong(format!(
+                    "has merges of different rank with the result {text:?}"
+                )));
             }
             rank += 1;
         }
         (done[id], last) = (true, Some(id));
         scores[id] = -(rank as f32);
     }
-    // What nothing merges to comes last.
+    // Pieces that no merge produces come last.
     for (id, score) in scores.iter_mut().enumerate() {
         if tokens.kinds[id] == NORMAL && !done[id] {
             *score = -(rank as f32) - 1.0;
@@ -258,13 +261,13 @@ fn scores(model: &Value, tokens: &Tokens, spaces: Spaces) -> Result<Vec<f32>, No
     Ok(scores)
 }
 
-/// The token of a role in the settings, as text or as an object with its content.
+/// The token of a role in `tokenizer_config.json`: a string, or an object with `content`.
 fn named<'a>(config: Option<&'a Value>, role: &str) -> Option<&'a str> {
     let token = &config?[role];
     token.as_str().or(token["content"].as_str())
 }
 
-/// Ids with a meaning.
+/// Adds the ids of special tokens.
 fn specials(
     keys: &mut Keys,
     tokenizer: &Value,
