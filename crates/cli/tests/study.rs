@@ -110,7 +110,11 @@ fn text_that_the_fit_saw_too_is_told() {
     // Nothing would be left of text that is the calibration text itself.
     let same = RECIPE.replace("limit: 3}", "exclude_overlap: true}");
     w.write("same.yaml", same.replace("text: text.jsonl", "text: calibration.jsonl"));
-    w.fails("run -r same.yaml", 1, &["text", "documents apart from the calibration text"]);
+    w.fails(
+        "run -r same.yaml",
+        1,
+        &["text", "documents without overlap with the calibration text"],
+    );
 }
 
 #[test]

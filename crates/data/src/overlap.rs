@@ -90,12 +90,12 @@ impl CalibrationText {
     /// The overlap of documents, each with where it is and the texts that are of it.
     #[must_use]
     pub fn overlap(&self, task: &str, documents: &[(&str, Vec<Cow<'_, str>>)]) -> Overlap {
-        self.overlap_and_places(task, documents).0
+        self.overlap_and_indices(task, documents).0
     }
 
     /// As [`Self::overlap`], with the places of those that overlap in the list.
     #[must_use]
-    pub fn overlap_and_places(
+    pub fn overlap_and_indices(
         &self,
         task: &str,
         documents: &[(&str, Vec<Cow<'_, str>>)],

@@ -8,8 +8,8 @@ use linwright_model::tokenizer::Tokenizer;
 use linwright_model::{Batch, Stream, TokenScore, Transformer};
 use linwright_tensor::Mat;
 
-/// The tokens of a cloze text with masks in its blank, at most `limit` of them: the context of a
-/// longer text is cut from the left.
+/// Tokenizes a cloze text with masks in its blank to at most `limit` tokens: a longer context is
+/// cut from the left.
 pub(super) fn encode(
     tokenizer: &Tokenizer,
     cloze: &Cloze<'_>,
@@ -38,14 +38,15 @@ pub(super) fn encode(
         }
         if over > 0 {
             let found = tokens.len();
-            return Err(format!("{found} tokens without the context, {limit} fit").into());
+            return Err(format!("{found} tokens without the context, at most {limit} fit").into());
         }
-        let places: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] == mask).collect();
-        // Mask tokens of the text itself come before those of the blank.
-        let first = places.len().checked_sub(masks).and_then(|start| places.get(start)).copied();
-        let first = first.filter(|first| places.ends_with(&[*first + masks - 1]));
+        let positions: Vec<usize> = (0..tokens.len()).filter(|&i| tokens[i] == mask).collect();
+        // Mask tokens in the text itself precede those of the blank.
+        let first =
+            positions.len().checked_sub(masks).and_then(|start| positions.get(start)).copied();
+        let first = first.filter(|first| positions.ends_with(&[*first + masks - 1]));
         let first = first.ok_or_else(|| {
-            format!("the tokenizer does not keep {masks} times {name} as that many tokens")
+            format!("the tokenizer does not encode {masks} times {name} as {masks} tokens")
         })?;
         let truncated = wanted - kept;
         return Ok(MaskedInput {
@@ -74,8 +75,8 @@ struct Found {
 pub struct ClozeBatch<'a> {
     texts: &'a [MaskedInput],
     batch: Batch,
-    /// Input and mask of each row that is read.
-    places: Vec<(usize, usize)>,
+    /// Input and index in it, of each mask.
+    masks: Vec<(usize, usize)>,
     wanted: Vec<(usize, u32)>,
 }
 
@@ -94,15 +95,15 @@ impl<'a> ClozeBatch<'a> {
         }
         let rows: Vec<&[u32]> = texts.iter().map(|text| text.tokens.as_slice()).collect();
         let batch = Batch::new(&rows);
-        let (mut places, mut wanted) = (Vec::new(), Vec::new());
+        let (mut masks, mut wanted) = (Vec::new(), Vec::new());
         for (index, (text, span)) in texts.iter().zip(batch.spans()).enumerate() {
             for mask in 0..text.masks {
-                places.push((index, mask));
+                masks.push((index, mask));
                 let target = text.answers.get(text.gold).map_or(0, |answer| answer[mask]);
                 wanted.push((span.start + text.first + mask, target));
             }
         }
-        Ok(Self { texts, batch, places, wanted })
+        Ok(Self { texts, batch, masks, wanted })
     }
 
     /// The input batch.
@@ -111,15 +112,15 @@ impl<'a> ClozeBatch<'a> {
         &self.batch
     }
 
-    /// Rows that are read, each with its target token.
+    /// Rows to read, each with its target token.
     #[must_use]
     pub fn wanted(&self) -> &[(usize, u32)] {
         &self.wanted
     }
 
-    /// Predictions from rows of `hidden`, the output of the last layer. The log-likelihood of an
-    /// answer is the sum over its tokens, each predicted with all of them masked. `wanted` are the
-    /// rows to read in `hidden`, in the order of [`Self::wanted`].
+    /// Predictions from rows of `hidden` (rows, width), the output of the last layer. The
+    /// log-likelihood of an answer is the sum over its tokens, each predicted with all of them
+    /// masked. `wanted` are the rows to read in `hidden`, in the order of [`Self::wanted`].
     ///
     /// # Errors
     /// Any error of the model or the tokenizer.
@@ -136,7 +137,7 @@ impl<'a> ClozeBatch<'a> {
         };
         let mut found: Vec<Found> = self.texts.iter().map(start).collect();
         let mut show = |index: usize, logits: &[f32], score: &TokenScore| {
-            let ((input, mask), (_, target)) = (self.places[index], wanted[index]);
+            let ((input, mask), (_, target)) = (self.masks[index], wanted[index]);
             let (text, found) = (&self.texts[input], &mut found[input]);
             let log_sum = score.nll + f64::from(logits[target as usize]);
             for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
@@ -161,7 +162,7 @@ impl<'a> ClozeBatch<'a> {
     }
 }
 
-/// Predicts the tokens behind masks.
+/// Predicts the masked tokens.
 pub(super) fn infill(
     (model, tokenizer): (&Transformer, &Tokenizer),
     texts: &[MaskedInput],

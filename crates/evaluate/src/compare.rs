@@ -1,47 +1,47 @@
-//! Two models on the same items.
+//! Comparison of two models on the same items.
 //!
-//! Items that both answered are pairs: their differences have a much smaller error than the two
-//! figures have by themselves. For right-or-wrong figures McNemar's exact test (McNemar 1947) says
-//! how likely so uneven a split of the items that only one model gets right would be by chance.
+//! Items that both models answered form pairs; the mean of their differences has a much smaller
+//! standard error than the two scores. For scores of 0 or 1, McNemar's exact test (McNemar 1947) is
+//! applied to the items that only one model answers correctly.
 
 use super::TaskResult;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Standard errors on each side of a 95 % interval.
+/// Half width of a 95 % interval in standard errors.
 pub const NORMAL_95: f64 = 1.959_963_984_540_054;
 
-/// How one model compares with another in one figure.
+/// Difference of two models in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The task.
     pub task: String,
-    /// The figure.
+    /// The metric.
     pub metric: String,
-    /// The way from what the model wrote to its answer.
+    /// Name of the filter.
     pub filter: String,
-    /// Items that both answered.
+    /// Number of items that both models answered.
     pub items: usize,
-    /// Mean over the items of the figure less that of the other model.
+    /// Mean over the items of this model's score minus the other's.
     pub difference: f64,
-    /// Bounds of a 95 % confidence interval of the difference, by the normal distribution.
+    /// Bounds of the 95 % confidence interval of the difference, by the normal distribution.
     pub interval: [f64; 2],
-    /// For figures that are 0 or 1: items that only this model gets right, and that only the other
-    /// one does.
+    /// For scores of 0 or 1: the number of items that only this model answers correctly, and that
+    /// only the other does.
     pub only_one: Option<[usize; 2]>,
-    /// Probability of a split as uneven as that if both were equally good.
+    /// Two-sided p-value of McNemar's exact test.
     pub mcnemar_p: Option<f64>,
 }
 
 impl Comparison {
-    /// Whether no item differs.
+    /// Whether all items have equal scores.
     #[must_use]
     pub fn is_same(&self) -> bool {
         self.difference == 0.0 && self.interval == [0.0, 0.0]
     }
 
-    /// Whether the interval is above (greater) or below zero (less); equal where it holds zero.
+    /// Greater if the interval is above zero, less if below; equal if it contains zero.
     #[must_use]
     pub fn sign(&self) -> Ordering {
         let [low, high] = self.interval;
@@ -53,7 +53,7 @@ impl Comparison {
     }
 }
 
-/// Compares a model with another one, figure by figure, where both know figures of their items.
+/// Compares two models in each metric for which both have scores per item.
 #[must_use]
 pub fn compare(results: &[TaskResult], others: &[TaskResult]) -> Vec<Comparison> {
     let pairs = results.iter().filter_map(|result| {
@@ -63,7 +63,7 @@ pub fn compare(results: &[TaskResult], others: &[TaskResult]) -> Vec<Comparison>
     pairs.flat_map(|(result, other)| of_task(result, other)).collect()
 }
 
-/// Values of an item by filter, place among the items, and figure.
+/// Scores of an item by filter, index of the item, and metric.
 type Values<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<usize, f64>>;
 
 fn values(result: &TaskResult) -> Values<'_> {
@@ -112,7 +112,7 @@ fn of_pairs(task: &str, (filter, metric): (&str, &str), pairs: &[(f64, f64)]) ->
     }
 }
 
-/// Probability, both ways, of a split as uneven as this one by tosses of a fair coin.
+/// Two-sided p-value of a split `a`, `b` under a fair coin.
 fn mcnemar([a, b]: [usize; 2]) -> f64 {
     let (n, fewer) = (a + b, a.min(b));
     // log C(n, k) - n log 2, from k = 0 upwards.

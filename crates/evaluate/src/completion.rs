@@ -1,33 +1,32 @@
-//! Open completion: does greedy decoding give exactly the known answer?
+//! Open completion: whether greedy decoding yields the known answer.
 //!
-//! A question counts as right if every token of its completion is the model's likeliest one after
-//! the prompt and the tokens before, which is what greedy generation of that many tokens would
-//! produce; no text is generated for it. Questions without a prompt and a completion are left out,
-//! and the number of items says how many took part.
+//! A question is correct if every token of its completion is the most likely one after the prompt
+//! and the preceding tokens, as in greedy generation; no text is generated. Questions without a
+//! prompt and a completion are left out and not counted as items.
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
-use super::task::take_out;
+use super::task::remove_at;
 use super::{Bos, EvaluationError, Item, Reply, Request, Task, TaskEntry, TaskResult};
 use linwright_data::QuestionSet;
 use std::borrow::Cow;
 
-/// The line of this task in the list.
+/// Registry entry of this task.
 pub(super) const ENTRY: TaskEntry = TaskEntry {
     name: "completion",
-    summary: "share of prompts that greedy decoding completes exactly as known",
+    summary: "share of prompts that greedy decoding completes with the known answer",
     open: |path, options| {
         let Questions { set, bos } = Questions::open(path, options)?;
         Ok(Box::new(Completion::new(set, bos)))
     },
 };
 
-/// The task over one set of questions.
+/// The task for one set of questions.
 #[derive(Clone, Debug)]
 pub struct Completion(Questions);
 
 impl Completion {
-    /// Over the questions of `set` that have a prompt and a completion.
+    /// The questions of `set` that have a prompt and a completion.
     #[must_use]
     pub fn new(mut set: QuestionSet, bos: Bos) -> Self {
         set.questions.retain(|question| question.completion.is_some());
@@ -61,8 +60,8 @@ impl Task for Completion {
         })
     }
 
-    fn leave_out(&mut self, places: &[usize]) -> bool {
-        take_out(&mut self.0.set.questions, places);
+    fn leave_out(&mut self, indices: &[usize]) -> bool {
+        remove_at(&mut self.0.set.questions, indices);
         true
     }
 

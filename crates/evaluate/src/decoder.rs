@@ -20,7 +20,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The model with the longest input of its configuration.
+    /// A model with its full context length.
     #[must_use]
     pub fn new(decoder: &'a Transformer, tokenizer: &'a Tokenizer) -> Self {
         Self { decoder, tokenizer, max_length: None, sentence: None }
@@ -133,7 +133,7 @@ impl LanguageModel for Subject<'_> {
     }
 }
 
-/// Scores sequences as one batch. The last token of a sequence is no input.
+/// Scores sequences as one batch. The last token of a sequence is predicted but no input.
 pub(super) fn score(
     decoder: &Transformer,
     sequences: &[Sequence<'_>],

@@ -1,9 +1,9 @@
-//! Items in two parts: those that something is chosen by, and those that judge the choice.
+//! Division of items into a part for selection and a part for testing.
 
 use linwright_tensor::RngKey;
 
-/// Indices of the first fifth of `count` items and of the others, in the order that `shuffle`
-/// draws; as they come if it is none, as LASER divides them. None if the fifth would be empty.
+/// Indices of the first fifth of `count` items and of the others, in an order drawn with the seed
+/// `shuffle`, or without one in the given order, as in LASER. `None` if the fifth would be empty.
 #[must_use]
 pub fn first_fifth(count: usize, shuffle: Option<u64>) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut order: Vec<usize> = (0..count).collect();

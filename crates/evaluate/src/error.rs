@@ -1,28 +1,28 @@
-//! What can go wrong in an evaluation.
+//! Errors of an evaluation.
 
 use linwright_data::DataError;
 use linwright_data::sets::SetError;
 use linwright_run::{JournalError, shown};
 use std::error::Error;
 
-/// An evaluation that could not be started or finished.
+/// An evaluation that cannot start or finish.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
-    /// A data file cannot be used.
+    /// An unusable data file.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// No task of this name.
+    /// An unknown task.
     #[error("no task is called \"{found}\"; {known}", found = shown(found))]
     UnknownTask {
-        /// The name asked for.
+        /// The name.
         found: String,
-        /// The names there are, or those that are near.
+        /// All names, or the closest ones.
         known: String,
     },
-    /// A task file that cannot be used.
+    /// An invalid task file.
     #[error("{origin}: {reason}")]
     TaskFile {
-        /// Its path, or the name of a task that comes along.
+        /// Its path, or the name of a built-in task.
         origin: String,
         /// What is wrong, and what was expected.
         reason: String,
@@ -39,13 +39,13 @@ pub enum EvaluationError {
         /// What is wrong.
         reason: String,
     },
-    /// A data set whose rows nobody gave.
+    /// A data set without data.
     #[error(
         "{origin}: the data set {name} is not on this machine; give the rows of its split {split} \
          with --data {task}:{split}=FILE", task = shown(task), name = shown(name), split = shown(split)
     )]
     NoRows {
-        /// Path of the task file, or the name of a task that comes along.
+        /// Path of the task file, or the name of a built-in task.
         origin: String,
         /// The task.
         task: String,
@@ -54,59 +54,59 @@ pub enum EvaluationError {
         /// The split.
         split: String,
     },
-    /// A data set that is not on this machine and cannot be brought.
+    /// A data set that is not on this machine and cannot be downloaded.
     #[error(
         "{origin}: {source}; or give the rows of its split {split} with --data {task}:{split}=FILE", task = shown(task), split = shown(split)
     )]
     Set {
-        /// Its path, or the name of a task that comes along.
+        /// Path of the task file, or the name of a built-in task.
         origin: String,
         /// The task.
         task: String,
         /// The split.
         split: String,
-        /// Why.
+        /// The cause.
         source: Box<SetError>,
     },
-    /// What was kept of an interrupted evaluation cannot be used or written.
+    /// An unusable journal of an interrupted evaluation.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Window and stride do not make a protocol.
+    /// An invalid combination of window and stride.
     #[error("window {window} and stride {stride} do not fit: {reason}")]
     BadProtocol {
-        /// Tokens in a window.
+        /// Window in tokens.
         window: usize,
-        /// Tokens from one window to the next.
+        /// Stride in tokens.
         stride: usize,
-        /// What must hold.
+        /// The violated condition.
         reason: &'static str,
     },
-    /// A window longer than the model has positions.
+    /// A window with more tokens than the model has positions.
     #[error(
         "a window of {window} tokens is longer than the model's {positions} positions; use --window {positions} or less"
     )]
     WindowTooLong {
-        /// Tokens in a window.
+        /// Window in tokens.
         window: usize,
         /// Positions of the model.
         positions: usize,
     },
-    /// A beginning-of-sequence token was asked for and the tokenizer has none.
+    /// A beginning-of-sequence token was requested and the tokenizer has none.
     #[error(
         "a beginning-of-sequence token is needed for {needed_by}, but the tokenizer has none; {advice}"
     )]
     NoBos {
-        /// The option or the item that needs it.
+        /// The option or item that needs it.
         needed_by: String,
-        /// What to do instead.
+        /// Advice for the user.
         advice: &'static str,
     },
-    /// A text that the tokenizer refuses.
+    /// A text that the tokenizer rejects.
     #[error("{place}: the tokenizer failed: {source}")]
     Tokenizer {
         /// Document or question.
         place: String,
-        /// What it said.
+        /// The error of the tokenizer.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The model failed.
@@ -114,11 +114,13 @@ pub enum EvaluationError {
     Model {
         /// Document and window, or question and choice.
         place: String,
-        /// What it said.
+        /// The error of the model.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A loss that is not a finite number.
-    #[error("{place}: the loss of token {token} is {found}; the model overflows or holds NaN")]
+    /// A non-finite loss.
+    #[error(
+        "{place}: the loss of token {token} is {found}; the model overflows or has NaN weights"
+    )]
     NonFinite {
         /// Document and window, or question and choice.
         place: String,
@@ -127,39 +129,39 @@ pub enum EvaluationError {
         /// The loss.
         found: f64,
     },
-    /// A continuation that leaves no room in the model, or has no tokens.
+    /// A continuation that is empty or longer than the model's context.
     #[error("{place}: the continuation has {found} tokens, expected 1 to {limit}")]
     Continuation {
         /// Question and choice.
         place: String,
-        /// Its tokens.
+        /// Its number of tokens.
         found: usize,
-        /// Tokens that fit.
+        /// Largest number of tokens.
         limit: usize,
     },
-    /// A context from which nothing can be written.
+    /// An empty context, or one without room for new tokens.
     #[error(
         "{place}: {new_tokens} new tokens leave no room for a context in {positions} positions, or the context is empty"
     )]
     NoRoom {
         /// The document.
         place: String,
-        /// Tokens to be written.
+        /// Number of tokens to generate.
         new_tokens: usize,
         /// Positions of the model.
         positions: usize,
     },
-    /// A sequence for which the memory allowed has no room.
+    /// A sequence that does not fit in the allowed memory.
     #[error(
-        "{place}: a sequence of {tokens} tokens, and the memory allowed has room for {longest}; \
+        "{place}: a sequence of {tokens} tokens, the allowed memory has room for {longest}; \
          allow more, or cut inputs with --max-length"
     )]
     TooLong {
         /// Document or question.
         place: String,
-        /// Its tokens.
+        /// Its number of tokens.
         tokens: usize,
-        /// Tokens that fit.
+        /// Largest number of tokens.
         longest: usize,
     },
     /// A task that scores or generates continuations, on a masked language model.
@@ -169,28 +171,28 @@ pub enum EvaluationError {
     Masked {
         /// The task.
         task: String,
-        /// Tasks that such a model can be asked.
+        /// Tasks that such a model supports.
         known: String,
     },
-    /// A task that asks for tokens, and a model that predicts none.
+    /// A task that needs token predictions, on a model without a head.
     #[error(
-        "task {task} asks for tokens, and this model has no head that predicts them; it can be asked how alike sentences are ({known})", task = shown(task)
+        "task {task} needs token predictions, but this model has no head for them; sentence similarity is possible ({known})", task = shown(task)
     )]
     NoHead {
         /// The task.
         task: String,
-        /// Tasks that such a model can be asked.
+        /// Tasks that such a model supports.
         known: String,
     },
-    /// A task that compares vectors of texts, and a model that makes none.
+    /// A task that compares embeddings, on a model without pooling.
     #[error(
-        "{place}: how this model makes one vector of a text is not known, since its modules.json is not supported; remove that file to take the mean over all tokens"
+        "{place}: the pooling of this model is unknown, since its modules.json is not supported; remove that file to use the mean over all tokens"
     )]
     NoVectors {
         /// The pair of texts.
         place: String,
     },
-    /// Nothing was left to score.
+    /// No items to score.
     #[error("task {task} has no {what} to score", task = shown(task))]
     Nothing {
         /// The task.
@@ -198,12 +200,12 @@ pub enum EvaluationError {
         /// Tokens or questions.
         what: &'static str,
     },
-    /// The caller asked to stop.
+    /// Evaluation cancelled by the caller.
     #[error("interrupted after {done_tokens} of {total_tokens} tokens")]
     Interrupted {
-        /// Tokens seen by the model.
+        /// Tokens processed by the model.
         done_tokens: u64,
-        /// Tokens of the whole task.
+        /// Tokens in total.
         total_tokens: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Cloze requests as masked inputs, and their replies.
+//! Cloze requests as masked inputs, and their responses.
 
 use super::{Cloze, Details, EvaluationError, Infilled, LanguageModel, MaskedInput, Reply};
 
@@ -7,16 +7,16 @@ pub(super) struct MaskedInfill {
     pub(super) item: usize,
     pub(super) request: usize,
     pub(super) text: MaskedInput,
-    /// Indices of the request's answers that are scored with this input.
+    /// Indices of the answers that are scored with this input.
     answers: Vec<usize>,
-    /// Whether the correct answer is one of them.
+    /// Whether they include the correct answer.
     is_gold: bool,
-    /// Whether the text of the reply is read from this input.
+    /// Whether the text of the response comes from this input.
     gives_text: bool,
 }
 
-/// The masked inputs of a cloze request, with an empty reply: one for each number of tokens that
-/// its answers have, and one more for the filled text if none of them has `filled_masks` masks.
+/// Masked inputs of a cloze request, with an empty response: one input per number of tokens of its
+/// answers, and one for the filled text if none of them has `filled_masks` masks.
 pub(super) fn plan(
     (item, request): (usize, usize),
     cloze: &Cloze<'_>,
@@ -65,12 +65,12 @@ pub(super) fn plan(
 }
 
 impl MaskedInfill {
-    /// Tokens of the input.
+    /// Number of tokens of the input.
     pub(super) fn cost(&self) -> usize {
         self.text.tokens.len()
     }
 
-    /// Adds the predictions of the model to the reply.
+    /// Adds the predictions of the model to the response.
     pub(super) fn add(
         &self,
         infilled: Infilled,

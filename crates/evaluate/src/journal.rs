@@ -1,4 +1,4 @@
-//! Replies of an evaluation so far, which it continues from when it was stopped.
+//! Journal of responses, from which an interrupted evaluation resumes.
 
 use super::{EvaluationError, Reply, Task};
 use linwright_model::checkpoint::LoadedModel;
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What the first line of the file calls itself.
+/// Subject in the first line of a journal.
 const SUBJECT: &str = "evaluation";
 
-/// Keeps the replies of items.
+/// Storage of the responses to items.
 pub trait Journal {
-    /// The replies to an item that an earlier run kept.
+    /// The stored responses to an item.
     fn find(&self, item: usize) -> Option<&[Reply]>;
 
-    /// Keeps replies.
+    /// Stores the responses to an item.
     ///
     /// # Errors
     /// [`EvaluationError::Journal`].
     fn keep(&mut self, item: usize, replies: &[Reply]) -> Result<(), EvaluationError>;
 }
 
-/// A line of the file.
+/// A line of the journal.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     item: usize,
@@ -38,8 +38,7 @@ pub struct FileJournal {
 }
 
 impl FileJournal {
-    /// Opens or begins the journal of the evaluation with this fingerprint: model, task, data,
-    /// options.
+    /// Opens or creates the journal of the evaluation with this fingerprint.
     ///
     /// # Errors
     /// [`EvaluationError::Journal`] as [`JournalFile::open`].
@@ -49,26 +48,26 @@ impl FileJournal {
         Ok(Self { file, known })
     }
 
-    /// Whether a file is a journal of an evaluation: its first line says so.
+    /// Whether a file is the journal of an evaluation, by its first line.
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
         JournalFile::is_of(path, SUBJECT)
     }
 
-    /// Items of which the replies are known.
+    /// Number of items with responses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether no replies are known.
+    /// Whether it has no responses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 }
 
-/// All that the replies to a task depend on: program, model, numbers, requests, options.
+/// The data that determines the responses to a task: program, model, dtype, requests, options.
 #[must_use]
 pub fn journal_fingerprint(
     model: &LoadedModel,
@@ -126,7 +125,7 @@ mod tests {
         let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
         journal.keep(3, &reply(value)).unwrap();
         drop(journal);
-        // A killed process leaves half a line.
+        // A killed process leaves an incomplete line.
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"item\":4,\"rep").unwrap();
         let mut journal = FileJournal::open(&path, &fingerprint).unwrap();
@@ -164,7 +163,7 @@ mod tests {
         let second = FileJournal::open(&path, &json!({"model": "m"})).unwrap_err();
         assert!(matches!(second, EvaluationError::Journal(JournalError::InUse { .. })), "{second}");
         assert!(second.to_string().contains("a.jsonl is in use"), "{second}");
-        // Nothing was cut or written by the second one.
+        // The second one cut and wrote nothing.
         first.keep(0, &reply(0.0)).unwrap();
         drop(first);
         assert_eq!(FileJournal::open(&path, &json!({"model": "m"})).unwrap().len(), 1);

@@ -1,13 +1,13 @@
 //! Multiple choice by log-likelihood.
 //!
-//! Choice c of a question q scores ℓ(c) = log p(" " + c | q). `acc` takes the choice of the largest
-//! ℓ, `acc_norm` that of the largest ℓ / characters of c, as the evaluation harness defines them.
-//! Of equal scores the first is taken, as an argmax does, and such ties are counted. `log_loss` is
-//! the mean of -ℓ of the right choices, which moves where an accuracy stands still.
+//! Choice c of a question q scores ℓ(c) = log p(" " + c | q). `acc` takes the choice with the
+//! largest ℓ, `acc_norm` that with the largest ℓ / characters of c, as in lm-evaluation-harness. Of
+//! equal scores the first is taken, and such ties are counted. `log_loss` is the mean of -ℓ of the
+//! correct choices; it changes with every likelihood, unlike accuracy.
 
 use super::questions::{Questions, VERSION, likelihoods};
 use super::result::accuracy;
-use super::task::take_out;
+use super::task::remove_at;
 use super::{
     Bos, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskEntry, TaskResult,
 };
@@ -16,24 +16,24 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The line of this task in the list.
+/// Registry entry of this task.
 pub(super) const ENTRY: TaskEntry = TaskEntry {
     name: "multiple_choice",
-    summary: "accuracy of the likeliest choice (acc) and of the likeliest per character (acc_norm)",
+    summary: "accuracy of the most likely choice (acc) and of the most likely per character (acc_norm)",
     open: |path, options| Ok(Box::new(MultipleChoice(Questions::open(path, options)?))),
 };
 
-/// The task over one set of questions.
+/// The task for one set of questions.
 #[derive(Clone, Debug)]
 pub struct MultipleChoice(Questions);
 
-/// How one question went.
+/// Scores of one question.
 #[derive(Clone, Copy)]
 struct Outcome {
     acc: bool,
     acc_norm: bool,
     tie: bool,
-    /// Negative log-likelihood of the right choice in nats.
+    /// Negative log-likelihood of the correct choice in nats.
     loss: f64,
 }
 
@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    /// One question and how it went, for comparisons and logs.
+    /// A question with its scores, for comparisons and logs.
     fn sample(&self, question: &Question, place: String, replies: &[Reply]) -> Sample {
         let bit = |is: bool| f64::from(u8::from(is));
         let numbers: BTreeMap<String, f64> =
@@ -73,7 +73,7 @@ impl Outcome {
 }
 
 impl MultipleChoice {
-    /// Over the questions of `set`.
+    /// The questions of `set`.
     #[must_use]
     pub fn new(set: QuestionSet, bos: Bos) -> Self {
         Self(Questions { set, bos })
@@ -106,8 +106,8 @@ impl Task for MultipleChoice {
         })
     }
 
-    fn leave_out(&mut self, places: &[usize]) -> bool {
-        take_out(&mut self.0.set.questions, places);
+    fn leave_out(&mut self, indices: &[usize]) -> bool {
+        remove_at(&mut self.0.set.questions, indices);
         true
     }
 
@@ -141,7 +141,7 @@ impl Task for MultipleChoice {
     }
 }
 
-/// The mean of a figure of which less is better, with its standard error.
+/// Mean of a metric of which lower is better, with its standard error.
 fn mean(name: &str, values: &[f64]) -> Metric {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -150,7 +150,7 @@ fn mean(name: &str, values: &[f64]) -> Metric {
     Metric::new(name, mean, stderr, false)
 }
 
-/// Index of the first largest score, and whether another one equals it.
+/// Index of the first maximum, and whether it occurs again.
 fn argmax(scores: &[f64]) -> (usize, bool) {
     let (mut best, mut tie) = (0, false);
     for (index, score) in scores.iter().enumerate().skip(1) {

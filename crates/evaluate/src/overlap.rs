@@ -1,37 +1,37 @@
-//! Whether what a model is asked was in the text that it was fitted to.
+//! Overlap of task documents with calibration text.
 
 use super::{EvaluationError, Task};
 use linwright_data::{CalibrationText, Overlap};
 use std::borrow::Cow;
 
-/// The overlap of a task's documents with calibration text. Of a document counts what is its own,
-/// not the examples before it; each of its choices is looked at with the context.
+/// Overlap of a task's documents with calibration text. Few-shot examples do not count; each choice
+/// is compared together with its context.
 #[must_use]
 pub fn overlap(task: &dyn Task, calibration: &CalibrationText) -> Overlap {
-    look(task, calibration).0
+    overlap_and_indices(task, calibration).0
 }
 
-/// Takes from a task what overlaps with calibration text, so that nothing is asked that a fit has
-/// seen. The overlap is that of before.
+/// Removes from a task the items that overlap with calibration text. Returns the overlap before
+/// removal.
 ///
 /// # Errors
-/// [`EvaluationError::Nothing`] if nothing would be left, or the task cannot leave anything out.
+/// [`EvaluationError::Nothing`] if no item would remain, or the task does not support removal.
 pub fn leave_out_overlap(
     task: &mut dyn Task,
     calibration: &CalibrationText,
 ) -> Result<Overlap, EvaluationError> {
-    let (overlap, places) = look(task, calibration);
-    let is_possible = places.is_empty() || task.leave_out(&places);
+    let (overlap, indices) = overlap_and_indices(task, calibration);
+    let is_possible = indices.is_empty() || task.leave_out(&indices);
     if !is_possible || overlap.overlapping == overlap.documents {
-        let what = "documents apart from the calibration text";
+        let what = "documents without overlap with the calibration text";
         return Err(EvaluationError::Nothing { task: task.id(), what });
     }
     Ok(overlap)
 }
 
-fn look(task: &dyn Task, calibration: &CalibrationText) -> (Overlap, Vec<usize>) {
+fn overlap_and_indices(task: &dyn Task, calibration: &CalibrationText) -> (Overlap, Vec<usize>) {
     let items = task.items();
     let documents: Vec<(&str, Vec<Cow<'_, str>>)> =
         items.iter().map(|item| (item.place.as_str(), item.own_texts())).collect();
-    calibration.overlap_and_places(&task.id(), &documents)
+    calibration.overlap_and_indices(&task.id(), &documents)
 }

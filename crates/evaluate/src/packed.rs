@@ -205,9 +205,9 @@ impl Packed {
     }
 }
 
-/// Runs a model from a stage to the last layer. The last MLP is computed only for the rows that are
-/// read, where those are fewer than half: it mixes no rows. Returns the output of the last layer
-/// and the indices of the wanted rows in it.
+/// Runs a model from a stage to the last layer. If fewer than half of the rows are read, the last
+/// MLP is computed only for those: it does not mix rows. Returns the output of the last layer,
+/// (rows, width), and the indices of the wanted rows in it.
 ///
 /// # Errors
 /// Any error of the model.
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_prefix_of_several_questions_is_stored_once() {
-        // Two choices of each of three questions, which begin with 1 2 3 4.
+        // Two choices of each of three questions with the common prefix 1 2 3 4.
         let texts: Vec<Vec<u32>> = [5, 6, 7]
             .into_iter()
             .flat_map(|own| [90, 91].map(|choice| vec![1, 2, 3, 4, own, 8, choice]))

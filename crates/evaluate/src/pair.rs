@@ -1,10 +1,10 @@
-//! Cuts a context and its continuation into tokens.
+//! Tokenization of a context with its continuation.
 
 use super::{EvaluationError, LanguageModel};
 
-/// Tokens of context and continuation, ready for the model.
+/// Tokens of a context with its continuation.
 pub(super) struct Pair {
-    /// Context, as much of its end as fits, then the continuation.
+    /// The end of the context, as far as it fits, then the continuation.
     pub(super) tokens: Vec<u32>,
     /// Index of the continuation's first token, at least 1.
     pub(super) continuation: usize,
@@ -12,8 +12,7 @@ pub(super) struct Pair {
     pub(super) truncated: usize,
 }
 
-/// A text with the beginning-of-sequence token before it. A text that begins with it, as prompts
-/// that were kept whole do, needs no other one.
+/// A text with the beginning-of-sequence token before it, unless the text begins with it already.
 pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
     if let Some(bos) = bos.filter(|bos| text.first() != Some(bos)) {
         text.insert(0, bos);
@@ -21,11 +20,11 @@ pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
     text
 }
 
-/// Tokenises as the evaluation harness does: spaces at the end of the context go to the
-/// continuation, both are tokenised as one text, and the context's own number of tokens says where
-/// the continuation begins. An empty context is the token that begins texts, or else the one that
-/// ends them. Of what is longer than the model the left is cut; the last token is never an input,
-/// so that one more than its positions fit.
+/// Tokenizes as lm-evaluation-harness does: trailing spaces of the context belong to the
+/// continuation, both are tokenized as one text, and the continuation begins after as many tokens
+/// as the context has by itself. An empty context is replaced by the beginning- or else the
+/// end-of-sequence token. Longer inputs are cut from the left; the last token is never an input, so
+/// one more token than the model has positions fits.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
     (context, continuation): (&str, &str),
@@ -47,7 +46,7 @@ pub(super) fn encode_pair(
             advice: "give the question a context",
         })?;
         let continuation = encode(&continuation)?;
-        // A continuation that begins with that token needs no other one before it.
+        // A continuation that begins with that token needs no other.
         tokens = if continuation.first() == Some(&first) { Vec::new() } else { vec![first] };
         start = 1;
         tokens.extend(continuation);

@@ -8,8 +8,8 @@ const PLACES: usize = 4;
 const MOST_PLACES: usize = 12;
 
 impl Comparison {
-    /// The difference and its 95 % interval as text, with so many digits that what is not zero does
-    /// not look like it.
+    /// The difference and its 95 % interval as text, with enough digits that a non-zero difference
+    /// is not shown as zero.
     #[must_use]
     pub fn difference_and_interval(&self) -> [String; 2] {
         if self.is_same() {
@@ -20,7 +20,7 @@ impl Comparison {
         [format!("{difference:+.places$}"), format!("{low:+.places$} to {high:+.places$}")]
     }
 
-    /// The same as one cell.
+    /// Both in one table cell.
     #[must_use]
     pub fn in_one_cell(&self) -> String {
         let [difference, interval] = self.difference_and_interval();
@@ -35,7 +35,7 @@ fn places(numbers: [f64; 3]) -> usize {
         return PLACES;
     }
     let behind = 1.0 - largest.log10().floor();
-    // A number between the two bounds, none of which is negative.
+    // Between two non-negative bounds.
     (behind.max(0.0) as usize).clamp(PLACES, MOST_PLACES)
 }
 

@@ -1,22 +1,22 @@
 //! Perplexity of running text.
 //!
-//! ppl = exp(Σ nll / tokens counted), nll in nats; the mean itself, the log-perplexity of papers,
-//! is `nll_nats_per_token`.
+//! ppl = exp(Σ nll / counted tokens), nll in nats. The mean in the exponent, the log-perplexity of
+//! papers, is `nll_nats_per_token`.
 //!
-//! A document is tokenised once and scored from its start. Windows of `window` tokens begin every
-//! `stride` tokens. With stride = window each window is scored alone, from its second token on.
-//! With a smaller stride the first window counts all tokens but its first, a later one only its
-//! last `stride`: those that no window before it has counted, which is fewer in a last, short
-//! window. A beginning-of-sequence token, where used, is the first token of the document; it is
-//! never counted, and later windows do not repeat it.
+//! A document is tokenized once and scored from its start. Windows of `window` tokens start every
+//! `stride` tokens. With stride = window, each window is scored from its second token on. With a
+//! smaller stride, the first window counts all tokens except its first, and each later one only
+//! those that no earlier window has counted: its last `stride` tokens, or fewer in a last, short
+//! window. A beginning-of-sequence token, if used, is the first token of the document; it is never
+//! counted, and later windows do not repeat it.
 //!
-//! `rotor_paper` is window 512, stride 256 on text joined by a space, as in the experiments of the
-//! rotor paper. Figures per word and per byte follow the definitions of the evaluation harness
-//! (whitespace-separated words, UTF-8 bytes); they are given only where every token of the text was
-//! counted, since they would be too good otherwise.
+//! `rotor_paper` is window 512, stride 256 on documents joined by a space, as in the experiments of
+//! the rotor paper. Perplexities per word and per byte follow the definitions of
+//! lm-evaluation-harness (whitespace-separated words, UTF-8 bytes); they are given only if every
+//! token of the text was counted, since they would be too low otherwise.
 
 use super::request::Cut;
-use super::task::take_out;
+use super::task::remove_at;
 use super::{
     Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskEntry,
     TaskOptions, TaskResult,
@@ -28,31 +28,31 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
-/// The line of this task in the list.
+/// Registry entry of this task.
 pub(super) const ENTRY: TaskEntry = TaskEntry {
     name: "text",
     summary: "perplexity per token of a text file or of the documents of a JSONL file",
     open: |path, options| Ok(Box::new(TextPerplexity::open(path, options)?)),
 };
 
-/// Whether documents are scored one by one or as one text.
+/// Whether documents are scored separately or as one text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Join {
     /// Each document from its start.
     #[default]
     Separate,
-    /// All documents as one, a space between them.
+    /// All documents joined by spaces.
     Space,
-    /// All documents as one, a blank line between them.
+    /// All documents joined by blank lines.
     BlankLine,
 }
 
 impl Join {
-    /// Every way.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Separate, Self::Space, Self::BlankLine];
 
-    /// The word for it in options and recipes.
+    /// Its name in options and recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,23 +63,23 @@ impl Join {
     }
 }
 
-/// How running text is cut and counted.
+/// Division of running text into windows, and the counted tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protocol {
-    /// Tokens in a window, at least 2.
+    /// Window in tokens, at least 2.
     window: usize,
-    /// Tokens from one window to the next, 1 to `window`.
+    /// Stride in tokens, 1 to `window`.
     stride: usize,
     /// Beginning-of-sequence token.
     bos: Bos,
     /// Whether documents are joined.
     join: Join,
-    /// Whether a last window that is shorter than the others is left out.
+    /// Whether a last window shorter than `window` is left out.
     #[serde(default)]
     whole_windows: bool,
 }
 
-/// A protocol that has a name, and is a task by that name.
+/// A protocol with a name, which is also the name of its task.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedProtocol {
     /// The name.
@@ -89,7 +89,7 @@ pub struct NamedProtocol {
     protocol: Protocol,
 }
 
-/// The protocols of papers. What they have in common: one text of all documents, tokenised once.
+/// The protocols of papers. All join the documents into one text, which is tokenized once.
 pub const PROTOCOLS: &[NamedProtocol] = {
     const fn of(window: usize, stride: usize, join: Join, whole_windows: bool) -> Protocol {
         Protocol { window, stride, bos: Bos::Auto, join, whole_windows }
@@ -124,7 +124,7 @@ pub const PROTOCOLS: &[NamedProtocol] = {
 };
 
 impl Protocol {
-    /// Checks and takes the options.
+    /// Validates the options.
     ///
     /// # Errors
     /// [`EvaluationError::BadProtocol`] if the window is shorter than 2 tokens, or the stride is 0
@@ -136,11 +136,11 @@ impl Protocol {
         join: Join,
     ) -> Result<Self, EvaluationError> {
         let reason = if window < 2 {
-            "a window needs at least 2 tokens, one to predict the other"
+            "a window needs at least 2 tokens, of which the first has no prediction"
         } else if stride == 0 {
             "the stride must be at least 1"
         } else if stride > window {
-            "a stride beyond the window would leave tokens unseen"
+            "a stride larger than the window would skip tokens"
         } else {
             return Ok(Self { window, stride, bos, join, whole_windows: false });
         };
@@ -153,10 +153,10 @@ impl Protocol {
         Self { window: 512, stride: 256, bos: Bos::Auto, join: Join::Space, whole_windows: false }
     }
 
-    /// The name under which figures may be compared.
+    /// Id of the protocol; perplexities compare only under the same id.
     #[must_use]
     pub fn id(&self) -> String {
-        // The names say nothing of the first token, which is the tokenizer's affair.
+        // Named protocols leave the first token to the tokenizer.
         if let Some(named) = PROTOCOLS.iter().find(|named| named.protocol == *self) {
             return named.name.to_owned();
         }
@@ -168,20 +168,20 @@ impl Protocol {
         format!("text_ppl_w{}_s{}_bos-{}{join}", self.window, self.stride, self.bos.name())
     }
 
-    /// Tokens in a window.
+    /// Window in tokens.
     #[must_use]
     pub fn window(&self) -> usize {
         self.window
     }
 
-    /// The windows of a document of `tokens` tokens: the tokens in it, and the index, inside the
-    /// window, of the first one counted. Windows in which nothing is counted are left out.
+    /// The windows of a document of `tokens` tokens: token range, and index within the window of
+    /// the first counted token. Windows without counted tokens are left out.
     pub(super) fn windows(&self, tokens: usize) -> Vec<(Range<usize>, usize)> {
         let mut windows = Vec::new();
         let (mut start, mut counted) = (0, 0);
         while counted < tokens {
             let end = tokens.min(start + self.window);
-            // The first token of a window has nothing before it and can never be counted.
+            // The first token of a window has no prediction.
             let first = (counted - start).max(1);
             let is_whole = end - start == self.window || !self.whole_windows;
             if first < end - start && is_whole {
@@ -194,7 +194,7 @@ impl Protocol {
     }
 }
 
-/// The task over one corpus.
+/// The task for one corpus.
 #[derive(Clone, Debug)]
 pub struct TextPerplexity {
     name: &'static str,
@@ -205,7 +205,7 @@ pub struct TextPerplexity {
 }
 
 impl TextPerplexity {
-    /// Over the documents of `corpus`.
+    /// The documents of `corpus`.
     #[must_use]
     pub fn new(corpus: Corpus, protocol: Protocol) -> Self {
         let separator = match protocol.join {
@@ -224,8 +224,8 @@ impl TextPerplexity {
         Self { name: ENTRY.name, protocol, sha256: corpus.sha256, documents, file }
     }
 
-    /// The task of a named protocol over a file; windows are those of the protocol, whatever the
-    /// options say.
+    /// The task of a named protocol for a file. Window and stride are those of the protocol, not of
+    /// the options.
     ///
     /// # Errors
     /// [`EvaluationError::Data`].
@@ -243,14 +243,14 @@ impl TextPerplexity {
         Ok(Self::new(corpus(path, options)?, protocol))
     }
 
-    /// The way of cutting and counting.
+    /// The protocol.
     #[must_use]
     pub fn protocol(&self) -> &Protocol {
         &self.protocol
     }
 }
 
-/// The documents that the options leave.
+/// The documents selected by the options.
 fn corpus(path: &Path, options: &TaskOptions) -> Result<Corpus, EvaluationError> {
     let mut corpus = Corpus::open(path, options.text_field.as_deref())?;
     corpus.documents.truncate(options.limit.unwrap_or(usize::MAX));
@@ -284,10 +284,10 @@ impl Task for TextPerplexity {
             .collect()
     }
 
-    fn leave_out(&mut self, places: &[usize]) -> bool {
+    fn leave_out(&mut self, indices: &[usize]) -> bool {
         let is_possible = self.protocol.join == Join::Separate;
         if is_possible {
-            take_out(&mut self.documents, places);
+            remove_at(&mut self.documents, indices);
         }
         is_possible
     }
@@ -338,9 +338,9 @@ impl Task for TextPerplexity {
 }
 
 impl TextPerplexity {
-    /// The documents with what each does to the mean loss and to the perplexity: those are ratios
-    /// of sums, and the figure plus the influence of a document has the figure as its mean, so that
-    /// two models compare document by document.
+    /// Documents with their influences on the mean loss and on the perplexity. Both are ratios of
+    /// sums; score plus influence has the score as its mean, so two models can be compared document
+    /// by document.
     fn samples(&self, replies: &[Vec<Reply>], counted: usize, mean: f64) -> Vec<Sample> {
         let tokens_each = counted as f64 / replies.len() as f64;
         let perplexity = mean.exp();
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn windows_side_by_side_count_from_their_second_token() {
         assert_eq!(windows(4, 4, 10), [(0..4, 1), (4..8, 1), (8..10, 1)]);
-        // A last window of one token has nothing to count.
+        // A last window of one token counts nothing.
         assert_eq!(windows(4, 4, 9), [(0..4, 1), (4..8, 1)]);
         assert_eq!(windows(4, 4, 3), [(0..3, 1)]);
         assert_eq!(windows(4, 4, 1), []);
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(paper.windows(10), [(0..4, 1), (4..8, 1)]);
         assert_eq!(paper.windows(3), []);
         let mut names: Vec<_> = PROTOCOLS.iter().map(|named| named.protocol.id()).collect();
-        // Penn Treebank and C4 differ by their text alone.
+        // Penn Treebank and C4 have the same protocol.
         names.dedup();
         assert_eq!(names[0], "wikitext2_token_ppl_2048");
         assert_eq!(names.last().unwrap(), "rotor_paper");

@@ -11,11 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Build<'a> {
     /// Its version.
     pub version: &'a str,
-    /// The commit that it was built from; empty where that is not known.
+    /// The commit it was built from; empty if unknown.
     pub commit: &'a str,
 }
 
-/// Where the results of tasks on a model come from; recipe and seeds are left to the caller.
+/// Provenance of the results of tasks on a model; the caller adds recipe and seeds.
 #[must_use]
 pub fn provenance(build: Build<'_>, loaded: &LoadedModel, results: &[TaskResult]) -> Provenance {
     let mut protocols: Vec<String> = results.iter().map(|result| result.protocol.clone()).collect();
@@ -29,7 +29,7 @@ pub fn provenance(build: Build<'_>, loaded: &LoadedModel, results: &[TaskResult]
         recipe_sha256: String::new(),
         model_sha256: loaded.hash.clone(),
         seeds: Vec::new(),
-        // Bits may differ between instruction sets, so a result names its own.
+        // Results differ in the last bits between instruction sets.
         device: format!("cpu ({})", parallel::instruction_set()),
         dtype: match loaded.decoder.held_in_half() {
             None => "f32".into(),

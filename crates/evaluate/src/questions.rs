@@ -1,4 +1,4 @@
-//! What the tasks over a set of questions share.
+//! Common code of the tasks on sets of questions.
 
 use super::result::by_group;
 use super::{
@@ -7,17 +7,17 @@ use super::{
 use linwright_data::{Question, QuestionSet};
 use std::path::Path;
 
-/// Version of the way in which questions are asked and scored.
+/// Version of the prompts and the scoring.
 pub(super) const VERSION: f64 = 1.0;
 
-/// Questions, and how they start.
+/// Questions with the setting of their beginning-of-sequence token.
 #[derive(Clone, Debug)]
 pub(super) struct Questions {
     pub(super) set: QuestionSet,
     pub(super) bos: Bos,
 }
 
-/// The log-likelihood of one continuation.
+/// Log-likelihood of one continuation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Likelihood {
     pub(super) nats: f64,
@@ -31,7 +31,7 @@ impl Questions {
         Ok(Self { set, bos: options.bos })
     }
 
-    /// One item for each question, with the requests that the task makes of it.
+    /// One item per question, with the requests of the task.
     pub(super) fn items<'a>(
         &'a self,
         requests: impl Fn(&'a Question) -> Vec<Request<'a>>,
@@ -45,8 +45,7 @@ impl Questions {
         self.set.questions.iter().map(item).collect()
     }
 
-    /// The result of the task `entry` with these replies: `figures` makes the figures of a list of
-    /// questions.
+    /// The result of the task `entry`; `figures` computes the metrics of a list of questions.
     pub(super) fn result(
         &self,
         entry: &TaskEntry,
@@ -73,7 +72,7 @@ impl Questions {
     }
 }
 
-/// The log-likelihoods among replies.
+/// The log-likelihood responses.
 pub(super) fn likelihoods(replies: &[Reply]) -> impl Iterator<Item = Likelihood> {
     replies.iter().filter_map(|reply| match reply {
         Reply::LogLikelihood { log_likelihood, is_greedy, .. } => {

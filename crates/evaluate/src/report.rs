@@ -1,11 +1,10 @@
-//! The result of an evaluation as a report, read from the JSON of `linwright eval` or of the
-//! evaluation harness.
+//! Report of an evaluation, from the JSON of `linwright eval` or of lm-evaluation-harness.
 
 use linwright_report::number::significant;
 use linwright_report::{Block, Document, ReportError, Row, Table};
 use serde_json::{Map, Value};
 
-/// Digits of a figure.
+/// Significant digits of a score.
 const DIGITS: i32 = 4;
 
 /// Whether a JSON text is the result of an evaluation.
@@ -15,11 +14,11 @@ pub fn is_evaluation(text: &str) -> bool {
     value.get("results").is_some_and(Value::is_object) && value.get("n-shot").is_some()
 }
 
-/// The result of an evaluation as a report.
+/// The report of an evaluation.
 ///
 /// # Errors
-/// [`ReportError::NotAReport`] if it is no JSON, [`ReportError::Missing`] if a part that every
-/// result has is missing.
+/// [`ReportError::NotAReport`] if the text is not JSON, [`ReportError::Missing`] if a part that
+/// every result has is missing.
 pub fn document(text: &str) -> Result<Document, ReportError> {
     let value: Value = serde_json::from_str(text)?;
     let what = "the result of an evaluation";
@@ -58,7 +57,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// A line for each figure of each task, in the columns in which the harness shows them.
+/// Table of the metrics of all tasks, with the columns of the harness.
 fn figures(
     caption: &str,
     tasks: &[(&String, &Value)],
@@ -114,7 +113,7 @@ fn figures(
     Table { rows, ..Table::new(caption, columns) }
 }
 
-/// Differences from the dense model, where they were measured.
+/// Table of the differences from the dense model, if they were measured.
 fn comparisons(list: &Value) -> Option<Table> {
     let list = list.as_array().filter(|list| !list.is_empty())?;
     let columns = vec![
@@ -136,10 +135,10 @@ fn comparisons(list: &Value) -> Option<Table> {
             number(&one["mcnemar_p"]),
         ]
     };
-    Some(Table::new("Less the dense model, item by item", columns).with(list.iter().map(line)))
+    Some(Table::new("Paired differences from the dense model", columns).with(list.iter().map(line)))
 }
 
-/// Where the figures come from.
+/// Provenance of the results.
 fn origin(result: &Value) -> Table {
     let own = &result["linwright"];
     let mut pairs = Vec::new();
@@ -163,17 +162,14 @@ fn origin(result: &Value) -> Table {
         ("seconds", &own["timing"]["evaluate_seconds"]),
         ("threads", &own["threads"]),
         ("device", &result["config"]["device"]),
-        ("type of numbers", &result["config"]["model_dtype"]),
+        ("dtype", &result["config"]["model_dtype"]),
     ] {
         add(name, text_of(value));
     }
     for source in own["data"].as_array().into_iter().flatten() {
-        add(
-            &format!("sha256 of the data of {}", text_of(&source["path"])),
-            text_of(&source["sha256"]),
-        );
+        add(&format!("data sha256 of {}", text_of(&source["path"])), text_of(&source["sha256"]));
     }
-    Table::of_pairs("Where it comes from", pairs)
+    Table::of_pairs("Provenance", pairs)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// The text at the start of the request.
+    /// The first text of the request.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {

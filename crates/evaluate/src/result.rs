@@ -1,30 +1,29 @@
-//! What a task says about a model.
+//! Results of tasks.
 
 use super::Reply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// One figure.
+/// One metric of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// Name as in the evaluation harness: `acc`, `acc_norm`, `token_perplexity`.
+    /// Name as in lm-evaluation-harness: `acc`, `acc_norm`, `token_perplexity`.
     pub name: String,
-    /// Name of the way from what the model wrote to its answer; `none` where there is no need for
-    /// one.
+    /// Name of the filter that extracted the answers; `none` without one.
     #[serde(default = "none", skip_serializing_if = "is_none")]
     pub filter: String,
-    /// The value; infinite where a perplexity is beyond what a number can hold.
+    /// The value; infinite if a perplexity overflows.
     #[serde(with = "infinite")]
     pub value: f64,
-    /// Standard error over the items, where it is defined.
+    /// Standard error over the items, if defined.
     pub stderr: Option<f64>,
-    /// Whether more is better.
+    /// Whether higher is better.
     pub higher_is_better: bool,
 }
 
 impl Metric {
-    /// A figure.
+    /// A metric without a filter.
     #[must_use]
     pub fn new(name: &str, value: f64, stderr: Option<f64>, higher_is_better: bool) -> Self {
         Self { name: name.to_owned(), filter: none(), value, stderr, higher_is_better }
@@ -39,45 +38,45 @@ fn is_none(filter: &str) -> bool {
     filter == "none"
 }
 
-/// One item of a task: what was asked, replied and made of it.
+/// One item with its responses and scores.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Where it comes from.
+    /// Its source.
     pub place: String,
-    /// The way from what the model wrote to its answer.
+    /// Name of the filter.
     pub filter: String,
-    /// Figures that are one number for an item, by name.
+    /// Scores of the item, by metric name.
     pub numbers: BTreeMap<String, f64>,
-    /// All of it in the form in which the evaluation harness logs samples.
+    /// The sample in the format of the harness's log.
     pub record: Map<String, Value>,
 }
 
-/// The figures of one group of items, such as a frequency band.
+/// Metrics of one group of items, such as a frequency band.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupResult {
     /// Name of the group.
     pub group: String,
-    /// Items in it.
+    /// Number of items.
     pub items: usize,
-    /// Its figures.
+    /// Its metrics.
     pub metrics: Vec<Metric>,
 }
 
-/// How much went into a result, and what was unusual on the way.
+/// Numbers of items and tokens, and of irregularities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Documents or questions.
+    /// Number of documents or questions.
     pub items: usize,
-    /// Tokens whose likelihood was counted.
+    /// Number of tokens whose likelihood was counted.
     pub tokens_counted: usize,
-    /// Requests whose context was cut from the left to fit the model.
+    /// Number of requests whose context was cut from the left to fit the model.
     pub truncated: usize,
-    /// Questions in which the best two choices scored exactly the same (the first one was taken).
+    /// Number of questions whose best two choices had equal scores; the first was taken.
     pub ties: usize,
 }
 
 impl Counts {
-    /// Counts a reply.
+    /// Counts a response.
     pub(super) fn add(&mut self, reply: &Reply) {
         let (tokens, cut) = match reply {
             Reply::LogLikelihood { tokens, truncated, .. }
@@ -98,9 +97,9 @@ impl Counts {
 pub struct DataUsed {
     /// Split.
     pub split: String,
-    /// Path, or set and commit and the name of the file there.
+    /// Path, or data set, commit and file name.
     pub path: String,
-    /// sha256 of its bytes.
+    /// SHA-256 of its bytes.
     pub sha256: String,
 }
 
@@ -109,52 +108,53 @@ pub struct DataUsed {
 pub struct TaskResult {
     /// Name of the task, the key under `results`.
     pub task: String,
-    /// The exact way of scoring, such as `text_ppl_w512_s512_bos-always`.
+    /// Id of the protocol, such as `text_ppl_w512_s512_bos-always`; scores compare only under the
+    /// same id.
     pub protocol: String,
-    /// Version of the task's code; figures of different versions do not compare.
+    /// Version of the task's code; scores of different versions do not compare.
     pub version: f64,
-    /// sha256 of the data file.
+    /// SHA-256 of the data file.
     pub data_sha256: String,
-    /// Whether documents did start with the beginning-of-sequence token.
+    /// Whether documents started with the beginning-of-sequence token.
     pub bos_used: bool,
-    /// The figures over all items.
+    /// Metrics over all items.
     pub metrics: Vec<Metric>,
-    /// The figures by group, in alphabetical order.
+    /// Metrics by group, in alphabetical order.
     pub groups: Vec<GroupResult>,
     /// Counts over all items.
     pub counts: Counts,
-    /// Examples before each item.
+    /// Number of few-shot examples.
     #[serde(default)]
     pub shots: usize,
-    /// Items that there are, counted or not.
+    /// Number of items before selection.
     #[serde(default)]
     pub original: usize,
-    /// The task's file; null for tasks without one.
+    /// Fields of the task file; null for tasks without one.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub description: Value,
-    /// sha256 of the task's file; empty for tasks without one.
+    /// SHA-256 of the task file; empty for tasks without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task_hash: String,
-    /// The files of its data, where the task tells them.
+    /// Data files, if the task lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<DataUsed>,
-    /// What a reader must know of its data.
+    /// Notes on its data for the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The items, where the task tells them.
+    /// Items, if the task lists them.
     #[serde(skip)]
     pub samples: Vec<Sample>,
 }
 
 impl TaskResult {
-    /// The figure of this name over all items.
+    /// The metric with this name over all items.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 }
 
-/// Mean of right-or-wrong outcomes, with the standard error of the sample, √(p(1−p)/(n−1)).
+/// Mean of correct (1) and incorrect (0) outcomes, with the standard error √(p(1−p)/(n−1)).
 pub(super) fn accuracy(name: &str, outcomes: impl Iterator<Item = bool>) -> Metric {
     let (mut right, mut count) = (0u32, 0u32);
     for outcome in outcomes {
@@ -166,7 +166,8 @@ pub(super) fn accuracy(name: &str, outcomes: impl Iterator<Item = bool>) -> Metr
     Metric::new(name, value, stderr, true)
 }
 
-/// Figures by group: `groups[i]` is the group of item i, `figures` makes those of a list of items.
+/// Metrics by group: `groups[i]` is the group of item i, `figures` computes the metrics of some
+/// items.
 pub(super) fn by_group(
     groups: &[Option<&str>],
     figures: impl Fn(&[usize]) -> Vec<Metric>,
@@ -184,7 +185,7 @@ pub(super) fn by_group(
         .collect()
 }
 
-/// JSON knows no infinity: it is written as null.
+/// JSON has no infinity: it is written as null.
 mod infinite {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

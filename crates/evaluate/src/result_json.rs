@@ -1,8 +1,8 @@
-//! An evaluation in the JSON shape of the evaluation harness.
+//! JSON of an evaluation, in the format of lm-evaluation-harness.
 //!
-//! The top level is the harness's object, so that its tools can read it: figures under
-//! `results.<task>["<metric>,none"]`, groups of a task as sub-tasks. What it has no place for is
-//! under one further key, `linwright`.
+//! The top level is the harness's object, so that its tools can read it: metrics under
+//! `results.<task>["<metric>,none"]`, groups of a task as sub-tasks. Everything else is under one
+//! additional key, `linwright`.
 
 use crate::{Comparison, Metric, TaskGroup, TaskResult};
 use linwright_data::Overlap;
@@ -10,24 +10,24 @@ use linwright_run::{Provenance, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Version of the layout of what is under the key `linwright`.
+/// Version of the schema of the object `linwright`.
 const SCHEMA: u32 = 1;
 
-/// Parameters before and after a replacement, biases not counted in the targeted ones.
+/// Parameters before and after a replacement. Targeted counts exclude biases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterCounts {
-    /// In the replaced sites, now.
+    /// In the replaced sites, after.
     pub targeted: u64,
-    /// In the same sites of the dense model.
+    /// In the replaced sites, before.
     pub targeted_dense: u64,
-    /// In the whole model, now.
+    /// In the whole model, after.
     pub model: u64,
-    /// In the whole dense model.
+    /// In the whole model, before.
     pub model_dense: u64,
 }
 
 impl ParameterCounts {
-    /// Share of the targeted parameters that is kept; 1 if nothing is targeted.
+    /// Share of the targeted parameters that are kept; 1 if no site is replaced.
     #[must_use]
     pub fn keep(&self) -> f64 {
         if self.targeted_dense == 0 {
@@ -37,43 +37,43 @@ impl ParameterCounts {
     }
 }
 
-/// How prompts were written, beside what the tasks say.
+/// Format of the prompts, beyond the task files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prompting {
-    /// What the system says.
+    /// System instruction.
     pub system_instruction: Option<String>,
-    /// The chat template that wrote them.
+    /// Chat template.
     pub chat_template: Option<String>,
-    /// Whether examples were messages of their own.
+    /// Whether examples were separate messages.
     pub multiturn: bool,
 }
 
-/// What an evaluation knows.
+/// The data of an evaluation's JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct EvaluationRecord<'a> {
     /// The model as the user named it.
     pub model: &'a str,
-    /// Figures of the model.
+    /// Results of the model.
     pub results: &'a [TaskResult],
-    /// Figures of the dense model in the same run; none if the model itself is the dense one.
+    /// Results of the dense model in the same run; `None` if the model itself is dense.
     pub baseline: Option<&'a [TaskResult]>,
-    /// How the two compare, item by item.
+    /// Paired comparisons of both.
     pub comparisons: &'a [Comparison],
-    /// What the tasks have in common with calibration text, where that was asked for.
+    /// Overlap of the tasks with calibration text, if requested.
     pub overlap: &'a [Overlap],
     /// Groups of the tasks.
     pub groups: &'a [TaskGroup],
-    /// How prompts were written.
+    /// Format of the prompts.
     pub prompting: &'a Prompting,
-    /// Tokens that an input may have at most.
+    /// Longest input in tokens.
     pub max_length: usize,
     /// Its parameters.
     pub parameters: ParameterCounts,
-    /// Where it comes from.
+    /// Provenance.
     pub provenance: &'a Provenance,
-    /// Duration of the evaluation.
+    /// Duration of the evaluation in seconds.
     pub seconds: f64,
-    /// Largest resident set of the process, where the system tells.
+    /// Peak resident set size of the process in bytes, where the system reports it.
     pub peak_bytes: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     let mut all = results(record.results);
     all.extend(groups.clone());
     object.insert("results".to_owned(), all.into());
-    // As in the harness, which has no such key where there is no group.
+    // As in the harness, the key is absent without groups.
     if !groups.is_empty() {
         object.insert("groups".to_owned(), groups.into());
     }
@@ -126,7 +126,7 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
         ("model_source", json!("linwright")),
         ("model_name", json!(record.model)),
         ("model_name_sanitized", json!(file_name(record.model))),
-        // Text, as the harness writes it.
+        // A string, as in the harness.
         ("total_evaluation_time_seconds", json!(record.seconds.to_string())),
     ] {
         object.insert(name.to_owned(), value);
@@ -161,8 +161,8 @@ pub fn result_json(record: &EvaluationRecord<'_>) -> Value {
     Value::Object(object)
 }
 
-/// The name of a model as the harness makes it part of a path: runs of letters that some system
-/// refuses become two lines.
+/// The name of a model as part of a path, as in the harness: runs of characters that some system
+/// rejects become two underscores.
 fn file_name(model: &str) -> String {
     let is_refused = |letter: char| "\"<>:/|\\?*[]".contains(letter);
     let mut name = String::new();
@@ -180,7 +180,7 @@ fn of_text(results: &[TaskResult]) -> impl Iterator<Item = &TaskResult> {
     results.iter().filter(|result| result.metric("token_perplexity").is_some())
 }
 
-/// Figures of groups.
+/// Metrics of groups.
 fn groups(record: &EvaluationRecord<'_>) -> Map<String, Value> {
     let of_group = |group: &TaskGroup| {
         let mut own = figures(&group.alias, &group.metrics(record.results));
@@ -213,7 +213,7 @@ fn figures(alias: &str, metrics: &[Metric]) -> Map<String, Value> {
     for metric in metrics {
         let Metric { name, filter, .. } = metric;
         object.insert(format!("{name},{filter}"), json!(metric.value));
-        // The word of the harness for a figure that has no error.
+        // The harness's value for a missing standard error.
         let stderr = metric.stderr.map_or_else(|| json!("N/A"), |stderr| json!(stderr));
         object.insert(format!("{name}_stderr,{filter}"), stderr);
     }
@@ -234,7 +234,7 @@ fn subtask(result: &TaskResult, group: &str) -> String {
     format!("{}_{group}", result.task)
 }
 
-/// What names the way of asking and the data.
+/// Hash of the task's file or data.
 fn task_hash(result: &TaskResult) -> &str {
     if result.task_hash.is_empty() { &result.data_sha256 } else { &result.task_hash }
 }
@@ -261,7 +261,7 @@ fn directions(result: &TaskResult) -> Value {
     each.collect::<Map<_, _>>().into()
 }
 
-/// By task; null where it was not asked for.
+/// By task; null if not requested.
 fn overlaps(overlaps: &[Overlap]) -> Value {
     if overlaps.is_empty() {
         return Value::Null;
@@ -273,20 +273,23 @@ fn overlaps(overlaps: &[Overlap]) -> Value {
         .into()
 }
 
-/// What a reader must not overlook.
+/// Warnings.
 fn health(results: &[TaskResult]) -> Vec<String> {
     let mut notes = Vec::new();
     for result in results {
         let (task, counts) = (&result.task, result.counts);
         for metric in result.metrics.iter().filter(|metric| !metric.value.is_finite()) {
-            notes.push(format!("{task}: {} is beyond all numbers, written as null", metric.name));
+            notes.push(format!("{task}: {} overflows and is written as null", metric.name));
         }
         notes.extend(result.notes.iter().map(|note| format!("{task}: {note}")));
         if counts.truncated > 0 {
             notes.push(format!("{task}: {} contexts were cut to fit the model", counts.truncated));
         }
         if counts.ties > 0 {
-            notes.push(format!("{task}: {} questions were ties, first choice taken", counts.ties));
+            notes.push(format!(
+                "{task}: {} questions had ties, the first choice was taken",
+                counts.ties
+            ));
         }
     }
     notes

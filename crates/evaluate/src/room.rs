@@ -1,30 +1,30 @@
-//! Room for texts within a bound of memory, looked at before they are read and before they are
-//! tokenized: what a tokenizer notes about every byte of a text takes many times the text.
+//! Checks that texts fit in memory, before they are read and before they are tokenized: a tokenizer
+//! needs many times the size of a text.
 
 use crate::{Request, Task};
 use std::path::Path;
 
-/// Bytes of a pass that do not grow with the batch: blocks of logits, tables, threads.
+/// Bytes of a pass independent of the batch size: blocks of logits, tables, threads.
 const FIXED_BYTES: u64 = 96_000_000;
-/// Bytes for each byte of the text that is tokenized: 115 were measured for English.
+/// Bytes of memory per byte of the text that is tokenized; 115 were measured for English.
 const WHILE_TOKENIZED: u64 = 160;
 /// Bytes of memory per byte of all texts: tokens of the windows and the responses to them.
 const OF_ALL: u64 = 24;
 /// Bytes of memory per byte of a file while it is read.
 const WHILE_READ: u64 = 3;
 
-/// Bytes of the texts of tasks.
+/// Sizes of the texts of tasks, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     longest: u64,
     all: u64,
 }
 
-/// Texts that have no room in the memory allowed.
+/// Texts that do not fit in the allowed memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}, and {allowed} bytes have no room for it")]
+#[error("{what}: more than {allowed} bytes allow")]
 pub struct NoRoom {
-    /// What is too large.
+    /// The text or file.
     pub what: String,
     /// Bytes allowed.
     pub allowed: u64,
@@ -32,7 +32,7 @@ pub struct NoRoom {
     pub needed: u64,
 }
 
-/// Refuses files that are too large to be read and, where they are one document, tokenized.
+/// Rejects files that are too large to be read or, if they are one document, to be tokenized.
 ///
 /// # Errors
 /// [`NoRoom`].
@@ -41,7 +41,7 @@ pub fn check_files<'p>(
     allowed: u64,
 ) -> Result<(), NoRoom> {
     for path in paths {
-        // What is no file is the business of those who read it.
+        // Other paths are rejected by their readers.
         let Ok(metadata) = path.metadata() else { continue };
         let is_document = path.extension().is_none_or(|e| e == "txt" || e == "md");
         let factor = if is_document { WHILE_READ + WHILE_TOKENIZED } else { WHILE_READ };
@@ -55,7 +55,7 @@ pub fn check_files<'p>(
 }
 
 impl Texts {
-    /// Those of all tasks.
+    /// Sizes of the texts of all tasks.
     #[must_use]
     pub fn of(tasks: &[Box<dyn Task>]) -> Self {
         let mut texts = Self::default();
@@ -83,8 +83,8 @@ impl Texts {
         texts
     }
 
-    /// Refuses texts that cannot be tokenized beside the bytes that are `taken`, and gives the
-    /// bytes to set aside for all of them.
+    /// Rejects texts that cannot be tokenized in `allowed` bytes, of which `taken` are in use, and
+    /// returns the bytes to reserve for all of them.
     fn check(self, allowed: u64, taken: u64) -> Result<u64, NoRoom> {
         let kept = self.all.saturating_mul(OF_ALL);
         let needed = taken.saturating_add(kept.max(self.longest.saturating_mul(WHILE_TOKENIZED)));
@@ -96,10 +96,10 @@ impl Texts {
     }
 }
 
-/// Tokens of a batch that have room beside what is taken already.
+/// Largest batch in tokens that fits beside the bytes in use.
 ///
 /// # Errors
-/// [`NoRoom`] if the texts cannot be tokenized, or no token has room.
+/// [`NoRoom`] if the texts cannot be tokenized, or no token fits.
 pub fn batch_tokens(
     texts: Texts,
     allowed: u64,
@@ -111,7 +111,7 @@ pub fn batch_tokens(
     let left = allowed.saturating_sub(taken + kept);
     match usize::try_from(left).unwrap_or(usize::MAX) / bytes_per_token {
         0 => {
-            let what = "the model and its tables take all of it".to_owned();
+            let what = "the model and its tables leave no memory for a batch".to_owned();
             Err(NoRoom { what, allowed, needed: taken + kept })
         }
         tokens => Ok(tokens),

@@ -82,7 +82,7 @@ struct PendingGeneration {
 }
 
 impl PendingGeneration {
-    /// The end of a prompt for which the model has room, and the reply that is still empty.
+    /// Truncates a prompt to fit the model; the response is still empty.
     fn plan(
         (item, request): (usize, usize),
         mut tokens: Vec<u32>,
@@ -105,24 +105,24 @@ impl PendingGeneration {
     }
 }
 
-/// All requests of a task, and the replies so far.
+/// All requests of a task, and the responses so far.
 #[derive(Default)]
 struct RequestPlan {
     jobs: Vec<Job>,
     generations: Vec<PendingGeneration>,
     infills: Vec<MaskedInfill>,
     similarities: Vec<PendingSimilarity>,
-    /// For each model and item the reply to each request.
+    /// Responses, by model, item and request.
     replies: Vec<Vec<Vec<Reply>>>,
-    /// For each item the number of jobs, generations, infills and similarities left to do.
+    /// Number of remaining jobs, generations, infills and similarities, by item.
     open: Vec<usize>,
 }
 
 /// Evaluates a task on a model.
 ///
 /// # Errors
-/// [`EvaluationError::Interrupted`] if asked to stop; else what is wrong with the data, the
-/// protocol or the model, naming document and window or question and choice.
+/// [`EvaluationError::Interrupted`] if cancelled; otherwise an error of the data, the protocol or
+/// the model, naming document and window or question and choice.
 pub fn evaluate(
     task: &dyn Task,
     model: &dyn LanguageModel,
@@ -133,9 +133,9 @@ pub fn evaluate(
     Ok(results.swap_remove(0))
 }
 
-/// Asks several models the same, batch by batch, and gives what `keep` makes of each result, in the
-/// order of the models: samples of hundreds of models would fill the memory. The journal keeps for
-/// each item the replies of all of them, one model after the other.
+/// Evaluates a task on several models, batch by batch, and returns the value of `keep` for each
+/// result, in the order of the models: the samples of hundreds of models would not fit in memory.
+/// The journal stores for each item the responses of all models, one after the other.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -149,7 +149,7 @@ pub fn evaluate_each<R>(
     hooks: &mut Hooks<'_>,
     mut keep: impl FnMut(TaskResult) -> R,
 ) -> Result<Vec<R>, EvaluationError> {
-    assert!(models.count() > 0, "models to ask");
+    assert!(models.count() > 0, "no models");
     let model = models.first();
     let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
@@ -169,7 +169,7 @@ pub fn evaluate_each<R>(
     each.map(|replies| Ok(keep(task.score(&replies, bos.is_some())?))).collect()
 }
 
-/// One model as a set of models.
+/// One model as [`LanguageModels`].
 struct Single<'a>(&'a dyn LanguageModel);
 
 impl LanguageModels for Single<'_> {
@@ -210,7 +210,7 @@ impl LanguageModels for Single<'_> {
     }
 }
 
-/// The token that starts every document, if any.
+/// The token at the start of every document, if any.
 pub(super) fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>, EvaluationError> {
     let wanted = match bos {
         Bos::Auto => model.adds_bos(),
@@ -228,8 +228,8 @@ pub(super) fn resolve(bos: Bos, model: &dyn LanguageModel) -> Result<Option<u32>
 }
 
 impl RequestPlan {
-    /// Cuts all requests into jobs, and makes for each request a reply that nothing was added to
-    /// yet. Items whose replies are known already are not asked again.
+    /// Splits all requests into jobs, each with an empty response. Items with stored responses are
+    /// skipped.
     fn new(
         items: &[Item<'_>],
         (models, bos): (&dyn LanguageModels, Option<u32>),
@@ -262,7 +262,7 @@ impl RequestPlan {
         Ok(plan)
     }
 
-    /// Everything that is to be done.
+    /// Number of jobs, generations, infills and similarities.
     fn planned(&self) -> usize {
         self.jobs.len() + self.generations.len() + self.infills.len() + self.similarities.len()
     }
@@ -335,8 +335,8 @@ impl RequestPlan {
         }
     }
 
-    /// Jobs of one item that have at least half of their tokens in common with the first of them,
-    /// as many as fit a batch.
+    /// Groups of jobs of one item that share at least half of their tokens with the first of the
+    /// group, at most a batch each.
     fn groups(&self, max_tokens: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, job) in self.jobs.iter().enumerate() {
@@ -357,7 +357,7 @@ impl RequestPlan {
         groups
     }
 
-    /// Refuses what memory has no room for, before anything is computed.
+    /// Rejects sequences that do not fit in memory, before anything is computed.
     fn check_lengths(
         &self,
         items: &[Item<'_>],
@@ -376,23 +376,23 @@ impl RequestPlan {
         }
     }
 
-    /// Tokens that the model sees of a group.
+    /// Number of input tokens of a group.
     fn cost(&self, group: &Group) -> usize {
         let own = |job: &Job| job.tokens.len() - group.shared;
         group.shared + self.jobs[group.jobs.clone()].iter().map(own).sum::<usize>()
     }
 
-    /// Counts a job or a writing of an item as done; true if it was the last.
+    /// Counts a job or generation of an item as done; returns whether it was the last.
     fn close(&mut self, item: usize) -> bool {
         self.open[item] -= 1;
         self.open[item] == 0
     }
 }
 
-/// The windows of a text: the tokens in each and the index, inside of it, of the first that counts.
+/// Windows of a text: token range, and index within the window of the first counted token.
 type Windows = Vec<(Range<usize>, usize)>;
 
-/// Cuts a text. The harness puts a token before it.
+/// Windows of a text. The harness puts a token before it.
 fn cut_of(
     cut: Cut,
     tokens: Vec<u32>,
@@ -418,7 +418,7 @@ fn cut_of(
     }
 }
 
-/// Windows of `length` inputs over a text of `count` tokens behind a first one.
+/// Windows of `length` inputs over a text of `count` tokens that follow an initial token.
 fn harness_windows(count: usize, length: usize) -> Windows {
     let mut windows = Vec::new();
     let mut predicted = 0;
@@ -432,7 +432,7 @@ fn harness_windows(count: usize, length: usize) -> Windows {
     windows
 }
 
-/// Only a window that really occurs can be too long: short documents fit under a large one.
+/// Only an actual window can be too long: short documents fit under any bound.
 fn check_window(
     protocol: Protocol,
     tokens: usize,
@@ -453,7 +453,7 @@ impl PendingGeneration {
     }
 }
 
-/// An evaluation on its way.
+/// An evaluation in progress.
 struct Run<'a, 'h> {
     items: &'a [Item<'a>],
     models: &'a dyn LanguageModels,
@@ -611,7 +611,7 @@ impl Run<'_, '_> {
         (self.hooks.progress)(Progress { done_tokens: self.done, total_tokens: self.total });
     }
 
-    /// Counts a part of an item as done, and stores the item in the journal once it is complete.
+    /// Counts a part of an item as done, and writes the item to the journal once it is complete.
     fn close(&mut self, plan: &mut RequestPlan, item: usize) -> Result<(), EvaluationError> {
         if plan.close(item)
             && let Some(journal) = self.hooks.journal.as_deref_mut()

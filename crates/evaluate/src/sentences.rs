@@ -1,10 +1,10 @@
-//! How well a sentence encoder tells similar sentences from others.
+//! Sentence similarity of an encoder.
 //!
-//! Pairs of sentences have scores given by people; the cosine of their vectors should rank them
-//! alike. The figures are Spearman's and Pearson's correlation, as MTEB (Muennighoff et al. 2022,
-//! arXiv:2210.07316) and sentence-transformers report them. Standard errors are those of Fisher's z
-//! turned back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett and Wright
-//! (2000).
+//! Pairs of sentences have scores by human annotators; the cosine similarities of their embeddings
+//! should rank them equally. The metrics are Spearman's and Pearson's correlation, as in MTEB
+//! (Muennighoff et al. 2022, arXiv:2210.07316) and sentence-transformers. Standard errors are those
+//! of Fisher's z mapped back, (1 − r²)/√(n − 3), for ranks with the factor √(1 + r²/2) of Bonett
+//! and Wright (2000).
 
 use super::{Bos, Counts, EvaluationError, Item, Metric, Reply, Request, Sample, Task, TaskResult};
 use linwright_data::{DataError, Fields, Row, Table, TableFormat};
@@ -12,16 +12,16 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Names of such tasks, and what they are about.
+/// Names of the sentence similarity tasks, with descriptions.
 pub const SENTENCE_TASKS: &[(&str, &str)] =
-    &[("stsb", "how alike sentences are, by the vectors of an encoder")];
+    &[("stsb", "similarity of sentences by the embeddings of an encoder")];
 
-/// Version of the way of scoring.
+/// Version of the scoring.
 const VERSION: f64 = 1.0;
-/// Pairs without which there is no standard error.
+/// Smallest number of pairs with a standard error.
 const FEWEST: usize = 4;
 
-/// Two sentences and how similar people found them.
+/// Two sentences with their annotated similarity.
 #[derive(Clone, Debug, PartialEq)]
 struct Pair {
     sentences: [String; 2],
@@ -29,7 +29,7 @@ struct Pair {
     place: String,
 }
 
-/// A set of scored pairs of sentences.
+/// A set of annotated sentence pairs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentencePairs {
     id: String,
@@ -39,9 +39,9 @@ pub struct SentencePairs {
 }
 
 impl SentencePairs {
-    /// Reads pairs: rows with `sentence1`, `sentence2` and `score` (or `label`), or the lines of
-    /// the STS benchmark, whose fifth column between tabs is the score and whose sixth and seventh
-    /// are the sentences. `limit` keeps only the first pairs.
+    /// Reads pairs: rows with `sentence1`, `sentence2` and `score` (or `label`), or lines of the
+    /// STS benchmark, which have the score in the fifth tab-separated column and the sentences in
+    /// the sixth and seventh. `limit` keeps only the first pairs.
     ///
     /// # Errors
     /// [`EvaluationError`], naming file and line.
@@ -84,10 +84,10 @@ impl SentencePairs {
         self.pairs.is_empty()
     }
 
-    /// The same with the pairs of these indices only; those that there are not are left out.
+    /// The pairs with these indices; indices out of range are ignored.
     ///
     /// # Errors
-    /// [`EvaluationError::Nothing`] if there are too few for a figure.
+    /// [`EvaluationError::Nothing`] if too few pairs remain for a score.
     pub fn part(&self, indices: &[usize]) -> Result<Self, EvaluationError> {
         let pairs: Vec<Pair> =
             indices.iter().filter_map(|index| self.pairs.get(*index).cloned()).collect();
@@ -106,7 +106,7 @@ impl SentencePairs {
         let n = scores.len() as f64;
         let error = |r: f64, factor: f64| Some((1.0 - r * r) * factor / (n - 3.0).sqrt());
         let bonett_wright = (1.0 + spearman * spearman / 2.0).sqrt();
-        // Of each pair what it does to the figure, so that two models compare pair by pair.
+        // Influence of each pair on the score, so that two models can be compared pair by pair.
         let parts = [
             ("cosine_spearman", spearman, rank_influences(&scores, cosines, spearman)),
             ("cosine_pearson", pearson, influences(&scores, cosines, pearson)),
@@ -153,7 +153,7 @@ impl Task for SentencePairs {
         VERSION
     }
 
-    /// Sentences are encoded as the tokenizer does it by itself.
+    /// Sentences are encoded with the tokenizer's own special tokens.
     fn bos(&self) -> Bos {
         Bos::Never
     }
@@ -167,7 +167,7 @@ impl Task for SentencePairs {
         self.pairs.iter().map(item).collect()
     }
 
-    /// The same: every model that makes vectors of tokens can be asked.
+    /// The same items: every model with pooling supports the task.
     fn cloze_items(&self) -> Option<Vec<Item<'_>>> {
         Some(self.items())
     }
@@ -190,27 +190,27 @@ impl Task for SentencePairs {
     }
 }
 
-/// A line of the STS benchmark.
+/// Parses a line of the STS benchmark.
 fn benchmark(row: &Row) -> Result<Pair, String> {
     let line = row.fields.get("text").and_then(Value::as_str).unwrap_or_default();
     let columns: Vec<&str> = line.split('\t').collect();
     let [_, _, _, _, score, one, other, ..] = columns.as_slice() else {
-        return Err(format!("{} columns between tabs, expected 7 or more", columns.len()));
+        return Err(format!("{} tab-separated columns, expected 7 or more", columns.len()));
     };
     let score = score.trim().parse().ok().filter(|score: &f64| score.is_finite());
     let score = score.ok_or_else(|| format!("the score is {:?}, expected a number", columns[4]))?;
     Ok(Pair { sentences: [(*one).to_owned(), (*other).to_owned()], score, place: String::new() })
 }
 
-/// A row with named columns.
+/// Parses a row with named columns.
 fn named(row: &Row) -> Result<Pair, String> {
     let text = |name: &str| match row.fields.get(name) {
         Some(Value::String(text)) => Ok(text.clone()),
-        _ => Err(format!("there is no text {name}")),
+        _ => Err(format!("the text {name} is missing")),
     };
     let sentences = [text("sentence1")?, text("sentence2")?];
     let score = number(&row.fields, "score").or_else(|| number(&row.fields, "label"));
-    let score = score.ok_or("there is no number score or label")?;
+    let score = score.ok_or("the number score or label is missing")?;
     Ok(Pair { sentences, score, place: String::new() })
 }
 
@@ -222,7 +222,7 @@ fn number(fields: &Fields, name: &str) -> Option<f64> {
     Some(value).filter(|value| value.is_finite())
 }
 
-/// Ranks from one; equal numbers share the mean of theirs.
+/// Ranks from one; equal numbers share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -238,7 +238,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Pearson's correlation; none if all numbers of a side are equal.
+/// Pearson's correlation; `None` if all numbers of a side are equal.
 fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mean_a, mean_b) = (mean(a), mean(b));
@@ -252,8 +252,8 @@ fn correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     (own_a > 0.0 && own_b > 0.0).then(|| both / (own_a * own_b).sqrt())
 }
 
-/// What each item does to Pearson's correlation `r`, by its influence function: their mean is zero,
-/// and the spread of their mean that of the figure.
+/// Influence of each item on Pearson's correlation `r`, by its influence function. The influences
+/// have mean zero; the standard error of their mean is that of `r`.
 fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     let n = a.len() as f64;
     let standard = |values: &[f64]| -> Vec<f64> {
@@ -265,9 +265,9 @@ fn influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     pairs.map(|(x, y)| x * y - r / 2.0 * (x * x + y * y)).collect()
 }
 
-/// What each item does to Spearman's correlation `r`, by its influence function (Croux and Dehon
-/// 2010) at the items themselves: an item counts by its own ranks, and by how it moves those of all
-/// others. Their mean is zero.
+/// Influence of each item on Spearman's correlation `r`, by the influence function at the empirical
+/// distribution (Croux and Dehon 2010): of the item's own ranks, and of its effect on the ranks of
+/// all others. The influences have mean zero.
 fn rank_influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     let n = a.len() as f64;
     let centred = |values: &[f64]| -> Vec<f64> {
@@ -289,7 +289,7 @@ fn rank_influences(a: &[f64], b: &[f64], r: f64) -> Vec<f64> {
     (0..a.len()).map(one).collect()
 }
 
-/// For each value the mean over all items of the weights of those above it, equal ones by half.
+/// For each value, the mean over all items of the weights of those above it; equal ones count half.
 fn above(values: &[f64], weights: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[b].total_cmp(&values[a]));

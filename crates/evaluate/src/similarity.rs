@@ -16,7 +16,7 @@ pub(super) struct PendingSimilarity {
 }
 
 impl PendingSimilarity {
-    /// The pair of a request, with a reply that lacks the cosine.
+    /// The pair of a request, with a response without cosine.
     pub(super) fn plan(
         (item, request): (usize, usize),
         texts: &[std::borrow::Cow<'_, str>; 2],
@@ -37,12 +37,12 @@ impl PendingSimilarity {
         Ok((Self { item, request, pair: [one, other] }, reply))
     }
 
-    /// Tokens of both texts.
+    /// Number of tokens of both texts.
     pub(super) fn cost(&self) -> usize {
         self.pair.iter().map(Vec::len).sum()
     }
 
-    /// Puts what the model says into the reply.
+    /// Adds the cosine to the response.
     pub(super) fn add(
         &self,
         found: f64,
@@ -60,8 +60,9 @@ impl PendingSimilarity {
     }
 }
 
-/// The tokens of a text with all special tokens around it, and how many were left out of more than
-/// `limit`. As in sentence-transformers the end of the text is cut, and its last mark stays.
+/// Tokenizes a text with all special tokens to at most `limit` tokens, and returns the number of
+/// tokens cut. As in sentence-transformers, the end of the text is cut and the last special token
+/// is kept.
 pub(super) fn encode(
     tokenizer: &Tokenizer,
     text: &str,
@@ -76,17 +77,17 @@ pub(super) fn encode(
     Ok((tokens, over))
 }
 
-/// Pairs of texts as one batch.
+/// Text pairs as one batch.
 #[derive(Debug)]
 pub struct Pairs {
     batch: Batch,
-    /// Every row: the vector of a text is made of all of them.
+    /// All rows: the embedding of a text is pooled from all of its tokens.
     wanted: Wanted,
     sentence: Sentence,
 }
 
 impl Pairs {
-    /// Puts texts side by side, those of a pair one after the other.
+    /// Packs texts, those of a pair one after the other.
     #[must_use]
     pub fn new(sentence: Sentence, pairs: &[[Vec<u32>; 2]]) -> Self {
         let rows: Vec<&[u32]> = pairs.iter().flatten().map(Vec::as_slice).collect();
@@ -95,19 +96,19 @@ impl Pairs {
         Self { batch, wanted, sentence }
     }
 
-    /// What a model is given.
+    /// The input batch.
     #[must_use]
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
 
-    /// Rows that are read.
+    /// Rows to read.
     #[must_use]
     pub fn wanted(&self) -> &[(usize, u32)] {
         &self.wanted
     }
 
-    /// Cosines of the pairs, from rows that left the last layer.
+    /// Cosines of the pairs, from `hidden` (rows, width), the output of the last layer.
     #[must_use]
     pub fn cosines(&self, hidden: &Mat<f32>) -> Vec<f64> {
         let vectors = self.sentence.vectors(hidden.view(), &self.batch);
@@ -123,7 +124,7 @@ impl Pairs {
     }
 }
 
-/// Cosines of pairs, by one model.
+/// Cosines of pairs by one model.
 pub(super) fn cosines(
     model: &Transformer,
     sentence: Sentence,

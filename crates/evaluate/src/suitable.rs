@@ -1,10 +1,9 @@
-//! Whether a task can be asked of a kind of model, and which tasks can where it cannot: the one
-//! place that names tasks beside the registry.
+//! Which tasks a kind of model supports. Apart from the registry, only this module names tasks.
 
 use crate::runner::resolve;
 use crate::{EvaluationError, Item, LASER_TASKS, LanguageModel, Request, SENTENCE_TASKS, Task};
 
-/// What is asked of a model of this kind.
+/// Items of a task for a kind of model.
 pub(super) fn items_of<'a>(
     task: &'a dyn Task,
     model: &dyn LanguageModel,
@@ -26,12 +25,11 @@ pub(super) fn items_of<'a>(
     })
 }
 
-/// Whether a task can be asked of a model of this kind, before anything is encoded or computed.
+/// Checks that a model supports a task, before anything is encoded or computed.
 ///
 /// # Errors
-/// [`EvaluationError`]: a masked language model that is asked how texts go on, one without a head
-/// that is asked for tokens, one that makes no vectors and is asked to compare, or a tokenizer
-/// without the token that begins texts.
+/// [`EvaluationError`]: a causal task on a masked language model, token predictions without a head,
+/// embeddings without pooling, or a missing beginning-of-sequence token.
 pub fn check_model(task: &dyn Task, model: &dyn LanguageModel) -> Result<(), EvaluationError> {
     resolve(task.bos(), model)?;
     let items = items_of(task, model)?;

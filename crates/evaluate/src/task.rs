@@ -1,22 +1,22 @@
-//! Tasks and their list.
+//! Tasks and their registry.
 
 use super::{
     Bos, EvaluationError, Item, Join, Reply, TaskResult, completion, multiple_choice, perplexity,
 };
 use std::path::Path;
 
-/// Something to measure: what to ask, and what the answers mean.
+/// A task: requests, and the scoring of the responses.
 pub trait Task {
     /// Name, the key under `results`.
     fn id(&self) -> String;
 
-    /// Version of the way of asking and scoring.
+    /// Version of the prompts and the scoring.
     fn version(&self) -> f64;
 
     /// Whether documents start with the beginning-of-sequence token.
     fn bos(&self) -> Bos;
 
-    /// Everything to ask.
+    /// Items with their requests.
     fn items(&self) -> Vec<Item<'_>>;
 
     /// Items for masked language models; none if the task does not support them.
@@ -24,43 +24,43 @@ pub trait Task {
         None
     }
 
-    /// Takes out the items at these places of [`Self::items`], which ascend; false, and nothing is
-    /// done, if the task cannot.
-    fn leave_out(&mut self, _places: &[usize]) -> bool {
+    /// Removes the items with these ascending indices in [`Self::items`]. Returns `false` without
+    /// effect if the task does not support it.
+    fn leave_out(&mut self, _indices: &[usize]) -> bool {
         false
     }
 
-    /// Turns the replies, one list for each item, into figures. `bos_used` says what [`Task::bos`]
-    /// came to with this model.
+    /// Scores the responses, one list per item. `bos_used` is the outcome of [`Task::bos`] for this
+    /// model.
     ///
     /// # Errors
     /// [`EvaluationError::Nothing`] if no token or question was scored.
     fn score(&self, replies: &[Vec<Reply>], bos_used: bool) -> Result<TaskResult, EvaluationError>;
 }
 
-/// Takes out what stands at these places, which ascend.
-pub(super) fn take_out<T>(list: &mut Vec<T>, places: &[usize]) {
+/// Removes the elements with these ascending indices.
+pub(super) fn remove_at<T>(list: &mut Vec<T>, indices: &[usize]) {
     let mut index = 0;
     list.retain(|_| {
         index += 1;
-        places.binary_search(&(index - 1)).is_err()
+        indices.binary_search(&(index - 1)).is_err()
     });
 }
 
-/// Options from which a task is made; each task reads those that concern it.
+/// Options of tasks; each task reads those that concern it.
 #[derive(Clone, Debug)]
 pub struct TaskOptions {
-    /// Tokens in a window of running text.
+    /// Window in tokens.
     pub window: usize,
-    /// Tokens from one window to the next.
+    /// Stride in tokens.
     pub stride: usize,
     /// Beginning-of-sequence token.
     pub bos: Bos,
-    /// Whether documents are joined before they are cut in windows.
+    /// Whether documents are joined before the division into windows.
     pub join: Join,
-    /// Only this many documents or questions, from the start.
+    /// Use only the first documents or questions, so many.
     pub limit: Option<usize>,
-    /// The field of a record that holds its text, if it is not `text`.
+    /// Field with the text of a record; `text` by default.
     pub text_field: Option<String>,
 }
 
@@ -77,27 +77,27 @@ impl Default for TaskOptions {
     }
 }
 
-/// Makes a task of a data file and options.
+/// Opens a task from a data file and options.
 pub type OpenTask = fn(&Path, &TaskOptions) -> Result<Box<dyn Task>, EvaluationError>;
 
-/// One line of the list of tasks.
+/// A registry entry.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskEntry {
-    /// Name, as on the command line.
+    /// Name on the command line.
     pub name: &'static str,
     /// One sentence for the listing.
     pub summary: &'static str,
-    /// Reads the data file and makes the task.
+    /// Reads the data file and builds the task.
     pub open: OpenTask,
 }
 
 /// All tasks.
 pub const TASKS: &[TaskEntry] = &[perplexity::ENTRY, multiple_choice::ENTRY, completion::ENTRY];
 
-/// Makes the task of this name over a data file.
+/// Opens the task with this name on a data file.
 ///
 /// # Errors
-/// [`EvaluationError::UnknownTask`], or what is wrong with the file or the options.
+/// [`EvaluationError::UnknownTask`], or an error in the file or the options.
 pub fn open_task(
     name: &str,
     data: &Path,

@@ -1,4 +1,4 @@
-//! How many tokens a second models score or, without a head, encode.
+//! Tokens per second that models score or, without a head, encode.
 
 use super::decoder::score;
 use super::{EvaluationError, Sequence};
@@ -6,25 +6,25 @@ use linwright_model::{Batch, Transformer};
 use linwright_ops::NoProbe;
 use std::time::{Duration, Instant};
 
-/// Tokens of one pass, at most, unless the first window is longer.
-const TOKENS: usize = 512;
-/// Tokens of the pass that wakes a model up.
+/// Largest number of tokens in one pass, unless the first window is longer.
+const MAX_TOKENS: usize = 512;
+/// Tokens of the warm-up pass.
 const WARM_UP: usize = 16;
-/// Rounds, of which the median counts.
+/// Rounds, whose median is reported.
 const ROUNDS: usize = 3;
-/// A model is timed for this long in a round, or for one pass if that takes longer.
-const LEAST: Duration = Duration::from_millis(100);
-/// Passes after which a round of a model that takes a moment ends sooner.
-const PASSES: usize = 10;
-/// No further round is begun when this time is over.
-const ENOUGH: Duration = Duration::from_secs(10);
+/// Smallest duration of a model's passes in a round.
+const MIN_ROUND: Duration = Duration::from_millis(100);
+/// Largest number of passes of a model in a round.
+const MAX_PASSES: usize = 10;
+/// No round starts after this time.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// Tokens a second, logits included where the model has a head, that each of `models` scores of the
-/// first of `windows`, at the number of threads in use. Models take turns, so that a busy machine
-/// slows all of them, and the median of the rounds counts.
+/// Tokens per second that each of `models` scores (with logits, if it has a head) from the first of
+/// `windows`, with the current number of threads. Models alternate, so that load of the machine
+/// affects all of them; the median of the rounds is returned.
 ///
 /// # Errors
-/// [`EvaluationError::Model`], and [`EvaluationError::Interrupted`] if asked to stop.
+/// [`EvaluationError::Model`], and [`EvaluationError::Interrupted`] if cancelled.
 ///
 /// # Panics
 /// If there is no window.
@@ -33,11 +33,11 @@ pub fn tokens_per_second(
     windows: &[Vec<u32>],
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<f64>, EvaluationError> {
-    assert!(!windows.is_empty(), "a speed is measured on text");
+    assert!(!windows.is_empty(), "no windows");
     let mut tokens = 0;
     let few = windows.iter().enumerate().take_while(|(index, window)| {
         tokens += window.len();
-        *index == 0 || tokens <= TOKENS
+        *index == 0 || tokens <= MAX_TOKENS
     });
     let sequences: Vec<Sequence<'_>> =
         few.map(|(_, tokens)| Sequence { tokens, first_counted: 1, shared: 0 }).collect();
@@ -49,7 +49,7 @@ pub fn tokens_per_second(
     }
     let began = Instant::now();
     let mut speeds = vec![Vec::new(); models.len()];
-    while speeds[0].len() < ROUNDS && (speeds[0].is_empty() || began.elapsed() < ENOUGH) {
+    while speeds[0].len() < ROUNDS && (speeds[0].is_empty() || began.elapsed() < TIME_LIMIT) {
         for (model, speeds) in models.iter().zip(&mut speeds) {
             if cancelled() {
                 return Err(EvaluationError::Interrupted { done_tokens: 0, total_tokens: 0 });
@@ -74,7 +74,7 @@ fn pass(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<(), Evaluatio
         }
     };
     passed.map_err(|source| EvaluationError::Model {
-        place: "measuring the speed".to_owned(),
+        place: "throughput".to_owned(),
         source: source.into(),
     })
 }
@@ -83,7 +83,7 @@ fn round(model: &Transformer, sequences: &[Sequence<'_>]) -> Result<f64, Evaluat
     let tokens: usize = sequences.iter().map(|sequence| sequence.tokens.len()).sum();
     let began = Instant::now();
     let mut passes = 0;
-    while passes == 0 || (passes < PASSES && began.elapsed() < LEAST) {
+    while passes == 0 || (passes < MAX_PASSES && began.elapsed() < MIN_ROUND) {
         pass(model, sequences)?;
         passes += 1;
     }

@@ -14,7 +14,7 @@ pub(super) struct TopTokens {
 }
 
 impl TopTokens {
-    /// The `count` largest of logits (vocab); `score` belongs to the target token.
+    /// The `count` largest of the logits (vocab); `score` is that of the target token.
     pub(super) fn of(logits: &[f32], (target, score): (u32, &TokenScore), count: usize) -> Self {
         let own = logits[target as usize];
         let log_sum = score.nll + f64::from(own);

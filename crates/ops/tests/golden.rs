@@ -3,7 +3,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the place of the golden vectors is told by the environment"
+    reason = "an environment variable gives the folder of the golden vectors"
 )]
 
 use linwright_tensor::Mat;

@@ -331,7 +331,7 @@ fn measure(
 fn no_room(error: NoRoom) -> Failure {
     let NoRoom { what, allowed, needed } = error;
     let least = needed / 1_000_000 + 1;
-    let reason = format!("{what}, and --max-memory {allowed} has no room for it");
+    let reason = format!("{what}: more than --max-memory {allowed} allows");
     Failure::new(Kind::Resources, reason)
         .hint(format!("allow {least}MB, cut the text into documents (JSONL), or take a part of it"))
 }

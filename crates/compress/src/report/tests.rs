@@ -491,5 +491,8 @@ fn an_evaluation_has_the_shape_of_the_harness() {
     assert!((baseline.unwrap() - 1.2f64.exp()).abs() < 1e-12);
     assert_eq!(value["linwright"]["params"]["dense"], 2_600_000);
     assert_eq!(value["higher_is_better"]["text"]["token_perplexity"], false);
-    assert_eq!(value["linwright"]["health"][0], "text: 1 questions were ties, first choice taken");
+    assert_eq!(
+        value["linwright"]["health"][0],
+        "text: 1 questions had ties, the first choice was taken"
+    );
 }

@@ -1,24 +1,24 @@
 //! Prompts as conversations.
 //!
-//! A prompt is a list of turns: what the system says, questions and answers of the examples, the
-//! question of the document, and perhaps the beginning of its answer. Without a chat template they
+//! A prompt is a list of turns: the system message, questions and answers of the examples, the
+//! question of the document, and possibly the beginning of its answer. Without a chat template they
 //! become one text, each turn followed by its delimiter; with one, the messages of a conversation,
-//! or one message that holds them all.
+//! or one user message.
 
 use linwright_model::tokenizer::Tokenizer;
 use linwright_model::tokenizer::chat::Message;
 use std::cell::Cell;
 
-/// Says that prompts are written by the chat template of a tokenizer.
+/// Use of a tokenizer's chat template for prompts.
 #[derive(Clone, Copy, Debug)]
 pub struct ChatPrompts<'a> {
-    /// Whose template.
+    /// The tokenizer with the template.
     pub tokenizer: &'a Tokenizer,
-    /// Whether each example is a question and an answer of their own, and not part of one message.
+    /// Whether each example is a separate question and answer, and not part of one message.
     pub multiturn: bool,
 }
 
-/// Who speaks.
+/// Role of a speaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     System,
@@ -36,12 +36,12 @@ impl Role {
     }
 }
 
-/// A part of a prompt.
+/// One message of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Turn {
     pub(super) role: Role,
     pub(super) text: String,
-    /// What follows it where turns become one text.
+    /// Delimiter after it in a prompt without a chat template.
     pub(super) after: String,
 }
 
@@ -50,13 +50,13 @@ impl Turn {
         Self { role, text: text.into(), after: after.to_owned() }
     }
 
-    /// What the system says: the instruction of the caller, then that of the task.
+    /// System message: the instruction of the caller, then the description of the task.
     pub(super) fn system(instruction: &str, description: &str, delimiter: &str) -> Option<Self> {
         let text = joined(instruction, description, delimiter);
         (!text.is_empty()).then(|| Self::new(Role::System, text, ""))
     }
 
-    /// A question with its answer, or with what the answer begins with.
+    /// A question with its answer, or with the beginning of its answer.
     pub(super) fn question(
         text: &str,
         answer: Option<&str>,
@@ -83,7 +83,7 @@ impl Turn {
     }
 }
 
-/// Two texts with a delimiter between them, if neither is empty or has white space there.
+/// Joins two texts, with a delimiter if both are non-empty and no white space separates them.
 fn joined(before: &str, after: &str, delimiter: &str) -> String {
     let touches = before.is_empty()
         || after.is_empty()
@@ -92,16 +92,16 @@ fn joined(before: &str, after: &str, delimiter: &str) -> String {
     format!("{before}{}{after}", if touches { "" } else { delimiter })
 }
 
-/// Turns as one text.
+/// Concatenates turns.
 pub(super) fn plain(turns: &[Turn]) -> String {
     turns.iter().flat_map(|turn| [turn.text.as_str(), turn.after.as_str()]).collect()
 }
 
-/// Writes turns by a chat template.
+/// Renders turns by a chat template.
 #[derive(Debug)]
 pub(super) struct ChatWriter<'a> {
     prompts: ChatPrompts<'a>,
-    /// Whether the template had no place for what the system says.
+    /// Whether the template rejected a system message.
     pub(super) without_system: Cell<bool>,
 }
 
@@ -110,9 +110,8 @@ impl<'a> ChatWriter<'a> {
         Self { prompts, without_system: Cell::new(false) }
     }
 
-    /// The text of a conversation, which ends with the start of an answer. A template that refuses
-    /// the system's message is asked again without it, as in the harness. Says in words what is
-    /// wrong.
+    /// Renders a conversation that ends at the start of an answer. If the template rejects the
+    /// system message, it is omitted, as in the harness. Errors are the reason only.
     pub(super) fn write(&self, turns: &[Turn]) -> Result<String, String> {
         let mut messages = match self.prompts.multiturn {
             true => turns
@@ -139,10 +138,11 @@ impl<'a> ChatWriter<'a> {
         let Some(begun) = messages.last().filter(|m| m.role == Role::Assistant.name()) else {
             return render(true);
         };
-        // The answer has begun: what the template puts behind it is cut off.
+        // The answer has begun: the template's text after it is cut off.
         let mut text = render(false)?;
         let begun = begun.content.as_str().unwrap_or_default();
-        let at = text.rfind(begun.trim()).ok_or("the template changes how the answer begins")?;
+        let at =
+            text.rfind(begun.trim()).ok_or("the template changes the beginning of the answer")?;
         let whole = begun.trim_start();
         let length = if text[at..].starts_with(whole) { whole.len() } else { begun.trim().len() };
         text.truncate(at + length);
@@ -150,7 +150,7 @@ impl<'a> ChatWriter<'a> {
     }
 }
 
-/// All turns as one message of the user, behind that of the system and before the beginning of the
+/// Joins all turns into one user message, after the system message and before the beginning of the
 /// answer.
 fn one_question(turns: &[Turn]) -> Vec<Message> {
     let has_system = turns.first().is_some_and(|turn| turn.role == Role::System);

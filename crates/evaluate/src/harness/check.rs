@@ -1,4 +1,4 @@
-//! Whether a task file can be used, before its data is read.
+//! Validation of a task file, before its data is read.
 
 use super::description::{Description, Field, TaskFile};
 use super::filter::Filter;
@@ -13,9 +13,9 @@ use linwright_run::shown;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What a file says beside its prompts.
+/// Fields of a task file other than its prompts.
 pub(super) struct Rules {
-    /// The split that is scored.
+    /// The split to score.
     pub(super) scored: String,
     pub(super) process: Option<&'static Function>,
     pub(super) results: Option<&'static Function>,
@@ -46,26 +46,26 @@ impl Rules {
     }
 }
 
-/// A task whose file can be used.
+/// A valid task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Validated {
     /// The task.
     pub task: String,
-    /// Its kind of requests, in the harness's word.
+    /// Its output type, as in the harness.
     pub output: &'static str,
-    /// Documents of the split that is scored; none if its rows are not at hand.
+    /// Number of documents in the scored split; `None` if its data is missing.
     pub documents: Option<usize>,
-    /// Why the rows are not at hand.
+    /// Why the data is missing.
     pub missing: Option<String>,
-    /// What is asked first: a context and its continuations, or a text.
+    /// The first request: a context and its continuations, or a text.
     pub first: Option<(String, Vec<String>)>,
 }
 
-/// Checks tasks and groups, named as for an evaluation: files, functions, templates and, where its
-/// rows are at hand, what is asked about every document.
+/// Validates tasks and groups, named as for an evaluation: files, functions, templates and, if its
+/// data is present, the prompts of all documents.
 ///
 /// # Errors
-/// [`EvaluationError`] for the first file or document that cannot be used.
+/// [`EvaluationError`] for the first invalid file or document.
 pub fn validate(
     names: &[String],
     options: &HarnessOptions<'_>,
@@ -77,11 +77,11 @@ pub fn validate(
     found.files.into_iter().map(|file| validated(file, options)).collect()
 }
 
-/// Checks the text of a task file that includes no other, and gives its prompt for a document where
-/// a template writes it.
+/// Validates the text of a task file without `include`, and returns its prompt for a document, if a
+/// template gives one.
 ///
 /// # Errors
-/// [`EvaluationError`] saying what is wrong with the text, or with the document.
+/// [`EvaluationError`] for an invalid text or document.
 pub fn prompt_of_text(
     text: &str,
     document: &Map<String, Value>,
@@ -131,7 +131,7 @@ fn validated(file: TaskFile, options: &HarnessOptions<'_>) -> Result<Validated, 
     Ok(Validated { task, output, documents: Some(items.len()), missing: None, first })
 }
 
-/// Whether the templates of a file are written as templates are.
+/// Checks the syntax of the templates of a file.
 fn templates(file: &TaskFile) -> Result<(), EvaluationError> {
     let engine = Templates::new().map_err(|reason| file.wrong(reason))?;
     let d: &Description = &file.description;
@@ -150,7 +150,7 @@ fn templates(file: &TaskFile) -> Result<(), EvaluationError> {
     Ok(())
 }
 
-/// How a model writes, from `generation_kwargs`.
+/// Generation settings from `generation_kwargs`.
 fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
     let d = &file.description;
     let mut generation = Generation { until: vec![d.fewshot_delimiter.clone()], new_tokens: 256 };
@@ -167,7 +167,7 @@ fn generation(file: &TaskFile) -> Result<Generation, EvaluationError> {
             }
             ("do_sample", Value::Bool(false)) => {}
             ("temperature", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
-            // Without drawing it has no effect, and several of the standard tasks give it.
+            // No effect in greedy decoding; several standard tasks set it.
             ("top_p" | "top_k", Value::Number(_)) => {}
             _ => {
                 return Err(file.wrong(format!(

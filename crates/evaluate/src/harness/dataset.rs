@@ -1,10 +1,11 @@
-//! Where the documents of a task are.
+//! Data of a task: the files of its splits.
 //!
 //! As in the harness, `dataset_path` is `json`, `csv`, `text`, `parquet` or `arrow` with
-//! `data_files` in `dataset_kwargs`: one file, a list, or one or a list for each split; a file or
-//! list without splits is the split `train`. A folder is searched for files named after the split.
-//! Paths count from the working directory and, where nothing is there, from the folder of the task
-//! file. Any other name is that of a set of the hub, which a [`SetSource`] finds. A file that the
+//! `data_files` in `dataset_kwargs`: a file, a list of files, or a map from splits to either;
+//! without splits, all files are the split `train`. In a folder, the files whose names begin with
+//! that of the split are its data. Paths are relative to the working directory or, if there is no
+//! such file, to the folder of the task file. Any other name is that of a data set on the hub,
+//! which a [`SetSource`] finds. A [`DataFile`] of the caller overrides all of this.
 //! caller names for a task stands above all of this.
 
 use super::description::TaskFile;
@@ -17,38 +18,38 @@ use linwright_run::{sha256_hex, shown};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A file that the caller names for a split of a task.
+/// A data file given by the caller for a split of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataFile {
     /// The task.
     pub task: String,
-    /// The split; that which is scored if absent.
+    /// The split; by default the scored one.
     pub split: Option<String>,
     /// The file.
     pub path: PathBuf,
 }
 
-/// The documents of one split.
+/// Documents of one split.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Split {
     pub(super) documents: Vec<Located>,
-    /// sha256 of its file, or of those of its files.
+    /// SHA-256 of its file, or of the digests of its files.
     pub(super) sha256: String,
     pub(super) files: Vec<DataUsed>,
-    /// What a reader must know of it.
+    /// Notes for the report.
     pub(super) notes: Vec<String>,
 }
 
-/// A file, how it is read, and the field with its rows.
+/// A file, its format, and the field with its rows.
 type Source = (PathBuf, TableFormat, Option<String>);
 
-/// Files of a split, and how they are read.
+/// Files of a split with their formats.
 #[derive(Debug, Default)]
 struct Sources {
     files: Vec<Source>,
-    /// The set and commit where they are from.
+    /// Data set and commit of origin.
     origin: Option<String>,
-    /// Rows in all of them, where that is known.
+    /// Total number of rows, if known.
     rows: Option<u64>,
     notes: Vec<String>,
 }
@@ -59,18 +60,18 @@ impl From<Vec<Source>> for Sources {
     }
 }
 
-/// Reads splits of one task.
+/// Reads the splits of one task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dataset<'a> {
     pub(super) file: &'a TaskFile,
     pub(super) given: &'a [DataFile],
     pub(super) sets: Option<&'a dyn SetSource>,
-    /// The split that is scored.
+    /// The split to score.
     pub(super) scored: &'a str,
 }
 
 impl Dataset<'_> {
-    /// The documents of a split, each changed by `process`.
+    /// Documents of a split, each changed by `process_docs`.
     pub(super) fn split(
         &self,
         name: &str,
@@ -154,13 +155,13 @@ impl Dataset<'_> {
                 documents.chunks(count).map(of).collect()
             }
             Kind::Field(_) | Kind::Results(_) => {
-                let reason = format!("!function {} changes no documents", function.name);
+                let reason = format!("!function {} does not change documents", function.name);
                 Err(self.file.wrong(reason))
             }
         }
     }
 
-    /// Files of a split, how they are read, and the field with their rows.
+    /// Files of a split with their formats, and the field with their rows.
     fn sources(&self, split: &str) -> Result<Sources, EvaluationError> {
         let d = &self.file.description;
         let is_given = |data: &&DataFile| {
@@ -195,14 +196,14 @@ impl Dataset<'_> {
             other => return self.of_set(other, split),
         };
         let files = option("data_files");
-        let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs names no data_files"))?;
+        let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs has no data_files"))?;
         let paths = self.paths(files, split)?;
         let files: Vec<Source> =
             paths.into_iter().map(|path| (path, format, field.clone())).collect();
         Ok(files.into())
     }
 
-    /// The files of a split of a set that is known by its name.
+    /// Files of a split of a named data set.
     fn of_set(&self, name: Option<&str>, split: &str) -> Result<Sources, EvaluationError> {
         let d = &self.file.description;
         let revision = d.dataset_kwargs.as_ref().and_then(|options| options.get("revision"));
@@ -255,7 +256,7 @@ impl Dataset<'_> {
             })?,
             _ if split != "train" => {
                 return Err(self.file.wrong(format!(
-                    "data_files names no splits, so that all is the split train; write \
+                    "data_files has no splits, so all files are the split train; write \
                      {{{split}: ...}}"
                 )));
             }
@@ -263,9 +264,10 @@ impl Dataset<'_> {
         };
         let one = |value: &Value| match value.as_str() {
             Some(path) => Ok(self.located(path)),
-            None => Err(self
-                .file
-                .wrong(format!("data_files holds {}, expected a path", shown(&value.to_string())))),
+            None => Err(self.file.wrong(format!(
+                "data_files contains {}, expected a path",
+                shown(&value.to_string())
+            ))),
         };
         match list {
             Value::Array(several) => several.iter().map(one).collect(),
@@ -273,13 +275,13 @@ impl Dataset<'_> {
         }
     }
 
-    /// A path as it is, or else as seen from the folder of the task file.
+    /// A path, relative to the folder of the task file if it does not exist.
     fn located(&self, path: &str) -> PathBuf {
         let own = Path::new(path);
         if own.exists() { own.to_owned() } else { self.file.folder.join(own) }
     }
 
-    /// Files of a folder whose names begin with that of a split.
+    /// Files in a folder whose names begin with that of a split.
     fn in_folder(&self, folder: &Path, split: &str) -> Result<Vec<Source>, EvaluationError> {
         let failed = |source| DataError::Read { path: folder.to_owned(), source };
         let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! From what a model wrote to the answer in it.
+//! Filters: extraction of an answer from a generated text.
 
 use super::description::FilterEntry;
 use linwright_run::shown;
@@ -23,7 +23,7 @@ enum Step {
 }
 
 impl Filter {
-    /// The chains of a file, or the one that changes nothing. Says in words what is wrong.
+    /// The filter chains of a file, or one empty chain. Errors are the reason only.
     pub(super) fn all(entries: Option<&[FilterEntry]>) -> Result<Vec<Self>, String> {
         let Some(entries) = entries else {
             return Ok(vec![Self { name: "none".into(), steps: Vec::new() }]);
@@ -35,7 +35,7 @@ impl Filter {
         entries.iter().map(chain).collect()
     }
 
-    /// The answer in a text.
+    /// Extracts the answer from a text.
     pub(super) fn apply(&self, text: &str) -> String {
         self.steps.iter().fold(text.to_owned(), |text, step| step.apply(text))
     }
@@ -43,7 +43,7 @@ impl Filter {
 
 fn step(entry: &Map<String, Value>) -> Result<Step, String> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
-    let function = text("function").ok_or("a filter without a function")?;
+    let function = text("function").ok_or("a filter has no function")?;
     Ok(match function {
         "take_first" => Step::TakeFirst,
         "remove_whitespace" => Step::Trim,
@@ -68,7 +68,7 @@ fn step(entry: &Map<String, Value>) -> Result<Step, String> {
         }
         other => {
             return Err(format!(
-                "filter function \"{}\" is not known; there are take_first, regex, \
+                "filter function \"{}\" is unknown; known are take_first, regex, \
                  remove_whitespace, lowercase, uppercase and map",
                 shown(other)
             ));
@@ -95,8 +95,8 @@ impl Step {
     }
 }
 
-/// The match of an index, from the end if negative: of its groups the first that holds something,
-/// or all of it where the pattern has no groups.
+/// The match with this index, from the end if negative: its first non-empty group, or the whole
+/// match if the pattern has no groups.
 fn found(pattern: &Regex, text: &str, which: isize) -> Option<String> {
     let matches: Vec<regex::Captures<'_>> = pattern.captures_iter(text).collect();
     let index = if which < 0 { matches.len().checked_add_signed(which)? } else { which as usize };
@@ -106,7 +106,7 @@ fn found(pattern: &Regex, text: &str, which: isize) -> Option<String> {
     } else {
         captures.iter().skip(1).flatten().find(|group| !group.is_empty())
     };
-    // A single group may be empty; of several one must hold something.
+    // A single group may be empty; of several, one must be non-empty.
     match part {
         Some(part) => Some(part.as_str().trim().to_owned()),
         None => (captures.len() == 2).then(String::new),
@@ -147,7 +147,7 @@ mod tests {
     fn unknown_steps_are_refused() {
         for (steps, want) in [
             (json!([{"function": "eval"}]), "take_first"),
-            (json!([{"name": "x"}]), "without a function"),
+            (json!([{"name": "x"}]), "has no function"),
             (json!([{"function": "regex", "regex_pattern": "("}]), "regex_pattern"),
             (json!([{"function": "map"}]), "mapping_dict"),
         ] {

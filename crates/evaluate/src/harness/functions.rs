@@ -1,5 +1,5 @@
-//! The functions that task files may name: what the standard tasks of the evaluation harness do in
-//! Python, each under a name of its own and the one that it has there.
+//! The functions that task files may name: equivalents of the Python functions of the harness's
+//! standard tasks, under a name of their own and under the name in the harness.
 
 use super::metric::Value as Measured;
 use linwright_data::Fields;
@@ -9,28 +9,28 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// What a document came to, by the names of figures.
+/// Metrics of one document, by name.
 pub(super) type Outcome = BTreeMap<String, Measured>;
 
-/// Scores a document, given the log-likelihoods of its requests.
+/// Scores a document from the log-likelihoods of its requests.
 pub(super) type Scorer = fn(&Fields, &[f64]) -> Result<Outcome, String>;
 
 /// A named function.
 pub(super) struct Function {
     /// Its name here.
     pub(super) name: &'static str,
-    /// How the harness's own task file names it, and how names of such tasks begin.
+    /// Name of the function in the harness's task file, and prefix of the names of such tasks.
     pub(super) harness: (&'static str, &'static str),
     pub(super) kind: Kind,
 }
 
-/// What a function works on. Errors say in words what is wrong with a document.
+/// Input and output of a function. Errors are the reason only.
 pub(super) enum Kind {
-    /// Changes a document before anything is made of it.
+    /// Changes a document before its prompt is built.
     Document(fn(&Fields) -> Result<Fields, String>),
-    /// Makes a document of so many lines of text, given as the field `text` of rows.
+    /// Builds a document from so many lines of text, given as the field `text` of rows.
     Lines(usize, fn(&[&str]) -> Result<Fields, String>),
-    /// Makes the text, the answer or the choices.
+    /// Computes the text, answer or choices.
     Field(fn(&Fields) -> Result<Value, String>),
     /// Scores a document.
     Results(Scorer),
@@ -98,7 +98,7 @@ static FUNCTIONS: &[Function] = &[
 ];
 
 impl Function {
-    /// The function of a name, in a file for a task.
+    /// Finds a function by its name in the file of a task.
     pub(super) fn find(name: &str, task: &str) -> Option<&'static Self> {
         let own = FUNCTIONS.iter().find(|function| function.name == name);
         own.or_else(|| {
@@ -108,22 +108,22 @@ impl Function {
         })
     }
 
-    /// The names of all functions.
+    /// Names of all functions.
     pub(super) fn known() -> String {
         FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// A text of a document.
+/// A text field of a document.
 fn text<'a>(fields: &'a Fields, name: &str) -> Result<&'a str, String> {
     match fields.get(name) {
         Some(Value::String(text)) => Ok(text),
         Some(other) => Err(format!("field {name} is {}, expected text", shown(&other.to_string()))),
-        None => Err(format!("there is no field {name}")),
+        None => Err(format!("the field {name} is missing")),
     }
 }
 
-/// Python's `capitalize`: the first letter large, the others small.
+/// Python's `capitalize`: the first character in upper case, the others in lower case.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
@@ -136,7 +136,7 @@ fn fixed(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-/// Brackets are left over from the pages that a part of the set was made of.
+/// Removes brackets left over from WikiHow markup.
 fn without_brackets(text: &str) -> String {
     let text = text.trim().replace(" [title]", ". ");
     BRACKETS.replace_all(&text, "").replace("  ", " ")
@@ -147,7 +147,7 @@ fn hellaswag(fields: &Fields) -> Result<Fields, String> {
     let context = format!("{} {}", text(fields, "ctx_a")?, capitalised(text(fields, "ctx_b")?));
     let query = format!("{}: {context}", text(fields, "activity_label")?);
     let endings = fields.get("endings").and_then(Value::as_array);
-    let endings = endings.ok_or("there is no list endings")?;
+    let endings = endings.ok_or("the list endings is missing")?;
     let choices: Option<Vec<Value>> =
         endings.iter().map(|e| e.as_str().map(|e| without_brackets(e).into())).collect();
     let gold = match fields.get("label") {
@@ -156,12 +156,12 @@ fn hellaswag(fields: &Fields) -> Result<Fields, String> {
         _ => None,
     };
     out.insert("query".into(), without_brackets(&query).into());
-    out.insert("choices".into(), choices.ok_or("an ending is no text")?.into());
-    out.insert("gold".into(), gold.ok_or("the label is no number")?.into());
+    out.insert("choices".into(), choices.ok_or("an ending is not text")?.into());
+    out.insert("gold".into(), gold.ok_or("the label is not a number")?.into());
     Ok(out)
 }
 
-/// Context, index of the right ending, four endings, all of them clean already.
+/// Lines: context, index of the correct ending, four endings, all preprocessed.
 fn hellaswag_lines(lines: &[&str]) -> Result<Fields, String> {
     let [query, gold, choices @ ..] = lines else { return Err("the document has no lines".into()) };
     let gold = gold.trim().parse().ok().filter(|&gold: &usize| gold < choices.len());
@@ -175,10 +175,10 @@ fn hellaswag_lines(lines: &[&str]) -> Result<Fields, String> {
     ]))
 }
 
-/// A sentence at its gap: what is before it, and what is after.
+/// The sentence before and after its blank.
 fn gap(fields: &Fields) -> Result<(&str, &str), String> {
     let sentence = text(fields, "sentence")?;
-    sentence.split_once('_').ok_or_else(|| format!("there is no _ in {sentence:?}"))
+    sentence.split_once('_').ok_or_else(|| format!("the blank _ is missing in {sentence:?}"))
 }
 
 fn winogrande_text(fields: &Fields) -> Result<Value, String> {
@@ -199,10 +199,10 @@ fn winogrande_choice(fields: &Fields) -> Result<Value, String> {
     Ok(vec![option("option1")?, option("option2")?].into())
 }
 
-/// The share of probability on true answers.
+/// Share of the probability on true answers.
 fn truthfulqa_mc2(fields: &Fields, likelihoods: &[f64]) -> Result<Outcome, String> {
     let labels = fields.get("mc2_targets").and_then(|t| t.get("labels")).and_then(Value::as_array);
-    let labels = labels.ok_or("there is no list mc2_targets.labels")?;
+    let labels = labels.ok_or("the list mc2_targets.labels is missing")?;
     if labels.len() != likelihoods.len() {
         return Err(format!("{} labels for {} choices", labels.len(), likelihoods.len()));
     }
@@ -221,7 +221,7 @@ fn mnli_text(fields: &Fields) -> Result<Value, String> {
     Ok(format!("{premise}\nQuestion: {hypothesis}{stop} True, False or Neither?\nAnswer:").into())
 }
 
-/// Pairs of a pattern and what stands in its place, in the order in which they are applied.
+/// Patterns and replacements, in the order of application.
 static MARKS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
     [
         (fixed(r"\(\s*([^\)]*?)\s*\)"), "($1)"),
@@ -267,17 +267,17 @@ fn wikitext_target(fields: &Fields) -> Result<Value, String> {
     Ok(text.into())
 }
 
-/// A rule of the original that replaces a digit between slashes by the text of a pattern: kept,
-/// since figures should agree.
+/// Replaces a digit between slashes by the text of a pattern: a bug of the original, kept so that
+/// scores agree.
 fn fixed_quote(text: &str) -> String {
     static QUOTE: LazyLock<Regex> = LazyLock::new(|| fixed("/' [0-9]/"));
     QUOTE.replace_all(text, "/'[0-9]/").into_owned()
 }
 
-/// Counts words and bytes of the page as it was, not of the text that was scored.
+/// Counts the words and bytes of the original page, not of the scored text.
 fn wikitext_results(fields: &Fields, likelihoods: &[f64]) -> Result<Outcome, String> {
     let page = text(fields, "page")?;
-    let [likelihood] = likelihoods else { return Err("one text is one request".into()) };
+    let [likelihood] = likelihoods else { return Err("expected one request for one text".into()) };
     let per = |count: usize| Measured::Weighted(*likelihood, count as f64);
     Ok(Outcome::from([
         ("word_perplexity".to_owned(), per(words(page))),
@@ -286,7 +286,7 @@ fn wikitext_results(fields: &Fields, likelihoods: &[f64]) -> Result<Outcome, Str
     ]))
 }
 
-/// Pieces between white space, those before the first and behind the last included: Python's
+/// Number of pieces between white space, including empty ones at both ends: Python's
 /// `len(re.split(r"\s+", text))`.
 pub(super) fn words(text: &str) -> usize {
     static SPACE: LazyLock<Regex> = LazyLock::new(|| fixed(r"[\s\x1c-\x1f]+"));
@@ -349,7 +349,7 @@ mod tests {
     fn wikitext_is_detokenised() {
         let page = " = Title = \n It 's ( a ) \" b \" 1 @,@ 000 m , and the cats ' food . End ";
         let out = run("wikitext.detokenizer", json!({"page": page})).unwrap();
-        // Made by the rules of the harness in Python.
+        // Computed by the rules of the harness in Python.
         assert_eq!(out, " = Title =\nIt's (a) \"b\" 1,000 m, and the cats' food. End ");
         assert_eq!(words(" a  b\n"), 4);
     }

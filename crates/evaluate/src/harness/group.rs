@@ -1,7 +1,7 @@
-//! Groups of tasks with a figure in common.
+//! Groups of tasks with aggregate metrics.
 //!
-//! A group's file names tasks, or further groups, and the metrics whose mean over them it wants, as
-//! in the evaluation harness. Tasks are those that come along, or task files in the group's folder.
+//! The file of a group lists tasks, or further groups, and the metrics to average over them, as in
+//! lm-evaluation-harness. Tasks are built-in tasks, or task files in the folder of the group.
 
 use super::description::{TaskFile, fields_of};
 use super::standard::{STANDARD_TASKS, find, open};
@@ -13,14 +13,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Groups inside each other at most.
+/// Greatest depth of nested groups.
 const DEEPEST: usize = 8;
-/// Names of tasks and groups that one group may come to, those of its groups included.
+/// Largest number of names of tasks and groups within one group, nested ones included.
 const MOST_ENTRIES: usize = 20_000;
-/// Task files of a folder that are looked through for a name.
+/// Largest number of task files of a folder that are searched for a name.
 const MOST_FILES: usize = 4096;
 
-/// A metric whose mean over tasks is wanted.
+/// A metric to average over tasks.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GroupMetric {
@@ -35,7 +35,7 @@ fn yes() -> bool {
     true
 }
 
-/// The fields of a group's file.
+/// Fields of the file of a group.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GroupFile {
@@ -49,37 +49,37 @@ struct GroupFile {
     tag: Option<Value>,
 }
 
-/// A group of tasks that were measured.
+/// A group of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskGroup {
-    /// Its name, the key under `groups`.
+    /// Its name: the key under `groups` in results.
     pub name: String,
     /// Its name in tables.
     pub alias: String,
-    /// Names of the tasks and groups that it lists.
+    /// Names of the tasks and groups listed in its file.
     pub children: Vec<String>,
-    /// Version of the group, zero if its file has none.
+    /// Version of the group; zero if its file has none.
     pub version: f64,
-    /// Names of all tasks in it, those of its groups included.
+    /// Names of all its tasks, those of nested groups included.
     tasks: Vec<String>,
     metrics: Vec<GroupMetric>,
 }
 
-/// Tasks that were chosen, each once, and the groups among the names.
+/// Selected tasks, each once, and selected groups.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// The tasks.
     pub tasks: Vec<HarnessTask>,
-    /// The groups, inner ones before those that hold them.
+    /// The groups, nested ones before those that contain them.
     pub groups: Vec<TaskGroup>,
 }
 
 impl Selection {
-    /// Opens tasks and groups by the paths of their files, by the names of tasks that come along,
-    /// by their tags, and by patterns as Python's `fnmatch` has them.
+    /// Opens tasks and groups by path, by the name of a built-in task, by tag, or by a pattern in
+    /// the syntax of Python's `fnmatch`.
     ///
     /// # Errors
-    /// [`EvaluationError`], naming file or document.
+    /// [`EvaluationError`], naming the file or document.
     pub fn open(names: &[String], options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
         let mut found = Found::default();
         for name in names {
@@ -93,11 +93,11 @@ impl Selection {
     }
 }
 
-/// Files found so far.
+/// Task files and groups found so far.
 pub(super) struct Found {
     pub(super) files: Vec<TaskFile>,
     groups: Vec<TaskGroup>,
-    /// Entries of groups that may be looked at.
+    /// Remaining number of group entries.
     left: usize,
 }
 
@@ -108,8 +108,8 @@ impl Default for Found {
 }
 
 impl Found {
-    /// Finds what a name stands for and returns the names of its tasks. `folder` is that of the
-    /// file which names it.
+    /// Resolves a name and returns the names of its tasks. `folder` is that of the file with the
+    /// name.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -117,7 +117,7 @@ impl Found {
     ) -> Result<Vec<String>, EvaluationError> {
         if let Some(path) = path_of(name, folder)? {
             let (origin, fields) = (path.display().to_string(), fields_of(&path)?);
-            // A file that was named without a folder lies in the working directory.
+            // A file named without a folder is in the working directory.
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new(".")).to_owned();
             return self.add_fields(fields, (&origin, &folder, depth));
@@ -137,7 +137,7 @@ impl Found {
         Ok(tasks)
     }
 
-    /// Adds a task or a group by its fields.
+    /// Adds the task or group with these fields.
     fn add_fields(
         &mut self,
         fields: Map<String, Value>,
@@ -150,7 +150,7 @@ impl Found {
         let wrong =
             |reason: String| EvaluationError::TaskFile { origin: origin.to_owned(), reason };
         if depth > DEEPEST {
-            return Err(wrong(format!("groups hold each other more than {DEEPEST} deep")));
+            return Err(wrong(format!("groups are nested more than {DEEPEST} deep")));
         }
         let file: GroupFile = serde_json::from_value(Value::Object(fields))
             .map_err(|error| wrong(shown_reason(&error.to_string())))?;
@@ -164,9 +164,9 @@ impl Found {
         };
         let (mut tasks, mut children) = (Vec::new(), Vec::new());
         for entry in entries {
-            // Eight groups of ten, each the next ten times, are a hundred million.
+            // Eight groups, each listing the next one ten times, have a hundred million entries.
             self.left = self.left.checked_sub(1).ok_or_else(|| {
-                wrong(format!("groups inside it come to more than {MOST_ENTRIES} names"))
+                wrong(format!("nested groups have more than {MOST_ENTRIES} names"))
             })?;
             let place = (origin, folder, depth + 1);
             let added = match entry {
@@ -204,7 +204,7 @@ impl Found {
         Ok(tasks)
     }
 
-    /// Keeps a file once, and gives its task's name.
+    /// Stores a task file once, and returns the name of its task.
     fn keep(&mut self, file: TaskFile) -> String {
         let name = file.description.task.clone();
         if !self.files.contains(&file) {
@@ -221,7 +221,8 @@ pub(super) fn task_file(name: &str) -> Result<TaskFile, EvaluationError> {
     TaskFile::of_fields(fields_of(&path)?, path.display().to_string(), folder)
 }
 
-/// The file that a name means, if it is one: a path, or a task's name in the folder of a group.
+/// Path of the file that a name means: a path, or a task's name in the folder of a group. `None` if
+/// there is no such file.
 fn path_of(name: &str, folder: &Path) -> Result<Option<PathBuf>, EvaluationError> {
     let path = Path::new(name);
     let is_path = path.extension().is_some_and(|e| e == "yaml" || e == "yml");
@@ -251,7 +252,7 @@ fn path_of(name: &str, folder: &Path) -> Result<Option<PathBuf>, EvaluationError
     Ok(files.iter().find(is_it).cloned())
 }
 
-/// The fields of an entry over those of the task that it names, if there is one of that name.
+/// Fields of an entry, merged over those of the task that it names, if there is one.
 fn over_base(
     fields: Map<String, Value>,
     folder: &Path,
@@ -282,7 +283,7 @@ impl GroupMetric {
         self.aggregation.as_deref().is_none_or(|aggregation| aggregation == "mean")
     }
 
-    /// Whether figures of this filter count.
+    /// Whether the metric includes results of this filter.
     fn takes(&self, filter: &str) -> bool {
         match &self.filter_list {
             None => true,
@@ -295,7 +296,7 @@ impl GroupMetric {
 }
 
 impl TaskGroup {
-    /// Documents of all its tasks.
+    /// Total number of documents of its tasks.
     #[must_use]
     pub fn items(&self, results: &[TaskResult]) -> usize {
         self.of(results).map(|result| result.counts.items).sum()
@@ -305,8 +306,8 @@ impl TaskGroup {
         results.iter().filter(|result| self.tasks.contains(&result.task))
     }
 
-    /// Means over its tasks, by their sizes or each task alike. The error of the first is that of
-    /// the pooled sample, that of the second follows from independent tasks.
+    /// Means over its tasks, weighted by size or equally. The standard error of a weighted mean is
+    /// that of the pooled sample; that of an unweighted one assumes independent tasks.
     #[must_use]
     pub fn metrics(&self, results: &[TaskResult]) -> Vec<Metric> {
         let mut metrics = Vec::new();
@@ -332,7 +333,7 @@ impl TaskGroup {
     }
 }
 
-/// The mean of figures with the sizes of their samples; there is one at least.
+/// Mean of metrics with their sample sizes, of which there is at least one.
 fn mean(figures: &[&(Metric, f64)], by_size: bool) -> Metric {
     let count = figures.len() as f64;
     let sizes: f64 = figures.iter().map(|(_, size)| size).sum();
@@ -421,7 +422,7 @@ mod tests {
         let name = dir.path().join("g0.yaml").display().to_string();
         let mut found = Found { left: 200, ..Found::default() };
         let error = found.add(&name, (Path::new(""), 0)).unwrap_err().to_string();
-        assert!(error.contains("come to more than"), "{error}");
+        assert!(error.contains("have more than"), "{error}");
         assert!(found.files.len() <= 1, "{}", found.files.len());
     }
 

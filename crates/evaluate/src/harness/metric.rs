@@ -1,4 +1,5 @@
-//! Figures of documents, and of a task from them, by the formulas of the evaluation harness.
+//! Metrics of documents and their aggregation over a task, by the formulas of
+//! lm-evaluation-harness.
 
 use super::description::{MetricEntry, OutputType};
 use super::random::PythonRandom;
@@ -6,24 +7,24 @@ use linwright_tensor::parallel;
 use serde_json::{Value as Json, json};
 use std::f64::consts::LN_2;
 
-/// Draws of a bootstrap that share one seed.
+/// Bootstrap samples per seed.
 const CHUNK: usize = 1000;
 
-/// What one document came to in one figure.
+/// Value of a metric for one document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     /// A number.
     Number(f64),
-    /// A log-likelihood, and the words or bytes that it counts for.
+    /// Log-likelihood, and number of words or bytes to normalise by.
     Weighted(f64, f64),
-    /// The class of a document, if it has one of those that exist, and the class predicted.
+    /// True class of a document (`None` if invalid) and predicted class.
     Classes(Option<usize>, usize),
-    /// The class of a document and the probability of each.
+    /// True class of a document (`None` if invalid) and probability of each class.
     Probabilities(Option<usize>, Vec<f64>),
 }
 
 impl Value {
-    /// As the harness writes it in its samples.
+    /// Value as written to the harness's samples.
     pub(super) fn json(&self) -> Json {
         let class = |class: &Option<usize>| class.map_or(json!(-100), |class| json!(class));
         match self {
@@ -34,7 +35,7 @@ impl Value {
         }
     }
 
-    /// The number to compare models by, where there is one for a document.
+    /// A number per document to compare models by, if there is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
@@ -44,7 +45,7 @@ impl Value {
     }
 }
 
-/// How the figure of a task is made of those of documents.
+/// Aggregation of a metric over documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregation {
     Mean,
@@ -57,7 +58,7 @@ pub(super) enum Aggregation {
     Brier,
 }
 
-/// Every aggregation by the name that the harness gives it.
+/// Aggregations by their names in the harness.
 const AGGREGATIONS: [(&str, Aggregation); 9] = [
     ("mean", Aggregation::Mean),
     ("nanmean", Aggregation::Mean),
@@ -70,8 +71,7 @@ const AGGREGATIONS: [(&str, Aggregation); 9] = [
     ("brier_score", Aggregation::Brier),
 ];
 
-/// Every figure of a document: its name, its usual aggregation, whether more is better, and the
-/// kinds of requests that it is made of.
+/// Metrics: name, default aggregation, whether higher is better, output types.
 const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
     use Aggregation as A;
     use OutputType::{GenerateUntil, Loglikelihood, LoglikelihoodRolling, MultipleChoice};
@@ -91,7 +91,7 @@ const METRICS: [(&str, Aggregation, bool, &[OutputType]); 12] = {
     ]
 };
 
-/// A figure of a task.
+/// A metric with its aggregation and options.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MetricRule {
     pub(super) name: String,
@@ -101,8 +101,7 @@ pub(super) struct MetricRule {
 }
 
 impl MetricRule {
-    /// The figures that a file asks for, or those usual for the kind of requests. Says in words
-    /// what is wrong.
+    /// Metrics of a file, or the defaults of its output type. Errors are the reason only.
     pub(super) fn all(
         entries: Option<&[MetricEntry]>,
         output: OutputType,
@@ -135,7 +134,7 @@ impl MetricRule {
             let fitting = METRICS.iter().filter(|(.., kinds)| kinds.contains(&output));
             let names: Vec<&str> = fitting.map(|(name, ..)| *name).collect();
             return Err(format!(
-                "metric {name:?} is not one of this output_type; there are {}",
+                "metric {name:?} is not available for this output_type; known are {}",
                 names.join(", ")
             ));
         }
@@ -144,7 +143,7 @@ impl MetricRule {
                 AGGREGATIONS.iter().find(|(known, _)| known == name).map(|(_, a)| *a).ok_or_else(
                     || {
                         let names: Vec<&str> = AGGREGATIONS.iter().map(|(name, _)| *name).collect();
-                        format!("aggregation {name:?} is not known; there are {}", names.join(", "))
+                        format!("aggregation {name:?} is unknown; known are {}", names.join(", "))
                     },
                 )?
             }
@@ -161,7 +160,7 @@ impl MetricRule {
 }
 
 impl Aggregation {
-    /// The figure over documents; NaN if they have not the values that it is made of.
+    /// Aggregates values; NaN if they have another type than the aggregation needs.
     pub(super) fn of(self, values: &[Value]) -> f64 {
         let numbers = || values.iter().filter_map(Value::number);
         match self {
@@ -180,8 +179,8 @@ impl Aggregation {
         }
     }
 
-    /// Its standard error: that of a mean by its formula, others by `draws` samples with
-    /// replacement, as the harness draws them. None where the harness has none.
+    /// Standard error: of a mean by its formula, otherwise by a bootstrap with `draws` samples,
+    /// drawn as in the harness. `None` where the harness has none.
     pub(super) fn standard_error(self, values: &[Value], draws: usize) -> Option<f64> {
         if values.len() < 2 || draws == 0 {
             return None;
@@ -198,7 +197,8 @@ impl Aggregation {
         }
     }
 
-    /// Chunks have seeds of their own, so that they can be drawn side by side.
+    /// Standard deviation over bootstrap samples. Chunks have separate seeds, so that they can be
+    /// drawn in parallel.
     fn bootstrap(self, values: &[Value], draws: usize) -> f64 {
         let size = CHUNK.min(draws);
         let chunk = |_, seed: usize| {
@@ -243,7 +243,7 @@ fn weighted_mean(values: &[Value]) -> f64 {
     sum / weights
 }
 
-/// Counts of documents: class 1 predicted as 1, class 0 as 1, class 1 as 0, class 0 as 0.
+/// Confusion matrix of two classes: (predicted, true) = (1, 1), (1, 0), (0, 1), (0, 0).
 fn binary(values: &[Value]) -> [f64; 4] {
     let mut counts = [0.0; 4];
     for value in values {
@@ -260,15 +260,14 @@ fn binary(values: &[Value]) -> [f64; 4] {
     counts
 }
 
-/// F1 of class 1; 0 where it neither occurs nor is predicted.
+/// F1 of class 1; 0 if it neither occurs nor is predicted.
 fn f1(values: &[Value]) -> f64 {
     let [hits, false_alarms, misses, _] = binary(values);
     let all = 2.0 * hits + false_alarms + misses;
     if all == 0.0 { 0.0 } else { 2.0 * hits / all }
 }
 
-/// Matthews' correlation of classes and predictions, of any number of classes (Gorodkin 2004); 0
-/// where it is not defined.
+/// Matthews correlation coefficient for any number of classes (Gorodkin 2004); 0 if undefined.
 fn matthews(values: &[Value]) -> f64 {
     let pairs = values.iter().filter_map(|value| match value {
         Value::Classes(gold, predicted) => Some((gold.map_or(usize::MAX, |gold| gold), *predicted)),
@@ -294,7 +293,7 @@ fn matthews(values: &[Value]) -> f64 {
     if scale == 0.0 { 0.0 } else { (right * n - both) / scale }
 }
 
-/// Mean squared distance of the probabilities from the truth.
+/// Brier score: mean squared distance of the predicted probabilities from the one-hot true class.
 fn brier(values: &[Value]) -> f64 {
     mean(values.iter().filter_map(|value| match value {
         Value::Probabilities(gold, shares) => {

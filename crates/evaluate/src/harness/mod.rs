@@ -1,19 +1,18 @@
-//! Tasks described in files, in the vocabulary of lm-evaluation-harness, with its prompts, its ways
-//! to score and its numbers.
+//! Task files of lm-evaluation-harness, with its prompts, metrics and scores.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | [`description`] | the fields of a task file |
-//! | [`dataset`] | where documents come from |
-//! | [`template`], [`functions`] | from a document to text |
-//! | [`prompt`], [`random`] | contexts and the examples in them |
+//! | [`description`] | fields of a task file |
+//! | [`dataset`] | sources of documents |
+//! | [`template`], [`functions`] | text from a document |
+//! | [`prompt`], [`random`] | contexts and few-shot examples |
 //! | [`chat`] | contexts as conversations |
-//! | [`filter`] | from what a model wrote to its answer |
-//! | [`metric`] | figures |
-//! | [`outcome`] | from replies to figures and samples |
-//! | [`check`] | whether a file can be used |
-//! | [`group`] | several tasks under one name |
-//! | [`standard`] | the tasks that come along |
+//! | [`filter`] | extraction of an answer from a generated text |
+//! | [`metric`] | metrics and aggregations |
+//! | [`outcome`] | metrics and samples from responses |
+//! | [`check`] | validation of task files |
+//! | [`group`] | groups of tasks |
+//! | [`standard`] | built-in tasks |
 
 mod chat;
 mod check;
@@ -55,32 +54,33 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What can be chosen about a task of a file.
+/// Options of tasks from files.
 #[derive(Clone, Debug, Default)]
 pub struct HarnessOptions<'a> {
-    /// Examples before each document; those of the file if absent.
+    /// Number of few-shot examples; by default that of the file.
     pub shots: Option<usize>,
-    /// Only this many documents, from the start.
+    /// Score only the first documents, so many.
     pub limit: Option<usize>,
-    /// Only the documents of these indices, from zero, for the tasks that are named.
+    /// Score only the documents with these indices (from zero), by task name.
     pub samples: BTreeMap<String, Vec<usize>>,
     /// Beginning-of-sequence token.
     pub bos: Bos,
-    /// Files that hold the rows of data sets.
+    /// Data files by task, instead of those of the task file.
     pub data: Vec<DataFile>,
-    /// Where data sets are looked for that have a name.
+    /// Source of data sets by name.
     pub sets: Option<&'a dyn SetSource>,
-    /// Seed of the examples; the harness has 1234.
+    /// Seed for drawing examples; 1234 by default, as in the harness.
     pub shots_seed: Option<u64>,
-    /// Draws for standard errors without a formula; the harness has 100,000.
+    /// Bootstrap samples for standard errors without a formula; 100,000 by default, as in the
+    /// harness.
     pub bootstrap: Option<usize>,
-    /// What the system says before all prompts.
+    /// System instruction of all prompts.
     pub instruction: String,
-    /// Writes prompts as conversations.
+    /// Chat template for prompts.
     pub chat: Option<ChatPrompts<'a>>,
 }
 
-/// A task of a file, ready to be asked.
+/// A task with its prompts.
 #[derive(Debug)]
 pub struct HarnessTask {
     file: TaskFile,
@@ -93,21 +93,21 @@ pub struct HarnessTask {
     generation: Generation,
     bos: Bos,
     shots: usize,
-    /// Its data, without the documents.
+    /// Source of its documents, without the documents.
     split: Split,
     original: usize,
     bootstrap: usize,
-    /// How prompts are written, in the name of the protocol.
+    /// Form of the prompts, as part of the protocol.
     form: String,
-    /// What stands between a question and a choice.
+    /// Delimiter between a context and its continuation.
     target_delimiter: String,
 }
 
 impl HarnessTask {
-    /// Opens one task by the path of its file, or by the name of one that comes along.
+    /// Opens one task by the path of its file or the name of a built-in task.
     ///
     /// # Errors
-    /// [`EvaluationError`], naming file or document.
+    /// [`EvaluationError`], naming the file or document.
     pub fn open(name: &str, options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
         Self::new(group::task_file(name)?, options)
     }
@@ -147,19 +147,19 @@ impl HarnessTask {
         })
     }
 
-    /// Examples before each document.
+    /// Number of few-shot examples.
     #[must_use]
     pub fn shots(&self) -> usize {
         self.shots
     }
 
-    /// The fields of its file.
+    /// Fields of its file.
     #[must_use]
     pub fn fields(&self) -> &Map<String, Value> {
         &self.file.fields
     }
 
-    /// The name of the way to ask and score.
+    /// Name of its output type.
     fn protocol(&self) -> String {
         let shots = self.shots;
         format!("lm-eval_{shots}-shot_bos-{}{}", self.bos.name(), self.form)
@@ -234,7 +234,7 @@ impl Task for HarnessTask {
     }
 }
 
-/// How prompts are written, where it is not the plain way.
+/// Form of the prompts, if not plain.
 fn prompt_form(options: &HarnessOptions<'_>, chat: Option<&ChatWriter<'_>>) -> String {
     let mut form = String::new();
     if let (Some(prompts), Some(writer)) = (options.chat, chat) {
@@ -249,7 +249,7 @@ fn prompt_form(options: &HarnessOptions<'_>, chat: Option<&ChatWriter<'_>>) -> S
     form
 }
 
-/// What stands before a choice: in a conversation nothing, unless its answer has begun.
+/// Delimiter before a choice: empty in a conversation, unless the answer has begun.
 fn target_delimiter(file: &TaskFile, is_chat: bool) -> String {
     let d = &file.description;
     let begun = d.gen_prefix.as_deref().filter(|prefix| !prefix.is_empty());
@@ -261,7 +261,7 @@ fn place(prompt: &Prompt) -> String {
     prompt.place.clone()
 }
 
-/// The documents that are asked about, with their indices: the first ones, or those that are named.
+/// Documents to score, with their indices: the first ones, or those selected.
 fn chosen(
     file: &TaskFile,
     documents: Vec<Located>,
@@ -286,8 +286,7 @@ fn chosen(
     Ok(documents.into_iter().enumerate().filter(is_wanted).collect())
 }
 
-/// Where the examples of a task come from. What a reader must know of their data is added to
-/// `scored`.
+/// Source of the few-shot examples. Adds notes on their data to `scored`.
 fn examples(
     dataset: &Dataset<'_>,
     process: Option<&Function>,
@@ -301,7 +300,7 @@ fn examples(
         Some("first_n") => true,
         Some(other) => {
             let reason =
-                format!("sampler \"{}\" is not known; there are default and first_n", shown(other));
+                format!("sampler \"{}\" is unknown; known are default and first_n", shown(other));
             return Err(file.wrong(reason));
         }
     };
@@ -353,12 +352,12 @@ fn examples(
     Ok(examples)
 }
 
-/// What names a task's file in results.
+/// Hash of the fields of a task's file.
 fn task_hash(file: &TaskFile) -> String {
     sha256_hex(Value::Object(file.fields.clone()).to_string().as_bytes())
 }
 
-/// The function that scores documents, checked to be one.
+/// The function that scores documents; an error if it has another kind.
 fn scorer(task: &HarnessTask) -> Result<Option<functions::Scorer>, EvaluationError> {
     match task.results.map(|function| (&function.kind, function.name)) {
         None => Ok(None),

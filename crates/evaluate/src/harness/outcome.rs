@@ -1,4 +1,4 @@
-//! From the replies of a model to figures.
+//! Metrics and samples of a task from the responses of a model.
 
 use super::functions::{Outcome, words};
 use super::metric::{MetricRule, Value as Measured};
@@ -9,7 +9,7 @@ use crate::{Counts, EvaluationError, Metric, Reply, Request, Task, TaskResult};
 use linwright_run::sha256_hex;
 use serde_json::{Map, Value, json};
 
-/// The figures of a task.
+/// The result of a task.
 pub(super) fn result(
     task: &HarnessTask,
     replies: &[Vec<Reply>],
@@ -81,7 +81,7 @@ fn likelihood(reply: &Reply) -> (f64, bool) {
     }
 }
 
-/// What a document came to, and whether the best choice was a matter of chance.
+/// Metrics of a document, and whether several choices had the highest score.
 fn outcome(
     task: &HarnessTask,
     prompt: &Prompt,
@@ -129,7 +129,7 @@ fn right(is_right: bool) -> Measured {
     Measured::Number(f64::from(u8::from(is_right)))
 }
 
-/// The figures of a choice.
+/// Metrics of a multiple-choice document.
 fn choice(task: &HarnessTask, prompt: &Prompt, pairs: &[(f64, bool)]) -> (Outcome, bool) {
     let count = prompt.choices.len();
     let (pairs, alone) = pairs.split_at(count.min(pairs.len()));
@@ -165,7 +165,7 @@ fn choice(task: &HarnessTask, prompt: &Prompt, pairs: &[(f64, bool)]) -> (Outcom
     (outcome, tie)
 }
 
-/// Probabilities in proportion to likelihoods.
+/// Softmax of log-likelihoods.
 fn shares(scores: &[f64]) -> Vec<f64> {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
@@ -173,7 +173,7 @@ fn shares(scores: &[f64]) -> Vec<f64> {
     powers.iter().map(|power| power / sum).collect()
 }
 
-/// Index of the first largest score, and whether another one equals it.
+/// Index of the first maximum, and whether it occurs again.
 fn best(scores: &[f64]) -> (usize, bool) {
     let (mut best, mut tie) = (0, false);
     for (index, score) in scores.iter().enumerate().skip(1) {
@@ -186,7 +186,7 @@ fn best(scores: &[f64]) -> (usize, bool) {
     (best, tie)
 }
 
-/// Whether an answer is one of those that count, by the options of `exact_match`.
+/// Whether an answer equals an accepted one, under the options of `exact_match`.
 fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
     let golds: Vec<String> = match (&prompt.target, prompt.choices.is_empty()) {
         (Value::Array(several), true) => several.iter().cloned().map(text_of).collect(),
@@ -223,7 +223,7 @@ fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
     golds.iter().any(|gold| plain(gold) == plain(answer))
 }
 
-/// A document as the harness logs it.
+/// A sample, in the format of the harness's log.
 fn sample(
     task: &HarnessTask,
     prompt: &Prompt,

@@ -1,8 +1,8 @@
-//! What is asked about each document.
+//! Prompts of documents.
 //!
-//! Contexts are put together as the evaluation harness does: description, examples with their
-//! answers, the document without its answer. Examples are drawn for one document after another from
-//! one stream of random numbers.
+//! Contexts are assembled as in lm-evaluation-harness: description, examples with their answers,
+//! the document without its answer. Examples are drawn for one document after another from one
+//! random stream.
 
 use super::chat::{ChatPrompts, ChatWriter, Turn, plain};
 use super::description::{Description, Field, OutputType, TaskFile};
@@ -14,35 +14,35 @@ use linwright_data::Fields;
 use linwright_run::shown;
 use serde_json::Value;
 
-/// What was made of a document.
+/// The prompt of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prompt {
     /// The document.
     pub(super) fields: Fields,
-    /// Where it stands, for messages.
+    /// Its source, for messages.
     pub(super) place: String,
     /// Its index in its split.
     pub(super) index: usize,
-    /// Contexts: one, or one for each choice.
+    /// Contexts: one, or one per choice.
     pub(super) contexts: Vec<String>,
-    /// What of each is the document's own.
+    /// The part of each context that is not common to all documents.
     pub(super) own: Vec<String>,
-    /// Text of the one continuation, or of the whole text.
+    /// The continuation, or the text of a rolling request.
     pub(super) target: Value,
     /// The choices.
     pub(super) choices: Vec<String>,
-    /// The index of the choice that is right, or several.
+    /// Indices of the correct choices.
     pub(super) gold: Vec<Option<usize>>,
 }
 
-/// A document and where it stands.
+/// A document with its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Located {
     pub(super) fields: Fields,
     pub(super) place: String,
 }
 
-/// The fields by which a document, or an example, becomes text.
+/// Fields of a task file that turn a document, or an example, into text.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     text: Field,
@@ -53,33 +53,33 @@ pub(super) struct Rules {
     end: String,
 }
 
-/// Makes prompts of documents.
+/// Builds prompts.
 #[derive(Debug)]
 pub(super) struct Prompter<'a> {
     file: &'a TaskFile,
     templates: Templates,
     rules: Rules,
     examples: Rules,
-    /// Names of the columns.
+    /// Column names of the documents.
     columns: Vec<String>,
-    /// Whether a document's text is the index of one of several contexts.
+    /// Whether there is one context per choice.
     multiple_inputs: bool,
-    /// Whether several answers may be right.
+    /// Whether several answers can be correct.
     pub(super) multiple_targets: bool,
-    /// What the caller lets the system say.
+    /// System instruction of the caller.
     instruction: &'a str,
-    /// Writes prompts as conversations, if they are.
+    /// Renders prompts by a chat template, if requested.
     pub(super) chat: Option<ChatWriter<'a>>,
 }
 
-/// Where examples come from.
+/// Pool of few-shot examples.
 #[derive(Clone, Debug)]
 pub(super) struct Examples {
     pub(super) documents: Vec<Located>,
     pub(super) count: usize,
-    /// Whether they are the first, and not drawn.
+    /// Whether the first ones are used, instead of drawing.
     pub(super) first: bool,
-    /// Whether the document itself may be among them and must not be taken.
+    /// Whether the pool may contain the document itself, which must be left out.
     pub(super) without_itself: bool,
     pub(super) seed: u64,
 }
@@ -94,7 +94,7 @@ impl<'a> Prompter<'a> {
         let field = |name: &str, value: &Option<Value>| {
             value.as_ref().map(|value| file.field(name, value)).transpose()
         };
-        let absent = |name: &str| file.wrong(format!("there is no {name}"));
+        let absent = |name: &str| file.wrong(format!("{name} is missing"));
         let rules = Rules {
             text: field("doc_to_text", &d.doc_to_text)?.unwrap_or(Field::Text(String::new())),
             target: field("doc_to_target", &d.doc_to_target)?
@@ -131,7 +131,7 @@ impl<'a> Prompter<'a> {
             instruction,
             chat: chat.map(ChatWriter::new),
         };
-        // The first document says which form the task has, as in the harness.
+        // The first document determines the form of the task, as in the harness.
         let text = prompter.resolve(first, "doc_to_text", &prompter.rules.text)?;
         prompter.multiple_inputs = prompter.rules.choice.is_some() && text.is_i64();
         let target = prompter.resolve(first, "doc_to_target", &prompter.rules.target)?;
@@ -139,7 +139,7 @@ impl<'a> Prompter<'a> {
         Ok(prompter)
     }
 
-    /// The prompts of documents, in their order. `indices` are those in the split.
+    /// Prompts of documents, in order. `indices` are those in the split.
     pub(super) fn prompts(
         &self,
         documents: Vec<(usize, Located)>,
@@ -209,7 +209,7 @@ impl<'a> Prompter<'a> {
         Ok(Prompt { fields, place, index, contexts, own, target, choices, gold })
     }
 
-    /// The examples before a document.
+    /// Draws the examples of a document.
     fn drawn<'e>(
         &self,
         document: &Located,
@@ -227,17 +227,16 @@ impl<'a> Prompter<'a> {
         };
         let wanted = count + usize::from(examples.without_itself && !examples.first);
         if wanted > all.len() {
-            return Err(self.file.wrong(format!(
-                "{wanted} examples are needed for {count} shots, there are {}",
-                all.len()
-            )));
+            return Err(self
+                .file
+                .wrong(format!("{count} shots need {wanted} examples, there are {}", all.len())));
         }
         if examples.first {
             return Ok(others(&mut (0..all.len())));
         }
         let mut chosen = others(&mut random.sample(all.len(), wanted).into_iter());
         if chosen.len() < count {
-            // Copies of the document took their places.
+            // Copies of the document were drawn; fill up with others.
             let pool: Vec<&Located> =
                 all.iter().filter(|other| other.fields != document.fields).collect();
             if pool.len() < count {
@@ -248,7 +247,7 @@ impl<'a> Prompter<'a> {
         Ok(chosen)
     }
 
-    /// A document with its answer.
+    /// A document with its answer, as an example.
     fn example(&self, document: &Located) -> Result<Vec<Turn>, EvaluationError> {
         let rules = &self.examples;
         let choices = self.choices(document, rules)?;
@@ -276,7 +275,7 @@ impl<'a> Prompter<'a> {
         Ok(Turn::question(&text, Some(&answer), (&prefix, target_delimiter, end)))
     }
 
-    /// How an answer begins.
+    /// The beginning of an answer.
     fn prefix(&self, document: &Located, rules: &Rules) -> Result<String, EvaluationError> {
         let Some(prefix) = &rules.prefix else { return Ok(String::new()) };
         let prefix = self.resolve(document, "gen_prefix", &Field::Text(prefix.clone()))?;
@@ -310,7 +309,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// What a field is for a document: a number, a text or a list.
+    /// Value of a field for a document: a number, a text or a list.
     fn resolve(
         &self,
         document: &Located,
@@ -326,7 +325,7 @@ impl<'a> Prompter<'a> {
         };
         if self.columns.contains(template) {
             let value = document.fields.get(template);
-            let value = value.ok_or_else(|| bad(format!("there is no field {template}")))?;
+            let value = value.ok_or_else(|| bad(format!("the field {template} is missing")))?;
             return Ok(match value {
                 Value::Bool(truth) => i64::from(*truth).into(),
                 other => other.clone(),
@@ -344,7 +343,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// An error about a document.
+    /// An error in a document.
     fn bad(&self, document: &Located, field: &str, reason: String) -> EvaluationError {
         EvaluationError::Document {
             place: document.place.clone(),
@@ -355,7 +354,7 @@ impl<'a> Prompter<'a> {
     }
 }
 
-/// What a task asks.
+/// Output type of a task.
 pub(super) fn output_of(description: &Description) -> OutputType {
     description.output_type.unwrap_or(OutputType::GenerateUntil)
 }
@@ -364,12 +363,12 @@ fn call(function: &Function, fields: &Fields) -> Result<Value, String> {
     match &function.kind {
         Kind::Field(field) => field(fields),
         Kind::Document(_) | Kind::Lines(..) | Kind::Results(_) => {
-            Err(format!("!function {} makes no text of a document", function.name))
+            Err(format!("!function {} does not produce text", function.name))
         }
     }
 }
 
-/// A value as the text that Python makes of it.
+/// A value as text, formatted as in Python.
 pub(super) fn text_of(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -380,7 +379,7 @@ pub(super) fn text_of(value: Value) -> String {
     }
 }
 
-/// Which choices are right; none where there is no such choice.
+/// Indices of the correct choices; `None` for a choice that does not exist.
 fn gold_of(gold: &Value, choices: &[String]) -> Vec<Option<usize>> {
     match gold {
         Value::Array(several) => several.iter().flat_map(|one| gold_of(one, choices)).collect(),

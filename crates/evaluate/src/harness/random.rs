@@ -1,7 +1,7 @@
-//! Python's random numbers, by which the evaluation harness draws examples and resamples.
+//! Python's random numbers, with which lm-evaluation-harness draws examples and resamples.
 //!
-//! The Mersenne Twister with the seeding and the methods of CPython's `random` module, so that the
-//! same seed draws the same documents.
+//! The Mersenne Twister with the seeding and the methods of CPython's `random` module: the same
+//! seed draws the same documents.
 
 use rand_mt::Mt;
 
@@ -16,13 +16,13 @@ impl PythonRandom {
         Self(Mt::new_with_key(key))
     }
 
-    /// A number in [0, 1) of 53 bits.
+    /// A number in [0, 1) with 53 random bits.
     fn unit(&mut self) -> f64 {
         let (a, b) = (self.0.next_u32() >> 5, self.0.next_u32() >> 6);
         (f64::from(a) * 67_108_864.0 + f64::from(b)) / 9_007_199_254_740_992.0
     }
 
-    /// A number below `n`, which is at least 1.
+    /// A number below `n` ≥ 1.
     fn below(&mut self, n: usize) -> usize {
         let bits = usize::BITS - n.leading_zeros();
         loop {
@@ -38,13 +38,13 @@ impl PythonRandom {
         }
     }
 
-    /// `k` different indices below `n`, as `sample(range(n), k)`.
+    /// `k` distinct indices below `n`, as `sample(range(n), k)`.
     ///
     /// # Panics
     /// If `k` is larger than `n`.
     pub(super) fn sample(&mut self, n: usize, k: usize) -> Vec<usize> {
         assert!(k <= n, "a sample of {k} from {n}");
-        // CPython takes a list where a set of that size would not be smaller.
+        // CPython samples from a list where a set would not be smaller.
         let mut set_size = 21;
         if k > 5 {
             let mut power = 1;
@@ -57,7 +57,7 @@ impl PythonRandom {
             let mut pool: Vec<usize> = (0..n).collect();
             return (0..k)
                 .map(|i| {
-                    // The last of the pool takes the place of the one that is drawn.
+                    // The last element of the pool moves to the position of the drawn one.
                     let j = self.below(n - i);
                     pool.swap_remove(j)
                 })

@@ -1,23 +1,23 @@
-//! The tasks that come along: one file each in `assets/tasks`, with the prompts of the evaluation
-//! harness, so that figures compare.
+//! Built-in tasks: one file each in `assets/tasks`, with the prompts of lm-evaluation-harness, so
+//! that scores are comparable.
 
 use super::description::TaskFile;
 use crate::{EvaluationError, LASER_TASKS};
 use linwright_run::spelling::distance;
 use std::path::Path;
 
-/// A task that comes along.
+/// A built-in task.
 #[derive(Clone, Copy, Debug)]
 pub struct StandardTask {
     /// Its name.
     pub name: &'static str,
-    /// What it is about, in a few words.
+    /// Short description.
     pub summary: &'static str,
-    /// Its file.
+    /// Text of its file.
     pub text: &'static str,
 }
 
-/// A task by its name, which is that of its file.
+/// A task by the name of its file.
 macro_rules! task {
     ($name:literal, $summary:literal) => {
         StandardTask {
@@ -28,51 +28,51 @@ macro_rules! task {
     };
 }
 
-/// All of them.
+/// All built-in tasks.
 pub const STANDARD_TASKS: &[StandardTask] = &[
     task!("arc_easy", "science questions, easy"),
     task!("arc_challenge", "science questions, hard"),
-    task!("hellaswag", "how a scene goes on"),
-    task!("piqa", "how things are done"),
-    task!("winogrande", "whom a sentence means"),
-    task!("boolq", "yes or no, after a passage"),
+    task!("hellaswag", "continuation of a scene"),
+    task!("piqa", "everyday physical tasks"),
+    task!("winogrande", "the referent of a pronoun"),
+    task!("boolq", "yes or no, about a passage"),
     task!("openbookqa", "elementary science"),
-    task!("social_iqa", "how people react"),
+    task!("social_iqa", "social situations"),
     task!("commonsense_qa", "common sense, by letter"),
-    task!("truthfulqa_mc1", "the one true answer"),
+    task!("truthfulqa_mc1", "one true answer among false ones"),
     task!("truthfulqa_mc2", "probability on true answers"),
     task!("lambada_openai", "the last word of a passage"),
     task!("wikitext", "perplexity per word and byte"),
     task!("sciq", "science questions after a passage"),
     task!("mmlu", "the form of MMLU, by letter"),
     task!("sst2", "positive or negative"),
-    task!("mnli", "true, neither or false"),
-    task!("rotor_arc_challenge", "ARC as the rotor paper scores it, by the letter written"),
+    task!("mnli", "true, neither or false: does a premise entail it"),
+    task!("rotor_arc_challenge", "ARC as in the rotor paper, by the generated letter"),
     task!("rotor_hellaswag", "HellaSwag likewise"),
     task!("rotor_gpqa", "GPQA likewise"),
 ];
 
-/// Letters that may be wrong, missing or too many in a name that is meant.
+/// Largest edit distance of a suggested name.
 const CLOSE: usize = 4;
 
-/// The file of a task.
+/// Opens a built-in task by name.
 pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
     let task = find(name).ok_or_else(|| EvaluationError::UnknownTask {
         found: name.to_owned(),
         known: nearest(name),
     })?;
     let include = |name: &str| {
-        find(name).map(|task| task.text.to_owned()).ok_or_else(|| format!("there is no {name}"))
+        find(name).map(|task| task.text.to_owned()).ok_or_else(|| format!("{name} is missing"))
     };
     TaskFile::parse(task.text, format!("task {name}"), (Path::new(""), &include))
 }
 
-/// A task that comes along, by its name.
+/// A built-in task by name.
 pub(super) fn find(name: &str) -> Option<&'static StandardTask> {
     STANDARD_TASKS.iter().find(|task| task.name == name)
 }
 
-/// The names that are closest to one, or all.
+/// Suggests the closest names, or lists all.
 fn nearest(name: &str) -> String {
     let others = LASER_TASKS.iter().map(|set| set.name);
     let all = STANDARD_TASKS.iter().map(|task| task.name).chain(others);
@@ -82,7 +82,7 @@ fn nearest(name: &str) -> String {
         names.iter().filter(|(far, _)| *far <= CLOSE).map(|(_, name)| *name).take(3).collect();
     if close.is_empty() {
         let all: Vec<&str> = STANDARD_TASKS.iter().map(|task| task.name).collect();
-        return format!("the tasks are {}; or give the path of a .yaml file", all.join(", "));
+        return format!("built-in tasks are {}; or give the path of a .yaml file", all.join(", "));
     }
     format!("nearest are {}; see `linwright ls tasks`", close.join(", "))
 }

@@ -1,8 +1,8 @@
-//! Templates of tasks.
+//! Jinja templates of tasks.
 //!
-//! They are Jinja with the methods of Python's strings, lists and dictionaries, set up as the
-//! evaluation harness sets it up: what is not defined is an error, and a newline at the end stays.
-//! Values are printed as Python prints them where the two differ: `True`, `False`, `None`.
+//! Jinja with the methods of Python's strings, lists and dictionaries, configured as in
+//! lm-evaluation-harness: an undefined value is an error, and a trailing newline is kept. Values
+//! are printed as in Python where the two differ: `True`, `False`, `None`.
 
 use linwright_model::template::{Engine, Fault, MOST_TEXT};
 use minijinja::syntax::SyntaxConfig;
@@ -12,10 +12,10 @@ use minijinja_contrib::pycompat::unknown_method_callback;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// Steps of a template at most: it comes from a file that may not mean well.
+/// Largest number of steps of a template, which may be hostile.
 const MOST_STEPS: u64 = 1_000_000;
 
-/// The engine.
+/// The template engine.
 #[derive(Debug)]
 pub(super) struct Templates(Engine);
 
@@ -29,8 +29,7 @@ impl Templates {
         Ok(Self(engine))
     }
 
-    /// The text that a template makes of a document. Says in words what is wrong, with the line of
-    /// the template.
+    /// Renders a template for a document. Errors are the reason with the line of the template.
     pub(super) fn render(
         &self,
         template: &str,
@@ -40,12 +39,12 @@ impl Templates {
         self.0.render(template, context).map_err(|error| reason(&error))
     }
 
-    /// Whether a template is written as templates are. Says in words what is wrong.
+    /// Checks the syntax of a template. Errors are the reason only.
     pub(super) fn check(&self, template: &str) -> Result<(), String> {
         self.0.check(template).map_err(|error| reason(&error))
     }
 
-    /// The value of a template that is one expression in `{{ }}`, or none if it is not.
+    /// Value of a template that is one `{{ expression }}`; `None` for any other.
     pub(super) fn value(
         &self,
         template: &str,
@@ -82,7 +81,7 @@ fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Jinja) -> Result<(
     .map_err(Error::from)
 }
 
-/// The methods of Python's texts, lists and dictionaries.
+/// Methods of Python's strings, lists and dictionaries.
 fn method(
     state: &mut State<'_, '_>,
     value: &Jinja,
@@ -125,7 +124,7 @@ fn index_of(value: &Jinja, args: &[Jinja]) -> Result<Jinja, Error> {
     })
 }
 
-/// `re.sub`: groups are written `\1`.
+/// `re.sub`: groups are `\1`.
 fn regex_replace(
     text: &str,
     pattern: &str,
@@ -147,7 +146,7 @@ fn regex_replace(
         out.push_str(&text[end..whole.start()]);
         let most = groups.saturating_mul(whole.len()).saturating_add(replacement.len());
         if out.len().saturating_add(most) > MOST_TEXT {
-            let reason = format!("regex_replace makes more than {MOST_TEXT} bytes");
+            let reason = format!("the result of regex_replace has more than {MOST_TEXT} bytes");
             return Err(Error::new(ErrorKind::InvalidOperation, reason));
         }
         found.expand(&replacement, &mut out);
@@ -157,7 +156,7 @@ fn regex_replace(
     Ok(out)
 }
 
-/// A replacement of Python's `re` in the words of the regex crate.
+/// Converts a replacement of Python's `re` to the syntax of the regex crate.
 pub(super) fn python_replacement(replacement: &str) -> String {
     let mut out = String::new();
     let mut rest = replacement.chars().peekable();
@@ -242,7 +241,7 @@ mod tests {
             ("{% set n = namespace() %}{% set n.a = n %}{{ n }}", "namespace"),
             (
                 "{{ ('x' * 1000000)|regex_replace('', 'y' * 1000000) }}",
-                "regex_replace makes more than",
+                "result of regex_replace has more than",
             ),
             (
                 "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",

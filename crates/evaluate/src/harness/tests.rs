@@ -162,7 +162,7 @@ fn examples_come_before_the_document_and_are_not_the_document() {
         assert_eq!(prompt.contexts[0].matches(&own).count(), 1, "{}", prompt.contexts[0]);
     }
     let message = open(&drawn, &HarnessOptions { shots: Some(5), ..Default::default() });
-    assert!(message.unwrap_err().to_string().contains("6 examples are needed for 5 shots"));
+    assert!(message.unwrap_err().to_string().contains("5 shots need 6 examples"));
 }
 
 #[test]
@@ -195,14 +195,14 @@ fn what_does_not_fit_is_refused_by_place() {
     for (task, rows, want) in [
         (own("doc_to_target: gold\n"), no_choices, "line 1: doc_to_choice of task mine: is an empty list"),
         (own("doc_to_target: gold\n"), empty, "choice 1 is empty"),
-        (own("doc_to_target: gold\n"), missing, "line 2: doc_to_choice of task mine: there is no field a"),
+        (own("doc_to_target: gold\n"), missing, "line 2: doc_to_choice of task mine: the field a is missing"),
         (own("doc_to_target: \"{{nothing}}\"\n"), rows(), "doc_to_target of task mine: line 1 of the template"),
         (own("doc_to_target: gold\n"), outside, "line 2: doc_to_target of task mine: is 3, expected the index of a choice, 0 to 2"),
         (own("doc_to_target: '{{nobody}}'\n"), named, "is \"nobody\", expected the index of a choice"),
         (own("doc_to_target: gold\nmetric_list: [{metric: bleu}]\n"), rows(), "metric \"bleu\""),
-        (own("doc_to_target: gold\nprocess_docs: !function mnli.doc_to_text\n"), rows(), "changes no documents"),
-        ("output_type: multiple_choice\ndoc_to_target: gold\n".into(), rows(), "there is no doc_to_choice"),
-        ("output_type: multiple_choice\ndoc_to_choice: a\n".into(), rows(), "there is no doc_to_target"),
+        (own("doc_to_target: gold\nprocess_docs: !function mnli.doc_to_text\n"), rows(), "does not change documents"),
+        ("output_type: multiple_choice\ndoc_to_target: gold\n".into(), rows(), "doc_to_choice is missing"),
+        ("output_type: multiple_choice\ndoc_to_choice: a\n".into(), rows(), "doc_to_target is missing"),
         (
             "output_type: generate_until\ndoc_to_target: gold\ngeneration_kwargs: {temperature: 0.7}\n".into(),
             rows(),

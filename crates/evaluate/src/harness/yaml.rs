@@ -1,9 +1,8 @@
-//! YAML with the one tag that task files have.
+//! YAML with the tag `!function` of task files.
 //!
-//! Values are kept as JSON, which has no tags, so a function is kept as a text that begins with
-//! [`FUNCTION`]. Where the tag stands makes no difference: before a name, before a quoted one, or
-//! on a line of its own. Any other tag is an error: dropped in silence, it would leave its bare
-//! value.
+//! Values are stored as JSON, which has no tags, so a function is stored as a string that begins
+//! with [`FUNCTION`]. The tag may precede a bare or a quoted name, or be on a line of its own. Any
+//! other tag is an error: ignoring it would keep the bare value.
 
 use linwright_run::{shown, shown_reason};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -11,14 +10,14 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::Tagged;
 use std::fmt;
 
-/// Marks a function in the text of a value.
+/// Prefix that marks a function in a string value.
 pub(super) const FUNCTION: &str = "!function ";
-/// The tags of YAML itself that say what a value is anyway.
+/// Core YAML tags, which change nothing.
 const OWN: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
-/// What such a tag begins with.
+/// Prefix of core YAML tags.
 const OF_YAML: &str = "tag:yaml.org,2002:";
 
-/// The fields of a file, or in words what is wrong with it.
+/// Parses the fields of a file. Errors are the reason only.
 pub(super) fn fields(text: &str) -> Result<Map<String, Value>, String> {
     let read: Result<Node, _> = serde_saphyr::from_str(text);
     let first_line = |text: String| shown_reason(text.lines().next().unwrap_or_default());
@@ -40,7 +39,7 @@ impl<'de> Deserialize<'de> for Node {
         let Some(tag) = tag.filter(|tag| !is_own(tag)) else { return Ok(Self(value)) };
         if tag != FUNCTION.trim_end() {
             return Err(D::Error::custom(format!(
-                "the tag {tag} is not known; the only one is !function"
+                "the tag {tag} is unknown; the only known tag is !function"
             )));
         }
         match value {
@@ -54,7 +53,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// A value without regard to its tag.
+/// A value whose tag is ignored.
 struct Bare(Value);
 
 impl<'de> Deserialize<'de> for Bare {
@@ -85,7 +84,7 @@ impl<'de> Visitor<'de> for BareVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        // Infinities and the like have no JSON; as serde_json has it.
+        // JSON has no infinities and NaN; they become null, as in `serde_json`.
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
@@ -156,13 +155,13 @@ mod tests {
     #[test]
     fn other_tags_are_faults_that_name_their_line() {
         for (text, want) in [
-            ("b: 1\na: !foo utils.f", "the tag !foo is not known"),
-            ("a: !Function utils.f", "the tag !Function is not known"),
-            ("a: !!python/name:os.system x", "not known"),
-            ("a: !<tag:x.org,2000:f> utils.f", "not known"),
+            ("b: 1\na: !foo utils.f", "the tag !foo is unknown"),
+            ("a: !Function utils.f", "the tag !Function is unknown"),
+            ("a: !!python/name:os.system x", "unknown"),
+            ("a: !<tag:x.org,2000:f> utils.f", "unknown"),
             ("a: !function", "expected the name"),
             ("a: !function [f]", "expected the name"),
-            ("a: !foo {b: 1}", "the tag !foo is not known"),
+            ("a: !foo {b: 1}", "the tag !foo is unknown"),
             ("- 1", "expected fields"),
         ] {
             let error = fields(text).unwrap_err();

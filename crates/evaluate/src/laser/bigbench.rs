@@ -1,17 +1,17 @@
 //! Tasks of BIG-bench with two answers (Srivastava et al. 2022, arXiv:2206.04615).
 //!
-//! The text is `input` or `inputs`, asked as it is. The answer is in `target_scores` (scores by
-//! answer, one of them 1), in `multiple_choice_targets` with `multiple_choice_scores`, or the text
-//! of `target` or `targets`. A prefix that a task's file gives for all of its examples is left out.
+//! The prompt is `input` or `inputs`, unchanged. The answer is in `target_scores` (scores by
+//! answer, one of them 1), in `multiple_choice_targets` with `multiple_choice_scores`, or it is the
+//! text of `target` or `targets`. The prefix that a task file adds to all examples is omitted.
 
 use super::set::{Form, LaserSet, Reading, Record, Source, pair};
 use linwright_data::DataError;
 use serde_json::Value;
 
-/// A task of two answers.
+/// Defines a task with two answers.
 macro_rules! task {
     ($id:ident, $name:literal, $summary:literal, $words:expr) => {
-        /// The line of this set in the list.
+        /// Registry entry of this set.
         pub(super) const $id: LaserSet = LaserSet {
             name: $name,
             summary: $summary,
@@ -22,12 +22,22 @@ macro_rules! task {
     };
 }
 
-task!(CAUSAL_JUDGEMENT, "laser_causal_judgement", "did it cause that (BIG-bench)", ["Yes", "No"]);
-task!(WEB_OF_LIES, "laser_web_of_lies", "who tells the truth (BIG-bench)", ["Yes", "No"]);
+task!(
+    CAUSAL_JUDGEMENT,
+    "laser_causal_judgement",
+    "causal questions, yes or no (BIG-bench)",
+    ["Yes", "No"]
+);
+task!(
+    WEB_OF_LIES,
+    "laser_web_of_lies",
+    "who tells the truth, yes or no (BIG-bench)",
+    ["Yes", "No"]
+);
 task!(
     EPISTEMIC_REASONING,
     "laser_epistemic_reasoning",
-    "what beliefs entail (BIG-bench)",
+    "entailment of beliefs (BIG-bench)",
     ["entailment", "non-entailment"]
 );
 
@@ -53,11 +63,11 @@ fn record(source: &Source<'_>, words: [&str; 2]) -> Result<Record, DataError> {
     })
 }
 
-/// Index of the right word.
+/// Index of the correct word.
 fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
     let names = ["target_scores", "multiple_choice_scores", "target", "targets"];
     let (name, value) = source.one_of(&names)?;
-    let wanted = || format!("one of {} and {} to be the right one", words[0], words[1]);
+    let wanted = || format!("one of {} and {} as the correct one", words[0], words[1]);
     let right: Vec<&str> = match (name, value) {
         ("target_scores", Value::Object(scores)) => {
             let mut right = Vec::new();
@@ -95,7 +105,7 @@ fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
     }
 }
 
-/// Index of a word, by its letters only.
+/// Index of a word, compared by its letters only.
 fn index(
     source: &Source<'_>,
     words: [&str; 2],

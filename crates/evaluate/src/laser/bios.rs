@@ -1,14 +1,14 @@
-//! Short biographies: who is described, and what do they do? (De-Arteaga et al. 2019,
-//! arXiv:1901.09451)
+//! Short biographies: gender and profession of the described person (De-Arteaga et al. 2019,
+//! arXiv:1901.09451).
 //!
 //! Fields `hard_text`, `gender` (0 or `male`, 1 or `female`) and `profession`: a name, or its index
-//! among the 28 names of the data set in alphabetical order.
+//! in the alphabetical list of the 28 professions of the data set.
 
 use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use linwright_data::DataError;
 use serde_json::Value;
 
-/// The line of the question for the gender in the list.
+/// Registry entry of the gender set.
 pub(super) const GENDER: LaserSet = LaserSet {
     name: "laser_bios_gender",
     summary: "biographies, male or female (Bias in Bios)",
@@ -25,7 +25,7 @@ pub(super) const GENDER: LaserSet = LaserSet {
     },
 };
 
-/// The line of the question for the profession in the list.
+/// Registry entry of the profession set.
 pub(super) const PROFESSION: LaserSet = LaserSet {
     name: "laser_bios_profession",
     summary: "biographies, one of eight professions (Bias in Bios)",
@@ -47,11 +47,11 @@ pub(super) const PROFESSION: LaserSet = LaserSet {
     },
 };
 
-/// The professions that are one token for the models of the paper.
+/// Professions that are one token for the models of the paper.
 const ASKED: [&str; 8] =
     ["journalist", "poet", "composer", "model", "teacher", "architect", "painter", "professor"];
 
-/// All professions of the data set; a number in it is an index here.
+/// All professions of the data set, in the order of their indices.
 const PROFESSIONS: [&str; 28] = [
     "accountant",
     "architect",

@@ -1,23 +1,23 @@
-//! Facts of two or three prompts each (Meng et al. 2022, arXiv:2202.05262).
+//! Facts with two or three prompts each (Meng et al. 2022, arXiv:2202.05262).
 //!
-//! Either the fields of ROME's file (`requested_rewrite` with `prompt`, in which `{}` stands for
-//! the `subject`, and `target_true`; `paraphrase_prompts`), or those of its cut for model editing
-//! (`prompt`, `ground_truth`, `rephrase_prompt`). The groups tell the prompt from its paraphrases.
+//! Fields as in ROME (`requested_rewrite` with `prompt`, in which `{}` stands for the `subject`,
+//! and `target_true`; `paraphrase_prompts`), or as in the version for model editing (`prompt`,
+//! `ground_truth`, `rephrase_prompt`). The groups separate prompts from paraphrases.
 
 use super::set::{Form, LaserSet, Mask, Reading, Record, Source};
 use linwright_data::DataError;
 use serde_json::Value;
 
-/// The line of this set in the list.
+/// Registry entry of this set.
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_counterfact",
-    summary: "facts, each in its own words and in others (CounterFact)",
+    summary: "facts, each with paraphrases (CounterFact)",
     form: Form::Generated { new_tokens: 10, longest: None },
     mask: Some(Mask { after: ".", filled_masks: 1, ..Mask::PROMPT }),
     read,
 };
 
-/// Prompts of a fact, the first one of which is its own, and the answer.
+/// Prompts of a fact, the original first, and the answer.
 type Fact<'a> = (Vec<String>, &'a str);
 
 fn rome<'a>(source: &Source<'a>, rewrite: &'a Value) -> Result<Fact<'a>, DataError> {

@@ -1,13 +1,13 @@
 //! Claims that are true or false (Thorne et al. 2018, arXiv:1803.05355).
 //!
-//! Fields `claim` and `label`: `SUPPORTS`, `REFUTES`, or `NOT ENOUGH INFO`, which is neither and
-//! left out. A claim that comes again is left out, and so is every claim that has both labels.
+//! Fields `claim` and `label`: `SUPPORTS`, `REFUTES`, or `NOT ENOUGH INFO`. Claims without enough
+//! information, repeated claims, and claims with both labels are left out.
 
 use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use linwright_data::DataError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The line of this set in the list.
+/// Registry entry of this set.
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_fever",
     summary: "claims, true or false (FEVER)",

@@ -1,11 +1,11 @@
-//! From records to the figures of a set.
+//! Aggregation of record scores over a set.
 //!
 //! ```text
 //! log loss    L = −1/N Σ ℓᵢ/nᵢ
 //! perplexity  P = exp(−Σ ℓᵢ / Σ nᵢ)
 //! ```
 //!
-//! ℓ is the log-likelihood in nats of the right answer, n the number of its tokens.
+//! ℓ is the log-likelihood of the correct answer in nats, n its number of tokens.
 
 use super::words::Overlap;
 use crate::Metric;
@@ -14,32 +14,33 @@ use crate::result::accuracy;
 /// Values of `k` in top-k accuracy.
 pub(super) const TOPS: [usize; 3] = [1, 5, 10];
 
-/// What one record came to.
+/// Scores of one record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) right: bool,
-    /// Log-likelihood of the right answer in nats, and its tokens.
+    /// Log-likelihood of the correct answer in nats, and its number of tokens.
     pub(super) answer: Option<(f64, usize)>,
     pub(super) overlap: Option<Overlap>,
-    /// Whether the answer begins with one of the likeliest tokens, for each of [`TOPS`].
+    /// Whether the first token of the answer is among the `k` most likely ones, for each `k` of
+    /// [`TOPS`].
     pub(super) top: Option<[bool; 3]>,
 }
 
-/// Figures over records; shares are between 0 and 1.
+/// Aggregate scores over records; shares are between 0 and 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figures {
     pub(super) accuracy: f64,
     pub(super) f1: Option<f64>,
     pub(super) log_loss: Option<f64>,
     pub(super) perplexity: Option<f64>,
-    /// Tokens of all right answers.
+    /// Number of tokens of all correct answers.
     pub(super) tokens: usize,
-    /// Records whose answer has a log-likelihood.
+    /// Number of records with a log-likelihood of the answer.
     pub(super) answers: usize,
     pub(super) top: Option<[f64; 3]>,
 }
 
-/// The mean of what is there.
+/// Mean of the values; `None` if there are none.
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -50,12 +51,12 @@ fn bit(is: bool) -> f64 {
 }
 
 impl Row {
-    /// Log-likelihood of the answer per token.
+    /// Log-likelihood per token of the answer, in nats.
     fn per_token(&self) -> Option<f64> {
         self.answer.map(|(nats, tokens)| nats / tokens as f64)
     }
 
-    /// The figures of this record by the names they have over all.
+    /// Scores of this record, by metric name.
     pub(super) fn numbers(&self) -> Vec<(&'static str, f64)> {
         let mut numbers = vec![("acc", bit(self.right))];
         numbers.extend(self.overlap.map(|overlap| ("f1", overlap.f1)));
@@ -82,7 +83,7 @@ impl Figures {
     }
 }
 
-/// Standard error of a mean.
+/// Standard error of the mean.
 fn error(values: &[f64]) -> Option<f64> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -90,7 +91,7 @@ fn error(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (n - 1.0) / n).sqrt())
 }
 
-/// The figures as metrics.
+/// Aggregate scores as metrics.
 pub(super) fn metrics(rows: &[Row]) -> Vec<Metric> {
     let figures = Figures::of(rows);
     let error_of = |name: &str| {

@@ -3,7 +3,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the place of the golden vectors is told by the environment"
+    reason = "an environment variable gives the folder of the golden vectors"
 )]
 
 use super::figures::{Figures, Row};
@@ -11,7 +11,7 @@ use super::words::{Overlap, contains, folded, overlap};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Sets and their names.
+/// Golden sets with their names.
 fn sets() -> Vec<(String, Value)> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden");
     let root = std::env::var_os("LINWRIGHT_GOLDEN").map_or(default, PathBuf::from);
@@ -26,7 +26,7 @@ fn sets() -> Vec<(String, Value)> {
         let set: Value = serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         (path.display().to_string(), set)
     };
-    // A note beside the sets is JSON too, but has no metrics.
+    // JSON files without metrics are notes.
     let sets = paths.into_iter().map(read).filter(|(_, set)| set["dataset_metrics"].is_object());
     let sets: Vec<_> = sets.collect();
     assert!(!sets.is_empty(), "no golden set in {}", root.display());
@@ -42,7 +42,7 @@ fn near(found: f64, want: &Value, (place, tol): (&str, f64)) {
     assert!((found - want).abs() <= tol * want.abs().max(1.0), "{place}: {found}, not {want}");
 }
 
-/// F1 of a row, as a number or with its parts, where it has one.
+/// F1 of a row, as a number or with precision and recall, if present.
 fn overlap_of(row: &Value, place: &str) -> Option<Overlap> {
     let found = ["f1", "f1_score", "f1pr_score"].iter().find_map(|name| row.get(name));
     let found = found.filter(|value| !value.is_null())?;

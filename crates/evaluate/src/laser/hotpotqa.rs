@@ -1,14 +1,14 @@
-//! Questions that need two articles (Yang et al. 2018, arXiv:1809.09600), asked without them.
+//! Questions over two articles (Yang et al. 2018, arXiv:1809.09600), asked without the articles.
 //!
 //! Fields `question` and `answer`. The paper left out answers of more than 15 tokens of Llama's
-//! tokenizer, the one that starts a text counted; here the tokens are those of the model, and the
-//! answer has 14 for itself. A record is known to be left out once it was asked, so it keeps its
-//! place in the split.
+//! tokenizer, including the beginning-of-sequence token; here, answers of more than 14 tokens of
+//! the evaluated model are left out. This is decided after the split, which therefore includes such
+//! records.
 
 use super::set::{Form, LaserSet, Mask, Reading, Record, Source, ended};
 use linwright_data::DataError;
 
-/// The line of this set in the list.
+/// Registry entry of this set.
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_hotpotqa",
     summary: "questions over two articles, answered without them (HotpotQA)",

@@ -1,14 +1,14 @@
 //! The data sets of LASER (Sharma et al. 2023, arXiv:2312.13558) as tasks.
 //!
-//! A set says how its rows become questions; how these are put and judged is the same for all, in
-//! one of two ways of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
+//! A set turns its rows into records; prompting and scoring are common to all sets, with two
+//! variants of [`Scoring`]. A new set is one file and one line of [`LASER_TASKS`].
 //!
-//! Masked language models answer cloze requests, for sets that have a cloze form: all masks of an
-//! answer are scored at once.
+//! Masked language models answer cloze requests, for sets with a cloze form: all masks of an answer
+//! are predicted at once.
 //!
-//! Deviations from the paper's code in either way: words and answers may have several tokens, and
-//! their whole likelihood counts; models write greedily; what the model saw before the answer is
-//! the text as this tokenizer cuts it together with the answer.
+//! Deviations from the paper's code in both variants: choices and answers may have several tokens,
+//! whose likelihoods are multiplied; decoding is greedy; the context is tokenized together with the
+//! answer.
 
 mod bigbench;
 mod bios;
@@ -38,7 +38,7 @@ use set::{Form, Mask, Record, Source};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-/// Version of the way in which the sets are asked and scored.
+/// Version of the prompts and the scoring.
 const VERSION: f64 = 1.0;
 
 /// All sets.
@@ -55,24 +55,24 @@ pub const LASER_TASKS: &[LaserSet] = &[
     wikidata::ENTRY,
 ];
 
-/// How answers are judged.
+/// Variant of the scoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scoring {
-    /// An answer must be in what the model wrote; the likeliest word is chosen, the first of equal
-    /// ones; F1 = 2 p r / (p + r).
+    /// The generated text must contain the answer; the most likely choice is taken, the first one
+    /// of equals; F1 = 2 p r / (p + r).
     #[default]
     Correct,
-    /// As in the paper's code: an answer may be in the prompt as well; words are compared in half
-    /// precision, and of two equal ones neither is right; F1 = 2 p r / max(1, p + r); an answer is
-    /// among the likeliest tokens only if it is one of them as a whole.
+    /// As in the paper's code: the prompt with the generated text must contain the answer; choices
+    /// are compared in half precision, and of two equal ones neither is correct; F1 = 2 p r /
+    /// max(1, p + r); top-k accuracy compares the whole answer with single tokens.
     Compat,
 }
 
 impl Scoring {
-    /// Both.
+    /// All variants.
     pub const ALL: [Self; 2] = [Self::Correct, Self::Compat];
 
-    /// The word for it in options and protocol ids.
+    /// Its name in options and protocol ids.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,24 +82,23 @@ impl Scoring {
     }
 }
 
-/// Which records count. The first fifth, in the order of the files, is for choosing layers and
-/// ranks.
+/// Which records are scored. The first fifth, in file order, is for selecting layers and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// All.
+    /// All records.
     #[default]
     All,
-    /// The first ⌊N/5⌋.
+    /// The first ⌊N/5⌋ records.
     Validation,
-    /// The others.
+    /// The other records.
     Test,
 }
 
 impl Split {
-    /// Every split.
+    /// All splits.
     pub const ALL: [Self; 3] = [Self::All, Self::Validation, Self::Test];
 
-    /// The word for it in options and protocol ids.
+    /// Its name in options and protocol ids.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -122,29 +121,28 @@ impl Split {
     }
 }
 
-/// Options of a task.
+/// Options of a LASER task.
 #[derive(Clone, Debug, Default)]
 pub struct LaserOptions {
-    /// The files of the set, in order.
+    /// Files of the set, in order.
     pub files: Vec<PathBuf>,
-    /// How answers are judged.
+    /// Variant of the scoring.
     pub scoring: Scoring,
-    /// Which records count.
+    /// Which records are scored.
     pub split: Split,
-    /// Tokens that are written, where answers are written; as the set says if none. If it is one,
-    /// the likeliest token must be the answer, and nothing is written.
+    /// Number of tokens to generate, for sets with generated answers; by default that of the set.
+    /// If it is 1, the most likely token must be the answer, and no text is generated.
     pub new_tokens: Option<usize>,
-    /// Only this many records of the split, from its start.
+    /// Score only the first records of the split, so many.
     pub limit: Option<usize>,
     /// Beginning-of-sequence token.
     pub bos: Bos,
-    /// Whether the likelihood of the question is wanted in the records, too; it takes the logits of
-    /// all tokens.
+    /// Whether to record the likelihood of the question, too; this needs the logits of all tokens.
     pub whole_texts: bool,
 }
 
 impl LaserSet {
-    /// The set of this name, which may be the paper's: `fever` is `laser_fever`.
+    /// Finds a set by its name, or by that of the paper: `fever` is `laser_fever`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         let is_called =
@@ -165,7 +163,7 @@ impl LaserSet {
     }
 }
 
-/// A set, ready to be asked.
+/// A set with its records.
 #[derive(Debug)]
 pub struct LaserTask {
     set: &'static LaserSet,
@@ -173,7 +171,7 @@ pub struct LaserTask {
     options: LaserOptions,
     records: Vec<Record>,
     left_out: Vec<(&'static str, usize)>,
-    /// Records before split and limit.
+    /// Number of records before split and limit.
     original: usize,
     sha256: String,
 }
@@ -229,7 +227,7 @@ impl LaserTask {
         Ok(Self { set, form, options: options.clone(), records, left_out, original, sha256 })
     }
 
-    /// How the records are asked and judged, of a model that is masked or not.
+    /// Form of the requests for a masked or a causal language model.
     fn form(&self, is_masked: bool) -> Form {
         match (self.form, self.set.mask.filter(|_| is_masked)) {
             (Form::Generated { longest, .. }, Some(mask)) => {
@@ -240,7 +238,7 @@ impl LaserTask {
         }
     }
 
-    /// The name of the way to ask and score.
+    /// Name of the prompts and the scoring.
     fn protocol(&self, is_masked: bool) -> String {
         let LaserOptions { scoring, split, bos, .. } = &self.options;
         let scoring = match is_masked {
@@ -284,7 +282,7 @@ impl LaserTask {
 }
 
 impl LaserTask {
-    /// The request of a masked language model.
+    /// The request to a masked language model.
     fn cloze<'a>(&self, record: &'a Record, mask: Mask) -> Cloze<'a> {
         let (context, before) = match mask.sentence {
             Some(sentence) => (&record.prompt[..record.start], sentence),

@@ -1,4 +1,4 @@
-//! From the replies of a model to records and figures.
+//! Scores of records and of a set from the responses of a model.
 
 use super::figures::{Row, TOPS, metrics};
 use super::set::{Form, Record};
@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 /// Number of top log-probabilities in a record.
 pub(super) const TOP_LOGPROBS: usize = TOPS[2];
 
-/// What a model replied to a record.
+/// Responses of a model to a record.
 struct Answered {
     /// Form of the request.
     form: Form,
     /// Whether the model is a masked language model.
     is_masked: bool,
-    /// Log-likelihood in nats and tokens of each choice, or of the one answer.
+    /// Log-likelihood in nats and number of tokens of each choice, or of the answer.
     scores: Vec<(f64, usize)>,
-    /// Generated answer; none for choices.
+    /// Generated answer; `None` for choices.
     generated: Option<String>,
     details: Details,
 }
@@ -27,7 +27,7 @@ struct Answered {
 /// Scores of one record.
 struct Judged {
     row: Row,
-    /// The choice, where there was one.
+    /// Index of the chosen answer, for choices.
     chosen: Option<usize>,
     tie: bool,
     generation: String,
@@ -72,11 +72,11 @@ impl Answered {
             place: record.place.clone(),
             task: task.id(),
             field: "replies".to_owned(),
-            reason: format!("{} are not those that were asked for", replies.len()),
+            reason: format!("{} do not match the requests", replies.len()),
         })
     }
 
-    /// Whether the answer is among the most likely tokens, for each number of [`TOPS`].
+    /// Whether the answer is among the `k` most likely tokens, for each `k` of [`TOPS`].
     fn tops(&self, record: &Record, scoring: Scoring) -> [bool; 3] {
         let rank = match scoring {
             Scoring::Correct => self.details.rank,
@@ -90,16 +90,16 @@ impl Answered {
     }
 }
 
-/// A number in half precision.
+/// Rounds to half precision.
 fn halved(value: f64) -> f64 {
-    // Ten bits behind the first one; below 2⁻¹⁴ their place is fixed.
+    // Ten bits after the leading one; subnormal below 2⁻¹⁴.
     let exponent = value.abs().log2().floor().max(-14.0);
     let step = (exponent - 10.0).exp2();
     let rounded = (value / step).round_ties_even() * step;
     if rounded.abs() >= 65_520.0 { f64::INFINITY.copysign(value) } else { rounded }
 }
 
-/// Index of the first largest score, and whether another one equals it.
+/// Index of the first maximum, and whether it occurs again.
 fn best(scores: &[f64]) -> (usize, bool) {
     let mut best = 0;
     for (index, score) in scores.iter().enumerate() {
@@ -144,7 +144,7 @@ fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
             if let (Scoring::Compat, true, Some((_, tokens))) =
                 (scoring, answered.is_masked, &mut answer)
             {
-                // The paper's code begins to count the masks of an answer at one.
+                // The paper's code counts one mask too many.
                 *tokens += 1;
             }
             let row = Row { right, answer, overlap, top };
@@ -153,7 +153,7 @@ fn judge(task: &LaserTask, record: &Record, answered: &Answered) -> Judged {
     }
 }
 
-/// The figures of a task.
+/// The result of a task.
 pub(super) fn result(
     task: &LaserTask,
     replies: &[Vec<Reply>],
@@ -203,7 +203,7 @@ pub(super) fn result(
     })
 }
 
-/// What the result says about the task, with what was left out.
+/// Description of the task in the result, with the records left out.
 fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
     let form = task.form(is_masked);
     let mut left_out: Map<String, Value> = Map::new();
@@ -231,7 +231,7 @@ fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
     fields
 }
 
-/// A record with the fields of the paper's code.
+/// A record, with the fields of the paper's code.
 fn sample(
     (task, index): (&LaserTask, usize),
     record: &Record,

@@ -1,4 +1,4 @@
-//! What a data set says about itself, and the reading of its rows.
+//! Description of a data set, and parsing of its rows.
 
 use linwright_data::{DataError, Row, Table};
 use serde_json::{Map, Value};
@@ -9,24 +9,24 @@ use std::path::Path;
 pub struct LaserSet {
     /// Name of its task.
     pub name: &'static str,
-    /// What it is about, in a few words.
+    /// Short description.
     pub summary: &'static str,
-    /// How it is asked.
+    /// Form of its requests.
     pub(super) form: Form,
     /// Position of the blank for a masked language model; none if the set has no cloze form.
     pub(super) mask: Option<Mask>,
-    /// Makes records of the rows of its files, in their order.
+    /// Parses the rows of its files into records, in file order.
     pub(super) read: fn(&[Source<'_>]) -> Result<Reading, DataError>,
 }
 
-/// How the records of a set are asked and judged.
+/// Form of the requests of a set and of their scoring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Which of some words is the likeliest to come next? Of `two` words the paper's code wants one
-    /// to be strictly likelier than the other.
+    /// The most likely of some words is chosen. With `two` words, the paper's code requires the
+    /// correct one to be strictly more likely.
     Choice { two: bool },
-    /// Does the model write the answer within so many tokens? Answers that need more than `longest`
-    /// tokens are left out.
+    /// The answer must occur in a generated text of `new_tokens` tokens. Answers of more than
+    /// `longest` tokens are left out.
     Generated { new_tokens: usize, longest: Option<usize> },
 }
 
@@ -49,36 +49,36 @@ impl Mask {
         Self { sentence: None, after: "", max_context_tokens: None, filled_masks: 0 };
 }
 
-/// One question.
+/// A question with its answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Record {
-    /// Where it stands, for messages.
+    /// Its source, for messages.
     pub(super) place: String,
-    /// The text of the data set.
+    /// Text in the data set.
     pub(super) question: String,
-    /// What the model is asked.
+    /// Prompt.
     pub(super) prompt: String,
-    /// Bytes of the prompt's start that a masked language model with a sentence of its own sees.
+    /// Length in bytes of the part of the prompt that precedes the sentence of a cloze form.
     pub(super) start: usize,
-    /// The answer, without a space before it.
+    /// The answer, without a leading space.
     pub(super) answer: String,
-    /// The words to choose from, without a space before them; none for [`Form::Generated`].
+    /// The choices, without leading spaces; empty for [`Form::Generated`].
     pub(super) choices: Vec<String>,
-    /// Index of the answer among the choices.
+    /// Index of the answer in the choices.
     pub(super) gold: usize,
-    /// Group in which it is counted, too.
+    /// Group with separate scores.
     pub(super) group: Option<&'static str>,
 }
 
-/// The records of a set, and what did not become one.
+/// Records of a set, and numbers of rows left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) records: Vec<Record>,
-    /// Reasons, and how many rows each of them left out.
+    /// Reasons, with the number of rows that each left out.
     pub(super) left_out: Vec<(&'static str, usize)>,
 }
 
-/// A row and where it stands.
+/// A row with its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     path: &'a Path,
@@ -87,13 +87,13 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The rows of a table.
+    /// Rows of a table.
     pub(super) fn all(table: &'a Table) -> impl Iterator<Item = Self> {
         let source = |row: &'a Row| Self { path: &table.path, line: row.line, fields: &row.fields };
         table.rows.iter().map(source)
     }
 
-    /// For messages.
+    /// Path and line, for messages.
     pub(super) fn place(&self) -> String {
         format!("{}, line {}", self.path.display(), self.line)
     }
@@ -103,12 +103,12 @@ impl<'a> Source<'a> {
         DataError::BadRecord { path: self.path.to_owned(), line: self.line, reason }
     }
 
-    /// A field that is there and not null.
+    /// A field, if present and not null.
     pub(super) fn get(&self, name: &str) -> Option<&'a Value> {
         self.fields.get(name).filter(|value| !value.is_null())
     }
 
-    /// The first of these fields that is there, with its name.
+    /// The first of these fields that is present, with its name.
     pub(super) fn one_of<'n>(&self, names: &[&'n str]) -> Result<(&'n str, &'a Value), DataError> {
         let found = names.iter().find_map(|name| Some((*name, self.get(name)?)));
         found.ok_or_else(|| {
@@ -118,27 +118,26 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The first of these fields that is there, a text that is more than spaces; without those
-    /// around it.
+    /// The first of these fields that is present, a non-blank text; trimmed.
     pub(super) fn text(&self, names: &[&str]) -> Result<&'a str, DataError> {
         let (name, value) = self.one_of(names)?;
         self.text_in(name, value)
     }
 
-    /// A value as text.
+    /// A value as a non-blank text.
     pub(super) fn text_in(&self, name: &str, value: &'a Value) -> Result<&'a str, DataError> {
         let text = value.as_str().map(str::trim).filter(|text| !text.is_empty());
         text.ok_or_else(|| self.expected(name, value, "a text that is not empty"))
     }
 
-    /// A value as a list of texts that are not empty.
+    /// A value as a list of non-blank texts.
     pub(super) fn texts_in(&self, name: &str, value: &'a Value) -> Result<Vec<&'a str>, DataError> {
         let items =
             value.as_array().ok_or_else(|| self.expected(name, value, "a list of texts"))?;
         items.iter().map(|item| self.text_in(name, item)).collect()
     }
 
-    /// An error about a field with a value of another kind.
+    /// The error for a field with an unexpected value.
     pub(super) fn expected(&self, name: &str, value: &Value, what: &str) -> DataError {
         let mut shown: String = value.to_string().chars().take(60).collect();
         if shown.len() < value.to_string().len() {
@@ -147,7 +146,7 @@ impl<'a> Source<'a> {
         self.bad(format!("field `{name}` is {shown}, expected {what}"))
     }
 
-    /// A number 0 or 1, also where it is written as a text, or as true or false.
+    /// A number 0 or 1, a boolean, or either as text.
     pub(super) fn bit_in(&self, name: &str, value: &Value) -> Result<bool, DataError> {
         match value {
             Value::Bool(bit) => Ok(*bit),
@@ -160,16 +159,16 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A text that ends: with a full stop, if it does not end in one of `ends` already.
+/// The text, with `end` appended unless it ends in one of `ends`.
 pub(super) fn ended(text: &str, ends: &[char], end: char) -> String {
     let text = text.trim();
     if text.ends_with(ends) { text.to_owned() } else { format!("{text}{end}") }
 }
 
-/// Ends after which no full stop is added.
+/// Endings after which no full stop is added.
 pub(super) const ENDS: [char; 2] = ['.', '?'];
 
-/// The words of a choice between two.
+/// Two words as choices.
 pub(super) fn pair(words: [&str; 2]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }

@@ -505,7 +505,7 @@ fn bad_rows() -> [(&'static str, Value, &'static str); 18] {
         (
             "laser_causal_judgement",
             json!({"input": "a", "target_scores": {"Yes": 1, "No": 1}}),
-            "expected one of Yes and No to be the right one",
+            "expected one of Yes and No as the correct one",
         ),
         (
             "laser_causal_judgement",

@@ -1,14 +1,13 @@
-//! Answers that are true or false (Lin et al. 2022, arXiv:2109.07958), a record for each answer.
+//! Answers that are true or false (Lin et al. 2022, arXiv:2109.07958), one record per answer.
 //!
-//! Either `question` and `mc2_targets` (`choices` and their `labels`, 1 for true), or the columns
-//! of the set's own table: `Question`, `Correct Answers` and `Incorrect Answers`, each several
-//! between semicolons.
+//! Fields `question` and `mc2_targets` (`choices` and their `labels`, 1 for true), or `Question`,
+//! `Correct Answers` and `Incorrect Answers`, each a list separated by semicolons.
 
 use super::set::{ENDS, Form, LaserSet, Mask, Reading, Record, Source, ended, pair};
 use linwright_data::DataError;
 use serde_json::Value;
 
-/// The line of this set in the list.
+/// Registry entry of this set.
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_truthfulqa",
     summary: "answers to questions, each true or false (TruthfulQA)",
@@ -30,7 +29,7 @@ pub(super) const ENTRY: LaserSet = LaserSet {
     },
 };
 
-/// Answers, and whether they are true.
+/// Answers, with whether they are true.
 type Answers<'a> = Vec<(&'a str, bool)>;
 
 fn targets_of<'a>(source: &Source<'a>, targets: &'a Value) -> Result<Answers<'a>, DataError> {
@@ -66,7 +65,7 @@ fn record(
     let text = ended(&question, &ENDS, '.');
     Record {
         place: format!("{}, answer {index}", source.place()),
-        // No space after the full stop: so it was asked in the paper.
+        // No space after the full stop, as in the paper's code.
         prompt: format!("{text}Is this statement true or false? This statement is"),
         question,
         answer: choices[gold].clone(),

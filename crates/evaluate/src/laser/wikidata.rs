@@ -1,16 +1,16 @@
-//! Facts to be completed (BIG-bench's qa_wikidata; Srivastava et al. 2022, arXiv:2206.04615).
+//! Completion of facts (BIG-bench's qa_wikidata; Srivastava et al. 2022, arXiv:2206.04615).
 //!
-//! The forms of [`super::bigbench`] with texts as targets, or fields `context` and `continuation`.
-//! Only records with exactly one target count.
+//! Fields as in [`super::bigbench`] with texts as targets, or `context` and `continuation`. Records
+//! with several targets are left out.
 
 use super::set::{Form, LaserSet, Reading, Record, Source};
 use linwright_data::DataError;
 use serde_json::Value;
 
-/// The line of this set in the list.
+/// Registry entry of this set.
 pub(super) const ENTRY: LaserSet = LaserSet {
     name: "laser_qa_wikidata",
-    summary: "facts to be completed (BIG-bench)",
+    summary: "completion of facts (BIG-bench)",
     form: Form::Generated { new_tokens: 10, longest: None },
     mask: None,
     read: |sources| {

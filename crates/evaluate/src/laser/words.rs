@@ -1,36 +1,35 @@
-//! Comparing what was written with an answer, as the paper's code does.
+//! Comparison of a generated text with an answer, as in the paper's code.
 //!
-//! Words are cut as in the Penn Treebank: punctuation, quotes and the parts of contractions stand
-//! alone. It follows NLTK's `word_tokenize` but for the end of sentences inside a text, which is
-//! here a full stop behind two letters or more, and for joined words such as `gonna`, which stay
-//! whole.
+//! Words are tokenized as in the Penn Treebank: punctuation, quotes and the parts of contractions
+//! are separate words. This follows NLTK's `word_tokenize` with two exceptions: a sentence inside a
+//! text ends at a full stop after two or more letters, and words such as `gonna` are not split.
 
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Words that two texts have in common.
+/// Words common to two texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Overlap {
     pub(super) f1: f64,
-    /// Share of the written words that are in the answer.
+    /// Share of the generated words that occur in the answer.
     pub(super) precision: f64,
-    /// Share of the answer's words that were written.
+    /// Share of the answer's words that were generated.
     pub(super) recall: f64,
 }
 
-/// Without case and without spaces around it.
+/// Trimmed and in lower case.
 pub(super) fn folded(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// Whether an answer is in a text, both folded.
+/// Whether a text contains an answer, both in lower case.
 pub(super) fn contains(text: &str, answer: &str) -> bool {
     folded(text).contains(&folded(answer))
 }
 
-/// Overlap of what was written with the answer, as sets of folded words: F1 = 2 p r / (p + r), or
-/// with the paper's code (`clamped`) 2 p r / max(1, p + r).
+/// Overlap of a generated text with the answer, as sets of folded words: F1 = 2 p r / (p + r), or
+/// as in the paper's code (`clamped`) 2 p r / max(1, p + r).
 pub(super) fn overlap(written: &str, answer: &str, clamped: bool) -> Overlap {
     let set = |text: &str| words(&folded(text)).into_iter().collect::<BTreeSet<String>>();
     let (written, answer) = (set(written), set(answer));
@@ -44,21 +43,21 @@ pub(super) fn overlap(written: &str, answer: &str, clamped: bool) -> Overlap {
     Overlap { f1, precision, recall }
 }
 
-/// What is put in place of what, in this order.
+/// Patterns and replacements, in the order of application.
 const RULES: [(&str, &str); 15] = [
-    // Quotes at the beginning of a word, then all others.
+    // Quotes at the start of a word, then all others.
     (r#"(^|[ (\[{<])["“]"#, "$1 `` "),
     (r#"["”]"#, " '' "),
-    // Commas and colons, but for those in numbers; then those at an end.
+    // Commas and colons, except in numbers; then those at the end of the text.
     (r"([:,])(\D)", " $1 $2"),
     (r"([:,])$", " $1 "),
     (r"\.{2,}", " $0 "),
     (r"[;@#$%&?!]", " $0 "),
     (r"[\]\[(){}<>]", " $0 "),
     (r"--", " -- "),
-    // The full stop at the end.
+    // A full stop at the end of the text.
     (r"([^.])\.([\])}>'’ ]*)$", "$1 . $2 "),
-    // The full stop at the end of a sentence inside: behind a word of more than one letter.
+    // A full stop at the end of a sentence inside: after a word of more than one letter.
     (r"(\w\w)\.(\s+)", "$1 . $2"),
     (r"([^' ])('ll|'re|'ve|n't) ", "$1 $2 "),
     (r"([^' ])('ll|'re|'ve|n't)$", "$1 $2 "),
@@ -74,7 +73,7 @@ static COMPILED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     RULES.map(compile).into()
 });
 
-/// The words of a text.
+/// Words of a text.
 fn words(text: &str) -> Vec<String> {
     let mut text = text.to_owned();
     for (pattern, to) in COMPILED.iter() {
@@ -104,11 +103,11 @@ mod tests {
 
     #[test]
     fn overlaps_by_hand() {
-        // Written {a, b, c, d}, answer {b, e}: p = 1/4, r = 1/2.
+        // Generated {a, b, c, d}, answer {b, e}: p = 1/4, r = 1/2.
         let clamped = overlap("A b c d", "b E", true);
         assert_eq!(clamped, Overlap { f1: 0.25, precision: 0.25, recall: 0.5 });
         assert!((overlap("A b c d", "b E", false).f1 - 1.0 / 3.0).abs() < 1e-15);
-        // The paper's code and the usual F1 agree once p + r is one or more.
+        // Both F1 formulas agree if p + r is at least 1.
         assert_eq!(overlap("blue", " Blue ", true), overlap("blue", "Blue", false));
         assert_eq!(overlap("", "a", false), Overlap::default());
         assert_eq!(overlap("x y", "q", true), Overlap::default());
