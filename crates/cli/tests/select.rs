@@ -51,7 +51,10 @@ fn rows_on_a_line_are_chosen_as_by_hand() {
     assert!((scores[0] - 1.0).abs() < 1e-12 && (scores[1] - two.exp()).abs() < 1e-12, "{json}");
     assert_eq!((&json["gamma"], &json["duplicates"]), (&json!(1.0), &json!(0)));
     assert_eq!(json["projection"], Value::Null, "three rows of one column depend on each other");
-    assert!(json["no_projection"].as_str().unwrap().contains("chosen row 0 (pick 1)"), "{json}");
+    assert!(
+        json["no_projection"].as_str().unwrap().contains("selected row 0 (number 1)"),
+        "{json}"
+    );
     let least = w.ok_json("select line.safetensors --tensor line -r 3 --minimise");
     assert_eq!(indices(&least), [0, 1, 2]);
     let twins = w.ok_json("select line.safetensors --tensor line -r 4 --order 2 --gamma median");
@@ -154,7 +157,7 @@ fn impossible_matrices_are_refused() {
     let json = w.ok_json("select equal.safetensors --tensor equal -r 2");
     assert_eq!((indices(&json), &json["duplicates"]), (vec![0, 1], &json!(1)));
     let said = json["no_projection"].as_str().unwrap();
-    assert!(said.contains("chosen row 1 (pick 2)"), "{said}");
+    assert!(said.contains("selected row 1 (number 2)"), "{said}");
 }
 
 #[test]

@@ -1,27 +1,27 @@
-//! The token windows that statistics and training samples come from.
+//! Calibration windows: token windows for statistics and training samples.
 
 use crate::capture::CaptureError;
 use linwright_model::tokenizer::{Bos, Tokenizer};
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
-/// How windows are divided into a training and a validation part.
+/// Division of windows into a training and a validation part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Split {
-    /// Disjoint windows; the last part of the text validates.
+    /// Disjoint windows; the last ones are for validation.
     #[default]
     Contiguous,
-    /// As the code of arXiv 2507.11688 does, for comparison only: windows overlap by half and are
-    /// divided at random, so that most of what validates was trained on.
+    /// As in the code of arXiv:2507.11688, for comparison only: windows overlap by half and are
+    /// divided at random, so most validation tokens are also training tokens.
     #[serde(alias = "paper")]
     RotorPaper,
 }
 
-/// Share of the windows that validate.
+/// Share of the windows for validation.
 const VALIDATION: f64 = 0.2;
 
-/// Windows of tokens, those for training first.
+/// Token windows, training windows first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
     windows: Vec<Vec<u32>>,
@@ -30,7 +30,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Cuts documents into windows of at most `window` tokens, until `max_tokens` are reached.
+    /// Splits documents into windows of at most `window` tokens, up to `max_tokens` in all.
     ///
     /// # Errors
     /// [`CaptureError::Calibration`] if a part would be empty.
@@ -77,11 +77,11 @@ impl Calibration {
         Ok(Self { windows, train, split })
     }
 
-    /// Encodes texts, given with the line they come from, until `max_tokens` are reached, and cuts
-    /// them into windows as [`Self::new`] does.
+    /// Encodes texts, given with their line numbers, up to `max_tokens` tokens, and splits them as
+    /// [`Self::new`] does.
     ///
     /// # Errors
-    /// [`CaptureError::Text`] if a text cannot be encoded, and those of [`Self::new`].
+    /// [`CaptureError::Text`] if a text cannot be encoded, and the errors of [`Self::new`].
     pub fn encode<'t>(
         texts: impl IntoIterator<Item = (usize, &'t str)>,
         tokenizer: &Tokenizer,
@@ -105,13 +105,13 @@ impl Calibration {
         Self::new(&documents, window, max_tokens, split)
     }
 
-    /// All windows, those for training first.
+    /// All windows, training windows first.
     #[must_use]
     pub fn windows(&self) -> &[Vec<u32>] {
         &self.windows
     }
 
-    /// Checks that a model with so many positions can read every window.
+    /// Checks that no window is longer than `positions`.
     ///
     /// # Errors
     /// [`CaptureError::Window`].
@@ -123,26 +123,26 @@ impl Calibration {
         Ok(())
     }
 
-    /// Tokens in all windows.
+    /// Number of tokens in all windows.
     #[must_use]
     pub fn tokens(&self) -> usize {
         self.windows.iter().map(Vec::len).sum()
     }
 
-    /// Tokens in the windows for training.
+    /// Number of tokens in the training windows.
     #[must_use]
     pub fn train_tokens(&self) -> usize {
         self.windows[..self.train].iter().map(Vec::len).sum()
     }
 
-    /// How the windows were divided.
+    /// Division of the windows.
     #[must_use]
     pub fn split(&self) -> Split {
         self.split
     }
 
-    /// Groups of windows of at most `tokens` tokens (or one window), none of which holds training
-    /// and validation windows together.
+    /// Batches of at most `tokens` tokens (or one window). No batch contains both training and
+    /// validation windows.
     #[must_use]
     pub fn batches(&self, tokens: usize) -> Vec<&[Vec<u32>]> {
         let (train, validation) = self.windows.split_at(self.train);

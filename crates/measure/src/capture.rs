@@ -1,9 +1,9 @@
-//! Paired capture: what the edited model feeds a site, and what the original made of it.
+//! Paired capture: inputs of a site in the edited model, and its outputs in the original one.
 //!
-//! Both models run in lockstep on the same tokens. Below the first edited layer they are one and
-//! the same, and run once. Hidden states at the border of a layer are kept between captures as far
-//! as a stated bound allows, so that a walk over rising layers costs one pass; the results do not
-//! depend on the bound.
+//! Both models run in lockstep on the same tokens. Below the first edited layer they are equal, and
+//! run once. Hidden states between layers are kept from one capture to the next within a memory
+//! bound, so that captures at rising layers cost one pass in all. The results do not depend on the
+//! bound.
 
 use crate::calibration::Calibration;
 use crate::samples::{RowWriter, Samples};
@@ -15,22 +15,22 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, MatRef};
 use std::path::PathBuf;
 
-/// Tokens that go through the model at a time.
+/// Tokens per batch.
 const BATCH_TOKENS: usize = 2048;
 
-/// Bounds of memory for activations, and where they go beyond them.
+/// Memory bounds of activations, and the directory for larger ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Hidden states kept between captures.
+    /// Bytes of hidden states kept between captures.
     pub hidden_bytes: usize,
-    /// Samples of one layer kept in memory; beyond it they go to files.
+    /// Bytes of samples of one layer kept in memory; larger ones go to files.
     pub sample_bytes: usize,
-    /// Directory of such files.
+    /// Directory of sample files.
     pub scratch: PathBuf,
 }
 
 impl Bounds {
-    /// Whether hidden states of so many tokens are kept, those of both models.
+    /// Whether the hidden states of both models fit the bound, for `tokens` rows of width `hidden`.
     #[must_use]
     pub fn keeps_hidden(&self, tokens: usize, hidden: usize) -> bool {
         tokens.saturating_mul(hidden).saturating_mul(8) <= self.hidden_bytes
@@ -43,7 +43,7 @@ impl Default for Bounds {
     }
 }
 
-/// Activations that could not be captured.
+/// An error while capturing activations.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The model could not run.
@@ -54,30 +54,30 @@ pub enum CaptureError {
         "calibration text gives {found} tokens in {windows} windows; both a training and a validation part need at least one window"
     )]
     Calibration {
-        /// Tokens there are.
+        /// Number of tokens.
         found: usize,
-        /// Windows they make.
+        /// Number of windows.
         windows: usize,
     },
-    /// A calibration window that the model cannot read.
+    /// A calibration window longer than the model's positions.
     #[error(
         "a calibration window of {window} tokens is longer than the model's {positions} positions; use seq_len {positions} or less"
     )]
     Window {
-        /// Tokens in the window.
+        /// Window in tokens.
         window: usize,
         /// Positions of the model.
         positions: usize,
     },
-    /// Calibration text that cannot be encoded.
+    /// Calibration text that the tokenizer rejects.
     #[error("calibration text, line {line}: {source}")]
     Text {
         /// Line of the file.
         line: usize,
-        /// Why.
+        /// The error of the tokenizer.
         source: TokenizerError,
     },
-    /// A number that is not finite.
+    /// A non-finite number.
     #[error("{what} of {site} is not finite while capturing")]
     NonFinite {
         /// Input or target.
@@ -85,20 +85,20 @@ pub enum CaptureError {
         /// The site.
         site: SiteId,
     },
-    /// Samples cannot be kept.
+    /// Samples cannot be stored.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The user asked to stop.
-    #[error("interrupted; the same command goes on from here")]
+    /// Cancelled by the caller.
+    #[error("interrupted; the same command resumes")]
     Interrupted,
 }
 
-/// What is to be captured of a site.
+/// Form of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Sums over samples.
@@ -107,9 +107,9 @@ pub enum Needs {
     Samples,
 }
 
-/// What was captured at a site.
+/// Captured data of a site.
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a site, and it holds matrices")]
+#[allow(clippy::large_enum_variant, reason = "there is one per site, and it contains matrices")]
 pub enum Evidence {
     /// Sums over training and validation samples.
     Stats {
@@ -122,26 +122,26 @@ pub enum Evidence {
     Samples(Samples),
 }
 
-/// What was captured for one site.
+/// Captured data of one site, with its shape.
 #[derive(Clone, Debug)]
 pub struct SiteCapture {
     /// The site.
     pub site: SiteId,
-    /// Features out and in.
+    /// Shape of the weight.
     pub shape: Shape,
-    /// What a method will see.
+    /// Captured data.
     pub evidence: Evidence,
 }
 
-/// Hidden states of a batch before a layer.
+/// Hidden states of a batch before a layer, (tokens, width).
 #[derive(Clone, Debug)]
 struct Hidden {
     original: Mat<f32>,
-    /// Absent while the models are the same up to here.
+    /// Those of the edited model; absent while they equal the original ones.
     edited: Option<Mat<f32>>,
 }
 
-/// The two models of a study and where their hidden states stand.
+/// The original and the edited model, with their hidden states.
 #[derive(Debug)]
 pub struct Lockstep<'a> {
     original: &'a Transformer,
@@ -149,7 +149,7 @@ pub struct Lockstep<'a> {
     bounds: Bounds,
     /// Layers of the edited model that differ from the original.
     edited: Vec<usize>,
-    /// Hidden states of all batches before this layer.
+    /// Hidden states of all batches before the layer with this index.
     cache: Option<(usize, Vec<Hidden>)>,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Lockstep<'a> {
         Self { original, calibration, bounds, edited: Vec::new(), cache: None }
     }
 
-    /// Notes that a layer of the edited model now differs.
+    /// Records that a layer of the edited model differs from the original.
     pub fn note_edit(&mut self, layer: usize) {
         self.edited.push(layer);
         if self.cache.as_ref().is_some_and(|(at, _)| *at > layer) {
@@ -171,7 +171,7 @@ impl<'a> Lockstep<'a> {
     /// Captures sites of one layer.
     ///
     /// # Errors
-    /// If the model fails, a number is not finite, or the caller interrupts.
+    /// [`CaptureError`] if the model fails, a number is not finite, or the capture is cancelled.
     pub fn capture(
         &mut self,
         edited: &Transformer,
@@ -183,7 +183,10 @@ impl<'a> Lockstep<'a> {
         let original = self.original;
         let batches = self.calibration.batches(BATCH_TOKENS);
         let slots: Vec<&LinearSlot> = sites.iter().filter_map(|site| original.slot(site)).collect();
-        assert!(slots.len() == sites.len() && !sites.is_empty(), "sites of a capture are slots");
+        assert!(
+            slots.len() == sites.len() && !sites.is_empty(),
+            "every captured site must be a slot"
+        );
         let mut collector = Collector::new(slots, self.calibration, needs, &self.bounds)?;
         let keep = self.fits_in_memory();
         let (from, mut old) = match self.cache.take() {
@@ -205,7 +208,7 @@ impl<'a> Lockstep<'a> {
             if keep {
                 kept.push(hidden.clone());
             }
-            collector.add(self.look(edited, &batch, hidden, layer, sites)?)?;
+            collector.add(self.record(edited, &batch, hidden, layer, sites)?)?;
             monitor.progress(index as u64 + 1, batches.len() as u64);
         }
         if keep {
@@ -214,32 +217,32 @@ impl<'a> Lockstep<'a> {
         collector.finish()
     }
 
-    /// What goes into sites of a layer of the edited model, and what comes out of them in the
-    /// original one. While the two are the same up to and in this layer, one pass shows both.
-    fn look<'b>(
+    /// Records the inputs of sites of a layer of the edited model, and their outputs in the
+    /// original one. If the models are equal up to and including this layer, one pass gives both.
+    fn record<'b>(
         &self,
         edited: &Transformer,
         batch: &Batch,
         mut hidden: Hidden,
         layer: usize,
         sites: &'b [SiteId],
-    ) -> Result<Seen<'b>, CaptureError> {
+    ) -> Result<Recording<'b>, CaptureError> {
         let layers = layer..layer + 1;
         let state = match hidden.edited.take() {
             None if self.edited.contains(&layer) => Some(hidden.original.clone()),
             state => state,
         };
-        let mut seen = Seen::new(sites);
-        self.original.run_layers(&mut hidden.original, batch, layers.clone(), &mut seen)?;
+        let mut recording = Recording::new(sites);
+        self.original.run_layers(&mut hidden.original, batch, layers.clone(), &mut recording)?;
         if let Some(mut state) = state {
-            let mut inputs = Seen::new(&sites[..1]);
+            let mut inputs = Recording::new(&sites[..1]);
             edited.run_layers(&mut state, batch, layers, &mut inputs)?;
-            seen.input = inputs.input;
+            recording.input = inputs.input;
         }
-        Ok(seen)
+        Ok(recording)
     }
 
-    /// Brings hidden states from one layer to another, running what the models share once.
+    /// Advances hidden states through layers; those shared by both models run once.
     fn advance(
         &self,
         edited: &Transformer,
@@ -277,20 +280,20 @@ impl<'a> Lockstep<'a> {
     }
 }
 
-/// Sees the input that sites share, and the output of each, during one batch.
-struct Seen<'a> {
+/// Records the common input of sites, and their outputs, in one batch.
+struct Recording<'a> {
     sites: &'a [SiteId],
     input: Option<Mat<f32>>,
     outputs: Vec<Option<Mat<f32>>>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Recording<'a> {
     fn new(sites: &'a [SiteId]) -> Self {
         Self { sites, input: None, outputs: vec![None; sites.len()] }
     }
 }
 
-impl Probe for Seen<'_> {
+impl Probe for Recording<'_> {
     fn wants(&self, site: &SiteId) -> bool {
         self.sites.contains(site)
     }
@@ -307,8 +310,8 @@ impl Probe for Seen<'_> {
     }
 }
 
-/// Gathers what methods will see of the sites of one capture. All of them read one input: query,
-/// key and value share theirs, gate and up too.
+/// Collects the data of the sites of one capture. All of them have the same input, such as query,
+/// key and value, or gate and up.
 struct Collector<'a> {
     slots: Vec<&'a LinearSlot>,
     sink: Sink,
@@ -316,11 +319,11 @@ struct Collector<'a> {
     train_rows: usize,
 }
 
-/// Sums or samples, as the method asks.
+/// Sums or samples.
 enum Sink {
-    /// Training and validation sums of each site; Σ x xᵀ is summed in the first one alone.
+    /// Training and validation sums of each site; Σ x xᵀ is summed only for the first one.
     Stats(Vec<[SiteStats; 2]>),
-    /// The input, and the targets of each site.
+    /// Inputs, and targets of each site.
     Samples(RowWriter, Vec<RowWriter>),
 }
 
@@ -351,14 +354,16 @@ impl<'a> Collector<'a> {
         Ok(Self { slots, sink, rows: 0, train_rows: calibration.train_tokens() })
     }
 
-    fn add(&mut self, seen: Seen<'_>) -> Result<(), CaptureError> {
-        let Some(x) = seen.input else { unreachable!("the layer ran without passing its sites") };
+    fn add(&mut self, recording: Recording<'_>) -> Result<(), CaptureError> {
+        let Some(x) = recording.input else {
+            unreachable!("the layer ran without passing its sites")
+        };
         check_finite("the input", self.slots[0].id(), &x)?;
         if let Sink::Samples(writer, _) = &mut self.sink {
             writer.push(x.view()).map_err(samples_error)?;
         }
         let part = usize::from(self.rows >= self.train_rows);
-        for (index, y) in seen.outputs.into_iter().enumerate() {
+        for (index, y) in recording.outputs.into_iter().enumerate() {
             let Some(mut y) = y else { unreachable!("the layer ran without passing its sites") };
             let slot = self.slots[index];
             check_finite("the target", slot.id(), &y)?;
@@ -456,14 +461,14 @@ mod tests {
         SiteId(format!("model.layers.{layer}.{name}"))
     }
 
-    /// Puts an operator of rank 2 in place of a weight.
+    /// Replaces a weight by an operator of rank 2.
     fn edit(model: &mut Transformer, site: &SiteId) {
         let slot = model.slot_mut(site).expect("is a slot");
         let op = OpSpec::LowRank(LowRankSpec { rank: 2 }).random(slot.shape(), RngKey::new(9));
         slot.replace(op.expect("exists")).expect("fits");
     }
 
-    /// The rows that reach a site, and those that leave it, over all windows.
+    /// Inputs and outputs of a site over all windows.
     fn naive(model: &Transformer, calibration: &Calibration, site: &SiteId) -> [Vec<f32>; 2] {
         struct Rows<'a>(&'a SiteId, [Vec<f32>; 2]);
         impl Probe for Rows<'_> {
@@ -484,8 +489,8 @@ mod tests {
         rows.1
     }
 
-    /// Captures at rising and falling layers while the model is edited, within bounds; every
-    /// capture is compared with two whole passes.
+    /// Captures at rising and falling layers while the model is edited, within bounds, and compares
+    /// every capture with two complete passes.
     fn walk(bounds: &Bounds) {
         let (original, calibration) = (model(), calibration());
         let mut edited = original.clone();

@@ -1,9 +1,9 @@
-//! Looks at a model and never changes it.
+//! Measurements on models, which never change them.
 //!
-//! [`capture`] records what goes through linear layers, on the windows of [`calibration`];
-//! [`stats`] sums it; [`spectra`] says what singular values mean; [`mod@inspect`] streams the
-//! tensors of a checkpoint; [`vendi`] scores diversity; [`timing`] times operators side by side.
-//! Nothing here prints: progress goes to the caller.
+//! [`capture`] records the inputs and outputs of linear layers on the windows of [`calibration`];
+//! [`stats`] sums them; [`spectra`] analyses singular values; [`mod@inspect`] streams the tensors
+//! of a checkpoint; [`vendi`] computes Vendi scores; [`timing`] times operators side by side.
+//! Nothing here prints: progress is reported to the caller.
 
 pub mod calibration;
 pub mod capture;

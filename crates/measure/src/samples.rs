@@ -1,4 +1,4 @@
-//! Rows of activations, in memory up to a bound, in a mapped file beyond it.
+//! Rows of activations, in memory up to a bound, beyond it in a mapped file.
 
 use linwright_tensor::{MappedFile, Mat, MatRef, little_endian_bytes};
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Collects rows of a known number of columns.
+/// Collects rows with a fixed number of columns.
 #[derive(Debug)]
 pub struct RowWriter {
     cols: usize,
@@ -17,13 +17,13 @@ pub struct RowWriter {
 #[derive(Debug)]
 enum Target {
     Memory(Vec<f32>),
-    /// A file without a name, whose space is freed however the program ends.
+    /// An unnamed file, whose space is freed when the process ends.
     File(BufWriter<File>),
 }
 
 impl RowWriter {
-    /// A writer of `expected` rows. If these are more than `max_bytes`, the rows go to a nameless
-    /// file in `scratch`.
+    /// A writer of `expected` rows. If they need more than `max_bytes`, they go to an unnamed file
+    /// in `scratch`.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -40,7 +40,7 @@ impl RowWriter {
     /// Appends rows.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Write errors.
     ///
     /// # Panics
     /// If the rows have another number of columns.
@@ -57,10 +57,10 @@ impl RowWriter {
         Ok(())
     }
 
-    /// The rows, ready to be read.
+    /// The collected rows.
     ///
     /// # Errors
-    /// Those of writing and mapping.
+    /// Errors of writing and mapping.
     pub fn finish(self) -> io::Result<Rows> {
         let source = match self.target {
             Target::Memory(data) => Source::Memory(data),
@@ -79,7 +79,7 @@ enum Source {
     File(MappedFile),
 }
 
-/// Rows of activations; copies share the memory.
+/// Rows of activations; clones share the memory.
 #[derive(Clone, Debug)]
 pub struct Rows {
     cols: usize,
@@ -118,14 +118,14 @@ impl Rows {
     }
 }
 
-/// Inputs and targets of a site, training samples first, validation samples after them.
+/// Inputs and targets of a site, training samples first.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Inputs (rows, inp).
     pub x: Rows,
     /// Targets without the bias (rows, out).
     pub y: Rows,
-    /// How many of the first rows are for training.
+    /// Number of training rows.
     pub train: usize,
 }
 
@@ -144,14 +144,14 @@ impl Samples {
     }
 }
 
-/// Mean over rows of `|y|²`: the error of the zero map.
+/// Mean over rows of `|y|²`: the squared error of the zero map.
 #[must_use]
 pub fn power(y: MatRef<'_, f32>) -> f64 {
     let square = |i: usize| y.row(i).iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     (0..y.rows()).map(square).sum::<f64>() / y.rows().max(1) as f64
 }
 
-/// Copies chosen rows into a matrix.
+/// Copies the rows with these indices into a matrix.
 pub fn gather(rows: MatRef<'_, f32>, order: &[u32], into: &mut Mat<f32>) {
     into.resize(order.len(), rows.cols());
     for (i, &row) in order.iter().enumerate() {

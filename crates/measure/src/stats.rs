@@ -1,4 +1,4 @@
-//! Second moments of what goes through a site.
+//! Second moments of inputs and targets of a site.
 
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::{Mat, MatRef, Scalar};
@@ -6,8 +6,8 @@ use linwright_tensor::{Mat, MatRef, Scalar};
 /// Rows converted to double precision at a time.
 const BLOCK: usize = 512;
 
-/// Sums over samples of inputs `x` (inp) seen by a site and targets `y` (out) wanted from it, in
-/// double precision. Sums of two shards add up, see [`SiteStats::merge`].
+/// Sums over samples of inputs `x` (inp) and targets `y` (out) of a site, in double precision. Sums
+/// of two shards add up, see [`SiteStats::merge`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SiteStats {
     /// Σ x xᵀ, (inp, inp): the Gram matrix, not centred.
@@ -25,7 +25,7 @@ pub struct SiteStats {
 }
 
 impl SiteStats {
-    /// No samples yet.
+    /// Sums over no samples.
     #[must_use]
     pub fn new(out: usize, inp: usize) -> Self {
         Self {
@@ -48,8 +48,8 @@ impl SiteStats {
         self.add_targets(x, y);
     }
 
-    /// Adds rows to Σ x xᵀ alone. Sites that read the same input share this sum: one of them adds
-    /// inputs and targets, the others targets alone, and copy it.
+    /// Adds rows to Σ x xᵀ only. Sites with the same input share this sum: one of them adds inputs
+    /// and targets, the others targets only.
     pub fn add_inputs(&mut self, x: MatRef<'_, f32>) {
         for start in (0..x.rows()).step_by(BLOCK) {
             let x = wide(x.rows_range(start, BLOCK.min(x.rows() - start)));
@@ -58,7 +58,7 @@ impl SiteStats {
         }
     }
 
-    /// Adds rows to all sums but Σ x xᵀ.
+    /// Adds rows to all sums except Σ x xᵀ.
     ///
     /// # Panics
     /// If the shapes do not match.
@@ -97,7 +97,7 @@ impl SiteStats {
         self.count += other.count;
     }
 
-    /// Mean over samples of `|y - A x|²`, for a dense map A (out, inp).
+    /// Mean over samples of `|y - A x|²`, for a dense matrix A (out, inp).
     #[must_use]
     pub fn squared_error(&self, a: &Mat<f64>) -> f64 {
         let mut a_sxx = Mat::zeros(a.rows(), a.cols());
@@ -109,8 +109,7 @@ impl SiteStats {
         sum.max(0.0) / self.count.max(1) as f64
     }
 
-    /// The sums of the same samples less their means: what a map is fitted to that has a bias
-    /// beside it.
+    /// Centred sums of the same samples, for the fit of a map with a bias.
     #[must_use]
     pub fn centred(&self) -> Self {
         let n = self.count.max(1) as f64;
@@ -129,7 +128,7 @@ impl SiteStats {
         out
     }
 
-    /// Mean over samples of `y - A x`: the bias (out) that goes best with a dense map A (out, inp).
+    /// Mean over samples of `y - A x`: the optimal bias (out) for a dense matrix A (out, inp).
     #[must_use]
     pub fn mean_residual(&self, a: &Mat<f64>) -> Vec<f64> {
         let n = self.count.max(1) as f64;
@@ -145,7 +144,7 @@ impl SiteStats {
         (self.squared_error(a) + bias.iter().zip(residual).map(shift).sum::<f64>()).max(0.0)
     }
 
-    /// Mean over samples of `|y|²`: the error of the zero map.
+    /// Mean over samples of `|y|²`: the squared error of the zero map.
     #[must_use]
     pub fn target_power(&self) -> f64 {
         self.syy / self.count.max(1) as f64

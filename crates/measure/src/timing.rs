@@ -1,25 +1,25 @@
-//! Speed of operators as a model has them, beside those that they stand for.
+//! Time of operators beside that of the operators they replace.
 
 use linwright_ops::{Op, Workspace};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// A timing takes this long at least, so that the clock's steps do not show.
+/// Smallest duration of one timing, far above the resolution of the clock.
 const LEAST: Duration = Duration::from_millis(5);
-/// Passes of one timing, at most.
+/// Largest number of passes in one timing.
 const MOST_PASSES: u32 = 1_000;
 
-/// Milliseconds in which each of two lists of operators maps so many drawn rows, one operator after
-/// another: rounds in turn, so that a busy machine slows both.
+/// Milliseconds of one pass of `rows` random rows through two lists of operators, one operator
+/// after another. The lists alternate in rounds, so that load of the machine affects both.
 ///
 /// # Panics
-/// If there are no rounds.
+/// If `rounds` is zero.
 #[must_use]
 #[track_caller]
 pub fn time_beside(lists: [&[&Op<f32>]; 2], rows: usize, rounds: usize) -> [MedianRange; 2] {
     let mut timed = lists.map(|ops| Timed::new(ops, rows));
-    // The first pass fetches memory.
+    // The first pass allocates memory.
     for list in &mut timed {
         let _ = list.pass();
     }
@@ -33,13 +33,13 @@ pub fn time_beside(lists: [&[&Op<f32>]; 2], rows: usize, rounds: usize) -> [Medi
     timed.map(|list| MedianRange::of(&list.milliseconds))
 }
 
-/// Operators with what goes in and out of them.
+/// Operators with their inputs and outputs.
 struct Timed<'a> {
     ops: Vec<(&'a Op<f32>, Mat<f32>, Mat<f32>)>,
     ws: Workspace<f32>,
-    /// Passes of a timing.
+    /// Passes per timing.
     passes: u32,
-    /// A pass of each round.
+    /// Milliseconds per pass, by round.
     milliseconds: Vec<f64>,
 }
 
@@ -69,26 +69,26 @@ impl<'a> Timed<'a> {
     }
 }
 
-/// Median and ends of the rounds.
+/// Median and range over rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianRange {
-    /// The middle one, or the mean of the middle two.
+    /// Median: the mean of the middle two for an even number.
     pub median: f64,
-    /// The least.
+    /// Smallest value.
     pub min: f64,
-    /// The largest.
+    /// Largest value.
     pub max: f64,
 }
 
 impl MedianRange {
-    /// Of at least one value.
+    /// Median and range of values.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there are no values.
     #[must_use]
     #[track_caller]
     pub fn of(values: &[f64]) -> Self {
-        assert!(!values.is_empty(), "the spread of no values");
+        assert!(!values.is_empty(), "no values");
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -114,7 +114,7 @@ mod tests {
         let many = vec![&op; 20];
         let [one, all] = time_beside([&[&op], &many], 32, 3);
         assert!(one.min > 0.0 && one.min <= one.median && one.median <= one.max, "{one:?}");
-        // Twenty times, but the machine may be busy.
+        // Twenty times in theory; less is required, since the machine may be loaded.
         assert!(all.min > 4.0 * one.min, "{one:?}, {all:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is in one tensor, read once and in pieces.
+//! Statistics of one tensor, read once in parts.
 
 use super::record::RowCounts;
 use super::source::Stored;
@@ -9,39 +9,39 @@ use linwright_tensor::kernels::statistics::{Statistics, statistics};
 use linwright_tensor::parallel;
 use std::ops::Range;
 
-/// Bytes that one thread looks at at a time: they and their numbers stay in its cache. Part of the
+/// Bytes that one thread processes at a time, so that they stay in its cache. Part of the
 /// definition of the fingerprint.
 const BLOCK: usize = 1 << 18;
-/// Bytes between two releases of memory, if a row is not longer.
+/// Bytes between two releases of memory, or one row if that is longer.
 const PIECE: usize = 64 << 20;
 
-/// What was found in a tensor.
+/// Statistics of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Contents {
-    /// None for numbers of a type that is not read.
+    /// `None` for an unsupported storage type.
     pub(super) values: Option<Statistics>,
-    /// None where there are no rows of two numbers or more.
+    /// `None` without rows of two numbers or more.
     pub(super) rows: Option<RowCounts>,
-    /// Equal for equal bytes.
+    /// Fingerprint: equal for equal bytes.
     pub(super) fingerprint: u128,
 }
 
-/// How rows lie in the bytes.
+/// Layout of rows in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Rows {
-    /// Bytes of a row.
+    /// Bytes per row.
     bytes: usize,
-    /// Bytes of a number.
+    /// Bytes per number.
     number: usize,
-    /// Whether zeros may have a sign in the highest bit.
+    /// Whether zero may have a sign bit.
     signed_zero: bool,
 }
 
-/// Reads a tensor; `None` if `cancelled` says so.
-pub(super) fn look(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<Contents> {
+/// Reads a tensor; `None` if cancelled.
+pub(super) fn read(tensor: &Stored<'_>, cancelled: &dyn Fn() -> bool) -> Option<Contents> {
     let float = tensor.dtype().float();
     let rows = Rows::of(tensor);
-    // Pieces of whole rows.
+    // Parts of whole rows.
     let piece = match rows {
         Some(rows) => (PIECE / rows.bytes).max(1) * rows.bytes,
         None => PIECE,
@@ -86,7 +86,7 @@ fn values_of(dtype: DType, bytes: &[u8]) -> Statistics {
 }
 
 impl Rows {
-    /// Of a tensor with two extents or more and whole bytes in each number.
+    /// For a tensor of rank 2 or more with whole bytes per number.
     fn of(tensor: &Stored<'_>) -> Option<Self> {
         let (count, bytes) = (tensor.count(), tensor.bytes());
         let rows = *tensor.shape().first()?;
@@ -101,13 +101,13 @@ impl Rows {
         Some(Self { bytes: bytes / rows, number: bytes / count, signed_zero })
     }
 
-    /// Counts the rows that begin in a block of the bytes of whole rows.
+    /// Counts the rows that start in a block.
     fn count(self, bytes: &[u8], block: Range<usize>) -> RowCounts {
         let mut counts = RowCounts::default();
         let mut start = block.start.next_multiple_of(self.bytes);
         while start < block.end {
             let row = &bytes[start..start + self.bytes];
-            // Each number equals the next one; of most rows only two are compared.
+            // All numbers are equal if each equals the next one; most rows fail at the first pair.
             let same = row[self.number..] == row[..self.bytes - self.number];
             if self.is_zero(&row[..self.number])
                 && (same || row.chunks_exact(self.number).all(|number| self.is_zero(number)))

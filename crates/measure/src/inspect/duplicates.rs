@@ -1,26 +1,26 @@
-//! Tensors that are the same: found by fingerprint, confirmed byte by byte.
+//! Duplicate tensors: found by fingerprint, confirmed byte by byte.
 
 use super::source::Stored;
 use linwright_tensor::parallel;
 use std::collections::BTreeMap;
 
-/// Bytes compared between two questions whether to stop.
+/// Bytes compared between two checks for cancellation.
 const PIECE: usize = 64 << 20;
 /// Bytes that one thread compares at a time.
 const BLOCK: usize = 1 << 20;
 
-/// For each tensor the place of the first one with the same type, shape and bytes, itself if there
-/// is none before it. `prints` are their fingerprints. `None` if `cancelled` says so.
+/// For each tensor, the index of the first one with the same type, shape and bytes, which may be
+/// its own. `prints` are the fingerprints. `None` if cancelled.
 pub(super) fn first_alike(
     tensors: &[Stored<'_>],
     prints: &[u128],
     cancelled: &dyn Fn() -> bool,
 ) -> Option<Vec<usize>> {
     let mut first: Vec<usize> = (0..tensors.len()).collect();
-    // The different tensors of each kind; more than one only if fingerprints collide.
+    // Distinct tensors by fingerprint, type and shape; more than one only if fingerprints collide.
     let mut kinds: BTreeMap<(u128, &'static str, &[usize]), Vec<usize>> = BTreeMap::new();
     for (place, (tensor, print)) in tensors.iter().zip(prints).enumerate() {
-        // Two tensors without numbers have nothing in common.
+        // Empty tensors are not duplicates.
         if tensor.bytes() == 0 {
             continue;
         }

@@ -1,37 +1,37 @@
-//! What can stop an inspection.
+//! Errors of an inspection.
 
 use linwright_files::FileError;
 use linwright_run::atomic::OutputError;
 use linwright_run::shown;
 
-/// An inspection that could not be finished.
+/// An inspection that cannot finish.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// A weight file that cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
     /// The cache of spectra cannot be written.
-    #[error("the cache of spectra: {0}")]
+    #[error("spectrum cache: {0}")]
     Cache(#[source] OutputError),
-    /// A pattern that is none.
+    /// An invalid pattern.
     #[error("the pattern \"{pattern}\" is not valid: {reason}", pattern = shown(pattern))]
     Pattern {
-        /// As it was given.
+        /// The pattern.
         pattern: String,
         /// What is wrong.
         reason: String,
     },
-    /// No tensor is left after all filters.
+    /// No tensor passes all filters.
     #[error("none of {tensors} tensors has {wanted}; the first is called {first}", first = shown(first))]
     NothingMatches {
-        /// Tensors there are.
+        /// Number of tensors.
         tensors: usize,
-        /// What was asked for.
+        /// Description of the filters.
         wanted: String,
-        /// The first of them, as an example of a name.
+        /// Name of the first tensor, as an example.
         first: String,
     },
-    /// The caller asked to stop.
+    /// Cancelled by the caller.
     #[error("interrupted")]
     Interrupted,
 }

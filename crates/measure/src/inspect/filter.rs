@@ -1,15 +1,17 @@
-//! Patterns for names: a glob, or a regular expression after `re:`.
+//! Name patterns: a glob, or a regular expression after `re:`.
 
 use super::InspectError;
 use regex::Regex;
 
-/// A pattern that names match or not.
+/// A pattern for tensor names.
 ///
-/// In a glob `*` stands for any letters, dots included, and `?` for one; all else for itself. It
-/// must match the whole name. A regular expression matches anywhere unless it says `^` or `$`.
+/// In a glob, `*` matches any characters including dots, and `?` matches one; all others match
+/// themselves. A glob must match the whole name. A regular expression matches anywhere unless
+/// anchored by `^` or `$`.
 ///
-/// Patterns of files and tasks (`sets` of the crate of data) are those of Python, where brackets
-/// are sets of letters: names of tensors may hold brackets, and sets are for expressions here.
+/// Patterns of files and tasks (`linwright_data::sets`) follow Python's `fnmatch`, where brackets
+/// are character sets. Tensor names may contain brackets, so here only regular expressions have
+/// sets.
 #[derive(Clone, Debug)]
 pub struct NameFilter {
     pattern: String,
@@ -17,7 +19,7 @@ pub struct NameFilter {
 }
 
 impl NameFilter {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// [`InspectError::Pattern`] if the regular expression is not valid.
@@ -42,7 +44,7 @@ impl NameFilter {
         self.regex.is_match(name)
     }
 
-    /// The pattern as it was given.
+    /// The pattern as given.
     #[must_use]
     pub fn pattern(&self) -> &str {
         &self.pattern

@@ -1,4 +1,4 @@
-//! Tensors summed by name and by layer.
+//! Totals of tensors by name pattern and by layer.
 
 use super::record::{
     Group, GroupFigures, LayerTotals, RowCounts, TensorRecord, Totals, ValueFigures,
@@ -7,7 +7,7 @@ use crate::spectra::Figures;
 use std::collections::BTreeMap;
 
 impl Totals {
-    /// Over tensors.
+    /// Totals over tensors.
     pub(crate) fn of<'a>(tensors: impl IntoIterator<Item = &'a TensorRecord>) -> Self {
         let mut totals = Self::default();
         for tensor in tensors {
@@ -25,7 +25,7 @@ impl Totals {
     }
 }
 
-/// Tensors by name, in the order of their first one.
+/// Tensors grouped by name pattern, in the order of their first tensor.
 pub(super) fn by_name(tensors: &[TensorRecord]) -> Vec<Group> {
     let mut members: Vec<(&str, Vec<&TensorRecord>)> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -53,7 +53,7 @@ fn group(name: &str, tensors: &[&TensorRecord]) -> Group {
     }
 }
 
-/// Of all numbers together, by the law of total variance.
+/// Statistics of all numbers together, by the law of total variance.
 fn values(tensors: &[&TensorRecord]) -> Option<ValueFigures> {
     let mut parts = Vec::new();
     for tensor in tensors {
@@ -75,7 +75,7 @@ fn values(tensors: &[&TensorRecord]) -> Option<ValueFigures> {
 }
 
 impl GroupFigures {
-    /// Means; none of no spectra.
+    /// Means over spectra; `None` if there are none.
     #[must_use]
     pub fn of(all: Vec<&Figures>) -> Option<Self> {
         let some = |f: &dyn Fn(&Figures) -> Option<f64>| {
@@ -102,7 +102,7 @@ impl GroupFigures {
     }
 }
 
-/// Tensors by layer, those without one first.
+/// Totals by layer, tensors without a layer first.
 pub(super) fn by_layer(tensors: &[TensorRecord]) -> Vec<LayerTotals> {
     let mut layers: BTreeMap<Option<usize>, Vec<&TensorRecord>> = BTreeMap::new();
     for tensor in tensors {

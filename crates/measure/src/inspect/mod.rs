@@ -1,12 +1,13 @@
-//! Looks at every tensor of a checkpoint, of any architecture and size, without building a model.
+//! Inspection of every tensor of a checkpoint, of any architecture and size, without building a
+//! model.
 //!
-//! [`run`] reads the weight files once, in the order in which they lie on disk and in pieces, and
-//! tells of each tensor what its numbers are like, which rows are constant and which tensors are
-//! the same. Memory is a piece. With [`Options::spectra`], every matrix then gets its singular
-//! values ([`crate::spectra`]), which takes the memory of one matrix in `f32` and of two squares of
-//! its smaller side in `f64`; small matrices are taken several at a time.
+//! [`run`] reads the weight files once, in file order and in parts, and reports for each tensor the
+//! statistics of its numbers, constant rows, and duplicates. Memory: one part. With
+//! [`Options::spectra`], the singular values of every matrix are computed next
+//! ([`crate::spectra`]), which takes the memory of one matrix in `f32` and two squares of its
+//! smaller side in `f64`; small matrices are processed in parallel.
 //!
-//! Numbers that are NaN or infinite are a finding here, not an error.
+//! NaN and infinite numbers are findings here, not errors.
 
 mod contents;
 mod duplicates;

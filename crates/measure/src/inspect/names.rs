@@ -1,15 +1,15 @@
-//! Layers and roles in the names of tensors, of whatever architecture.
+//! Layers and roles in tensor names of any architecture.
 
 use std::cmp::Ordering;
 
-/// The layer of a tensor: the first part of its name that is a number, as in
+/// The layer of a tensor: the first numeric part of its name, as in
 /// `model.layers.12.mlp.up_proj.weight`.
 #[must_use]
 pub fn layer_of(name: &str) -> Option<usize> {
     name.split('.').find_map(number)
 }
 
-/// The name with `*` for every part that is a number: what the tensors of one role share.
+/// The name with `*` for every numeric part: the name pattern of a role.
 #[must_use]
 pub fn pattern_of(name: &str) -> String {
     let parts: Vec<&str> =
@@ -22,7 +22,7 @@ fn number(part: &str) -> Option<usize> {
     if digits { part.parse().ok() } else { None }
 }
 
-/// Order in which numbers within names count as numbers: layer 2 before layer 10.
+/// Natural order of names: layer 2 before layer 10.
 #[must_use]
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a.split('.'), b.split('.'));

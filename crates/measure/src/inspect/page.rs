@@ -1,5 +1,5 @@
-//! What a page shows of an inspection beside its tables: totals, grids of ranks over layers and
-//! names, spectra, and tables of all tensors.
+//! The parts of an inspection report beside its tables: totals, heat maps of ranks over layers and
+//! name patterns, spectra, and tables of all tensors.
 
 use super::{Duplicates, Inspection, TensorRecord};
 use crate::spectra::Figures;
@@ -8,23 +8,23 @@ use linwright_report::plot::{Axis, Plot, Series, Style};
 use linwright_report::{Block, Figure, Grid, GridCell, Scale, Table};
 use std::collections::BTreeMap;
 
-/// Grids and plots of the spectra.
+/// Heat maps and plots of the spectra.
 pub(super) fn pictures(found: &Inspection) -> Vec<Block> {
     let matrices = Matrices::of(found);
     let grids = GRIDS.iter().filter_map(|shown| grid(&matrices, shown)).map(Block::Grid);
     grids.chain(plots(&matrices).map(Block::Figure)).collect()
 }
 
-/// Long tables: all tensors, and those with the same bytes.
+/// Long tables: all tensors, and duplicates.
 pub(super) fn folded(found: &Inspection) -> Vec<Block> {
     [tensor_table(found), repeated(found)]
         .into_iter()
         .filter(|table| !table.rows.is_empty())
-        .map(|table| Block::Details { summary: format!("Show {} lines", table.rows.len()), table })
+        .map(|table| Block::Details { summary: format!("Show {} rows", table.rows.len()), table })
         .collect()
 }
 
-/// Totals at a glance.
+/// Totals.
 pub(super) fn facts(found: &Inspection) -> Vec<(String, String)> {
     let totals = found.totals;
     [
@@ -41,7 +41,7 @@ pub(super) fn facts(found: &Inspection) -> Vec<(String, String)> {
     .into()
 }
 
-/// Matrices with spectra by name and layer.
+/// Matrices with spectra, by name pattern and layer.
 struct Matrices<'a> {
     names: Vec<&'a str>,
     layers: Vec<usize>,
@@ -70,13 +70,13 @@ impl<'a> Matrices<'a> {
     }
 }
 
-/// One figure over layers and names.
+/// A statistic shown as a heat map over layers and name patterns.
 struct Shown {
     title: &'static str,
     note: &'static str,
     value: fn(&TensorRecord, &Figures) -> f64,
     write: fn(f64) -> String,
-    /// Whether colours go by the logarithm.
+    /// Whether the colour scale is logarithmic.
     log: bool,
 }
 
@@ -130,7 +130,7 @@ fn grid(matrices: &Matrices<'_>, shown: &Shown) -> Option<Grid> {
     })
 }
 
-/// Singular values over their place, a panel for each name, a line for each matrix.
+/// Singular values by index: a panel per name pattern, a curve per matrix.
 fn plots(matrices: &Matrices<'_>) -> Option<Figure> {
     let panel = |name: &&str| {
         let cells = matrices.cells.iter().filter(|((group, _), _)| group == name);
@@ -141,7 +141,7 @@ fn plots(matrices: &Matrices<'_>) -> Option<Figure> {
         let x = Scale::linear(0.0, 1.0);
         Some(Plot {
             title: (*name).to_owned(),
-            x: Axis { title: "place over full rank".to_owned(), scale: x, ticks: None },
+            x: Axis { title: "index / full rank".to_owned(), scale: x, ticks: None },
             y: Axis { title: String::new(), scale: y, ticks: None },
             series: lines,
             baseline: None,
@@ -150,9 +150,9 @@ fn plots(matrices: &Matrices<'_>) -> Option<Figure> {
     let panels: Vec<Plot> = matrices.names.iter().filter_map(panel).collect();
     (!panels.is_empty()).then(|| Figure {
         title: "Spectra".to_owned(),
-        note: "A line is one matrix: its singular values, falling, each over the largest."
+        note: "Each curve is one matrix: its singular values in descending order, divided by the largest."
             .to_owned(),
-        y_title: "singular value over the largest".to_owned(),
+        y_title: "singular value / largest".to_owned(),
         panels,
     })
 }
@@ -161,7 +161,7 @@ fn line(tensor: &TensorRecord) -> Option<Series> {
     let figures = tensor.spectrum.as_deref()?;
     let full = full_rank(tensor);
     let points = figures.curve.iter().map(|(place, value)| {
-        // Rounding stands at the bottom: it says only that there is nothing.
+        // Values within rounding error are clamped to the bottom of the plot.
         (*place as f64 / full, (value / figures.largest).max(1e-8), None)
     });
     (figures.largest > 0.0).then(|| Series {
@@ -257,7 +257,7 @@ mod tests {
         }
         linwright_report::conformance::check_page(&page);
         assert!(!page.contains("<b>") && page.contains("model&lt;b&gt;.<wbr>language_model.<wbr>"));
-        // Twenty columns fit 1,400 pixels in smaller letters only.
+        // Twenty columns fit 1,400 pixels only in a smaller font.
         let table = page.split_once("aria-label=\"All tensors\"").unwrap().1;
         assert!(table.starts_with(" tabindex=\"0\">\n<table class=\"many\">"), "{table}");
         let namespace = page.replace("http://www.w3.org/2000/svg", "");

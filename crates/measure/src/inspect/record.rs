@@ -1,31 +1,31 @@
-//! What an inspection found, as plain data.
+//! Result of an inspection, as plain data.
 
 use crate::spectra::Figures;
 use serde::{Deserialize, Serialize};
 
-/// Version of the layout of an [`Inspection`] as JSON.
+/// Version of the JSON schema of [`Inspection`].
 pub const SCHEMA: u32 = 1;
 
-/// Everything that was found.
+/// Result of an inspection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
-    /// Layout of this record, [`SCHEMA`].
+    /// Version of the schema, [`SCHEMA`].
     pub schema: u32,
     /// The path as the user gave it.
     pub model: String,
     /// Files read.
     pub files: Vec<WeightFile>,
-    /// Sums over all tensors that were looked at.
+    /// Totals over all selected tensors.
     pub totals: Totals,
-    /// Every tensor that was looked at, in the order of names, numbers within them as numbers.
+    /// Selected tensors, in the natural order of names.
     pub tensors: Vec<TensorRecord>,
-    /// The tensors by name without their numbers.
+    /// Tensors grouped by name pattern.
     pub groups: Vec<Group>,
-    /// The tensors by layer, those without one first.
+    /// Totals by layer, tensors without a layer first.
     pub layers: Vec<LayerTotals>,
     /// Tensors with the same type, shape and bytes.
     pub duplicates: Vec<Duplicates>,
-    /// What a reader should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -34,30 +34,30 @@ pub struct Inspection {
 pub struct WeightFile {
     /// Its path.
     pub path: String,
-    /// Tensors in it.
+    /// Number of tensors.
     pub tensors: usize,
     /// Bytes of those tensors.
     pub bytes: u64,
 }
 
-/// Sums over tensors.
+/// Totals over tensors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Tensors.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Numbers in them.
+    /// Number of parameters.
     pub parameters: u64,
     /// Bytes in the files.
     pub bytes: u64,
-    /// Numbers that are NaN.
+    /// Number of NaN values.
     pub nan: u64,
-    /// Numbers that are infinite.
+    /// Number of infinite values.
     pub infinite: u64,
-    /// Rows of zeros.
+    /// Number of rows of zeros.
     pub zero_rows: u64,
-    /// Rows of one other number.
+    /// Number of rows of one other number.
     pub constant_rows: u64,
-    /// Bytes of tensors that repeat another one.
+    /// Bytes of tensors that duplicate another one.
     pub duplicate_bytes: u64,
 }
 
@@ -68,55 +68,55 @@ pub struct TensorRecord {
     pub name: String,
     /// The name with `*` for numbers.
     pub group: String,
-    /// The first number in the name.
+    /// Layer: the first number in the name.
     pub layer: Option<usize>,
-    /// Place of its file in [`Inspection::files`].
+    /// Index of its file in [`Inspection::files`].
     pub file: usize,
-    /// How its numbers are stored.
+    /// Storage type.
     pub dtype: String,
-    /// Extents.
+    /// Shape.
     pub shape: Vec<usize>,
-    /// Numbers.
+    /// Number of parameters.
     pub parameters: u64,
     /// Bytes in the file.
     pub bytes: u64,
-    /// What its numbers are like; none if they are not F64, F32, F16 or BF16.
+    /// Statistics of its numbers; `None` if they are not F64, F32, F16 or BF16.
     pub values: Option<ValueFigures>,
-    /// Rows that say nothing; none where there are no rows of two numbers or more.
+    /// Constant rows; `None` without rows of two numbers or more.
     pub rows: Option<RowCounts>,
     /// Name of the first tensor with the same type, shape and bytes.
     pub same_as: Option<String>,
-    /// What the singular values say, if that was asked for.
+    /// Statistics of its singular values, if requested.
     pub spectrum: Option<Box<Figures>>,
-    /// Why there are none although they were asked for.
+    /// Why a requested spectrum is missing.
     pub no_spectrum: Option<String>,
 }
 
-/// What numbers are like. Mean, deviation and extreme are over the finite ones.
+/// Statistics of numbers. Mean, standard deviation and maximum are over the finite ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueFigures {
-    /// Numbers that are NaN.
+    /// Number of NaN values.
     pub nan: u64,
-    /// Numbers that are infinite.
+    /// Number of infinite values.
     pub infinite: u64,
     /// Mean.
     pub mean: f64,
     /// Standard deviation.
     pub std: f64,
-    /// Largest absolute number.
+    /// Largest absolute value.
     pub abs_max: f32,
 }
 
-/// Rows (slices along the first extent) of one number.
+/// Constant rows (slices along the first dimension).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowCounts {
-    /// Rows of zeros.
+    /// Number of rows of zeros.
     pub zero: u64,
-    /// Rows of one other number.
+    /// Number of rows of one other number.
     pub constant: u64,
 }
 
-/// Tensors that are the same.
+/// Duplicate tensors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Duplicates {
     /// Bytes of each.
@@ -125,28 +125,28 @@ pub struct Duplicates {
     pub names: Vec<String>,
 }
 
-/// Tensors whose names differ in numbers only.
+/// Tensors whose names differ only in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The name with `*` for numbers.
     pub name: String,
-    /// How the numbers are stored, if all tensors agree.
+    /// Storage type, if the same for all tensors.
     pub dtype: Option<String>,
-    /// The extents, if all tensors agree.
+    /// Shape, if the same for all tensors.
     pub shape: Option<Vec<usize>>,
-    /// Sums.
+    /// Totals.
     pub totals: Totals,
-    /// Over the numbers of all tensors, if all are of a type that is read.
+    /// Statistics over the numbers of all tensors, if all have a supported type.
     pub values: Option<ValueFigures>,
     /// Means over the spectra of its matrices.
     pub spectra: Option<Box<GroupFigures>>,
 }
 
-/// Means over the matrices of a group; of a figure that some do not have, over those that do.
+/// Means over the matrices of a group; a statistic missing for some is averaged over the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the figures of the same names, as means")]
+#[allow(missing_docs, reason = "means of the statistics of the same names")]
 pub struct GroupFigures {
-    /// Matrices with a spectrum.
+    /// Number of matrices with a spectrum.
     pub matrices: usize,
     pub frobenius_norm: f64,
     pub largest: f64,
@@ -162,11 +162,11 @@ pub struct GroupFigures {
     pub vendi_score: f64,
 }
 
-/// Sums over the tensors of a layer.
+/// Totals of the tensors of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTotals {
-    /// The layer; none for tensors without a number in their name.
+    /// The layer; `None` for tensors without a number in their name.
     pub layer: Option<usize>,
-    /// Sums.
+    /// Totals.
     pub totals: Totals,
 }

@@ -8,27 +8,27 @@ use linwright_report::{Block, Document, ReportError, Table};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Letters of a name among findings.
+/// Longest name in a finding, in characters.
 const NAME: usize = 48;
-/// Lines of a list of findings at most; the rest are counted.
+/// Longest list of findings; the rest is counted.
 const FINDINGS: usize = 12;
 
-/// How the lines of the tables are made.
+/// Rows of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// A line for all tensors whose names differ in numbers only.
+    /// One row per name pattern.
     Name,
-    /// A line for each layer.
+    /// One row per layer.
     Layer,
-    /// A line for each tensor.
+    /// One row per tensor.
     Tensor,
 }
 
 impl By {
-    /// All of them.
+    /// All groupings.
     pub const ALL: [Self; 3] = [Self::Name, Self::Layer, Self::Tensor];
 
-    /// The word for it.
+    /// Its name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl By {
     }
 }
 
-/// An inspection as a report; the lines of its tables stand for tensors, names or layers.
+/// The report of an inspection, with one row per tensor, name pattern or layer.
 #[must_use]
 pub fn document(found: &Inspection, by: By) -> Document {
     let Totals { tensors, parameters, bytes: size, .. } = found.totals;
@@ -72,10 +72,10 @@ pub fn document(found: &Inspection, by: By) -> Document {
     }
 }
 
-/// The saved result of `linwright inspect --json` as a report; none if a value is none.
+/// The report of a saved `linwright inspect --json`; `None` for any other JSON value.
 ///
 /// # Errors
-/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+/// [`ReportError::NotAReport`] if the value claims to be an inspection, but is not a valid one.
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let inspection = |value: &Value| -> Result<Document, ReportError> {
         Ok(document(&serde_json::from_value(value.clone())?, By::Name))
@@ -159,7 +159,7 @@ fn contents_by_layer(found: &Inspection) -> Table {
     table("Tensors by layer", &columns, rows.collect())
 }
 
-/// Names of lines and their figures, for those that have any.
+/// Names of rows with their spectral statistics, if they have any.
 fn figures_of(found: &Inspection, by: By) -> Vec<(String, GroupFigures)> {
     let of = |tensors: &[&TensorRecord]| {
         GroupFigures::of(tensors.iter().filter_map(|tensor| tensor.spectrum.as_deref()).collect())
@@ -229,12 +229,12 @@ fn spectra(found: &Inspection, by: By) -> Option<Table> {
     Some(table(caption, &columns, rows.collect()))
 }
 
-/// Large condition numbers have a short form.
+/// Formats a condition number; large ones in scientific notation.
 fn condition(value: f64) -> String {
     if value < 1e4 { significant(value, 2) } else { format!("{value:.0e}") }
 }
 
-/// What a reader should look at: numbers that are none, rows that say nothing, copies.
+/// Findings: non-finite numbers, constant rows, duplicates.
 fn findings(found: &Inspection) -> Vec<String> {
     let name = |name: &str| shortened(name, NAME);
     let mut lines = Vec::new();
@@ -263,12 +263,12 @@ fn findings(found: &Inspection) -> Vec<String> {
             more => format!("the same: {first} and {} others ({size} each)", more.len()),
         });
     }
-    // Broken numbers are never left out.
+    // Non-finite numbers are always listed.
     let most = FINDINGS.max(broken);
     if lines.len() > most {
         let more = lines.len() - most;
         lines.truncate(most);
-        lines.push(format!("and {more} more findings; --json has all"));
+        lines.push(format!("and {more} more findings; --json lists all"));
     }
     lines
 }

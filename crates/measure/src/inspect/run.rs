@@ -1,6 +1,6 @@
-//! The inspection itself.
+//! Runs an inspection.
 
-use super::contents::{Contents, look};
+use super::contents::{self, Contents};
 use super::duplicates::first_alike;
 use super::record::{
     Duplicates, Inspection, SCHEMA, TensorRecord, Totals, ValueFigures, WeightFile,
@@ -15,21 +15,21 @@ use linwright_tensor::{MatRef, parallel};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Numbers in matrices that are taken at a time, unless one has more: 16 MiB in `f32`.
+/// Numbers of matrices processed in parallel, unless one has more: 16 MiB in `f32`.
 const BATCH: usize = 1 << 22;
 
-/// What to look at, and how closely.
+/// Options of an inspection.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only tensors of such names.
+    /// Select only tensors whose names match.
     pub filter: Option<NameFilter>,
-    /// Only tensors of these layers.
+    /// Select only tensors of these layers.
     pub layers: Option<Vec<usize>>,
-    /// Only tensors that are stored so.
+    /// Select only tensors of this storage type.
     pub dtype: Option<StoredType>,
-    /// Whether matrices get their singular values.
+    /// Whether to compute singular values.
     pub spectra: bool,
-    /// Where spectra are kept.
+    /// Cache of spectra.
     pub cache: Option<SpectrumCache>,
 }
 
@@ -52,7 +52,7 @@ impl Options {
     }
 }
 
-/// Looks at a weight file or a directory of them.
+/// Inspects a weight file or a directory of them.
 ///
 /// # Errors
 /// [`InspectError`].
@@ -77,7 +77,7 @@ pub fn run(
     let first = first_alike(&tensors, &prints, &|| monitor.interrupted())
         .ok_or(InspectError::Interrupted)?;
     let mut notes = Vec::new();
-    // Empty where they were not asked for: a file may have very many tensors.
+    // Empty unless requested: a file may have very many tensors.
     let mut spectra = Vec::new();
     if options.spectra {
         spectra = all_spectra(&tensors, &contents, &first, options, monitor, &mut notes)?;
@@ -97,7 +97,7 @@ pub fn run(
     }
     let duplicates = duplicates(&tensors, &first);
     drop((contents, prints, first, spectra));
-    // In place; only files that no index binds together may repeat a name.
+    // A stable sort: only files without a common index may repeat a name.
     let by_name = |a: &TensorRecord, b: &TensorRecord| {
         natural_order(&a.name, &b.name).then(a.file.cmp(&b.file))
     };
@@ -132,7 +132,9 @@ fn read_all(
     let mut done = 0;
     let mut contents = Vec::with_capacity(tensors.len());
     for tensor in tensors {
-        contents.push(look(tensor, &|| monitor.interrupted()).ok_or(InspectError::Interrupted)?);
+        contents.push(
+            contents::read(tensor, &|| monitor.interrupted()).ok_or(InspectError::Interrupted)?,
+        );
         done += tensor.bytes() as u64;
         monitor.progress(done, total);
     }
@@ -178,10 +180,11 @@ fn duplicates(tensors: &[Stored<'_>], first: &[usize]) -> Vec<Duplicates> {
     members.into_iter().map(duplicates).collect()
 }
 
-/// Figures of a tensor, or why there are none: nothing to say of what is no matrix.
-type Told = Result<Box<Figures>, Option<String>>;
+/// Statistics of a tensor's spectrum, or the reason why there are none (`None` for a tensor that is
+/// not a matrix).
+type SpectrumResult = Result<Box<Figures>, Option<String>>;
 
-/// Figures of each tensor; `first` is the place of the first tensor with the same numbers.
+/// Spectral statistics of all tensors; `first` has the index of the first tensor equal to each.
 fn all_spectra(
     tensors: &[Stored<'_>],
     contents: &[Contents],
@@ -189,9 +192,9 @@ fn all_spectra(
     options: &Options,
     monitor: &mut dyn Monitor,
     notes: &mut Vec<String>,
-) -> Result<Vec<Told>, InspectError> {
+) -> Result<Vec<SpectrumResult>, InspectError> {
     monitor.stage("singular values");
-    let mut spectra: Vec<Told> =
+    let mut spectra: Vec<SpectrumResult> =
         tensors.iter().zip(contents).map(|(t, c)| Err(obstacle(t, c))).collect();
     let wanted = |place: usize| tensors[place].shape().len() == 2 && spectra[place] == Err(None);
     let places: Vec<usize> =
@@ -229,13 +232,13 @@ fn all_spectra(
     Ok(spectra)
 }
 
-/// Why a matrix has no spectrum.
+/// The reason why a matrix has no spectrum, if there is one.
 fn obstacle(tensor: &Stored<'_>, contents: &Contents) -> Option<String> {
     if tensor.shape().len() != 2 {
         return None;
     }
     let Some(values) = contents.values else {
-        return Some(format!("stored as {}, which is not read", tensor.dtype().name()));
+        return Some(format!("stored as {}, which is not supported", tensor.dtype().name()));
     };
     if values.nan + values.infinite > 0 {
         return Some(format!("{} numbers are not finite", values.nan + values.infinite));
@@ -243,7 +246,7 @@ fn obstacle(tensor: &Stored<'_>, contents: &Contents) -> Option<String> {
     (tensor.count() == 0).then(|| "it is empty".to_owned())
 }
 
-/// Operations in proportion: a Gram matrix and its eigenvalues.
+/// Relative cost of a spectrum: a Gram matrix and its eigenvalues.
 fn effort(shape: &[usize]) -> u64 {
     let (small, large) = (shape[0].min(shape[1]) as u64, shape[0].max(shape[1]) as u64);
     (small * small).saturating_mul(large + 2 * small)
@@ -251,7 +254,7 @@ fn effort(shape: &[usize]) -> u64 {
 
 type Found = (Result<Figures, String>, Option<String>);
 
-/// Figures of a matrix, from the cache if it has them, and what to tell about the cache.
+/// Statistics of a matrix's spectrum, from the cache if possible, and a note on the cache.
 fn spectrum(tensor: &Stored<'_>, cache: Option<&SpectrumCache>) -> Result<Found, InspectError> {
     let read = tensor.read()?;
     let (rows, cols) = (tensor.shape()[0], tensor.shape()[1]);

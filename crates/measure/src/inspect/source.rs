@@ -1,4 +1,4 @@
-//! The one place that knows how weight files are read.
+//! Access to weight files.
 
 use linwright_files::{FileError, StoredType, Tensor, TensorFile, TensorInfo, weight_files};
 use std::borrow::Cow;
@@ -11,14 +11,14 @@ pub(super) struct Source {
     files: Vec<TensorFile>,
 }
 
-/// One tensor, not read yet.
+/// A tensor, not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<'a> {
     file: &'a TensorFile,
     info: &'a TensorInfo,
     /// Its name.
     pub(super) name: &'a str,
-    /// Place of its file.
+    /// Index of its file.
     pub(super) place: usize,
 }
 
@@ -28,7 +28,7 @@ impl Source {
         Ok(Self { files: weight_files(path)? })
     }
 
-    /// Path, tensors and bytes of tensors of each file.
+    /// Path, number of tensors and their bytes, for each file.
     pub(super) fn files(&self) -> impl Iterator<Item = (&Path, usize, u64)> {
         self.files.iter().map(|file| {
             let bytes = file.tensors().values().map(|info| info.bytes.len() as u64).sum();
@@ -36,7 +36,7 @@ impl Source {
         })
     }
 
-    /// All tensors, in the order in which they lie in the files.
+    /// All tensors, in file order.
     pub(super) fn tensors(&self) -> Vec<Stored<'_>> {
         let mut tensors: Vec<Stored<'_>> = Vec::new();
         for (place, file) in self.files.iter().enumerate() {
@@ -58,30 +58,30 @@ impl<'a> Stored<'a> {
         self.info.dtype
     }
 
-    /// Numbers in it.
+    /// Number of values.
     pub(super) fn count(&self) -> usize {
         self.info.shape.iter().product()
     }
 
-    /// Bytes in the file.
+    /// Size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.info.bytes.len()
     }
 
-    /// Some of its bytes, in row-major order.
+    /// A range of its bytes, in row-major order.
     pub(super) fn part(&self, part: Range<usize>) -> Cow<'a, [u8]> {
         let size = (self.dtype().bits() / 8).max(1) as usize;
         if self.info.strides.is_none() {
             return self.file.raw(self.info, part);
         }
-        // A tensor that lies across its rows is gathered in whole numbers.
+        // A transposed tensor is gathered in whole numbers.
         let numbers = part.start / size..part.end.div_ceil(size);
         let first = numbers.start * size;
         let gathered = self.file.stored(self.info, numbers);
         Cow::Owned(gathered[part.start - first..part.end - first].to_vec())
     }
 
-    /// Says that some bytes are not needed any more.
+    /// Releases the memory of a range of bytes.
     pub(super) fn release(&self, part: Range<usize>) {
         self.file.release_bytes(self.info, part);
     }

@@ -1,9 +1,9 @@
-//! Spectra on disk, under the content of their matrix.
+//! Cache of spectra on disk, by the content of their matrix.
 //!
-//! One file an entry: `LWSPECTR`, the version (u32), rows and columns (u64), the Vendi score and
-//! min(rows, cols) singular values (f64), all little-endian, and the SHA-256 of all that. Files
-//! appear whole or not at all, so that several processes may share a directory. What cannot be read
-//! is told to the caller, never used.
+//! One file per entry: `LWSPECTR`, the version (u32), rows and columns (u64), the Vendi score and
+//! min(rows, cols) singular values (f64), all little-endian, and the SHA-256 of everything before.
+//! Files are written atomically, so several processes may share a directory. An unreadable entry is
+//! reported to the caller and never used.
 
 use super::Spectrum;
 use linwright_run::atomic::{OutputError, write_atomic};
@@ -14,19 +14,19 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"LWSPECTR";
-/// Version of layout and definitions: a change of either makes old entries of no use.
+/// Version of format and definitions; entries of another version are not used.
 const VERSION: u32 = 1;
 /// Bytes before the numbers.
 const HEAD: usize = 8 + 4 + 8 + 8;
 /// Bytes of the digest at the end.
 const DIGEST: usize = 32;
 
-/// What names a matrix: its content and how that is to be read.
+/// Identity of a matrix: content digest, storage type and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheKey {
-    /// Digest of the stored bytes.
+    /// Content digest of the stored bytes.
     pub digest: [u8; 32],
-    /// Name of the type in which the numbers are stored.
+    /// Name of the storage type.
     pub dtype: &'static str,
     /// Rows of the matrix.
     pub rows: usize,
@@ -46,14 +46,14 @@ impl CacheKey {
     }
 }
 
-/// What the cache has under a key.
+/// Result of a look-up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cached {
     /// The spectrum.
     Found(Spectrum),
-    /// Nothing.
+    /// No entry.
     Absent,
-    /// An entry that is damaged, unreadable or of another version; storing replaces it.
+    /// A damaged or unreadable entry, or one of another version; storing replaces it.
     Unusable(String),
 }
 
@@ -64,10 +64,10 @@ pub struct SpectrumCache {
 }
 
 impl SpectrumCache {
-    /// Opens a directory, making it if need be.
+    /// Opens a directory, or creates it.
     ///
     /// # Errors
-    /// [`OutputError`] if it is not there and cannot be made.
+    /// [`OutputError`] if it cannot be created.
     pub fn open(dir: &Path) -> Result<Self, OutputError> {
         std::fs::create_dir_all(dir).map_err(|error| OutputError::io("create", dir, error))?;
         Ok(Self { dir: dir.to_path_buf() })
@@ -79,14 +79,14 @@ impl SpectrumCache {
         &self.dir
     }
 
-    /// Looks up a matrix.
+    /// Looks up the spectrum of a matrix.
     #[must_use]
     pub fn load(&self, key: &CacheKey) -> Cached {
         let path = self.dir.join(key.file_name());
         let expected = HEAD + 8 * (1 + key.rows.min(key.cols)) + DIGEST;
         let unusable = |reason: String| Cached::Unusable(format!("{}: {reason}", path.display()));
         let mut bytes = Vec::new();
-        // Never more than an entry of this shape can have.
+        // Reads at most the size of an entry of this shape.
         let read = input::open(&path)
             .and_then(|file| file.take(expected as u64 + 1).read_to_end(&mut bytes));
         match read {
@@ -99,13 +99,13 @@ impl SpectrumCache {
         }
     }
 
-    /// Keeps the spectrum of a matrix.
+    /// Stores the spectrum of a matrix.
     ///
     /// # Errors
     /// [`OutputError`] if it cannot be written.
     ///
     /// # Panics
-    /// If the spectrum is of another shape than the key says.
+    /// If the spectrum and the key have different shapes.
     pub fn store(&self, key: &CacheKey, spectrum: &Spectrum) -> Result<(), OutputError> {
         let shape = (spectrum.rows, spectrum.cols, spectrum.singular_values.len());
         assert_eq!(
@@ -131,19 +131,19 @@ fn encode(spectrum: &Spectrum) -> Vec<u8> {
 }
 
 fn decode(bytes: &[u8], key: &CacheKey) -> Result<Spectrum, String> {
-    let short = || format!("{} bytes are too few", bytes.len());
+    let short = || format!("only {} bytes", bytes.len());
     let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
     let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
     let version = u32::from_le_bytes(*version);
     if magic != MAGIC {
-        return Err("no spectrum".into());
+        return Err("not a spectrum".into());
     }
     if version != VERSION {
         return Err(format!("version {version}, expected {VERSION}"));
     }
     let (body, digest) = bytes.split_last_chunk::<DIGEST>().ok_or_else(short)?;
     if Sha256::digest(body)[..] != digest[..] {
-        return Err("the digest at the end does not fit, the file is damaged".into());
+        return Err("the digest does not match, the file is damaged".into());
     }
     let (rows, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
     let (cols, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
@@ -209,7 +209,7 @@ mod tests {
             bytes[place] ^= 1;
             bytes
         }));
-        // Sound, but of another matrix.
+        // Valid, but of another matrix.
         let other = Spectrum { rows: 2, cols: 3, ..spectrum.clone() };
         cases.push(encode(&other));
         for bytes in cases {

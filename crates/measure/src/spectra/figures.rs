@@ -1,49 +1,50 @@
-//! What is read off a spectrum.
+//! Statistics of a spectrum.
 
 use super::{Noise, PowerLaw, Spectrum, entropy};
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};
 
-/// Points of [`Figures::curve`] at most.
+/// Largest number of points of [`Figures::curve`].
 const CURVE_POINTS: usize = 40;
 
-/// Figures of one matrix (m, n); definitions in `docs/math.md`. Those of a matrix of zeros are
-/// zero.
+/// Spectral statistics of one matrix (m, n); definitions in `docs/math.md`. All are zero for a zero
+/// matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Frobenius norm, `√Σ s²`.
     pub frobenius_norm: f64,
     /// Largest singular value.
     pub largest: f64,
-    /// Smallest singular value; rounding below 1e-7 of the largest.
+    /// Smallest singular value; below 1e-7 of the largest it is rounding error.
     pub smallest: f64,
     /// `Σ s² / s₁²`.
     pub stable_rank: f64,
     /// `exp` of the entropy of `s / Σ s` (Roy and Vetterli 2007).
     pub effective_rank: f64,
-    /// Fewest singular values with 90 % of `Σ s²`.
+    /// Smallest number of singular values with 90 % of `Σ s²`.
     pub rank_90: usize,
     /// The same for 95 %.
     pub rank_95: usize,
     /// The same for 99 %.
     pub rank_99: usize,
-    /// Largest rank at which two factors have no more numbers than the matrix: `⌊m n / (m + n)⌋`.
+    /// Largest rank at which two factors have at most as many parameters as the matrix: `⌊m n / (m
+    /// + n)⌋`.
     pub break_even_rank: usize,
-    /// Largest over smallest singular value; none if the smallest is below 1e-7 of the largest,
-    /// where zero and rounding are not told apart.
+    /// Largest over smallest singular value; `None` if the smallest is below 1e-7 of the largest,
+    /// where it cannot be distinguished from zero.
     pub condition_number: Option<f64>,
-    /// The random matrix that has the same median singular value.
+    /// Fit of a random matrix by the median singular value.
     pub noise: Option<Noise>,
-    /// The tail of the eigenvalues `s²`.
+    /// Power-law fit of the tail of the eigenvalues `s²`.
     pub power_law: Option<PowerLaw>,
-    /// Effective number of directions of the rows, see [`vendi_score`](super::vendi_score).
+    /// Vendi score of the rows, see [`vendi_score`](super::vendi_score).
     pub vendi_score: f64,
-    /// Some of the singular values, for a plot: (place from 1, value).
+    /// Points of a plot: (index from 1, singular value).
     pub curve: Vec<(usize, f64)>,
 }
 
 impl Figures {
-    /// Of a spectrum.
+    /// Statistics of a spectrum.
     #[must_use]
     pub fn of(spectrum: &Spectrum) -> Self {
         let Spectrum { rows, cols, singular_values: s, vendi_score } = spectrum;
@@ -73,7 +74,7 @@ impl Figures {
     }
 }
 
-/// Fewest of the values, falling, whose squares sum up to a share of all.
+/// Smallest number of leading values (in descending order) with this share of the sum of squares.
 fn energy_rank(s: &[f64], share: f64) -> usize {
     let total: f64 = s.iter().map(|s| s * s).sum();
     let mut sum = 0.0;
@@ -92,7 +93,7 @@ fn break_even_rank(rows: usize, cols: usize) -> usize {
     usize::try_from(product / (rows as u128 + cols as u128).max(1)).unwrap_or(usize::MAX)
 }
 
-/// Values at places that are spread evenly, the first and the last among them.
+/// Values at evenly spaced indices, including the first and the last.
 fn curve(s: &[f64]) -> Vec<(usize, f64)> {
     let Some(last) = s.len().checked_sub(1) else {
         return Vec::new();
@@ -118,7 +119,7 @@ mod tests {
         assert!((found.frobenius_norm - 22f64.sqrt()).abs() < 1e-12);
         assert!((found.largest - 4.0).abs() < 1e-12 && (found.smallest - 1.0).abs() < 1e-12);
         assert!((found.stable_rank - 22.0 / 16.0).abs() < 1e-12);
-        // Shares 1/2, 1/4, 1/8, 1/8: 1.75 bits.
+        // Shares 1/2, 1/4, 1/8, 1/8: entropy 1.75 bits.
         assert!((found.effective_rank - 2f64.powf(1.75)).abs() < 1e-12);
         assert_eq!((found.rank_90, found.rank_95, found.rank_99), (2, 3, 4));
         assert_eq!(found.break_even_rank, 2);

@@ -1,7 +1,8 @@
-//! Singular values of a matrix and what they say.
+//! Singular values of matrices and their statistics.
 //!
-//! A [`Spectrum`] is computed once, kept in a [`SpectrumCache`] under the content of the tensor,
-//! and read by [`Figures`]. Definitions and sources are in `docs/math.md`, "Spectra of weights".
+//! A [`Spectrum`] is computed once, stored in a [`SpectrumCache`] by the content digest of the
+//! tensor, and summarised by [`Figures`]. Definitions and sources are in `docs/math.md`, "Spectra
+//! of weights".
 
 mod cache;
 mod figures;
@@ -16,21 +17,21 @@ pub use power_law::{LEAST_TAIL, PowerLaw};
 use linwright_tensor::MatRef;
 use linwright_tensor::linalg::{NoConvergence, eigenvalues, gram, singular_values};
 
-/// All singular values of a matrix, and the diversity of its rows.
+/// All singular values of a matrix, and the Vendi score of its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spectrum {
     /// Rows of the matrix.
     pub rows: usize,
     /// Columns of the matrix.
     pub cols: usize,
-    /// min(rows, cols) singular values, falling.
+    /// min(rows, cols) singular values, descending.
     pub singular_values: Vec<f64>,
     /// [`vendi_score`] of the rows.
     pub vendi_score: f64,
 }
 
 impl Spectrum {
-    /// Of a matrix; memory beside it: twice the square of its smaller side, in `f64`.
+    /// Spectrum of a matrix. Additional memory: two squares of its smaller side, in `f64`.
     ///
     /// # Errors
     /// [`NoConvergence`] if the matrix is not finite or the iteration fails.
@@ -44,13 +45,14 @@ impl Spectrum {
     }
 }
 
-/// How many different directions the rows of a matrix have: `exp(-Σ λ ln λ)` over the eigenvalues
-/// of `K / n`, where `K_ij` is the cosine of rows i and j (Friedman and Dieng, The Vendi Score,
-/// TMLR 2023, of order 1). From 1, all rows parallel and alike in sign or not, to n, all
-/// orthogonal.
+/// Vendi score of the rows of a matrix, the effective number of their directions: `exp(-Σ λ ln λ)`
+/// over the eigenvalues of `K / n`, where `K_ij` is the cosine of rows i and j (Friedman and Dieng,
+/// The Vendi Score, TMLR 2023, order 1). It is 1 if all rows are parallel, of either sign, and n if
+/// all are orthogonal.
 ///
-/// The eigenvalues come from whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller, X the rows with
-/// length one. Rows of zeros have no direction and do not count; of none the score is zero.
+/// The eigenvalues are those of the smaller of `X Xᵀ / n` and `Xᵀ X / n`, where X has the rows
+/// normalised to length one. Rows of zeros have no direction and are ignored; the score of a zero
+/// matrix is zero.
 ///
 /// # Errors
 /// [`NoConvergence`] if the matrix is not finite or the iteration fails.

@@ -1,30 +1,30 @@
-//! What of a spectrum a random matrix would explain.
+//! Comparison of a spectrum with that of a random matrix.
 //!
-//! Singular values of a large (m, n) matrix of independent numbers of variance σ² fill, divided by
-//! `σ √max(m, n)`, the law of Marchenko and Pastur (1967) of ratio `β = min / max`: their squares
-//! lie between `(1 - √β)²` and `(1 + √β)²`. σ is found as Gavish and Donoho do (The optimal hard
-//! threshold for singular values is 4/√3, 2014): the median singular value over that of the law.
-//! Few large values, the signal, hardly move a median.
+//! The singular values of a large (m, n) matrix of independent entries of variance σ², divided by
+//! `σ √max(m, n)`, follow the law of Marchenko and Pastur (1967) with ratio `β = min / max`: their
+//! squares lie between `(1 - √β)²` and `(1 + √β)²`. σ is estimated as in Gavish and Donoho (The
+//! optimal hard threshold for singular values is 4/√3, 2014): the median singular value divided by
+//! the median of the law. A few large values, the signal, hardly change the median.
 
 use linwright_tensor::linalg::RESOLUTION;
 use serde::{Deserialize, Serialize};
 
-/// Halvings of the interval that holds the median: more than the digits of an `f64`.
+/// Bisection steps for the median, more than `f64` resolves.
 const HALVINGS: usize = 60;
 
-/// The random matrix with the median singular value of a given one.
+/// Random matrix with the same median singular value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// Standard deviation of its numbers; zero if the median is zero within the resolution.
+    /// Standard deviation of its entries; zero if the median is zero within rounding.
     pub sigma: f64,
-    /// The largest singular value that it would have, `σ (√m + √n)`.
+    /// Its largest singular value, `σ (√m + √n)`.
     pub edge: f64,
-    /// How many singular values are larger than that, and no rounding of zeros.
+    /// Number of singular values above the edge and above rounding error.
     pub above: usize,
 }
 
 impl Noise {
-    /// Of the singular values of an (m, n) matrix, falling; none of an empty one.
+    /// Fit to the singular values of an (m, n) matrix, descending; `None` for an empty matrix.
     #[must_use]
     pub fn of(singular_values: &[f64], (m, n): (usize, usize)) -> Option<Self> {
         let count = singular_values.len();
@@ -40,16 +40,17 @@ impl Noise {
     }
 }
 
-/// Median of the law of Marchenko and Pastur with variance 1 and ratio `beta` in (0, 1].
+/// Median of the Marchenko-Pastur law with variance 1 and ratio `beta` in (0, 1].
 ///
-/// With `x = 1 + β + 2 √β cos t` the density is `2/π sin² t / x` in t, whose integral from 0 is
-/// closed:
+/// With `x = 1 + β + 2 √β cos t` the density is `2/π sin² t / x` in t, whose integral from 0 has a
+/// closed form:
 ///
 /// ```text
 /// P(t) = 2/π [ (1+β) t / 4β - sin t / 2√β - (1-β)/2β atan( (1-√β)/(1+√β) tan t/2 ) ]
 /// ```
 ///
-/// It loses `1/β` roundings, so that below 1e-6 the law is taken as the point 1 that it nearly is.
+/// Its rounding error grows as `1/β`; below 1e-6 the law is replaced by the point 1, which it
+/// nearly is.
 #[must_use]
 pub fn marchenko_pastur_median(beta: f64) -> f64 {
     if beta < 1e-6 {
@@ -81,7 +82,7 @@ mod tests {
         let square = marchenko_pastur_median(1.0);
         assert!((square - (4.0 / 3f64.sqrt() / 2.858).powi(2)).abs() < 1e-3, "{square}");
         for beta in [0.02, 0.3, 0.7, 1.0] {
-            // Half of the density, by the midpoint rule.
+            // Half of the probability mass, by the midpoint rule.
             let median = marchenko_pastur_median(beta);
             let (a, b) = ((1.0 - beta.sqrt()).powi(2), (1.0 + beta.sqrt()).powi(2));
             let steps = 200_000;

@@ -1,33 +1,33 @@
-//! The exponent of a heavy tail.
+//! Power-law fit of the tail of a distribution.
 //!
-//! Values above `x_min` follow `p(x) ∝ x^-α` most likely for `α = 1 + k / Σ ln(x_i / x_min)`, and
-//! `x_min` is the value for which the k values above it are nearest to that law in the distance of
-//! Kolmogorov and Smirnov (Clauset, Shalizi and Newman, Power-law distributions in empirical data,
-//! SIAM Review 2009, equations 3.1 and 3.9). Their values are eigenvalues of `Wᵀ W` here, as in
-//! Martin and Mahoney (Implicit self-regularization in deep neural networks, JMLR 2021).
+//! For values above `x_min` with density `p(x) ∝ x^-α`, the maximum-likelihood estimate is `α = 1 +
+//! k / Σ ln(x_i / x_min)`; `x_min` is the value for which the k values above it have the smallest
+//! Kolmogorov-Smirnov distance to the law (Clauset, Shalizi and Newman, Power-law distributions in
+//! empirical data, SIAM Review 2009, equations 3.1 and 3.9). The values are the eigenvalues of `Wᵀ
+//! W`, as in Martin and Mahoney (Implicit self-regularization in deep neural networks, JMLR 2021).
 //!
 //! Deviation: tails of fewer than [`LEAST_TAIL`] values are not tried.
 
 use serde::{Deserialize, Serialize};
 
-/// Fewest values in a tail.
+/// Smallest number of values in a tail.
 pub const LEAST_TAIL: usize = 5;
 
-/// A power law and the tail that it describes.
+/// A power law fitted to a tail.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerLaw {
     /// The exponent α.
     pub alpha: f64,
     /// Smallest value of the tail.
     pub from: f64,
-    /// Values in the tail.
+    /// Number of values in the tail.
     pub tail: usize,
-    /// Largest difference between the share of values below a point and that by the law.
+    /// Kolmogorov-Smirnov distance: largest difference of the two distribution functions.
     pub distance: f64,
 }
 
 impl PowerLaw {
-    /// Of positive values, falling; none if there are too few, or all are equal.
+    /// Fit to positive values, descending; `None` if there are too few, or all are equal.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
@@ -35,7 +35,7 @@ impl PowerLaw {
         let mut sum: f64 = logs.iter().take(LEAST_TAIL - 1).sum();
         for k in LEAST_TAIL..=logs.len() {
             sum += logs[k - 1];
-            // A tail holds all values that are equal to its smallest.
+            // A tail includes all values equal to its smallest.
             if logs.get(k).is_some_and(|next| *next == logs[k - 1]) {
                 continue;
             }
@@ -53,14 +53,14 @@ impl PowerLaw {
     }
 }
 
-/// Distance of a tail to its law, unless it is `most` or larger. `logs` fall.
+/// Distance of a tail to its law, or `None` if it is at least `most`. `logs` descend.
 fn distance(logs: &[f64], alpha: f64, most: f64) -> Option<f64> {
     let count = logs.len() as f64;
     let least = logs[logs.len() - 1];
     let mut distance = 0.0f64;
     for (above, log) in logs.iter().enumerate() {
         let law = ((1.0 - alpha) * (log - least)).exp();
-        // The share of values above steps here from `above / count` to one more.
+        // The empirical share of values above has a step here, from `above / count` to one more.
         let (low, high) = (above as f64 / count, (above + 1) as f64 / count);
         distance = distance.max((law - low).abs()).max((law - high).abs());
         if distance >= most {
@@ -74,7 +74,7 @@ fn distance(logs: &[f64], alpha: f64, most: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Quantiles of a power law from 1 on.
+    /// Quantiles of a power law with `x_min` = 1.
     fn pareto(count: usize, alpha: f64) -> Vec<f64> {
         let share = |k: usize| (k as f64 + 0.5) / count as f64;
         (0..count).map(|k| share(k).powf(-1.0 / (alpha - 1.0))).collect()

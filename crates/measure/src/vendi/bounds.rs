@@ -1,11 +1,11 @@
-//! The entropies that m shares of one can have, if the sum of their squares is known.
+//! Bounds of the entropy of m probabilities with a given sum of squares.
 //!
-//! For a purity `P = Σ p²` of m shares, Shannon's entropy is largest where one share is large and
-//! all others are alike, and smallest where as many as possible are alike and one takes the rest
-//! (Harremoës and Topsøe, *Inequalities between Entropy and Index of Coincidence*, 2001). Both are
-//! tighter than `-ln P <= S <= ln m`.
+//! For a purity `P = Σ p²` of m probabilities, the Shannon entropy is largest if one is large and
+//! all others are equal, and smallest if as many as possible are equal and one takes the rest
+//! (Harremoës and Topsøe, *Inequalities between Entropy and Index of Coincidence*, 2001). Both
+//! bounds are tighter than `-ln P <= S <= ln m`.
 
-/// The largest entropy, in nats.
+/// Largest entropy, in nats.
 pub(super) fn most_entropy(purity: f64, m: usize) -> f64 {
     let count = m as f64;
     let excess = (count * purity - 1.0).max(0.0);
@@ -17,7 +17,7 @@ pub(super) fn most_entropy(purity: f64, m: usize) -> f64 {
     -large * large.ln() - others * (others / (count - 1.0)).ln()
 }
 
-/// The smallest entropy, in nats.
+/// Smallest entropy, in nats.
 pub(super) fn least_entropy(purity: f64) -> f64 {
     let purity = purity.min(1.0);
     let alike = (1.0 / purity).floor();
@@ -67,7 +67,7 @@ mod tests {
             let purity = shares.iter().map(|p| p * p).sum();
             assert!((least_entropy(purity) - entropy(shares)).abs() < 1e-7, "{shares:?}");
         }
-        // Rounding may leave the possible range by a little.
+        // Rounding may exceed the possible range slightly.
         assert_eq!(most_entropy(1.0 + 1e-15, 5), 0.0);
         assert!((most_entropy(0.2 - 1e-16, 5) - 5f64.ln()).abs() < 1e-12);
         assert!(least_entropy(1.0 + 1e-15).abs() < 1e-7);

@@ -1,5 +1,5 @@
-//! Which row comes next: bounds first, spectra of those that they cannot exclude, and a
-//! decomposition of each of those that come out alike.
+//! Selection of the next row: bounds for all candidates, spectra of those that the bounds do not
+//! exclude, and decompositions of those with nearly equal scores.
 
 use super::VendiError;
 use super::bounds::{least_entropy, most_entropy};
@@ -9,37 +9,37 @@ use super::secular::{LANES, Lanes, roots};
 use linwright_tensor::kernels::gemm::{Write, product_on_this_thread};
 use linwright_tensor::{Mat, parallel};
 
-/// Logarithms of scores this close are taken as equal: several times what rounding makes of scores
-/// that are equal in exact arithmetic, such as of rows with permuted numbers.
+/// Log scores this close are equal: several times the rounding error of scores that are equal in
+/// exact arithmetic, such as those of rows with permuted entries.
 const TIE: f64 = 1e-12;
 /// Candidates this close to the best are compared by decompositions of their kernels.
 const CLOSE: f64 = 1e-9;
-/// So many of them at most, the best and of equal ones the first: where more are as close, the
-/// roots of the secular equation, which err by less than [`TIE`], have told the others apart.
+/// Largest number of decompositions, best candidates first. If more are this close, the roots of
+/// the secular equation, with errors below [`TIE`], already distinguish the others.
 const DECOMPOSED: usize = 32;
-/// Rows whose spectra are one piece of work.
+/// Rows per work item.
 const PIECE: usize = 32;
-/// Candidates of the first round, and at most of any: each round is four times the one before,
-/// since the first finds a score that excludes most.
+/// Candidates of the first round, and of the largest: each round is four times the one before,
+/// since the first finds a score that excludes most of the others.
 const FIRST_ROUND: usize = 64;
 const LARGEST_ROUND: usize = 4096;
 
-/// A candidate and the logarithm of its score, negative where the least is wanted.
+/// A candidate with its log score, negated if the smallest is wanted.
 type Valued = (usize, f64);
 
-/// One choice to make.
+/// One step of the selection.
 pub(super) struct Choice<'a> {
     pub(super) chosen: &'a Chosen<'a>,
     pub(super) criterion: &'a Criterion,
-    /// Of every row, if quality counts.
+    /// Log quality of every row, if quality counts.
     pub(super) log_qualities: Option<&'a [f64]>,
 }
 
 impl Choice<'_> {
-    /// The next row.
+    /// Index of the next row.
     pub(super) fn best(&self, effort: &mut Effort) -> Result<usize, VendiError> {
         let candidates = self.chosen.candidates();
-        // One item has one eigenvalue, which is one.
+        // A single item has the single eigenvalue one.
         let closed = self.chosen.len() == 0 || self.criterion.diversity == Diversity::Two;
         if closed {
             let entropy = |row| -self.chosen.purity_with(row).ln();
@@ -50,7 +50,7 @@ impl Choice<'_> {
         self.decide(valued, effort)
     }
 
-    /// The logarithm of the score from the entropy, so signed that more is better.
+    /// Log score from the entropy; larger is better.
     fn value(&self, row: usize, entropy: f64) -> f64 {
         let quality =
             self.log_qualities.map_or(0.0, |own| self.chosen.log_mean_quality_with(own[row]));
@@ -64,12 +64,12 @@ impl Choice<'_> {
         }
     }
 
-    /// Log quality, so signed that more is better; zero where it does not count.
+    /// Log quality; larger is better, zero if quality does not count.
     fn signed_quality(&self, row: usize) -> f64 {
         self.log_qualities.map_or(0.0, |own| self.signed(own[row]))
     }
 
-    /// No value is above this one.
+    /// Upper bound of the log score of a row.
     fn bound(&self, row: usize) -> f64 {
         let purity = self.chosen.purity_with(row);
         let entropy = match self.criterion.goal {
@@ -79,7 +79,7 @@ impl Choice<'_> {
         self.value(row, entropy)
     }
 
-    /// Values of all candidates that can be within [`CLOSE`] of the best.
+    /// Log scores of all candidates that can be within [`CLOSE`] of the best.
     fn evaluate(&self, candidates: Vec<usize>, effort: &mut Effort) -> Vec<Valued> {
         let mut bounds: Vec<Valued> =
             candidates.into_iter().map(|row| (row, self.bound(row))).collect();
@@ -87,7 +87,7 @@ impl Choice<'_> {
         let (mut valued, mut best, mut round) = (Vec::new(), f64::NEG_INFINITY, FIRST_ROUND);
         let mut rest = &bounds[..];
         loop {
-            // Twice the distance, so that rounding of a bound excludes nothing.
+            // Twice the distance, so that rounding of a bound excludes no candidate.
             let open =
                 rest.iter().take(round).take_while(|(_, bound)| *bound >= best - 2.0 * CLOSE);
             let (now, later) = rest.split_at(open.count());
@@ -112,14 +112,14 @@ impl Choice<'_> {
         valued
     }
 
-    /// The best, where those that are close to it are looked at again.
+    /// The best candidate; close ones are compared again.
     fn decide(&self, valued: Vec<Valued>, effort: &mut Effort) -> Result<usize, VendiError> {
         let best = most(&valued);
         let mut close = valued;
         close.retain(|(_, value)| *value >= best - CLOSE);
         let kernel = |row| self.chosen.kernel_row(row);
         if close.iter().all(|(row, _)| kernel(*row) == kernel(close[0].0)) {
-            // One candidate, or kernels that are the same and have the same spectra.
+            // A single candidate, or equal kernels with equal spectra.
             return Ok(self.first_of_best(&close));
         }
         let key = |&(row, value): &Valued| {
@@ -137,9 +137,9 @@ impl Choice<'_> {
         Ok(self.first_of_best(&found.into_iter().collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Of the candidates whose values are equal to the best up to rounding: those of the best
-    /// quality, which decides in exact arithmetic where it is too small to show in the mean, and of
-    /// these the first.
+    /// Among candidates equal to the best up to rounding, those with the largest own quality (the
+    /// tie-break of exact arithmetic, where it is too small to change the mean), and among these
+    /// the one with the lowest index.
     fn first_of_best(&self, valued: &[Valued]) -> usize {
         let best = most(valued);
         let equal: Vec<(usize, f64)> = valued
@@ -159,7 +159,7 @@ fn most(valued: &[Valued]) -> f64 {
     valued.iter().fold(f64::NEG_INFINITY, |most, (_, value)| most.max(*value))
 }
 
-/// Shannon entropies of the chosen rows with each of these.
+/// Shannon entropies of the selected rows with each of `rows`.
 pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Vec<f64> {
     let (t, eigen) = (chosen.len(), chosen.eigen());
     let mut kernel = Mat::zeros(rows.len(), t);
@@ -184,7 +184,7 @@ pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Vec<f64> {
     found
 }
 
-/// As [`super::Order::log_score`] of order 1, in lanes; the roots rise and sum to their number.
+/// As [`super::Order::log_score`] of order 1, in lanes; the roots ascend and sum to their number.
 fn entropies_of(spectrum: &[Lanes]) -> Lanes {
     let count = spectrum.len() as f64;
     let largest = spectrum.last().copied().unwrap_or([0.0; LANES]);

@@ -1,4 +1,4 @@
-//! The rows chosen so far, and what every row has to do with them.
+//! The rows selected so far, and their kernel with all rows.
 
 use super::gaussian::{distances_to, log_add};
 use super::{NOTHING, Order, VendiError, spectrum};
@@ -9,22 +9,22 @@ use linwright_tensor::{Mat, MatRef};
 pub(super) struct Chosen<'a> {
     rows: MatRef<'a, f32>,
     gamma: f64,
-    /// In the order in which they were chosen.
+    /// In the order of selection.
     pub(super) indices: Vec<usize>,
-    /// Whether a row is among them.
+    /// Whether each row is selected.
     taken: Vec<bool>,
-    /// Whether a row is equal to one among them.
+    /// Whether each row equals a selected one.
     equal: Vec<bool>,
-    /// Chosen rows that were equal to an earlier one.
+    /// Number of selected rows that equal an earlier one.
     pub(super) duplicates: usize,
-    /// Row c holds k(c, s) for each s of S, unless nobody asks for spectra. A row for each
-    /// candidate, not a column, so that one candidate is one piece of memory.
+    /// Row c contains k(c, s) for each s of S, if spectra are needed. One row per candidate, not
+    /// one column, so that each candidate is contiguous.
     kernel: Option<Mat<f64>>,
     /// `Σ k(c, s)²` over S.
     squares: Vec<f64>,
     /// `|K_S|²`.
     frobenius: f64,
-    /// `K_S = Q diag(λ) Qᵀ`, as long as another row is to come.
+    /// `K_S = Q diag(λ) Qᵀ`, until the last row is selected.
     eigen: Option<Eigh>,
     distances: Vec<f64>,
     /// `ln Σ s` over S.
@@ -32,8 +32,8 @@ pub(super) struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    /// Nothing chosen yet; `count` rows will be. Spectra need a kernel entry for each row and each
-    /// pick in memory.
+    /// The empty set; `count` rows will be selected. Spectra need memory for a kernel entry per row
+    /// and selected row.
     pub(super) fn new(rows: MatRef<'a, f32>, gamma: f64, count: usize, spectra: bool) -> Self {
         let n = rows.rows();
         Self {
@@ -52,12 +52,12 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// t.
+    /// Number of selected rows, t.
     pub(super) fn len(&self) -> usize {
         self.indices.len()
     }
 
-    /// Rows that may still be chosen, in order.
+    /// Rows that can still be selected, in order.
     pub(super) fn candidates(&self) -> Vec<usize> {
         (0..self.taken.len()).filter(|&row| !self.taken[row]).collect()
     }
@@ -80,15 +80,15 @@ impl<'a> Chosen<'a> {
 
     /// λ and Q of `K_S`.
     pub(super) fn eigen(&self) -> &Eigh {
-        self.eigen.as_ref().expect("a decomposition is kept while another row is to come")
+        self.eigen.as_ref().expect("a decomposition exists until the last row is selected")
     }
 
     /// k(row, s) for each s of S.
     pub(super) fn kernel_row(&self, row: usize) -> &[f64] {
-        &self.kernel.as_ref().expect("kept where spectra are asked for").row(row)[..self.len()]
+        &self.kernel.as_ref().expect("a kernel exists if spectra are needed").row(row)[..self.len()]
     }
 
-    /// `K` of S, and of one more row if there is one.
+    /// Kernel of S, and of one more row if given.
     fn matrix(&self, more: Option<usize>) -> Mat<f64> {
         let t = self.len();
         let size = t + usize::from(more.is_some());
@@ -98,7 +98,7 @@ impl<'a> Chosen<'a> {
         })
     }
 
-    /// Shannon entropy of S and one more row, from a decomposition of its kernel.
+    /// Shannon entropy of S and one more row, by decomposing its kernel.
     pub(super) fn entropy_with(&self, row: usize) -> Result<f64, VendiError> {
         let size = (self.len() + 1) as f64;
         let mut values = spectrum(self.matrix(Some(row)))?;
@@ -106,7 +106,7 @@ impl<'a> Chosen<'a> {
         Ok(Order::ONE.log_score(&values))
     }
 
-    /// Adds a row of log quality `own`, and decomposes the kernel if asked to.
+    /// Adds a row of log quality `own`, and decomposes the kernel if needed.
     ///
     /// # Errors
     /// [`VendiError::NoConvergence`].
@@ -133,7 +133,7 @@ impl<'a> Chosen<'a> {
         Ok(())
     }
 
-    /// Entropy of S of order 1 where spectra are kept, of order 2 elsewhere.
+    /// Entropy of S: of order 1 if spectra are kept, otherwise of order 2.
     pub(super) fn entropy(&self) -> f64 {
         let size = self.len() as f64;
         match &self.eigen {

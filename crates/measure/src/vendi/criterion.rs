@@ -1,11 +1,11 @@
-//! What rows are chosen by, and what choosing them took.
+//! Criterion and cost of a selection.
 
 use super::gaussian::Gamma;
 
-/// The order of the score that rows are chosen by.
+/// Order of the Vendi score of a selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Diversity {
-    /// Order 1, Shannon's entropy.
+    /// Order 1, Shannon entropy.
     One,
     /// Order 2, which needs no eigenvalues.
     Two,
@@ -15,7 +15,7 @@ impl Diversity {
     /// All orders.
     pub const ALL: [Self; 2] = [Self::One, Self::Two];
 
-    /// Its number.
+    /// Its name in options.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -25,26 +25,26 @@ impl Diversity {
     }
 }
 
-/// Which scores are wanted.
+/// Direction of the optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The largest: rows as different as can be.
+    /// Largest score: diverse rows.
     Most,
-    /// The smallest: rows as alike as can be.
+    /// Smallest score: similar rows.
     Least,
 }
 
-/// What rows are chosen by.
+/// Criterion of a selection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criterion {
     /// Order of the score.
     pub diversity: Diversity,
-    /// Largest or smallest.
+    /// Direction.
     pub goal: Goal,
-    /// Width of the kernel.
+    /// Kernel width.
     pub gamma: Gamma,
-    /// Whether the score is multiplied by the mean of `s(x) = exp(-|x|²)`, which prefers short
-    /// rows.
+    /// Whether the score is multiplied by the mean of `s(x) = exp(-|x|²)`, which prefers rows of
+    /// small norm.
     pub quality: bool,
 }
 
@@ -60,13 +60,13 @@ impl Default for Criterion {
     }
 }
 
-/// What a selection took.
+/// Cost of a selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Candidates whose spectrum was computed by the secular equation.
+    /// Number of candidates whose spectrum was computed by the secular equation.
     pub spectra: u64,
-    /// Candidates that a bound excluded.
+    /// Number of candidates excluded by a bound.
     pub excluded: u64,
-    /// Candidates that were decomposed to be compared again.
+    /// Number of candidates compared by a decomposition.
     pub decompositions: u64,
 }

@@ -1,125 +1,125 @@
-//! What can be wrong with a kernel, with rows, or with what is asked of them.
+//! Errors of Vendi scores, selections and reconstructions.
 
 use linwright_tensor::linalg::NoConvergence;
 
-/// A Vendi score, a selection or a reconstruction that cannot be had.
+/// Invalid input of a Vendi score, a selection or a reconstruction.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum VendiError {
-    /// A kernel that is no square.
+    /// A kernel that is not square.
     #[error("the kernel matrix is {rows} x {cols}; expected as many rows as columns")]
     NotSquare {
-        /// Its rows.
+        /// Number of rows.
         rows: usize,
-        /// Its columns.
+        /// Number of columns.
         cols: usize,
     },
     /// Nothing to score.
     #[error("there are no {what} to score")]
     Empty {
-        /// What there is none of.
+        /// The missing items.
         what: &'static str,
     },
-    /// A number that is NaN or infinite.
+    /// A non-finite number.
     #[error("row {row}, column {col} is {value}; every number has to be finite")]
     NonFinite {
         /// Its row.
         row: usize,
         /// Its column.
         col: usize,
-        /// What stands there.
+        /// The number.
         value: f64,
     },
-    /// A kernel that is not its own transpose.
+    /// An asymmetric kernel.
     #[error(
         "the kernel matrix is not symmetric: ({row}, {col}) and its mirror differ by {difference:e}"
     )]
     NotSymmetric {
-        /// Row of the first such pair.
+        /// Row of the first asymmetric pair.
         row: usize,
         /// Its column.
         col: usize,
-        /// How far its two numbers are apart.
+        /// Difference of its two numbers.
         difference: f64,
     },
-    /// A similarity of an item with itself that nothing can be divided by.
+    /// A diagonal entry that is not positive, in a normalised kernel.
     #[error(
         "the diagonal of the kernel is {value} at row {row}; dividing by it needs more than zero"
     )]
     Diagonal {
         /// Its row.
         row: usize,
-        /// What stands there.
+        /// The diagonal entry.
         value: f64,
     },
-    /// A row without a direction.
+    /// A row of zeros, which cannot be normalised.
     #[error(
-        "row {row} is all zeros and has no direction; leave it out, or keep the rows as they are"
+        "row {row} is zero and cannot be normalised; leave it out, or use the rows without normalisation"
     )]
     ZeroRow {
-        /// Which.
+        /// The row.
         row: usize,
     },
-    /// One number for each item was expected.
+    /// A wrong number of values per item.
     #[error("{found} {what} for {expected} items")]
     Count {
-        /// What they are.
+        /// Name of the values.
         what: &'static str,
-        /// Items.
+        /// Number of items.
         expected: usize,
-        /// Numbers given.
+        /// Number of values.
         found: usize,
     },
-    /// A probability or a quality that is none.
+    /// An invalid probability or quality.
     #[error("the {what} of item {index} is {value}; expected a finite number of at least zero")]
     Negative {
-        /// What it is.
+        /// Name of the value.
         what: &'static str,
-        /// Of which item.
+        /// Index of the item.
         index: usize,
-        /// The number.
+        /// The value.
         value: f64,
     },
-    /// Probabilities that do not add up.
+    /// Probabilities that do not sum to one.
     #[error("the probabilities sum to {sum}; expected 1")]
     Sum {
-        /// What they sum to.
+        /// Their sum.
         sum: f64,
     },
-    /// An order that is none.
+    /// An invalid order.
     #[error("order {0}; expected a number of at least 0, or infinity")]
     Order(f64),
-    /// A number of rows that cannot be chosen.
-    #[error("{asked} of {rows} rows cannot be chosen; expected 1 to {rows}")]
+    /// An impossible number of rows.
+    #[error("cannot select {asked} of {rows} rows; expected 1 to {rows}")]
     Rank {
-        /// Rows asked for.
+        /// Requested number of rows.
         asked: usize,
-        /// Rows there are.
+        /// Number of rows of the matrix.
         rows: usize,
     },
-    /// A width of the kernel that is none.
+    /// An invalid kernel width.
     #[error("gamma is {0}; expected a finite number above zero")]
     Gamma(f64),
-    /// The median heuristic has nothing to go by.
+    /// The median heuristic is undefined.
     #[error(
         "the median squared distance of the rows is zero, since most of them are equal; \
          give gamma as a number"
     )]
     NoScale,
-    /// Chosen rows that do not span as many dimensions as there are of them.
+    /// Linearly dependent selected rows.
     #[error(
-        "chosen row {row} (pick {pick}) is zero or depends on the picks before it, so the projection \
+        "selected row {row} (number {pick}) is zero or linearly dependent on earlier ones, so the projection \
          has no coefficients; choose fewer rows"
     )]
     Dependent {
         /// Row of the matrix.
         row: usize,
-        /// Which pick it was, from 1.
+        /// Its position in the selection, from 1.
         pick: usize,
     },
     /// A decomposition failed.
     #[error(transparent)]
     NoConvergence(#[from] NoConvergence),
-    /// The caller asked to stop.
+    /// Cancelled by the caller.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,25 +1,25 @@
-//! Rows of a matrix under the kernel `k(x, y) = exp(-γ |x - y|² / 2)`.
+//! The Gaussian kernel `k(x, y) = exp(-γ |x - y|² / 2)` of the rows of a matrix.
 //!
-//! Squared distances are sums of squared differences in `f64`: the form `|x|² + |y|² - 2 x·y` loses
-//! the digits that tell rows apart that lie close together.
+//! Squared distances are sums of squared differences in `f64`: `|x|² + |y|² - 2 x·y` would cancel
+//! for rows that are close together.
 
 use super::VendiError;
 use linwright_tensor::{MatRef, RngKey, parallel};
 
-/// Rows handled as one piece.
+/// Rows per work item.
 const ROWS: usize = 64;
-/// Sums that go on side by side.
+/// Parallel partial sums.
 const LANES: usize = 8;
-/// Pairs whose distances the median heuristic looks at, at most.
+/// Largest number of pairs for the median heuristic.
 const PAIRS: usize = 4096;
 
-/// How wide the kernel is: `exp(-γ |x - y|² / 2)`.
+/// Width of the kernel `exp(-γ |x - y|² / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gamma {
-    /// γ as given; 1 is that of the paper's program.
+    /// The value of γ; the paper's program uses 1.
     Value(f64),
     /// One over the median squared distance of two rows: of all pairs if there are at most 4096,
-    /// else of 4096 pairs that are always the same ones for a number of rows.
+    /// otherwise of 4096 pairs that depend only on the number of rows.
     Median,
 }
 
@@ -33,7 +33,7 @@ impl Gamma {
         match self {
             Self::Value(gamma) if gamma > 0.0 && gamma.is_finite() => Ok(gamma),
             Self::Value(gamma) => Err(VendiError::Gamma(gamma)),
-            // One row has no distances, and every kernel of it is the same.
+            // A single row has no distances; its kernel is 1 for any γ.
             Self::Median if rows.rows() < 2 => Ok(1.0),
             Self::Median => {
                 let median = median_square(rows);
@@ -79,7 +79,7 @@ fn squared_norm(x: &[f32]) -> f64 {
     squares(x, x, |x, _| f64::from(x))
 }
 
-/// `Σ f(x, y)²` in lanes: the order of the sum is the same for every row.
+/// `Σ f(x, y)²` in lanes, in the same summation order for every row.
 #[inline(always)]
 fn squares(x: &[f32], y: &[f32], f: impl Fn(f32, f32) -> f64) -> f64 {
     let (x_lanes, x_rest) = x.as_chunks::<LANES>();
@@ -99,7 +99,7 @@ fn squares(x: &[f32], y: &[f32], f: impl Fn(f32, f32) -> f64) -> f64 {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-/// Squared distances of all rows to one of them.
+/// Squared distances of all rows to row `chosen`.
 pub(super) fn distances_to(rows: MatRef<'_, f32>, chosen: usize, out: &mut [f64]) {
     let to = rows.row(chosen);
     parallel::for_each_chunk(out, ROWS, |piece, out| {
@@ -109,7 +109,7 @@ pub(super) fn distances_to(rows: MatRef<'_, f32>, chosen: usize, out: &mut [f64]
     });
 }
 
-/// `ln s(x) = -|x|²` of every row, the logarithm of its quality.
+/// `ln s(x) = -|x|²` of every row, the log quality.
 pub(super) fn log_qualities(rows: MatRef<'_, f32>) -> Vec<f64> {
     let mut out = vec![0.0; rows.rows()];
     parallel::for_each_chunk(&mut out, ROWS, |piece, out| {
@@ -121,7 +121,7 @@ pub(super) fn log_qualities(rows: MatRef<'_, f32>) -> Vec<f64> {
 }
 
 /// # Errors
-/// [`VendiError::NonFinite`] naming the first number that is not finite.
+/// [`VendiError::NonFinite`] for the first non-finite number.
 pub(super) fn check_finite(rows: MatRef<'_, f32>) -> Result<(), VendiError> {
     for row in 0..rows.rows() {
         if let Some(col) = rows.row(row).iter().position(|value| !value.is_finite()) {
@@ -132,7 +132,7 @@ pub(super) fn check_finite(rows: MatRef<'_, f32>) -> Result<(), VendiError> {
     Ok(())
 }
 
-/// `ln(e^a + e^b)`, where minus infinity stands for nothing.
+/// `ln(e^a + e^b)`; minus infinity stands for zero.
 pub(super) fn log_add(a: f64, b: f64) -> f64 {
     let (more, less) = if a >= b { (a, b) } else { (b, a) };
     if less == f64::NEG_INFINITY { more } else { more + (less - more).exp().ln_1p() }

@@ -1,20 +1,21 @@
-//! Vendi scores, rows chosen by them, and a matrix told by its chosen rows.
+//! Vendi scores, selection of diverse rows, and reconstruction of a matrix from selected rows.
 //!
-//! The Vendi score of n items with a positive semidefinite kernel K of unit diagonal is the
-//! effective number of different items among them: with λ the eigenvalues of `K / n`,
+//! The Vendi score of n items with a positive semidefinite kernel K of unit diagonal is their
+//! effective number: with λ the eigenvalues of `K / n`,
 //!
 //! ```text
 //! VS_q = exp( ln(Σ λ^q) / (1 - q) ),     VS_1 = exp(-Σ λ ln λ),     VS_∞ = 1 / max λ
 //! ```
 //!
-//! from 1, all items alike, to n, all of them orthogonal. [`of_kernel`] and [`of_features`] compute
-//! it; [`select()`] chooses rows of a matrix greedily so that it is largest (or smallest);
-//! [`reconstruct()`] projects all rows on the span of the chosen ones. All of it runs in `f64`.
+//! It ranges from 1 (all items equal) to n (all orthogonal). [`of_kernel`] and [`of_features`]
+//! compute it; [`select()`] selects rows of a matrix greedily such that it is largest (or
+//! smallest); [`reconstruct()`] projects all rows onto the span of the selected ones. Everything is
+//! computed in `f64`.
 //!
 //! Sources: Friedman and Dieng, *The Vendi Score*, TMLR 2023; orders other than 1 from Pasarkar and
 //! Dieng, *Cousins of the Vendi Score*, 2023; quality from Nguyen and Dieng, *Quality-Weighted
-//! Vendi Scores*, 2024. [`crate::spectra::vendi_score`] is the score of the rows' cosines, for
-//! figures.
+//! Vendi Scores*, 2024. [`crate::spectra::vendi_score`] is the score of row cosines in spectral
+//! statistics.
 
 mod bounds;
 mod candidates;
@@ -44,12 +45,12 @@ use linwright_tensor::Mat;
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
 use linwright_tensor::linalg::{NoConvergence, eigenvalues};
 
-/// Numbers below this share of the largest are taken as zero: they move no digit of an eigenvalue,
-/// and squares of much smaller ones lose their digits before they vanish, and with them those of
-/// the decomposition.
+/// Numbers below this share of the largest are set to zero: they do not affect the digits of an
+/// eigenvalue, but squares of much smaller ones underflow gradually, which loses digits of the
+/// decomposition.
 const NOTHING: f64 = 1e-100;
 
-/// Eigenvalues of a symmetric matrix, falling.
+/// Eigenvalues of a symmetric matrix, descending.
 fn spectrum(mut matrix: Mat<f64>) -> Result<Vec<f64>, NoConvergence> {
     let largest = matrix.data().iter().fold(0.0, |most: f64, value| most.max(value.abs()));
     let nothing = |value: &&mut f64| value.abs() < NOTHING * largest;

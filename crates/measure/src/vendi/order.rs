@@ -1,16 +1,16 @@
-//! From eigenvalues to a score: the Rényi entropy of an order, exponentiated.
+//! Vendi score from eigenvalues: the exponential of a Rényi entropy.
 
 use super::VendiError;
 
-/// Order q of a score: how much rare items count. At 0 all directions count alike, at infinity only
-/// the largest; 1 is the score of the first paper.
+/// Order q of a Vendi score: the weight of rare items. At 0 all non-zero eigenvalues count equally,
+/// at infinity only the largest; 1 is the original Vendi score.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Order(f64);
 
 impl Order {
-    /// The order whose entropy is Shannon's.
+    /// Order of the Shannon entropy.
     pub const ONE: Self = Self(1.0);
-    /// The order that needs no eigenvalues: one over the squared Frobenius norm.
+    /// Order 2, one over the squared Frobenius norm, which needs no eigenvalues.
     pub const TWO: Self = Self(2.0);
     /// One over the largest eigenvalue.
     pub const INFINITY: Self = Self(f64::INFINITY);
@@ -29,18 +29,18 @@ impl Order {
         self.0
     }
 
-    /// The score of eigenvalues that sum to one. They are not normalised; those that rounding
-    /// cannot tell from zero, at most `n ε λ_max` for n of them, do not count, negative ones among
-    /// them.
+    /// The score of eigenvalues that sum to one; they are not normalised. Eigenvalues of at most `n
+    /// ε λ_max` (n of them), including negative ones, are rounding errors of zero and ignored.
     ///
-    /// Without that threshold zeros that come out as 1e-17 would count fully at q = 0, and half a
-    /// per cent each at q = 0.1. It takes nothing from scores of orders from 1 on that `f64` holds.
+    /// Without this threshold, zeros computed as 1e-17 would count fully at q = 0, and half a per
+    /// cent each at q = 0.1. It does not change scores of orders from 1 on within the precision of
+    /// `f64`.
     #[must_use]
     pub fn score(self, eigenvalues: &[f64]) -> f64 {
         self.log_score(eigenvalues).exp()
     }
 
-    /// The logarithm of [`Self::score`], which is the entropy in nats.
+    /// The logarithm of [`Self::score`]: the entropy in nats.
     #[must_use]
     pub fn log_score(self, eigenvalues: &[f64]) -> f64 {
         let largest = eigenvalues.iter().fold(0.0, |most: f64, &value| most.max(value));
@@ -53,7 +53,7 @@ impl Order {
         } else if self.0 == 0.0 {
             (kept.count() as f64).ln()
         } else {
-            // Relative to the largest, so that high powers do not underflow.
+            // Relative to the largest, so that large powers do not underflow.
             let sum: f64 = kept.map(|value| (value / largest).powf(self.0)).sum();
             (sum.ln() + self.0 * largest.ln()) / (1.0 - self.0)
         }

@@ -1,42 +1,42 @@
-//! A matrix told by some of its rows: the orthogonal projection of every row on their span.
+//! Reconstruction of a matrix from some of its rows: the orthogonal projection onto their span.
 //!
 //! ```text
 //! W' = A B,   B = W[rows] (r, d),   A = W Bᵀ (B Bᵀ)⁻¹ (n, r)
 //! ```
 //!
-//! `B Bᵀ` and `W Bᵀ` are sums of exact products in `f64`; the system is solved by Cholesky and
-//! refined once, so that its error is about `ε κ²` before and far below single precision after, κ
-//! the condition number of B, which is reported. Rows of A that belong to chosen rows are unit
-//! rows, so that those come back exactly. Cost: 2 n r d + n r² multiply-adds; memory: r d and n r
-//! numbers.
+//! `B Bᵀ` and `W Bᵀ` are sums of exact products in `f64`. The system is solved by Cholesky and one
+//! step of iterative refinement; the error is about `ε κ²` before and far below single precision
+//! after it, where κ is the condition number of B, which is reported. Rows of A that belong to
+//! selected rows are unit vectors, so selected rows are reproduced exactly. Cost: 2 n r d + n r²
+//! multiply-adds; memory: r d and n r numbers.
 //!
-//! Chosen rows that depend on each other are an error which names the first that does: the part of
-//! it that is orthogonal to the picks before it is no more than rounding of the sums.
+//! Linearly dependent selected rows are an error, which names the first row whose part orthogonal
+//! to the earlier ones is within rounding error.
 
 use super::{VendiError, multiply, spectrum};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::linalg::solve_spd;
 use linwright_tensor::{Mat, MatRef, parallel};
 
-/// Rows of W that are held in `f64` at a time.
+/// Rows of W converted to `f64` at a time.
 const PANEL: usize = 1024;
 
-/// Coefficients of a matrix in its chosen rows.
+/// Coefficients of a matrix in the selected rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconstruction {
     /// A (n, r).
     pub coefficients: Mat<f64>,
-    /// Largest over smallest singular value of the chosen rows.
+    /// Condition number of the selected rows.
     pub condition: f64,
-    /// `|W - A B| / |W|` in the Frobenius norm; zero of a matrix of zeros.
+    /// `|W - A B| / |W|` in the Frobenius norm; zero for a zero matrix.
     pub relative_residual: f64,
 }
 
 impl Reconstruction {
-    /// `A B` (n, d), with B the chosen rows of the same matrix.
+    /// `A B` (n, d), where B are the rows `chosen` of `weight`.
     ///
     /// # Panics
-    /// If there are not as many rows as coefficients of each row.
+    /// If the number of rows differs from the number of coefficient columns.
     #[must_use]
     #[track_caller]
     pub fn apply(&self, weight: MatRef<'_, f32>, chosen: &[usize]) -> Mat<f64> {
@@ -46,14 +46,14 @@ impl Reconstruction {
     }
 }
 
-/// Projects the rows of W (n, d) on the span of the chosen ones.
+/// Projects the rows of W (n, d) onto the span of the selected ones.
 ///
 /// # Errors
-/// [`VendiError::Rank`] if no row is chosen, [`VendiError::Dependent`] if the chosen rows are not
-/// linearly independent, [`VendiError::NonFinite`] if a number is not finite.
+/// [`VendiError::Rank`] if no row is selected, [`VendiError::Dependent`] if the selected rows are
+/// linearly dependent, [`VendiError::NonFinite`] if a number is not finite.
 ///
 /// # Panics
-/// If an index is none of the matrix.
+/// If an index is out of range.
 #[track_caller]
 pub fn reconstruct(
     weight: MatRef<'_, f32>,
@@ -102,7 +102,7 @@ pub fn reconstruct(
     })
 }
 
-/// `C G⁻¹`, refined once.
+/// `C G⁻¹`, with one step of iterative refinement.
 fn solve(gram: &Mat<f64>, cross: &Mat<f64>) -> Option<Mat<f64>> {
     let mut solved = solve_spd(gram.view(), cross.view()).ok()?;
     let mut rest = cross.clone();
@@ -112,11 +112,11 @@ fn solve(gram: &Mat<f64>, cross: &Mat<f64>) -> Option<Mat<f64>> {
     Some(solved)
 }
 
-/// Cholesky factorisation of a Gram matrix in the order of the picks, for the first that depends on
-/// those before it.
+/// Cholesky factorisation of the Gram matrix in the order of selection, to find the first row that
+/// is linearly dependent on earlier ones.
 fn independent(gram: &Mat<f64>, cols: usize, chosen: &[usize]) -> Result<(), VendiError> {
     let r = gram.rows();
-    // Sums of so many numbers are rounded so much.
+    // Rounding error of a sum of this length.
     let least = 4.0 * cols.max(r) as f64 * f64::EPSILON;
     let mut factor: Mat<f64> = Mat::zeros(r, r);
     for i in 0..r {
@@ -126,7 +126,7 @@ fn independent(gram: &Mat<f64>, cols: usize, chosen: &[usize]) -> Result<(), Ven
             row[j] = (row[j] - before) / factor.at(j, j);
         }
         let rest = row[i] - dot(&row[..i], &row[..i]);
-        // Also of a row of zeros.
+        // Also true for a row of zeros.
         if rest <= least * row[i] {
             return Err(VendiError::Dependent { row: chosen[i], pick: i + 1 });
         }

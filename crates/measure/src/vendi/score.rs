@@ -4,30 +4,30 @@ use super::{Order, VendiError, multiply, spectrum};
 use linwright_tensor::kernels::gemm::Arg;
 use linwright_tensor::{Mat, MatRef};
 
-/// How far a kernel may be from its transpose, as a share of its largest number: what single
-/// precision leaves of sums.
+/// Allowed asymmetry of a kernel, relative to its largest entry: rounding error of single-precision
+/// sums.
 const SYMMETRY: f64 = 1e-6;
-/// How far probabilities may be from summing to one, which single precision leaves of a sum.
+/// Allowed deviation of the sum of probabilities from one: rounding error of single-precision sums.
 const SUM: f64 = 1e-6;
 
-/// What goes into a score besides the kernel.
+/// Options of a score besides the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Items<'a> {
-    /// Probability of each item; all alike if absent.
+    /// Probability of each item; uniform by default.
     pub probabilities: Option<&'a [f64]>,
-    /// A kernel is first divided by `√(K_ii K_jj)`.
+    /// Whether a kernel is first divided by `√(K_ii K_jj)`.
     pub normalise: bool,
-    /// Rows of features are taken as they are, not brought to length one.
+    /// Whether rows of features are used without normalisation to length one.
     pub raw: bool,
 }
 
 /// The Vendi score of order q of a kernel `K` (n, n), symmetric and positive semidefinite: the
-/// exponential of the Rényi entropy of the eigenvalues of `K_ij √(p_i p_j)`, which is `K / n` if
-/// all items are alike.
+/// exponential of the Rényi entropy of the eigenvalues of `K_ij √(p_i p_j)`, which is `K / n` for
+/// uniform probabilities.
 ///
 /// # Errors
 /// [`VendiError`] if the kernel is empty, not square, not symmetric or not finite, or if the
-/// probabilities are none.
+/// probabilities are invalid.
 pub fn of_kernel(
     kernel: MatRef<'_, f64>,
     order: Order,
@@ -36,7 +36,7 @@ pub fn of_kernel(
     Ok(order.score(&spectrum_of_kernel(kernel, items)?))
 }
 
-/// The eigenvalues behind [`of_kernel`], falling.
+/// Eigenvalues for [`of_kernel`], descending.
 ///
 /// # Errors
 /// As of [`of_kernel`].
@@ -60,13 +60,13 @@ pub fn spectrum_of_kernel(
     Ok(spectrum(scaled)?)
 }
 
-/// The Vendi score of order q of the kernel `X Xᵀ` of features X (n, d), whose rows are brought to
-/// length one first: from the eigenvalues of whichever of `X Xᵀ / n` and `Xᵀ X / n` is smaller,
-/// which are the same but for zeros.
+/// The Vendi score of order q of the kernel `X Xᵀ` of features X (n, d), whose rows are first
+/// normalised to length one: from the eigenvalues of the smaller of `X Xᵀ / n` and `Xᵀ X / n`,
+/// which have the same non-zero eigenvalues.
 ///
 /// # Errors
-/// [`VendiError`] if there are no features, if they are not finite, if a row is all zeros, or if
-/// the probabilities are none.
+/// [`VendiError`] if there are no features, if they are not finite, if a row is zero, or if the
+/// probabilities are invalid.
 pub fn of_features(
     features: MatRef<'_, f64>,
     order: Order,
@@ -80,7 +80,7 @@ pub fn of_features(
     let mut weights = root_weights(n, items)?;
     for (row, weight) in weights.iter_mut().enumerate() {
         if !items.raw {
-            // Relative to the largest number, whose square alone may overflow.
+            // Relative to the largest entry, whose square may overflow.
             let largest = features.row(row).iter().fold(0.0, |most: f64, v| most.max(v.abs()));
             if largest == 0.0 {
                 return Err(VendiError::ZeroRow { row });
@@ -98,8 +98,7 @@ pub fn of_features(
 /// The quality-weighted Vendi score: the mean of the qualities times the score.
 ///
 /// # Errors
-/// As of [`of_kernel`], and [`VendiError`] if there is not one quality of at least zero for each
-/// item.
+/// As of [`of_kernel`], and [`VendiError`] if there is not one non-negative quality per item.
 pub fn weighted_by_quality(
     kernel: MatRef<'_, f64>,
     qualities: &[f64],
@@ -227,13 +226,13 @@ mod tests {
             assert!((of_kernel(ones.view(), order, &plain).unwrap() - 1.0).abs() < 1e-12);
             let identity = Mat::identity(6);
             assert!((of_kernel(identity.view(), order, &plain).unwrap() - 6.0).abs() < 1e-12);
-            // All weight on two of six.
+            // All probability on two of six.
             let items = Items { probabilities: Some(&[0.5, 0.5, 0.0, 0.0, 0.0, 0.0]), ..plain };
             assert!((of_kernel(identity.view(), order, &items).unwrap() - 2.0).abs() < 1e-12);
         }
     }
 
-    /// Squares of such numbers have lost their digits or are zero.
+    /// Squares of such numbers lose digits or underflow.
     #[test]
     fn similarities_near_the_end_of_the_range_are_none() {
         for tiny in [1e-99, 1e-140, 1e-158, 1e-160, 1e-162, 1e-300] {

@@ -1,31 +1,32 @@
-//! Greedy selection of rows by their Vendi score, exact and fast.
+//! Greedy selection of rows by their Vendi score.
 //!
 //! ```text
 //! S = ();  r times:  S = S + the i not in S for which VS_q(K[S + i]) · mean s(S + i) is largest
 //! k(x, y) = exp(-γ |x - y|² / 2),   s(x) = exp(-|x|²), or 1 without quality
 //! ```
 //!
-//! Of equal scores the lowest index wins, so that without quality row 0 comes first; no row is
-//! taken twice. Scores within 1e-12 of each other are equal: that is what rounding leaves of scores
-//! that are equal in exact arithmetic. Where qualities are too far apart for the smaller one to
-//! show in a mean, equal scores are told apart by them first, as exact arithmetic would. All
-//! qualities are logarithms: none underflows.
+//! Ties go to the lowest index, so without quality row 0 comes first; no row is selected twice.
+//! Scores within 1e-12 of each other are ties: this is the rounding error of scores that are equal
+//! in exact arithmetic. If qualities differ too much for the smaller one to change the mean, ties
+//! are broken by quality, as in exact arithmetic. Qualities are stored as logarithms, so none
+//! underflows.
 //!
-//! The plain way decomposes n kernels of t + 1 items for each pick. Instead, for order 1:
+//! The naive algorithm decomposes n kernels of t + 1 items per selected row. Instead, for order 1:
 //!
-//! 1. Each pick adds one column of squared distances, n d operations.
-//! 2. `K_S = Q diag(λ) Qᵀ` is decomposed once a pick. With `z = Qᵀ k_c`, the spectrum of S + c is
-//!    that of an arrowhead matrix, whose eigenvalues take t² operations each ([`super::secular`]).
-//! 3. The purity of S + c is known without eigenvalues, `(|K_S|² + 2 |k_c|² + 1) / (t + 1)²`, and
-//!    bounds the entropy ([`super::bounds`]). Candidates are looked at in the order of their bounds
-//!    until no bound reaches the best score: what is left out could not have won.
-//! 4. Candidates within 1e-9 of the best are decomposed and compared again.
+//! 1. Each selected row adds one column of squared distances, n d operations.
+//! 2. `K_S = Q diag(λ) Qᵀ` is decomposed once per selected row. With `z = Qᵀ k_c`, the spectrum of
+//!   S + c is that of an arrowhead matrix, whose eigenvalues take t² operations each
+//!   ([`super::secular`]).
+//! 3. The purity of S + c has the closed form `(|K_S|² + 2 |k_c|² + 1) / (t + 1)²` and bounds the
+//!   entropy ([`super::bounds`]). Candidates are evaluated in the order of their bounds until no
+//!   bound reaches the best score; the remaining ones cannot win.
+//! 4. Candidates within 1e-9 of the best are compared again by decompositions.
 //!
-//! Order 2 needs the purity alone. Bits do not depend on the number of threads.
+//! Order 2 needs only the purity. The result does not depend on the number of threads.
 //!
-//! Sources: Friedman and Dieng 2023 and Nguyen and Dieng 2024 for the scores; the greedy choice is
-//! that of the Vendi variant of LASER. Unlike its program, the least score can be asked for, and
-//! underflow neither ends the selection nor repeats a pick.
+//! Sources: Friedman and Dieng 2023 and Nguyen and Dieng 2024 for the scores; the greedy algorithm
+//! is that of the Vendi variant of LASER. Unlike its program, it can also minimise the score, and
+//! underflow neither ends the selection nor repeats a row.
 
 use super::VendiError;
 use super::candidates::Choice;
@@ -34,35 +35,34 @@ use super::criterion::{Criterion, Diversity, Effort};
 use super::gaussian::{check_finite, log_qualities};
 use linwright_tensor::MatRef;
 
-/// Rows that were chosen.
+/// The selected rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
-    /// Their indices, in the order of choice: the first r' are what a selection of r' rows gives.
+    /// Their indices, in the order of selection: the first r' are the selection of r' rows.
     pub indices: Vec<usize>,
-    /// The score after each pick: the Vendi score of the rows chosen so far, times the mean of
-    /// their qualities if those count.
+    /// The score after each row: the Vendi score of the rows so far, times their mean quality if
+    /// quality counts.
     pub scores: Vec<f64>,
-    /// The logarithm of each, which is there even where the score is too small for a number.
+    /// Log scores, which are finite even if a score underflows.
     pub log_scores: Vec<f64>,
-    /// The logarithm of the mean quality of all chosen rows, if quality counts.
+    /// Log of the mean quality of all selected rows, if quality counts.
     pub log_mean_quality: Option<f64>,
     /// γ of the kernel.
     pub gamma: f64,
-    /// Picks that equal an earlier one number by number.
+    /// Number of selected rows that equal an earlier one.
     pub duplicates: usize,
-    /// What it took.
+    /// Cost of the selection.
     pub effort: Effort,
 }
 
-/// Chooses `count` rows of a matrix (n, d). `go_on` is called before each pick with the number of
-/// rows chosen and wanted, and once at the end; it says whether to go on.
+/// Selects `count` rows of a matrix (n, d). `go_on` is called before each row with the numbers of
+/// rows selected and wanted, and once at the end; it returns whether to continue.
 ///
-/// Time n r d and, for order 1, at most n r³ besides r⁴; memory n r numbers for order 1, n for
-/// order 2.
+/// Time: n r d and, for order 1, at most n r³ + r⁴; memory: n r numbers for order 1, n for order 2.
 ///
 /// # Errors
-/// [`VendiError`] if the number of rows is impossible, a number is not finite, γ is none, or the
-/// caller stops.
+/// [`VendiError`] if the number of rows is impossible, a number is not finite, γ is invalid, or the
+/// caller cancels.
 pub fn select(
     rows: MatRef<'_, f32>,
     count: usize,

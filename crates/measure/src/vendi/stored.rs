@@ -1,4 +1,4 @@
-//! A matrix of a checkpoint by its name, without building a model.
+//! Reads one matrix of a checkpoint by name, without building a model.
 
 use linwright_files::{FileError, TensorFile, weight_files};
 use linwright_run::sha256_hex;
@@ -6,21 +6,21 @@ use linwright_run::spelling::nearest_names;
 use linwright_tensor::Mat;
 use std::path::Path;
 
-/// A matrix as it was read.
+/// A matrix from a file.
 #[derive(Clone, Debug)]
 pub struct StoredMatrix {
     /// The numbers (rows, cols).
     pub values: Mat<f32>,
-    /// How they are stored.
+    /// Storage type.
     pub dtype: String,
-    /// sha256 of the stored bytes, row by row, in lower-case hexadecimal.
+    /// SHA-256 of the stored bytes in row-major order, in lower-case hexadecimal.
     pub sha256: String,
 }
 
-/// A matrix that cannot be had.
+/// An error in reading a matrix.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
-    /// A weight file that cannot be read, or a number that is not finite.
+    /// An unreadable weight file, or a non-finite number.
     #[error(transparent)]
     File(#[from] FileError),
     /// No tensor of this name.
@@ -28,13 +28,13 @@ pub enum StoredError {
     Unknown {
         /// The name.
         name: String,
-        /// Tensors there are.
+        /// Number of tensors.
         tensors: usize,
-        /// Names like it, in words.
+        /// Suggestion of similar names.
         nearest: String,
     },
-    /// A tensor that is no matrix.
-    #[error("{name} has the shape {shape:?}; expected two extents above zero")]
+    /// A tensor that is not a matrix.
+    #[error("{name} has the shape {shape:?}; expected a non-empty matrix")]
     NotAMatrix {
         /// Its name.
         name: String,
@@ -46,7 +46,7 @@ pub enum StoredError {
 /// Reads a matrix from a weight file or a directory of them.
 ///
 /// # Errors
-/// [`StoredError`]; an unknown name is answered with the nearest ones.
+/// [`StoredError`]; for an unknown name it suggests the nearest ones.
 pub fn stored_matrix(path: &Path, name: &str) -> Result<StoredMatrix, StoredError> {
     let files = weight_files(path)?;
     let Some((file, info)) = files.iter().find_map(|file| Some((file, file.tensors().get(name)?)))
@@ -66,7 +66,7 @@ pub fn stored_matrix(path: &Path, name: &str) -> Result<StoredMatrix, StoredErro
         return Err(StoredError::NotAMatrix { name: name.to_owned(), shape });
     }
     let read = file.read(name, &shape)?;
-    // Row by row however it lies in the file.
+    // In row-major order, whatever the order in the file.
     let sha256 = sha256_hex(&file.stored(info, 0..rows * cols));
     let values = Mat::from_vec(rows, cols, read.values);
     Ok(StoredMatrix { values, dtype: info.dtype.name().to_lowercase(), sha256 })
