@@ -315,7 +315,7 @@ mod tests {
             found(&[("HF_HUB_CACHE", &file), ("HF_DATASETS_CACHE", &file), ("HOME", dir.path())]);
         for topic in ["hub cache", "data sets cache"] {
             assert_eq!(of(&all, topic).status, Status::Broken, "{all:?}");
-            assert!(of(&all, topic).found.contains("no folder"), "{all:?}");
+            assert!(of(&all, topic).found.contains("not a folder"), "{all:?}");
         }
         let refused = Folder::of_error(&io::ErrorKind::PermissionDenied.into());
         let refused = refused.finding("own cache", &file, ("spectra", "give --cache DIR"));
