@@ -211,13 +211,13 @@ fn what_makes_no_sense_is_refused_with_what_there_is() {
         ("--lname fc_in --lnum x --rate 9", "expected layers from zero"),
         ("--site nothing* --rate 9", "no slot of the model is in"),
         ("--lname fc_in --rate 9,8", "expected one"),
-        ("--lname fc_in --intervention dropout --rank 3", "dropout leaves no rank"),
+        ("--lname fc_in --intervention dropout --rank 3", "dropout has no rank"),
         ("--plan q.jsonl", "is not a plan of edits"),
         ("--lname fc_in --intervention bottom-k --randomised --rho 0.5", "needs all components"),
         ("--lname fc_in --rate 9 --intervention dropout --storage factored", "no factors to store"),
-        ("--lname fc_in --rate 9 --gamma 2", "chooses no rows"),
-        ("--lname fc_in --rate 9 --intervention zero --compat", "in the paper's code already"),
-        ("--lname fc_in --rate 9 --intervention zero --randomised", "decomposes nothing"),
+        ("--lname fc_in --rate 9 --gamma 2", "selects no rows"),
+        ("--lname fc_in --rate 9 --intervention zero --compat", "already equals the paper's code"),
+        ("--lname fc_in --rate 9 --intervention zero --randomised", "needs no decomposition"),
         ("--lname fc_in --rate 9 --questions q.jsonl --apply-chat-template", "does not support"),
     ] {
         let error = err(&w, &format!("{base} {args}"), 2);

@@ -97,7 +97,7 @@ fn text_that_the_fit_saw_too_is_told() {
     let report = w.ok_json("run -r apart.yaml -o left-out --quiet");
     let notes = report["notes"].to_string();
     assert!(
-        notes.contains("2 of 3 documents of task text count; the other 1 are left out"),
+        notes.contains("2 of 3 documents of task text are scored; the other 1 are left out"),
         "{notes}"
     );
     assert!(!notes.contains("flatters"), "{notes}");

@@ -1,4 +1,4 @@
-//! How many parameters an operator may have.
+//! Budgets: the number of parameters of an operator.
 
 use crate::FitError;
 use linwright_ops::{
@@ -8,25 +8,25 @@ use linwright_ops::{
 use linwright_tensor::RngKey;
 use serde::{Deserialize, Serialize};
 
-/// A budget of a low-rank form, in one of its two currencies.
+/// Budget of a low-rank operator, as rank or as share of parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
-    /// A number of columns.
+    /// Rank.
     Rank(usize),
-    /// Parameters kept over parameters of the dense weight, in (0, 1).
+    /// Kept over original parameters, in (0, 1).
     Keep(f64),
 }
 
-/// The rank that a budget buys for a shape.
+/// The rank for a budget and a shape.
 ///
 /// # Errors
-/// [`FitError::Budget`] if the rank is zero, beyond the shape, or past the break-even point, where
-/// two factors hold at least as many numbers as the dense weight.
+/// [`FitError::Budget`] if the rank is zero, above the full rank, or at or above break-even, where
+/// two factors have at least as many parameters as the dense weight.
 pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     let Shape { out, inp } = shape;
     let refuse = |reason: String| Err(FitError::Budget { shape, reason });
-    // The largest rank with r (out + inp) < out inp.
+    // The largest rank with r (out + inp) < out · inp.
     let largest = (out * inp).saturating_sub(1) / (out + inp).max(1);
     let rank = match budget {
         Budget::Rank(rank) => rank,
@@ -39,13 +39,13 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     };
     if rank == 0 {
         return refuse(format!(
-            "{budget:?} leaves rank 0; the least is {:.4} of the parameters",
+            "{budget:?} leaves rank 0; at least {:.4} of the parameters are needed",
             (out + inp) as f64 / (out * inp) as f64
         ));
     }
     if rank > largest {
         return refuse(format!(
-            "rank {rank} holds {} numbers, the dense weight {}; the largest rank that saves anything is {largest}",
+            "rank {rank} has {} parameters, the dense weight {}; the largest rank with fewer is {largest}",
             rank.saturating_mul(out + inp),
             out * inp
         ));
@@ -53,17 +53,17 @@ pub fn low_rank_for(budget: Budget, shape: Shape) -> Result<usize, FitError> {
     Ok(rank)
 }
 
-/// Most factors of butterflies over those that reach every feature once, and most diagonals between
-/// circulants: beyond them a fit takes long and gains little.
+/// Limits of the number of butterfly factors, relative to those that connect all features once, and
+/// of the number of diagonals between circulants: larger ones are slow to fit and gain little.
 const CYCLES: usize = 2;
 const DIAGONALS: usize = 16;
-/// Most hidden layers of a rotor network, and most branches of each.
+/// Limits of the number of hidden layers of a rotor network, and of branches of each.
 const NETWORK: (usize, usize) = (4, 8);
 
-/// Whether a share of parameters is one.
+/// Checks a share of parameters.
 ///
 /// # Errors
-/// What is wrong with it, for a message.
+/// What is wrong, for a message.
 pub(crate) fn check_keep(keep: Option<f64>) -> Result<(), String> {
     match keep {
         Some(keep) if !(keep > 0.0 && keep < 1.0) => {
@@ -73,13 +73,13 @@ pub(crate) fn check_keep(keep: Option<f64>) -> Result<(), String> {
     }
 }
 
-/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; the
-/// smaller of two. Each kind has its own sizes, which may all be far from the share: what was
-/// reached is told by [`OpSpec::cost`].
+/// The operator of a kind whose number of parameters is nearest to a share of the dense ones; of
+/// two equally near, the smaller. Each kind has its own set of sizes, which may all be far from the
+/// share; [`OpSpec::cost`] gives the actual number.
 ///
 /// # Errors
-/// [`FitError::Budget`] if the share is not between 0 and 1; why there is no operator of this kind
-/// and shape, if no size has one.
+/// [`FitError::Budget`] if the share is not between 0 and 1, or if no size of this kind exists for
+/// the shape.
 pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, FitError> {
     check_keep(Some(keep))
         .map_err(|reason| FitError::Budget { shape, reason: format!("it {reason}") })?;
@@ -101,8 +101,8 @@ pub fn operator_for(spec: &OpSpec, keep: f64, shape: Shape) -> Result<OpSpec, Fi
     ))
 }
 
-/// Parameters of an operator of a shape. They are told by the specification but where an operator
-/// also holds orders and signs, which are none; those are small enough to be made.
+/// Number of parameters of an operator of a shape, from the specification. Operators with
+/// permutations and signs, which do not count, are small enough to be built and counted.
 fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
     let numbers = spec.numbers(shape);
     match spec {
@@ -113,10 +113,10 @@ fn parameters(spec: &OpSpec, shape: Shape) -> u64 {
     }
 }
 
-/// Specifications of a kind that differ in size, for a shape.
+/// Specifications of a kind with all sizes for a shape.
 fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
     let Shape { out, inp } = shape;
-    // The largest rank of two factors that are smaller than the dense weight.
+    // The largest rank of two factors with fewer parameters than the dense weight.
     let ranks = (out * inp).saturating_sub(1) / (out + inp).max(1);
     let powers = |most: usize| (0..=most.max(1).ilog2()).map(|power| 1usize << power);
     match spec {
@@ -146,7 +146,7 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
             .collect(),
         OpSpec::BlockHadamard(BlockHadamardSpec { depth, .. }) => {
             let depth = *depth;
-            // Inside it is as wide as the next power of two.
+            // Inner maps have the next power of two as their width.
             let padded = if depth > 1 { inp.next_power_of_two() } else { inp };
             let inner = powers(if depth > 1 { padded } else { 1 });
             let of = |block: usize| {
@@ -182,8 +182,7 @@ fn sizes(spec: &OpSpec, shape: Shape) -> Vec<OpSpec> {
     }
 }
 
-/// Sizes of an operator made of operators: those of its last part that has several, the others as
-/// they are.
+/// Sizes of a composite operator: those of its last part that has several; the other parts stay.
 fn of_parts(
     whole: &OpSpec,
     parts: &[OpSpec],
@@ -204,7 +203,7 @@ fn of_parts(
     vec![whole.clone()]
 }
 
-/// The common divisors of both sides, rising.
+/// Common divisors of both sides, ascending.
 fn common_divisors(shape: Shape) -> impl Iterator<Item = usize> + Clone {
     let Shape { out, inp } = shape;
     (1..=out.min(inp)).filter(move |k| out.is_multiple_of(*k) && inp.is_multiple_of(*k))
@@ -256,7 +255,7 @@ mod tests {
             let (kind, chosen) = (spec.kind(), far(&chosen));
             assert_eq!(operator_for(&spec, 0.3, square).expect("exists").kind(), kind);
             for other in sizes(&spec, square).iter().filter(|spec| spec.cost(square).is_ok()) {
-                // Products of them also hold orders and signs, which are no parameters.
+                // Products of them also store permutations and signs, which are not parameters.
                 assert!(chosen <= far(other) + 0.02, "{kind}: {chosen} is not nearest: {other:?}");
             }
         }

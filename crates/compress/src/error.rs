@@ -1,4 +1,4 @@
-//! What can go wrong when a model is changed.
+//! Errors of changing a model.
 
 use linwright_evaluate::EvaluationError;
 use linwright_measure::capture::CaptureError;
@@ -9,18 +9,18 @@ use linwright_run::shown;
 use linwright_train::TrainError;
 use std::path::PathBuf;
 
-/// A method could not fit a site.
+/// A method that failed on a site.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// The budget does not suit the shape.
+    /// An impossible budget for the shape.
     #[error("budget for {} -> {}: {reason}", shape.inp, shape.out)]
     Budget {
-        /// The site's shape.
+        /// Shape of the site.
         shape: Shape,
-        /// What stands in the way.
+        /// The reason.
         reason: String,
     },
-    /// The operator does not exist for this shape.
+    /// An operator that does not exist for this shape.
     #[error(transparent)]
     Operator(#[from] OpError),
     /// Training failed.
@@ -29,50 +29,50 @@ pub enum FitError {
     /// A decomposition failed.
     #[error("{what}: {reason}")]
     Numerics {
-        /// Which matrix.
+        /// The matrix.
         what: &'static str,
-        /// The decomposition's word.
+        /// The error of the decomposition.
         reason: String,
     },
-    /// The problem holds another kind of evidence than the method asked for.
-    #[error("the method needs {needed}, the problem holds {found}")]
+    /// A problem with another form of captured data than the method needs.
+    #[error("the method needs {needed}, the problem has {found}")]
     Evidence {
-        /// What the method asked for.
+        /// The needed form.
         needed: &'static str,
-        /// What it was given.
+        /// The given form.
         found: &'static str,
     },
-    /// Parts of a target that do not belong together.
+    /// Inconsistent parts of a target.
     #[error("fit of {} -> {}: {found} {what}, expected {expected}", shape.inp, shape.out)]
     Side {
-        /// The target's shape.
+        /// Shape of the target.
         shape: Shape,
-        /// What is counted.
+        /// Name of the counted items.
         what: &'static str,
-        /// How many there are.
+        /// Actual number.
         found: usize,
-        /// How many there should be.
+        /// Expected number.
         expected: usize,
     },
-    /// A number that is not finite.
-    #[error("{what} of {stage} holds a number that is not finite")]
+    /// A non-finite number.
+    #[error("{what} of {stage} is not finite")]
     NonFinite {
-        /// The numbers.
+        /// The number.
         what: String,
-        /// Where they stand.
+        /// The data that contain it.
         stage: String,
     },
-    /// There are not enough samples.
+    /// Too few samples.
     #[error("{found} calibration tokens, at least {needed} are needed")]
     TooFewSamples {
-        /// Samples there are.
+        /// Number of samples.
         found: usize,
-        /// Samples needed.
+        /// Number of samples needed.
         needed: usize,
     },
 }
 
-/// A model could not be changed.
+/// A model that could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompressError {
     /// A site could not be fitted.
@@ -80,7 +80,7 @@ pub enum CompressError {
     Fit {
         /// The site.
         site: SiteId,
-        /// Why.
+        /// The cause.
         source: FitError,
     },
     /// Activations could not be captured.
@@ -92,12 +92,12 @@ pub enum CompressError {
     /// A layer that the model does not have.
     #[error("layer {layer} is out of range; the model has layers 0 to {last}")]
     Layer {
-        /// The layer asked for.
+        /// The layer.
         layer: usize,
-        /// The last layer there is.
+        /// The last layer of the model.
         last: usize,
     },
-    /// No slot has one of the roles asked for.
+    /// No slot has the requested roles.
     #[error("layer {layer} has no slot of role {role}; it has {has}")]
     Role {
         /// The layer.
@@ -107,40 +107,40 @@ pub enum CompressError {
         /// The roles of its slots.
         has: String,
     },
-    /// A set of slots that is empty.
+    /// An empty set of slots.
     #[error("no slot of the model is in {wanted}; its layers have {names} (roles: {roles})")]
     Slots {
-        /// What was asked for.
+        /// Description of the set.
         wanted: String,
-        /// The paper's names that the model has something for.
+        /// The paper's names that exist in the model.
         names: String,
         /// The roles of its slots.
         roles: String,
     },
-    /// A slot that two edits name.
-    #[error("{site} is cut twice; edits are made of the original weights, so name each slot once")]
+    /// A slot in two edits.
+    #[error("{site} is cut twice; edits apply to the original weights, so name each slot once")]
     CutTwice {
         /// The slot.
         site: SiteId,
     },
-    /// A pattern of names that is not one.
+    /// An invalid name pattern.
     #[error("{reason}")]
     Pattern {
         /// What is wrong with it.
         reason: String,
     },
-    /// A sweep that cannot be made.
+    /// An invalid sweep.
     #[error("sweep: {reason}")]
     Sweep {
         /// What is wrong.
         reason: String,
     },
-    /// A model could not be judged.
+    /// An error in the evaluation of a model.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// Roles of one edit that read different inputs.
+    /// Roles of one edit with different inputs.
     #[error(
-        "targets {first} and {second} read different inputs; put them into tables of their own", first = shown(first), second = shown(second)
+        "targets {first} and {second} read different inputs; put them into separate tables", first = shown(first), second = shown(second)
     )]
     Inputs {
         /// One role.
@@ -148,21 +148,21 @@ pub enum CompressError {
         /// Another.
         second: String,
     },
-    /// A role that stands twice in one edit.
+    /// A repeated role in one edit.
     #[error("targets name {role} twice")]
     Twice {
         /// The role.
         role: String,
     },
-    /// Options of a method that make no sense.
+    /// Invalid options of a method.
     #[error("method {method} {reason}")]
     Options {
-        /// The method's label.
+        /// Label of the method.
         method: String,
         /// The option, and what is wrong with it.
         reason: String,
     },
-    /// A stored fit cannot be used.
+    /// An unusable stored fit.
     #[error("{path} is not a usable fit: {reason}; remove it and run again")]
     Store {
         /// The file.
@@ -175,20 +175,19 @@ pub enum CompressError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Writing failed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The user asked to stop.
-    #[error("interrupted; the same command goes on from here")]
+    /// Cancelled by the user.
+    #[error("interrupted; the same command resumes")]
     Interrupted,
 }
 
 impl CompressError {
-    /// Whether the same work fails in the same way again: no fault of files, and no wish of the
-    /// user.
+    /// Whether a repetition fails in the same way: false for errors of files and for cancellation.
     #[must_use]
     pub fn is_final(&self) -> bool {
         let outside = |error: &TrainError| {
@@ -213,7 +212,7 @@ impl CompressError {
         }
     }
 
-    /// Whether the user asked to stop.
+    /// Whether the user cancelled.
     #[must_use]
     pub fn is_interruption(&self) -> bool {
         matches!(

@@ -1,4 +1,4 @@
-//! What a plan will cost, before it is carried out.
+//! Estimates of the cost of a plan.
 
 use crate::CompressError;
 use crate::methods::{MethodSpec, SampleRows};
@@ -10,45 +10,45 @@ use linwright_model::{Batch, Transformer};
 use linwright_ops::{LinearSlot, NoProbe, SiteId, Sites};
 use serde::Serialize;
 
-/// Parameters of a site before and after.
+/// Parameters of a site, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SiteEstimate {
     /// The site.
     pub site: SiteId,
-    /// Whether it heals, and is not counted among the replaced layers.
+    /// Whether the edit heals, so the site does not count as replaced.
     pub heals: bool,
-    /// The method's label.
+    /// Label of the method.
     pub method: String,
     /// Parameters of the dense weight.
     pub dense_parameters: u64,
     /// Parameters of the operator.
     pub parameters: u64,
-    /// The share of the dense parameters that was asked for, if one was.
+    /// Requested share of the dense parameters, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
-    /// The share that the operator has.
+    /// Actual share of the dense parameters.
     pub reached: f64,
-    /// Seconds of the fit.
+    /// Estimated time of the fit, in seconds.
     pub seconds: f64,
 }
 
-/// Cost of a plan.
+/// Estimated cost of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Every site, in order.
     pub sites: Vec<SiteEstimate>,
-    /// Parameters of the replaced sites before.
+    /// Parameters of the replaced sites, before.
     pub targeted_dense: u64,
-    /// Parameters of the replaced sites after.
+    /// Parameters of the replaced sites, after.
     pub targeted: u64,
-    /// Weights in `f32`, samples and statistics of the largest capture.
+    /// Memory for weights in `f32`, and for samples and statistics of the largest capture.
     pub memory_bytes: u64,
-    /// Capture and fits.
+    /// Estimated time of captures and fits, in seconds.
     pub seconds: f64,
 }
 
-/// Estimates a plan. Times are those of this machine, measured in a moment on smaller layers and
-/// kept in `rates`.
+/// Estimates the cost of a plan. Times are measured on this machine on smaller layers and kept in
+/// `rates`.
 ///
 /// # Errors
 /// As [`Plan::sites`], and those of the model and of fits that are timed.
@@ -101,8 +101,8 @@ pub fn estimate(
 }
 
 /// Layers that captures run all tokens through, as [`linwright_measure::capture::Lockstep`] does:
-/// each goes on from the layer of the one before where its hidden states are kept, what is edited
-/// runs in both models, and the last layer ends with the sites.
+/// each capture continues from the layer of the previous one if its hidden states were kept; edited
+/// layers run in both models; the last layer stops after the sites.
 fn layer_passes(edits: &[LayerEdit<'_>], model: &Transformer, calibration: &Calibration) -> f64 {
     let keeps = Bounds::default().keeps_hidden(calibration.tokens(), model.config().hidden);
     let (mut passes, mut at) = (0.0, 0);
@@ -128,7 +128,7 @@ fn share_up_to(sites: &[SiteId], layer: usize, model: &Transformer) -> f64 {
     here().take(upto).map(|slot| macs(&slot)).sum::<f64>() / all.max(1.0)
 }
 
-/// Seconds that a token takes in one layer, those of the first layer.
+/// Seconds per token in one layer, measured on the first.
 fn layer_seconds(model: &Transformer, calibration: &Calibration) -> Result<f64, CompressError> {
     let window = &calibration.windows()[0];
     let batch = Batch::new(&[window.as_slice()]);

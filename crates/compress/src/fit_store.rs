@@ -1,7 +1,7 @@
-//! Finished fits on disk, so that a run that was stopped goes on where it stood.
+//! Finished fits on disk, from which an interrupted run resumes.
 //!
 //! A fit is stored under the fingerprint of everything it depends on: model, calibration, seed,
-//! method and every edit before it. One safetensors file a fit, written whole or not at all.
+//! method and every earlier edit. One safetensors file per fit, written atomically.
 
 use crate::CompressError;
 use crate::methods::{Fit, FitReport};
@@ -21,10 +21,10 @@ pub struct FitStore {
     directory: PathBuf,
 }
 
-/// The tensor that holds what is added to a bias; no operator has a parameter of this name.
+/// Name of the tensor with the bias shift; no operator has a parameter with this name.
 const BIAS_SHIFT: &str = "slot.bias_shift";
 
-/// The checksum among the metadata of a file.
+/// Metadata key of the checksum.
 const SUM: &str = "sha256";
 
 #[derive(Serialize, Deserialize)]
@@ -35,7 +35,7 @@ struct Stored {
 }
 
 impl FitStore {
-    /// Opens a directory, creating it if need be.
+    /// Opens a directory, or creates it.
     ///
     /// # Errors
     /// [`CompressError::Io`].
@@ -55,13 +55,13 @@ impl FitStore {
         self.directory.join(format!("{}.safetensors", fingerprint.0))
     }
 
-    /// Where a fit in progress leaves its checkpoints.
+    /// Path of the checkpoints of an unfinished fit.
     #[must_use]
     pub fn checkpoint_path(&self, fingerprint: &Fingerprint) -> PathBuf {
         self.directory.join(format!("{}.ckpt", fingerprint.0))
     }
 
-    /// Stores a finished fit, and removes checkpoints of its training.
+    /// Stores a finished fit, and removes its checkpoints.
     ///
     /// # Errors
     /// [`CompressError::Io`].
@@ -121,7 +121,7 @@ impl FitStore {
         Ok(())
     }
 
-    /// A finished fit, if there is one.
+    /// Loads a finished fit, if there is one.
     ///
     /// # Errors
     /// [`CompressError::Store`] if the file is damaged.
@@ -136,7 +136,7 @@ impl FitStore {
     }
 }
 
-/// Over what a file says of its fit, and names and bytes of its tensors in the order of names.
+/// Checksum of the metadata of a fit, and of names and bytes of its tensors in the order of names.
 fn checksum<'a>(stored: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hasher = Sha256::new();
     let mut add = |bytes: &[u8]| {
@@ -155,12 +155,12 @@ fn checksum<'a>(stored: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>
 fn parse(bytes: &[u8]) -> Result<Fit, String> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
     let entry = |key: &str| metadata.metadata().as_ref().and_then(|m| m.get(key));
-    let stored = entry("fit").ok_or("no fit in its metadata")?;
+    let stored = entry("fit").ok_or("its metadata have no fit")?;
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let views = file.tensors();
     let data = views.iter().map(|(name, view)| (name.as_str(), view.data()));
     if entry(SUM) != Some(&checksum(stored, data)) {
-        return Err("its checksum differs, so that something in it was changed".to_owned());
+        return Err("its checksum differs, so the file was changed".to_owned());
     }
     let stored: Stored = serde_json::from_str(stored).map_err(|error| error.to_string())?;
     let mut tensors = Tensors::new();

@@ -1,8 +1,9 @@
-//! Changing a model: capture, fit, apply, heal. The only crate that does.
+//! Changing a model: capture, fit, apply, heal. No other crate changes models.
 //!
-//! A [`Method`] turns statistics or samples of a site into an operator and never sees a model. The
-//! [`pipeline`] walks over layers in the order given, captures what the *edited* model feeds a site
-//! and what the *original* model made of it, fits, and puts the operator into its slot.
+//! A [`Method`] turns statistics or samples of a site into an operator, without access to the
+//! model. The [`pipeline`] visits layers in the given order, captures the inputs of a site in the
+//! *edited* model and its outputs in the *original* one, fits an operator, and puts it into its
+//! slot.
 
 mod budget;
 mod error;

@@ -1,4 +1,4 @@
-//! Editing a model: layers in the order given, earlier edits active.
+//! Editing a model: layers in the given order, each with earlier edits active.
 
 use crate::fit_store::FitStore;
 use crate::methods::{Fit, FitProblem, FitReport, MethodSpec};
@@ -12,7 +12,7 @@ use linwright_tensor::RngKey;
 use linwright_train::{Checkpoint, Control, Progress};
 use serde::{Deserialize, Serialize};
 
-/// The roles of a layer, those that read the same input together, in the order of computation.
+/// Roles of a layer in groups with a common input, in the order of computation.
 pub const INPUTS: [&[Role]; 8] = [
     &[Role::Query, Role::Key, Role::Value],
     &[Role::QueryKeyValue],
@@ -24,46 +24,46 @@ pub const INPUTS: [&[Role]; 8] = [
     &[Role::FcOut],
 ];
 
-/// Steps of a training between two checkpoints.
+/// Training steps between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 500;
 
-/// What happens to some slots of a layer.
+/// The edit of some slots of a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// Slots of these roles, which must all read the same input.
+    /// Roles of the slots, which must have a common input.
     pub roles: Vec<Role>,
-    /// What replaces them.
+    /// The method that replaces them.
     pub method: MethodSpec,
-    /// Whether this heals what the other edits did, and is not counted among the replaced layers.
+    /// Whether the edit heals, so its slots do not count as replaced.
     #[serde(default)]
     pub heals: bool,
 }
 
-/// Which layers are edited, and how: plain data.
+/// Layers to edit and their edits, as plain data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Layers in the order in which they are edited.
+    /// Layers in the order of editing.
     pub layers: Vec<usize>,
     /// Edits of each layer, in order.
     pub edits: Vec<Edit>,
-    /// Where random numbers come from.
+    /// Seed of random numbers.
     pub seed: u64,
 }
 
-/// What a plan is applied with.
+/// Model hash, memory bounds and store for the application of a plan.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// Identifies the original model.
+    /// Hash of the original model.
     pub model_hash: &'a str,
-    /// Bounds of memory.
+    /// Memory bounds.
     pub bounds: Bounds,
-    /// Finished fits, if they are to be kept.
+    /// Store of finished fits, if they are kept.
     pub store: Option<&'a FitStore>,
 }
 
-/// What became of a site.
+/// Result for one site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteOutcome {
@@ -73,17 +73,17 @@ pub struct SiteOutcome {
     pub role: Role,
     /// Its layer.
     pub layer: usize,
-    /// Whether it healed, and is not counted among the replaced layers.
+    /// Whether it healed, so the site does not count as replaced.
     pub heals: bool,
-    /// The method's label.
+    /// Label of the method.
     pub method: String,
-    /// Parameters of the operator now.
+    /// Number of parameters of the operator.
     pub parameters: usize,
-    /// Parameters of the dense weight.
+    /// Number of parameters of the dense weight.
     pub dense_parameters: usize,
-    /// Multiply-adds a row now.
+    /// Multiply-adds per row of the operator.
     pub macs_per_row: u64,
-    /// How the fit went.
+    /// Errors and time of the fit.
     pub fit: FitReport,
 }
 
@@ -92,7 +92,7 @@ pub struct SiteOutcome {
 pub struct Edited {
     /// The model.
     pub model: Transformer,
-    /// Every site that was edited, in order.
+    /// Results of all edited sites, in order.
     pub sites: Vec<SiteOutcome>,
 }
 
@@ -101,18 +101,18 @@ pub struct Edited {
 pub struct LayerEdit<'a> {
     /// The layer.
     pub layer: usize,
-    /// What happens to it.
+    /// The edit.
     pub edit: &'a Edit,
-    /// The sites that change.
+    /// The edited sites.
     pub sites: Vec<SiteId>,
 }
 
 impl Plan {
-    /// Checks the plan against a model, and gives the sites of every edit of a layer.
+    /// Checks the plan against a model, and returns the sites of every edit of a layer.
     ///
     /// # Errors
-    /// A layer out of range, a role that the layer lacks, roles of an edit that read different
-    /// inputs, options without sense, or a budget that does not suit a shape.
+    /// [`CompressError`] for a layer out of range, a role that the layer lacks, roles of an edit
+    /// with different inputs, invalid options, or an impossible budget for a shape.
     pub fn sites(&self, model: &Transformer) -> Result<Vec<LayerEdit<'_>>, CompressError> {
         for edit in &self.edits {
             check_inputs(&edit.roles)?;
@@ -153,9 +153,9 @@ fn find(model: &Transformer, layer: usize, role: Role) -> Result<&LinearSlot, Co
 
 /// Applies a plan to a copy of `original`.
 ///
-/// Inputs are what the edited model feeds a site, targets what the original model made of it, less
-/// the bias. Where a slot has one, operator and bias are fitted together. With a store, fits that
-/// are already there are taken from it.
+/// Inputs are those of a site in the edited model; targets are its outputs in the original model,
+/// without the bias. If a slot has a bias, operator and bias are fitted together. With a store,
+/// existing fits are reused.
 ///
 /// # Errors
 /// [`CompressError`].
@@ -210,7 +210,7 @@ pub fn apply(
     Ok(Edited { model, sites })
 }
 
-/// Roles of one edit are captured together, and so must read the same input.
+/// Checks that the roles of an edit, which are captured together, have a common input.
 fn check_inputs(roles: &[Role]) -> Result<(), CompressError> {
     let input = |role: Role| INPUTS.iter().position(|group| group.contains(&role));
     for (k, &role) in roles.iter().enumerate() {
@@ -231,7 +231,7 @@ fn roles(roles: &[Role]) -> String {
     roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The fits of all sites of an edit, if every one of them is in the store.
+/// Fits of all sites of an edit, if all are in the store.
 fn stored(
     store: Option<&FitStore>,
     prints: &[Fingerprint],
@@ -302,7 +302,7 @@ fn fit_site(
     Ok(fit)
 }
 
-/// Hands the progress of a training on to the monitor.
+/// Passes the progress of a training on to the monitor.
 struct Forward<'a>(&'a mut dyn Monitor);
 
 impl Control for Forward<'_> {
@@ -359,7 +359,7 @@ mod tests {
     use linwright_run::Silent;
     use std::path::Path;
 
-    /// A checkpoint of `testdata` in a folder as users have it.
+    /// A checkpoint of `testdata` in the layout of a model directory.
     fn checkpoint(stem: &str) -> LoadedModel {
         let sets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/decoder");
         let record = std::fs::read(sets.join(format!("{stem}.json"))).expect("a record");

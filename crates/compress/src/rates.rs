@@ -1,9 +1,8 @@
-//! How fast this machine fits: the same method on a smaller layer, timed.
+//! Speed of fits on this machine, measured on smaller layers.
 //!
-//! A method tells its multiply-adds, but what a second holds of them differs by kind: products are
-//! fast, eigenvalues and short loops slow, and alternations end when they no longer gain. So each
-//! method is timed on a layer that is small enough to take a moment, of random numbers with a
-//! planted weight, and its rate carried over.
+//! A method gives its multiply-adds, but their speed depends on the kind of work: matrix products
+//! are fast, eigendecompositions and short loops slow. So each method is timed on a small layer of
+//! random numbers with a planted weight, and its speed is extrapolated.
 
 use crate::methods::{FitProblem, MethodSpec, SampleRows};
 use crate::{CompressError, FitError};
@@ -17,39 +16,38 @@ use linwright_train::{Control, Progress};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Multiply-adds that a timed training may take: some tenths of a second.
+/// Largest number of multiply-adds of a timed training: a few tenths of a second.
 const TIMED: f64 = 4e8;
-/// Multiply-adds of a timed fit to sums, which are products of matrices and decompositions: as
-/// long, on layers that are large enough, since those of small matrices are far slower.
+/// Largest number of multiply-adds of a timed fit to sums, which consists of matrix products and
+/// decompositions: as long, but on larger layers, since small matrices are far slower.
 const TIMED_SUMS: f64 = 5e9;
-/// Steps of a training that is timed.
+/// Steps of a timed training.
 const STEPS: usize = 5;
-/// A fit is timed again until all of them took so long, and the fastest counts.
+/// A fit is timed repeatedly until this total time, and the fastest run counts.
 const ENOUGH: Duration = Duration::from_millis(200);
-/// The first run also touches memory for the first time: alone it counts only where it took so
-/// long.
+/// The first run also allocates memory; it counts alone only if it takes this long.
 const LONG: Duration = Duration::from_millis(1500);
-/// Times that a fit is timed at most.
+/// Largest number of timed runs.
 const REPEATS: usize = 3;
 
-/// Rates that were measured, by method and shape.
+/// Measured speeds, by method and shape.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     fits: HashMap<(String, Shape), Rate>,
     sums: HashMap<(bool, Shape), f64>,
 }
 
-/// Seconds of a multiply-add.
+/// Seconds per multiply-add.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
-    /// Of the first iteration and all that comes before it; of the whole fit where nothing is
-    /// repeated.
+    /// For the first iteration and all work before it; for the whole fit if there are no
+    /// iterations.
     first: f64,
-    /// Of what further iterations and starts repeat.
+    /// For further iterations and starts.
     further: f64,
 }
 
-/// Lets a timed fit run to its end.
+/// Runs a timed fit without cancellation.
 struct Quiet;
 
 impl Control for Quiet {
@@ -61,7 +59,7 @@ impl Control for Quiet {
 }
 
 impl Rates {
-    /// Seconds that a fit will take.
+    /// Estimates the time of a fit in seconds.
     ///
     /// # Errors
     /// If there is no operator for this shape, or the timed fit fails.
@@ -85,8 +83,7 @@ impl Rates {
         Ok(first * rate.first + (all - first) * rate.further)
     }
 
-    /// Seconds that one row takes to be added to the sums of a site; the first site of a capture
-    /// also adds up the inputs.
+    /// Seconds per row for the sums of a site; the first site of a capture also sums the inputs.
     pub(crate) fn sum_seconds(&mut self, shape: Shape, first: bool) -> f64 {
         let work = |shape: Shape| {
             let (out, inp) = (shape.out as f64, shape.inp as f64);
@@ -110,7 +107,7 @@ impl Rates {
     }
 }
 
-/// Seconds of the fastest of several runs; of one, where that takes long.
+/// Time in seconds of the fastest of several runs; of a single one if it takes long.
 pub(crate) fn fastest(
     mut run: impl FnMut() -> Result<(), CompressError>,
 ) -> Result<f64, CompressError> {
@@ -127,7 +124,7 @@ pub(crate) fn fastest(
     Ok(best.as_secs_f64())
 }
 
-/// The rate of a method, on a layer made smaller until it is quickly fitted.
+/// Speed of a method, measured on a smaller layer.
 fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
     let (smaller, small, rows) = timed(method, shape)?;
     let problem = Planted::new(&smaller, small, rows);
@@ -147,7 +144,8 @@ fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
         return Ok(Rate { first: seconds / work, further: seconds / work });
     };
     let (before, first) = timed(&brief)?;
-    // Where iterations take no time that can be told, or there are none, they are like all else.
+    // If the time of iterations is too short to measure, or there are none, they have the same
+    // speed as the rest.
     let further = if seconds > before && work > first {
         (seconds - before) / (work - first)
     } else {
@@ -156,8 +154,7 @@ fn measured(method: &MethodSpec, shape: Shape) -> Result<Rate, FitError> {
     Ok(Rate { first: before / first, further })
 }
 
-/// The largest layer that takes no longer than it may, by halves; the smallest that there is, if
-/// all take longer.
+/// The largest layer within the time limit, by halving; the smallest possible one if none is.
 fn timed(method: &MethodSpec, shape: Shape) -> Result<(MethodSpec, Shape, SampleRows), FitError> {
     let mut found = None;
     let mut refused = None;
@@ -193,7 +190,7 @@ fn rows_of(method: &MethodSpec) -> SampleRows {
     SampleRows { train: STEPS * batch, validation: batch.div_ceil(4) }
 }
 
-/// A random layer with what would be captured of it.
+/// A random layer with its captured data.
 struct Planted {
     site: SiteId,
     shape: Shape,
@@ -213,7 +210,7 @@ impl Planted {
             Needs::Samples => rows.train + rows.validation,
             Needs::Stats => 2 * inp,
         };
-        // Features of unequal size, as activations are, and targets that no operator explains.
+        // Features of unequal scale, as in activations, and targets that no operator fits exactly.
         let mut x = normals(count, inp, 1);
         for i in 0..count {
             x.row_mut(i).iter_mut().enumerate().for_each(|(j, x)| *x /= (1 + j % 7) as f32);
@@ -272,7 +269,7 @@ mod tests {
     use linwright_run::Silent;
     use std::path::Path;
 
-    /// Every method in each of its ways, and every kind that `structured` fits, with little to do.
+    /// All methods in all variants, and all kinds of `structured`, with little work.
     fn methods() -> Vec<MethodSpec> {
         let training = Training { epochs: 1, batch: 64, ..Training::default() };
         let dense =
@@ -320,7 +317,7 @@ mod tests {
         all
     }
 
-    /// What all iterations of a fit but the first add: multiply-adds as told, over those counted.
+    /// Work of all iterations of a fit except the first: estimated over counted multiply-adds.
     fn told_over_counted(operator: OpSpec, side: usize, iterations: Option<u32>) -> f64 {
         let mut method = StructuredMethod::new(operator);
         method.iterations = iterations.unwrap_or(method.iterations);
@@ -341,7 +338,7 @@ mod tests {
     fn iterations_multiply_and_add_about_as_often_as_is_estimated() {
         let kind = |kind: &str| OpSpec::default_of(kind).expect("has defaults");
         let diagonal = |rank| OpSpec::DiagonalLowRank(DiagonalLowRankSpec { rank });
-        // As many iterations as there are by default, and what they are on a larger layer.
+        // The default number of iterations, and that of a larger layer.
         let cases = [
             (kind("rotor"), 128, None),
             (diagonal(8), 128, None),
@@ -355,7 +352,10 @@ mod tests {
             (label, side, told_over_counted(operator, side, iterations))
         });
         let near = |ratio: f64| (1.0 / 3.0..=3.0).contains(&ratio);
-        assert!(ratios.iter().all(|(.., ratio)| near(*ratio)), "told over counted: {ratios:.2?}");
+        assert!(
+            ratios.iter().all(|(.., ratio)| near(*ratio)),
+            "estimated over counted: {ratios:.2?}"
+        );
     }
 
     #[test]
@@ -389,7 +389,7 @@ mod tests {
             let evidence = if method.needs() == Needs::Stats { &sums } else { &samples }.clone();
             let planted =
                 Planted { site: site.clone(), shape, weight: slot.op().clone(), evidence };
-            // Other tests run beside this one: the nearest of some attempts counts.
+            // Other tests run in parallel: the best of some attempts counts.
             let mut nearest = f64::INFINITY;
             for _ in 0..3 {
                 rates.fits.clear();
@@ -410,6 +410,6 @@ mod tests {
             let ratio: f64 = line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0);
             !(1.0 / 3.0..=3.0).contains(&ratio)
         };
-        assert!(!ratios.iter().any(far), "told over taken: {}", ratios.join(", "));
+        assert!(!ratios.iter().any(far), "estimated over measured: {}", ratios.join(", "));
     }
 }

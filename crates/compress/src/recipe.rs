@@ -1,7 +1,7 @@
-//! Recipes: a complete description of a run, in YAML.
+//! Recipes: complete descriptions of a run, in YAML.
 //!
-//! Unknown keys are errors that name the nearest valid key. A recipe says which model, which text
-//! calibrates, what is evaluated, and one or more tables of methods on nested sets of layers.
+//! Unknown keys are errors that suggest the nearest valid key. A recipe names the model, the
+//! calibration text, the evaluation, and one or more tables of methods on nested sets of layers.
 
 use crate::methods::{DenseMethod, MethodSpec};
 use crate::pipeline::{Edit, Plan};
@@ -14,53 +14,53 @@ use linwright_run::{input, shown, shown_reason};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a recipe.
+/// Size limit of a recipe in bytes.
 pub const MOST_BYTES: u64 = 1 << 22;
 
-/// The only version there is.
+/// Supported version of the recipe format.
 pub const VERSION: u32 = 1;
 
-/// The built-in model, text and questions.
+/// Name of the built-in model, text and questions.
 pub const POCKET: &str = "pocket";
 
 /// A complete run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// Version of the form, now 1.
+    /// Version of the format, now 1.
     pub version: u32,
     /// Heading of the report.
     pub title: String,
     /// A checkpoint directory, or `pocket`.
     pub model: String,
-    /// Every row is made once for each seed: it draws the calibration documents and all random
-    /// starts.
+    /// Seeds, with one run of every row each: they determine the order of calibration documents and
+    /// all random starts.
     #[serde(default = "Recipe::default_seeds")]
     pub seeds: Vec<u64>,
-    /// The text that statistics and training samples come from.
+    /// Text for statistics and training samples.
     pub calibration: CalibrationSource,
-    /// What is measured, on the dense model and on every edited one.
+    /// Evaluation of the dense model and of every edited one.
     pub eval: Evaluation,
     /// The tables.
     pub tables: Vec<Table>,
 }
 
-/// Where calibration text comes from.
+/// Source of calibration text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationSource {
     /// A text or JSONL file, columns, or `pocket`.
     pub dataset: String,
-    /// The field or column that holds the text, if it is not `text`.
+    /// Field or column with the text; `text` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_field: Option<String>,
-    /// Tokens used, at most.
+    /// Largest number of tokens.
     #[serde(default = "CalibrationSource::default_tokens")]
     pub num_tokens: usize,
-    /// Tokens in a window.
+    /// Window in tokens.
     #[serde(default = "CalibrationSource::default_window")]
     pub seq_len: usize,
-    /// How windows are divided into training and validation.
+    /// Division of windows into training and validation.
     #[serde(default)]
     pub split: Split,
     /// Beginning-of-sequence token at the start of documents.
@@ -68,35 +68,35 @@ pub struct CalibrationSource {
     pub bos: Bos,
 }
 
-/// What is measured.
+/// Evaluation of models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
     /// A text or JSONL file or columns for perplexity, or `pocket`.
     pub text: String,
-    /// The field or column that holds the text, if it is not `text`.
+    /// Field or column with the text; `text` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_field: Option<String>,
-    /// Tokens in a window.
+    /// Window in tokens.
     #[serde(default = "Evaluation::default_window")]
     pub window: usize,
-    /// Tokens from one window to the next; the window where absent.
+    /// Stride in tokens; the window by default.
     #[serde(default)]
     pub stride: Option<usize>,
     /// Beginning-of-sequence token at the start of documents.
     #[serde(default)]
     pub bos: Bos,
-    /// Whether documents are scored one by one or joined.
+    /// Whether documents are scored separately or joined.
     #[serde(default)]
     pub join: Join,
     /// A file of questions with choices, or `pocket`.
     #[serde(default)]
     pub questions: Option<String>,
-    /// Only this many documents and questions, from the start.
+    /// Use only the first documents and questions, so many.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Whether documents and questions that have words in a row in common with the calibration text
-    /// are left out ([`linwright_data::Overlap`]).
+    /// Whether documents and questions that share word n-grams with the calibration text are left
+    /// out ([`linwright_data::Overlap`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclude_overlap: bool,
 }
@@ -109,10 +109,10 @@ pub struct Table {
     pub title: String,
     /// Sets of layers, each in the order in which they are edited.
     pub layers: Vec<Vec<usize>>,
-    /// Roles replaced; they must read the same input.
+    /// Replaced roles; they must have a common input.
     #[serde(default = "Table::default_targets")]
     pub targets: Vec<Role>,
-    /// How the output projection heals after the swap; `null` leaves it.
+    /// Method that heals the output projection after the replacement; `null` leaves it unchanged.
     #[serde(default = "Table::default_output")]
     pub output_projection: Option<DenseMethod>,
     /// The rows.
@@ -123,7 +123,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Name in the table; the method's own where absent.
+    /// Label in the table; that of the method by default.
     #[serde(default)]
     pub label: Option<String>,
     /// The method with its options.
@@ -162,7 +162,7 @@ impl Table {
         Some(DenseMethod::default())
     }
 
-    /// What happens to a set of layers in a row of this table.
+    /// The plan of a row for a set of layers.
     #[must_use]
     pub fn plan(&self, row: &Row, layers: &[usize], seed: u64) -> Plan {
         let method = row.fit.clone();
@@ -176,35 +176,35 @@ impl Table {
 }
 
 impl Row {
-    /// Name in the table.
+    /// Label in the table.
     #[must_use]
     pub fn label(&self) -> String {
         self.label.clone().unwrap_or_else(|| self.fit.label())
     }
 }
 
-/// A recipe that cannot be used.
+/// An unusable recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    /// The file cannot be read.
+    /// An unreadable file.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Not YAML, or not of this form.
+    /// Invalid YAML, or an invalid recipe.
     #[error("{path}: {reason}{suggestion}")]
     Form {
         /// The file.
         path: PathBuf,
-        /// The parser's word, with the place.
+        /// The error of the parser, with the position.
         reason: String,
         /// The nearest valid key, if a key was unknown.
         suggestion: String,
     },
-    /// A value that makes no sense.
+    /// An invalid value.
     #[error("{path}: {key} {reason}", key = shown(key))]
     Value {
         /// The file.
@@ -219,14 +219,14 @@ pub enum RecipeError {
 /// Reads a recipe.
 ///
 /// # Errors
-/// [`RecipeError`] naming file, place and, for an unknown key, the nearest valid one.
+/// [`RecipeError`] naming file, position and, for an unknown key, the nearest valid one.
 pub fn read(path: &Path) -> Result<Recipe, RecipeError> {
     let text = input::read_text(path, MOST_BYTES)
         .map_err(|source| RecipeError::Io { path: path.to_owned(), source })?;
     parse(path, &text)
 }
 
-/// Reads a recipe from text; `path` is its name in messages.
+/// Parses a recipe; `path` is its name in messages.
 ///
 /// # Errors
 /// As [`read`].
@@ -237,11 +237,11 @@ pub fn parse(path: &Path, text: &str) -> Result<Recipe, RecipeError> {
     Ok(recipe)
 }
 
-/// Reads the specification of one operator, `{kind: block_hadamard, depth: 2}`, as YAML or JSON, or
-/// a kind alone, whose hyphens count as underscores.
+/// Parses an operator specification, `{kind: block_hadamard, depth: 2}`, in YAML or JSON, or a kind
+/// alone, in which hyphens count as underscores.
 ///
 /// # Errors
-/// [`RecipeError::Form`] naming the nearest valid kind or key.
+/// [`RecipeError::Form`] with the nearest valid kind or key.
 pub fn operator(text: &str) -> Result<OpSpec, RecipeError> {
     let whole = match text.contains('{') {
         true => text.to_owned(),
@@ -273,7 +273,7 @@ fn wrong<T>(key: impl Into<String>, reason: impl Into<String>) -> Result<T, Wron
     Err(Wrong { key: key.into(), reason: reason.into() })
 }
 
-/// The first value that stands twice in a list.
+/// The first repeated value of a list.
 fn repeated<T: PartialEq>(list: &[T]) -> Option<&T> {
     list.iter().enumerate().find(|(k, value)| list[..*k].contains(value)).map(|(_, value)| value)
 }
@@ -281,7 +281,7 @@ fn repeated<T: PartialEq>(list: &[T]) -> Option<&T> {
 fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
     let (calibration, eval) = (&recipe.calibration, &recipe.eval);
     if recipe.version != VERSION {
-        return wrong("version", format!("is {}, this program reads {VERSION}", recipe.version));
+        return wrong("version", format!("is {}, this program supports {VERSION}", recipe.version));
     }
     if recipe.seeds.is_empty() || recipe.tables.is_empty() {
         return wrong("seeds and tables", "must not be empty");
@@ -297,19 +297,16 @@ fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
         ("eval.limit", eval.limit.unwrap_or(1), 1),
     ];
     if let Some((key, found, least)) = least.into_iter().find(|(_, found, least)| found < least) {
-        return wrong(key, format!("is {found}, at least {least} is needed"));
+        return wrong(key, format!("is {found}, expected at least {least}"));
     }
     if let Some(stride) = eval.stride.filter(|&stride| stride > eval.window) {
         let window = eval.window;
-        return wrong(
-            "eval.stride",
-            format!("is {stride}, at most the window of {window} is possible"),
-        );
+        return wrong("eval.stride", format!("is {stride}, expected at most the window, {window}"));
     }
     if eval.exclude_overlap && eval.join != Join::Separate {
         return wrong(
             "eval.exclude_overlap",
-            "leaves out documents, which joined text has none of; set join: separate",
+            "excludes documents, which do not exist in joined text; set join: separate",
         );
     }
     let titles: Vec<&str> = recipe.tables.iter().map(|table| table.title.as_str()).collect();
@@ -319,7 +316,7 @@ fn check_values(recipe: &Recipe) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A field of a text that has none would be passed over in silence.
+/// Rejects a field for a text without fields, which would be ignored.
 fn check_text_fields(recipe: &Recipe) -> Result<(), Wrong> {
     let (calibration, eval) = (&recipe.calibration, &recipe.eval);
     let texts = [
@@ -329,7 +326,7 @@ fn check_text_fields(recipe: &Recipe) -> Result<(), Wrong> {
     for (key, field, text) in texts {
         let is_plain = text == POCKET || Format::of(Path::new(text)).ok() == Some(Format::Text);
         if field.is_some() && is_plain {
-            return wrong(key, format!("is of no use, since {} has no such fields", shown(text)));
+            return wrong(key, format!("has no effect, since {} has no fields", shown(text)));
         }
     }
     Ok(())
@@ -346,7 +343,7 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
     if table.output_projection.is_some() && table.targets.contains(&Role::Output) {
         return wrong(
             key("targets"),
-            "has output, which output_projection would then replace again; set output_projection: null",
+            "has output, which output_projection would replace again; set output_projection: null",
         );
     }
     if let Some(set) = table.layers.iter().find(|set| set.is_empty() || repeated(set).is_some()) {
@@ -373,7 +370,7 @@ fn check_table(index: usize, table: &Table) -> Result<(), Wrong> {
     }
 }
 
-/// Refuses one name for two methods: figures put together what has one name.
+/// Rejects two methods with the same label, since plots combine results by label.
 fn check_names(recipe: &Recipe) -> Result<(), Wrong> {
     let rows: Vec<&Row> = recipe.tables.iter().flat_map(|table| &table.methods).collect();
     for (k, row) in rows.iter().enumerate() {
@@ -381,7 +378,10 @@ fn check_names(recipe: &Recipe) -> Result<(), Wrong> {
         if rows[..k].iter().any(|other| other.label() == label && other.fit != row.fit) {
             return wrong(
                 "tables",
-                format!("call two methods {}; give them labels", shown(&label)),
+                format!(
+                    "have two methods with the label {}; give them different ones",
+                    shown(&label)
+                ),
             );
         }
     }
@@ -403,7 +403,7 @@ pub fn suggestion(message: &str) -> Option<String> {
     (nearest.0 <= 1 + unknown.len() / 2).then(|| nearest.1.to_owned())
 }
 
-/// What to do about an unknown word.
+/// Advice about an unknown word.
 fn advice(message: &str) -> Option<String> {
     if let Some(key) = suggestion(message) {
         return Some(format!("did you mean `{key}`?"));

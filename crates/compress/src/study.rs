@@ -1,9 +1,9 @@
-//! Studies: every row of every table of a recipe, on one model, in one run directory.
+//! Studies: all rows of all tables of a recipe, on one model, in one run directory.
 //!
 //! A **cell** is one method on one set of layers with one seed: edits, then all tasks. Each
 //! finished cell is a file in the run directory, keyed by everything it depends on, and so is each
-//! fit; nested sets share the fits of their common beginning. Running the same recipe again goes on
-//! where it stopped; another recipe in the same directory is refused.
+//! fit; nested sets of layers share the fits of their common prefix. The same recipe resumes where
+//! it stopped; another recipe in the same directory is an error.
 
 use crate::CompressError;
 use crate::fit_store::FitStore;
@@ -31,29 +31,29 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 
-/// Rows that replaced sites are timed with: a window of text.
+/// Rows for timing replaced sites: a window of text.
 const TIMED_ROWS: usize = 256;
-/// Rounds of such a timing, of which the median counts.
+/// Rounds of timing, whose median is reported.
 const TIMED_ROUNDS: usize = 11;
 
-/// Everything a study reads, opened.
+/// Inputs of a study.
 pub struct Inputs<'a> {
     /// The original model.
     pub model: &'a LoadedModel,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
-    /// Text for statistics and training samples.
+    /// Calibration text.
     pub calibration: &'a Corpus,
-    /// What is measured.
+    /// Tasks of the evaluation.
     pub tasks: &'a [Box<dyn Task>],
 }
 
-/// What a study found.
+/// Results of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// The dense model.
+    /// Results of the dense model.
     pub baseline: Vec<TaskResult>,
-    /// One entry a cell.
+    /// One entry per cell.
     pub rows: Vec<Row>,
     /// Training curves.
     pub curves: Vec<Curve>,
@@ -61,24 +61,24 @@ pub struct Findings {
     pub layer_errors: Vec<LayerError>,
 }
 
-/// A study that could not be finished.
+/// A study that cannot finish.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// Editing failed.
+    /// An error in editing.
     #[error(transparent)]
     Compress(#[from] CompressError),
-    /// The calibration text cannot be used.
+    /// Unusable calibration text.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// Measuring failed.
+    /// An error in the evaluation.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// The run directory cannot be used.
+    /// An unusable run directory.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// A finished cell, as it is stored.
+/// A finished cell, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cell {
@@ -98,7 +98,7 @@ pub fn fingerprint(recipe: &Recipe, inputs: &Inputs<'_>, data: &[String]) -> Fin
     ])
 }
 
-/// Checks every set of layers and every budget of a recipe against a model, before any work.
+/// Checks all sets of layers and all budgets of a recipe against a model, before any work.
 ///
 /// # Errors
 /// As [`Plan::sites`].
@@ -113,11 +113,11 @@ pub fn check(recipe: &Recipe, model: &Transformer) -> Result<(), CompressError> 
     Ok(())
 }
 
-/// The windows of a seed: documents in an order drawn by it, encoded, cut.
+/// Calibration windows of a seed: documents in an order drawn with it, encoded and divided.
 ///
 /// # Errors
-/// If a document cannot be encoded, there is too little text, or a window is too long for the
-/// model.
+/// [`CaptureError`] if a document cannot be encoded, there is too little text, or a window is too
+/// long for the model.
 pub fn calibrate(
     recipe: &Recipe,
     inputs: &Inputs<'_>,
@@ -139,11 +139,11 @@ pub fn calibrate(
     Ok(calibration)
 }
 
-/// Takes from the tasks what overlaps with the calibration text, where the recipe says so; gives
-/// what a reader of the results should know of it.
+/// Removes items that overlap with the calibration text from the tasks, if the recipe says so;
+/// returns notes for the report.
 ///
 /// # Errors
-/// If a task would have nothing left.
+/// If a task has no items left.
 pub fn leave_out_overlap(
     recipe: &Recipe,
     calibration: &Corpus,
@@ -159,7 +159,7 @@ pub fn leave_out_overlap(
             evaluate::leave_out_overlap(task.as_mut(), &calibration)?;
         if overlapping > 0 {
             notes.push(format!(
-                "{} of {documents} documents of task {task} count; the other {overlapping} are left out, for they have \
+                "{} of {documents} documents of task {task} are scored; the other {overlapping} are left out, since they have \
                  {words} words in a row, or all of theirs, in common with the calibration text",
                 documents - overlapping
             ));
@@ -168,13 +168,13 @@ pub fn leave_out_overlap(
     Ok(notes)
 }
 
-/// What a reader of the results should know of the data.
+/// Notes on the data for the report.
 #[must_use]
 pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if recipe.calibration.split == Split::RotorPaper {
         notes.push(
-            "calibration windows overlap and are split at random, as in arXiv 2507.11688: most of what validates was trained on".to_owned(),
+            "calibration windows overlap and are split at random, as in arXiv 2507.11688: most validation tokens are also training tokens".to_owned(),
         );
     }
     let calibration = CalibrationText::new(std::slice::from_ref(inputs.calibration));
@@ -192,7 +192,7 @@ pub fn notes(recipe: &Recipe, inputs: &Inputs<'_>) -> Vec<String> {
     notes
 }
 
-/// Makes every cell of a recipe, the dense model first.
+/// Computes all cells of a recipe, the dense model first.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -226,7 +226,7 @@ pub fn run(
     Ok(findings)
 }
 
-/// A cell that an earlier run finished, or computed and stored now.
+/// Loads a cell of an earlier run, or computes and stores it.
 pub(crate) fn finished_cell<C: Serialize + DeserializeOwned>(
     directory: &RunDirectory,
     fingerprint: &Fingerprint,
@@ -283,8 +283,8 @@ fn one_cell(
     })?;
     let targets: Vec<&SiteOutcome> = cell.sites.iter().filter(|site| !site.heals).collect();
     cell.row.macs = Some(macs(original, &targets));
-    // Kept apart, so that times alone can be taken anew on an idle machine, from the fits that are
-    // there.
+    // Stored separately, so that times can be measured again on an idle machine with the existing
+    // fits.
     let print = Fingerprint::of(&[("speed", &plan), ("threads", &parallel::threads())]);
     cell.row.speed = Some(directory.finished("speed", &print, || {
         let edited = apply(original, calibration, &plan, &context, monitor)?;
@@ -293,7 +293,7 @@ fn one_cell(
     Ok(cell)
 }
 
-/// Multiply-adds of a row in the sites, now and in the original model.
+/// Multiply-adds per row of the sites, in the edited and in the original model.
 fn macs(original: &Transformer, targets: &[&SiteOutcome]) -> MacCounts {
     let dense = targets.iter().filter_map(|site| original.slot(&site.site));
     MacCounts {
@@ -331,7 +331,7 @@ fn parameters(
     }
 }
 
-/// All tasks on one model.
+/// Evaluates all tasks on one model.
 ///
 /// # Errors
 /// [`EvaluationError`].
@@ -363,7 +363,7 @@ pub fn measure(
 }
 
 impl Findings {
-    /// Adds a cell; curves and errors of fits that nested sets share are added once.
+    /// Adds a cell; curves and errors of fits that nested sets share are added only once.
     fn add(&mut self, cell: Cell, table: &Table, row: &RecipeRow) {
         let (method, seed) = (row.label(), cell.row.seed);
         for site in &cell.sites {
@@ -401,7 +401,7 @@ impl Findings {
     }
 }
 
-/// Whether the user asked to stop.
+/// Whether the user cancelled.
 #[must_use]
 pub fn is_interruption(error: &StudyError) -> bool {
     match error {
@@ -412,7 +412,7 @@ pub fn is_interruption(error: &StudyError) -> bool {
     }
 }
 
-/// A plan outside a recipe, as `compress` has it: for fingerprints.
+/// Fingerprint of a plan outside a recipe, as in `linwright compress`.
 #[must_use]
 pub fn plan_fingerprint(plan: &Plan, model_hash: &str, calibration: &Calibration) -> Fingerprint {
     Fingerprint::of(&[

@@ -1,4 +1,4 @@
-//! Recipes of sweeps: the options of `linwright sweep`, for one model, in YAML.
+//! Sweep recipes: the options of `linwright sweep` for one model, in YAML.
 //!
 //! ```yaml
 //! version: 1
@@ -17,21 +17,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Options by their long names; a list is an option given several times, `true` one without a
-/// value.
+/// Options by long name; a list repeats an option, `true` is a flag.
 pub type Options = BTreeMap<String, Value>;
 
 /// Sweeps of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepRecipe {
-    /// Version of the form, now 1.
+    /// Version of the format, now 1.
     pub version: u32,
     /// Heading.
     pub title: String,
-    /// What is asked: a directory, `pocket` or `owner/name[@revision]`.
+    /// The model: a directory, `pocket` or `owner/name[@revision]`.
     pub model: String,
-    /// Options of every run.
+    /// Options of all runs.
     #[serde(default)]
     pub options: Options,
     /// The sweeps.
@@ -42,37 +41,37 @@ pub struct SweepRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepRun {
-    /// Its heading, unlike any other.
+    /// Its heading, which is unique.
     pub title: String,
-    /// Its options, which count where the common ones say otherwise.
+    /// Its options, which override the common ones.
     #[serde(default)]
     pub options: Options,
-    /// Published figures to compare with.
+    /// Published accuracies for comparison.
     #[serde(default)]
     pub published: Option<Published>,
 }
 
-/// Accuracies that a paper tells, in per cent.
+/// Accuracies from a paper, in per cent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Of the model as it is.
+    /// Of the dense model.
     pub dense: f64,
     /// Of the edited model.
     pub edited: f64,
 }
 
-/// Whether a recipe is one of sweeps: it has `runs`.
+/// Whether a recipe is a sweep recipe: it has `runs`.
 #[must_use]
 pub fn is_sweep(text: &str) -> bool {
     let read: Result<BTreeMap<String, Value>, _> = serde_saphyr::from_str(text);
     read.is_ok_and(|fields| fields.contains_key("runs"))
 }
 
-/// Reads a recipe of sweeps from text; `path` is its name in messages.
+/// Parses a sweep recipe; `path` is its name in messages.
 ///
 /// # Errors
-/// [`RecipeError`] naming file, place and what is wrong.
+/// [`RecipeError`] naming file, position and what is wrong.
 pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError> {
     let recipe: SweepRecipe =
         serde_saphyr::from_str(text).map_err(|error| form(path, &error.to_string()))?;
@@ -80,7 +79,7 @@ pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError>
         Err(RecipeError::Value { path: path.to_owned(), key: key.to_owned(), reason })
     };
     if recipe.version != VERSION {
-        return wrong("version", format!("is {}, this program reads {VERSION}", recipe.version));
+        return wrong("version", format!("is {}, this program supports {VERSION}", recipe.version));
     }
     if recipe.runs.is_empty() {
         return wrong("runs", "must not be empty".into());
@@ -113,7 +112,7 @@ pub fn parse_sweeps(path: &Path, text: &str) -> Result<SweepRecipe, RecipeError>
 }
 
 impl SweepRecipe {
-    /// A run as the arguments of a command line, the model first.
+    /// A run as command-line arguments, the model first.
     #[must_use]
     pub fn arguments(&self, run: &SweepRun) -> Vec<String> {
         let mut options = self.options.clone();

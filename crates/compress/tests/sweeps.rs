@@ -314,8 +314,8 @@ fn grids_without_sense_are_refused() {
     let parts = Parts::new("gptj");
     let refused = |grid: Grid| parts.swept(&grid, true, &mut Silent).unwrap_err().to_string();
     let base = grid(Intervention::RankReduction);
-    assert!(refused(Grid { sizes: Vec::new(), ..base.clone() }).contains("no sizes to try"));
-    assert!(refused(Grid { lnames: Vec::new(), ..base.clone() }).contains("no names to try"));
+    assert!(refused(Grid { sizes: Vec::new(), ..base.clone() }).contains("the grid has no sizes"));
+    assert!(refused(Grid { lnames: Vec::new(), ..base.clone() }).contains("the grid has no names"));
     assert!(refused(Grid { lnames: vec![Lname::FcUp], ..base.clone() }).contains("fc_up"));
     assert!(
         refused(Grid { layers: Some(vec![7]), ..base.clone() }).contains("layer 7 is out of range")

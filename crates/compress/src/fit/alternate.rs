@@ -1,14 +1,14 @@
-//! The loop of alternating fits: no step makes things worse.
+//! The loop of alternating fits, whose error never increases.
 
 use super::{Context, NAME};
 use crate::FitError;
 use linwright_train::{Progress, TrainError};
 
-/// Error, as a share of the power of the target, that is all rounding.
+/// Error relative to the power of the target below which all is rounding error.
 pub(super) const ROUNDING: f64 = 1e-28;
 
-/// Repeats `step` on a state until its `error`, of `scale` for the zero map, falls by less than the
-/// tolerance. A step that does not lower the error ends the loop and is taken back. Gives the
+/// Repeats `step` on a state until its error falls by less than the tolerance; `scale` is the error
+/// of the zero map. A step that does not lower the error is undone and ends the loop. Returns the
 /// state, its error and the number of steps.
 pub(super) fn alternate<S: Clone>(
     mut state: S,

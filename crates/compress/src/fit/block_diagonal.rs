@@ -1,7 +1,7 @@
-//! Block-diagonal weights (BH1): every block on its own.
+//! Block-diagonal operators (BH1): every block is fitted separately.
 //!
-//! A block sees only its own features, so that its least squares are `D_kk S_kk⁺`, of a weight the
-//! block itself.
+//! A block reads only its own features, so its least-squares solution is `D_kk S_kk⁺`, or for a
+//! weight the block itself.
 
 use super::regression::{Regression, solve_normal};
 use super::{Found, Procedure, assemble};

@@ -1,14 +1,14 @@
-//! Butterfly factors: peeled off one by one by rank-one decompositions, then trained.
+//! Butterfly factors: peeled off one by one by rank-one approximations, then trained.
 //!
-//! With all factors after the first as one matrix P, number (i, j) of `P F_0` is `P[i,k] F_0[k,j]`,
-//! where k has the lowest bit of i and the other bits of j: a column of P and a row of a pair of
-//! F_0 make a block of two columns of rank one. Its largest singular value gives both; P is then
-//! peeled by its next bit, within blocks of equal lower bits. A product of butterfly factors is
-//! recovered so; of other weights it is a good start for L-BFGS. Factors beyond the bits begin as
-//! the identity, and factors of angles, whose signs this does not fix, are trained from random
-//! starts.
+//! Let P be the product of all factors after the first. Entry (i, j) of `P F_0` is `P[i,k]
+//! F_0[k,j]`, where k has the lowest bit of i and the other bits of j: a column of P and a row of a
+//! pair of F_0 form a block of two columns and rank one. Its leading singular pair gives both; P is
+//! then peeled by its next bit, within blocks of equal lower bits. This recovers a product of
+//! butterfly factors; for other weights it is a good start for L-BFGS. Factors beyond the number of
+//! bits start as the identity. Factors of angles, whose signs are not determined here, are trained
+//! from random starts.
 //!
-//! Source: Le, Zheng, Riccietti and Gribonval 2022, arXiv 2110.01230, for square butterflies.
+//! Source: Le, Zheng, Riccietti and Gribonval 2022, arXiv:2110.01230, for square butterflies.
 
 use super::regression::Regression;
 use super::{Context, Found, assemble, trained};
@@ -39,7 +39,7 @@ fn peel(mut rest: Mat<f64>, factors: usize) -> Vec<f64> {
         let mut next = Mat::zeros(n, n);
         for k in 0..n {
             let (first, pair) = (k & !half, pair_of(k, half));
-            // Rows with the higher bits of another block are zero in a member.
+            // Rows with higher bits of another block are zero in a member.
             let within = (1usize << levels) - 1;
             let like = |i: &usize| (i ^ k) & !within == 0 && (i ^ k) & (2 * half - 1) == 0;
             let rows: Vec<usize> = (0..n).filter(like).collect();
@@ -58,13 +58,13 @@ fn peel(mut rest: Mat<f64>, factors: usize) -> Vec<f64> {
     pairs.concat()
 }
 
-/// The pair that feature k is in.
+/// Index of the pair that contains feature k.
 fn pair_of(k: usize, half: usize) -> usize {
     k / (2 * half) * half + k % half
 }
 
-/// The unit vector along which rows of two numbers are largest: that of the larger eigenvalue of
-/// their Gram matrix.
+/// Leading right singular vector of rows of two numbers: the eigenvector of the larger eigenvalue
+/// of their Gram matrix.
 fn direction(rows: impl Iterator<Item = [f64; 2]>) -> [f64; 2] {
     let mut gram = [0.0; 3];
     for [a, b] in rows {

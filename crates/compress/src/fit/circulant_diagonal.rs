@@ -1,9 +1,11 @@
-//! Products of circulant and diagonal matrices: alternating and Gauss-Newton, then trained.
+//! Products of circulant and diagonal matrices: alternating least squares and Gauss-Newton, then
+//! training.
 //!
-//! Every factor is linear while the others stand; two diagonals with one circulant between them are
-//! recovered in closed form from the logarithms of a weight. See
-//! [`linwright_tensor::linalg::fit_circulant`], whose starts run side by side. What it found goes
-//! into the operator's own parameters and is trained to rounding. One diagonal alone is closed.
+//! The product is linear in every factor while the others are fixed; two diagonals with one
+//! circulant between them are recovered in closed form from the logarithms of a weight. See
+//! [`linwright_tensor::linalg::fit_circulant`], whose starts run in parallel. Its result
+//! initialises the parameters of the operator, which are trained to rounding error. A single
+//! diagonal has a closed form.
 
 use super::regression::Regression;
 use super::{Context, Found, Procedure, trained};
@@ -12,7 +14,7 @@ use linwright_ops::{CirculantDiagonal, CirculantDiagonalSpec, Op, OpSpec};
 use linwright_tensor::linalg::{CirculantEffort, CirculantTarget, fit_circulant};
 use linwright_train::TrainError;
 
-/// Most sweeps: each costs the solution of a system of n numbers for every factor.
+/// Largest number of sweeps; each solves a system of n unknowns per factor.
 const SWEEPS: u32 = 200;
 
 pub(super) fn fit(
@@ -21,7 +23,7 @@ pub(super) fn fit(
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let shape = regression.shape();
-    // Refuses rectangles, and products of nothing.
+    // Rejects non-square shapes and empty products.
     OpSpec::CirculantDiagonal(*spec).random::<f64>(shape, context.options.key)?;
     if context.control.interrupted() {
         return Err(TrainError::Interrupted { name: super::NAME.into(), step: 0 }.into());

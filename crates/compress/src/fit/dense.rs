@@ -1,4 +1,4 @@
-//! Dense weights: the target itself, or least squares `D S⁺`.
+//! Dense weights: the target itself, or the least-squares solution `D S⁺`.
 
 use super::regression::Regression;
 use super::{Found, Procedure};

@@ -1,12 +1,13 @@
-//! A diagonal plus two thin factors: alternating least squares, then training.
+//! A diagonal plus a low-rank matrix: alternating least squares, then training.
 //!
-//! Given the other parts each has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D' Vᵀ (V S
-//! Vᵀ)⁺` and `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal taken off from D and B. The alternation
-//! begins with the best low rank for a given diagonal: zeros, and then the best diagonal alone; it
-//! comes down slowly near a minimum, so that L-BFGS has the last word. Rank 0 is one closed form.
+//! With the other parts fixed, each part has a closed form: `d_i = (D - U V S)_ii / S_ii`, `U = D'
+//! Vᵀ (V S Vᵀ)⁺` and `V L = (Uᵀ U)⁺ Uᵀ B'`, with the diagonal subtracted from D and B. The
+//! alternation starts from the best low-rank matrix for a given diagonal: first zero, then the best
+//! diagonal alone. It converges slowly near a minimum, so L-BFGS finishes. Rank 0 has a closed
+//! form.
 //!
-//! Source: the alternation of principal factor analysis, see Saunderson et al. 2012, arXiv
-//! 1204.1220, who say when a diagonal and a low rank can be told apart at all.
+//! Source: the alternation of principal factor analysis, see Saunderson et al. 2012,
+//! arXiv:1204.1220, also for conditions under which the decomposition is unique.
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, solve_normal, squares, subtract};
@@ -24,7 +25,7 @@ struct Parts {
     v: Mat<f64>,
 }
 
-/// The regression with what every sweep needs of it.
+/// The regression with data that every sweep needs.
 struct Problem<'a> {
     regression: &'a Regression<'a>,
     /// L (inp, inp).
@@ -37,7 +38,7 @@ pub(super) fn fit(
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let shape = regression.shape();
-    // Refuses ranks that do not exist.
+    // Rejects impossible ranks.
     OpSpec::DiagonalLowRank(*spec).random::<f64>(shape, context.options.key)?;
     let root = regression.times_root(&Mat::identity(shape.inp));
     let problem = Problem { regression, root };
@@ -76,7 +77,7 @@ impl Parts {
 }
 
 impl Problem<'_> {
-    /// The best diagonal beside U V, or alone.
+    /// The best diagonal for U V, or alone.
     fn diagonal(&self, thin: Option<(&Mat<f64>, &Mat<f64>)>) -> Vec<f64> {
         let shape = self.regression.shape();
         let spread = thin.map(|(u, v)| (u, self.regression.times_second(v)));
@@ -90,7 +91,7 @@ impl Problem<'_> {
         (0..shape.out.min(shape.inp)).map(number).collect()
     }
 
-    /// The best low rank beside a diagonal.
+    /// The best low-rank matrix for a diagonal.
     fn begin(&self, d: Vec<f64>, rank: usize) -> Result<Parts, FitError> {
         let shape = self.regression.shape();
         let mut diagonal = Mat::zeros(shape.out, shape.inp);

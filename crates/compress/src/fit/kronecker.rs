@@ -1,10 +1,10 @@
 //! Sums of Kronecker products: a truncated singular value decomposition of the rearranged weight.
 //!
-//! The rearrangement R(W), (o1 i1, o2 i2), makes of `Σ_k A_k ⊗ B_k` the matrix `Σ_k vec(A_k)
-//! vec(B_k)ᵀ` and keeps the Frobenius norm: of a weight the best sum of t products is that of its t
-//! largest singular values. With moments, that of the least-squares map is where alternating least
-//! squares begin: all B_k given the A_k, of the normal matrix of t i2 numbers `G[(k,j),(l,m)] =
-//! Σ_{i,n} (A_kᵀ A_l)[i,n] S[(i,j),(n,m)]`, and the other way round.
+//! The rearrangement R(W), (o1 i1, o2 i2), maps `Σ_k A_k ⊗ B_k` to `Σ_k vec(A_k) vec(B_k)ᵀ` and
+//! preserves the Frobenius norm: the best sum of t products for a weight comes from its t largest
+//! singular values. With moments, alternating least squares start from that of the least-squares
+//! map: all B_k given the A_k, from normal equations of size t i2 with the matrix `G[(k,j),(l,m)] =
+//! Σ_{i,n} (A_kᵀ A_l)[i,n] S[(i,j),(n,m)]`, and vice versa.
 //!
 //! Source: Van Loan and Pitsianis 1993, *Approximation with Kronecker products*.
 
@@ -25,7 +25,7 @@ struct Shapes {
     right: Shape,
 }
 
-/// All A_k (t, o1 i1) and B_k (t, o2 i2), a row each.
+/// All A_k (t, o1 i1) and B_k (t, o2 i2), one row each.
 type Factors = [Mat<f64>; 2];
 
 pub(super) fn fit(
@@ -83,7 +83,7 @@ fn rearranged(w: MatRef<'_, f64>, left: Shape, right: Shape) -> Mat<f64> {
     })
 }
 
-/// The weight of the factors.
+/// The dense weight of the factors, (out, inp).
 fn dense([a, b]: &Factors, Shapes { left, right, .. }: Shapes) -> Mat<f64> {
     let sum = multiply(Arg::Transposed(a.view()), b.view().into());
     Mat::from_fn(left.out * right.out, left.inp * right.inp, |row, col| {
@@ -93,7 +93,7 @@ fn dense([a, b]: &Factors, Shapes { left, right, .. }: Shapes) -> Mat<f64> {
     })
 }
 
-/// The nearest sum of products; beyond the rank of R(W), terms are zero.
+/// The nearest sum of products; terms beyond the rank of R(W) are zero.
 fn project(w: MatRef<'_, f64>, shapes: Shapes) -> Result<Factors, FitError> {
     let Shapes { terms, left, right } = shapes;
     let found = svd(rearranged(w, left, right).view()).map_err(numerics("rearranged weight"))?;
@@ -137,7 +137,7 @@ fn half(
     Ok(Mat::from_fn(terms, outs * moved, |k, at| solved.at(at / moved, k * moved + at % moved)))
 }
 
-/// Gives the factors of every term one norm.
+/// Scales the two factors of every term to equal norms.
 fn balance(a: &mut Mat<f64>, b: &mut Mat<f64>) {
     for k in 0..a.rows() {
         let norm = |row: &[f64]| row.iter().map(|v| v * v).sum::<f64>().sqrt();

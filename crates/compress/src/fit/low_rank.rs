@@ -1,10 +1,10 @@
-//! Two thin factors: truncated singular values, weighted by the moments of the input.
+//! Low-rank factors: truncated SVD, weighted by the moments of the input.
 //!
-//! With `S = E[x xᵀ]` and `D = E[y xᵀ]` the best map of rank r is `trunc_r(D S^-½) S^-½`, of a
-//! weight its truncated singular value decomposition.
+//! With `S = E[x xᵀ]` and `D = E[y xᵀ]` the best map of rank r is `trunc_r(D S^-½) S^-½`, or for a
+//! weight its truncated SVD.
 //!
-//! Source: Eckart and Young 1936; reduced-rank regression (Izenman 1975), with y = W x whitened
-//! singular value decomposition.
+//! Source: Eckart and Young 1936; reduced-rank regression (Izenman 1975), which for y = W x is
+//! whitened SVD.
 
 use super::regression::{Regression, multiply, numerics};
 use super::{Found, Procedure};
@@ -22,8 +22,8 @@ pub(super) fn fit(spec: &OpSpec, regression: &Regression<'_>) -> Result<Found, F
     Ok(Found { op, error, procedure: Procedure::Closed, iterations: 0 })
 }
 
-/// Factors U (out, rank) and V (rank, inp) of the best map of a rank. Each column of U and row of V
-/// share a norm, so that neither overflows a half-precision file.
+/// Factors U (out, rank) and V (rank, inp) of the best map of this rank. Each column of U has the
+/// norm of its row of V, so that neither overflows in half precision.
 pub(crate) fn factors(
     regression: &Regression<'_>,
     rank: usize,

@@ -1,24 +1,25 @@
-//! Fitting any operator to a dense weight or to data.
+//! Fitting an operator of any kind to a dense weight or to data.
 //!
-//! [`project`] gives the member of a kind nearest to a weight in the Frobenius norm,
-//! [`fit_operator`] the one with the least `E|y - op(x)|²` of moments or samples: a weight is the
-//! case `E[x xᵀ] = 1`. All numbers are `f64`.
+//! [`project`] returns the member of a kind nearest to a weight in the Frobenius norm,
+//! [`fit_operator`] the one with the least `E|y - op(x)|²` for moments or samples; a weight is the
+//! special case `E[x xᵀ] = I`. All computations are in `f64`.
 //!
-//! | kind | of a weight | of moments | planted members |
+//! | kind | for a weight | for moments | planted members |
 //! | --- | --- | --- | --- |
 //! | dense, low rank, block diagonal (BH1), diagonal | closed | closed | recovered |
 //! | Kronecker, Monarch | closed | alternating from the closed form | recovered |
-//! | diagonal plus low rank, sums | alternating, then trained | the same | recovered if unique |
-//! | circulant and diagonal | alternating, then trained | the same | recovered |
-//! | butterfly of matrices | peeled, then trained | the same | recovered |
+//! | diagonal plus low rank, sums | alternating, then trained | same | recovered if unique |
+//! | circulant and diagonal | alternating, then trained | same | recovered |
+//! | butterfly of matrices | peeled, then trained | same | recovered |
 //! | butterfly of angles, rotor, BH-m, products | trained | trained | found with enough starts |
-//! | rotor networks, others' operators | trained | trained; not linear: samples | not promised |
+//! | rotor networks, external operators | trained | trained; samples if nonlinear | not guaranteed
+//! |
 //!
-//! *Closed* is the optimum; *alternating* lowers the error with every step down to a local one;
-//! *trained* is L-BFGS on all data at once from several starts, of which the best is kept. Trained
-//! fits need nothing but forward and backward: see [`fit_from`] for operators of other crates.
+//! *Closed* is the global optimum; *alternating* lowers the error in every step, to a local
+//! minimum; *trained* is L-BFGS on all data at once from several starts, of which the best is kept.
+//! Trained fits need only forward and backward: see [`fit_from`] for external operators.
 //!
-//! A kind is one file and one line of `solve`; without a line it is trained.
+//! A kind is one file and one line of `solve`; a kind without a line is trained.
 
 mod alternate;
 mod block_diagonal;
@@ -44,15 +45,15 @@ use linwright_tensor::{MatRef, RngKey};
 use linwright_train::Control;
 use regression::{Inputs, Regression, Rows, multiply, squares};
 
-/// What a fit is called in messages and progress.
+/// Name of a fit in messages and progress.
 const NAME: &str = "fit of an operator";
 
-/// What an operator is fitted to.
+/// Target of a fit.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// A dense weight (out, inp).
     Weight(MatRef<'a, f64>),
-    /// Sums or means over samples, all of one scale, not centred.
+    /// Sums or means over samples, all with the same normalisation, not centred.
     Moments {
         /// `E[x xᵀ]` (inp, inp).
         second: MatRef<'a, f64>,
@@ -70,17 +71,17 @@ pub enum Target<'a> {
     },
 }
 
-/// How an operator is fitted.
+/// Options of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitOptions {
-    /// Starts of a fit that is not closed, of which the best is kept.
+    /// Number of starts of a fit that is not closed; the best is kept.
     pub starts: u32,
-    /// Most iterations of a start; 0 leaves it as it begins.
+    /// Largest number of iterations of a start; 0 keeps the initial value.
     pub iterations: u32,
-    /// A start ends when an alternation, or ten iterations of training, lower the error by less
+    /// A start ends when one alternation, or ten iterations of training, lower the error by less
     /// than this share.
     pub tolerance: f64,
-    /// Where random starts come from.
+    /// Key of random starts.
     pub key: RngKey,
 }
 
@@ -90,19 +91,19 @@ impl Default for FitOptions {
     }
 }
 
-/// How an operator was found.
+/// Procedure of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Procedure {
     /// The optimum in closed form.
     Closed,
-    /// Closed forms of parts in turn, no step of which makes things worse.
+    /// Closed forms of the parts in turn; the error never increases.
     Alternating,
     /// Minimised by L-BFGS from several starts.
     Trained,
 }
 
 impl Procedure {
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -118,34 +119,34 @@ impl Procedure {
 pub struct OperatorFit {
     /// The operator.
     pub op: Op<f64>,
-    /// `E|y - op(x)|²` over `E|y|²`, or the error itself where the target is zero; of a weight the
+    /// `E|y - op(x)|²` over `E|y|²`, or the error itself if the target is zero; for a weight,
     /// squared Frobenius norms.
     pub relative_error: f64,
-    /// How it was found.
+    /// Procedure of the fit.
     pub procedure: Procedure,
-    /// Iterations of the start that was kept; 0 in closed form.
+    /// Iterations of the best start; 0 for a closed form.
     pub iterations: u64,
-    /// Directions of the input that were left out since no sample had them.
+    /// Number of input directions without data, which are ignored.
     pub dropped_directions: usize,
 }
 
-/// What fits of all kinds share.
+/// Common arguments of fits of all kinds.
 pub(crate) struct Context<'a> {
     options: &'a FitOptions,
     control: &'a mut dyn Control,
 }
 
-/// What a kind's fit found.
+/// Result of the fit of a kind.
 struct Found {
     op: Op<f64>,
-    /// Not divided by the power of the target.
+    /// Squared error, not divided by the power of the target.
     error: f64,
     procedure: Procedure,
     iterations: u64,
 }
 
 impl Found {
-    /// The one of less error, the older of two equals.
+    /// The result with the smaller error; of two equal ones the older.
     fn better(best: Option<Self>, found: Self) -> Self {
         match best {
             Some(best) if best.error <= found.error => best,
@@ -164,7 +165,7 @@ impl Found {
 }
 
 impl Target<'_> {
-    /// Shape of the operators that fit it.
+    /// Shape of operators for this target.
     #[must_use]
     pub fn shape(&self) -> Shape {
         match self {
@@ -174,7 +175,7 @@ impl Target<'_> {
         }
     }
 
-    /// Whether its parts belong together and all its numbers are finite.
+    /// Checks that shapes match and all numbers are finite.
     fn check(&self) -> Result<(), FitError> {
         let shape = self.shape();
         let parts = match self {
@@ -213,11 +214,11 @@ fn check_finite(what: &str, values: &[f64], stage: &'static str) -> Result<(), F
     Err(FitError::NonFinite { what: what.to_owned(), stage: stage.to_owned() })
 }
 
-/// The operator of a kind with the least squared error for a target.
+/// Fits an operator of a kind by least squares.
 ///
 /// # Errors
-/// [`FitError`]: no operator of these options has this shape, parts of the target do not belong
-/// together, a number is not finite, or the user asked to stop.
+/// [`FitError`] if no operator with these options has this shape, parts of the target do not match,
+/// a number is not finite, or the user cancels.
 pub fn fit_operator(
     spec: &OpSpec,
     target: &Target<'_>,
@@ -237,7 +238,7 @@ pub fn fit_operator(
     })
 }
 
-/// The member of a kind nearest to a weight (out, inp) in the Frobenius norm.
+/// Projects a weight (out, inp) onto a kind: the nearest member in the Frobenius norm.
 ///
 /// # Errors
 /// As [`fit_operator`].
@@ -250,11 +251,11 @@ pub fn project(
     fit_operator(spec, &Target::Weight(weight), options, control)
 }
 
-/// Trains an operator from where it stands, also one of another crate: nothing but forward and
-/// backward is asked of it. One that is not linear needs samples.
+/// Trains an operator from its current parameters; external operators too, since only forward and
+/// backward are needed. A nonlinear one needs samples.
 ///
 /// # Errors
-/// [`FitError::Evidence`] if there are none, and as [`fit_operator`].
+/// [`FitError::Evidence`] if samples are needed and missing, and as [`fit_operator`].
 pub fn fit_from(
     op: Op<f64>,
     target: &Target<'_>,
@@ -287,7 +288,7 @@ fn samples(x: MatRef<'_, f64>, y: MatRef<'_, f64>) -> Rows {
     Rows { x, y, rest: 0.0, power }
 }
 
-/// The target as a linear regression.
+/// Calls `work` with the target as a linear regression.
 fn with_regression<R>(
     target: &Target<'_>,
     solve: impl FnOnce(&Regression<'_>) -> Result<R, FitError>,
@@ -306,7 +307,7 @@ fn with_regression<R>(
     }
 }
 
-/// One line a kind. `from` is where a fit that is not closed may begin.
+/// One line per kind. `from` initialises fits that are not closed.
 fn solve(
     spec: &OpSpec,
     regression: &Regression<'_>,
@@ -348,7 +349,7 @@ fn solve(
     }
 }
 
-/// An operator of these options with these parameters, in its order.
+/// Builds an operator from parameters in its own order.
 fn assemble(spec: &OpSpec, shape: Shape, values: &[&[f64]]) -> Result<Op<f64>, FitError> {
     let mut op = spec.random::<f64>(shape, RngKey::new(0))?;
     let mut params = op.map_mut().params_mut();

@@ -1,13 +1,13 @@
 //! Monarch maps: a rank-one decomposition of every block of the permuted weight.
 //!
-//! With q = out/b, number (i q + j, k p + c) of `P L Pᵀ R` is `L_j[i,k] R_k[j,c]`: for every j and
-//! k a block (b, p) of rank one, p = inp/b, and no two of them share a factor's number. Of a weight
-//! the best map is that of the largest singular values of all blocks. With moments, that of the
-//! least-squares map is where alternating least squares begin: L given R by b x b systems, then the
-//! blocks of R in turn given all else, with `S_kk` for all rows of a block at once, so that a sweep
-//! costs out · inp · p and never decreases the fit.
+//! With q = out/b, entry (i q + j, k p + c) of `P L Pᵀ R` is `L_j[i,k] R_k[j,c]`: for every j and k
+//! a block (b, p) of rank one, p = inp/b, and no two blocks share a parameter. For a weight, the
+//! best map comes from the leading singular pairs of all blocks. With moments, alternating least
+//! squares start from that of the least-squares map: L given R by b x b systems, then the blocks of
+//! R in turn given all others, with `S_kk` for all rows of a block at once. A sweep costs out · inp
+//! · p and never increases the error.
 //!
-//! Source: Dao et al. 2022, arXiv 2204.00595, algorithm 1; the alternation is ours.
+//! Source: Dao et al. 2022, arXiv:2204.00595, algorithm 1; the alternation is our own.
 
 use super::alternate::alternate;
 use super::regression::{Regression, multiply, numerics, solve_normal};
@@ -60,7 +60,7 @@ pub(super) fn fit(
     Ok(Found { op, error, procedure, iterations })
 }
 
-/// The nearest Monarch map of b blocks.
+/// The nearest Monarch map with `blocks` blocks.
 fn project(w: &Mat<f64>, blocks: usize) -> Result<Factors, FitError> {
     let (q, p) = (w.rows() / blocks, w.cols() / blocks);
     let mut left = Mat::zeros(q * blocks, blocks);
@@ -84,7 +84,7 @@ impl Factors {
         (self.right.rows() / self.blocks, self.right.cols())
     }
 
-    /// Those of an operator of the same shape.
+    /// Copies the factors of an operator of the same shape.
     fn with(&self, op: &Op<f64>) -> Self {
         let params = op.map().params();
         let like = |mat: &Mat<f64>, k: usize| {
@@ -133,7 +133,7 @@ impl Factors {
         Ok(())
     }
 
-    /// Block k of R given all else.
+    /// Block k of R given all other parameters.
     fn fit_right(&mut self, regression: &Regression<'_>, k: usize) -> Result<(), FitError> {
         let (b, (q, p)) = (self.blocks, self.sizes());
         let product = |j: usize, l: usize| -> f64 {
@@ -186,8 +186,7 @@ mod tests {
         assert!(found < 0.999 * projected, "{found} after {projected}");
     }
 
-    /// A Monarch map has full rank: of one with a little noise, low rank at as many parameters
-    /// misses much.
+    /// A Monarch map has full rank: low rank with as many parameters misses most of it.
     #[test]
     fn of_a_structured_target_it_keeps_what_low_rank_of_equal_size_loses() {
         let shape = Shape { out: 16, inp: 16 };

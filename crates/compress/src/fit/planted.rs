@@ -1,4 +1,4 @@
-//! What tests of fits share: random matrices, moments, and members of a kind to be recovered.
+//! Common code of the tests of fits: random matrices, moments, and planted members.
 
 use super::regression::{Inputs, multiply};
 use super::{FitOptions, OperatorFit, Target, fit_operator};
@@ -16,7 +16,7 @@ pub(crate) fn inputs_of(x: &Mat<f64>) -> Inputs {
     Inputs::new(multiply(Arg::Transposed(x.view()), x.view().into()).view()).expect("decomposes")
 }
 
-/// Rows whose features depend on each other and differ in size.
+/// Rows with correlated features of different scales.
 pub(crate) fn correlated(rows: usize, inp: usize, seed: u64) -> Mat<f64> {
     let (mut x, mix) = (random(rows, inp, seed), random(inp, inp, seed + 1));
     for i in 0..rows {
@@ -27,7 +27,7 @@ pub(crate) fn correlated(rows: usize, inp: usize, seed: u64) -> Mat<f64> {
     mixed
 }
 
-/// Losses of a fit; never interrupts.
+/// Records the losses of a fit; never cancels.
 #[derive(Default)]
 pub(crate) struct Losses(pub Vec<f64>);
 
@@ -46,14 +46,14 @@ pub(crate) fn fitted(spec: &OpSpec, target: &Target<'_>, options: &FitOptions) -
     fit_operator(spec, target, options, &mut Losses::default()).expect("fits")
 }
 
-/// `|A - B| / |B|` by the Frobenius norm.
+/// Relative distance `|A - B| / |B|` in the Frobenius norm.
 pub(crate) fn distance(a: &Mat<f64>, b: &Mat<f64>) -> f64 {
     let away: f64 = a.data().iter().zip(b.data()).map(|(a, b)| (a - b).powi(2)).sum();
     (away / b.data().iter().map(|b| b * b).sum::<f64>()).sqrt()
 }
 
-/// Distances of the operators found for a random member of a kind: from its dense weight, and
-/// from moments of correlated inputs.
+/// Distances of the fitted operators from a random member of a kind: fitted to its dense weight,
+/// and to moments of correlated inputs.
 pub(crate) fn recovered(spec: &OpSpec, shape: Shape, seed: u64, options: &FitOptions) -> [f64; 2] {
     let member = spec.random::<f64>(shape, RngKey::new(seed)).expect("exists");
     let weight = member.to_dense().expect("is linear");
@@ -69,7 +69,7 @@ pub(crate) fn recovered(spec: &OpSpec, shape: Shape, seed: u64, options: &FitOpt
     })
 }
 
-/// Recovers members of a kind in closed form or by alternation, to rounding.
+/// Asserts that fits recover members of a kind up to rounding.
 pub(crate) fn assert_recovers(spec: &OpSpec, shape: Shape) {
     let options = FitOptions { tolerance: 0.0, ..FitOptions::default() };
     for seed in 0..2 {
@@ -79,7 +79,7 @@ pub(crate) fn assert_recovers(spec: &OpSpec, shape: Shape) {
     }
 }
 
-/// A problem that no small operator solves: correlated inputs, targets with noise.
+/// A problem without an exact solution by a small operator: correlated inputs, noisy targets.
 pub(crate) fn noisy(shape: Shape, seed: u64) -> (Mat<f64>, Mat<f64>) {
     let x = correlated(8 * shape.inp, shape.inp, seed);
     let weight = random(shape.out, shape.inp, seed + 5);
@@ -89,8 +89,8 @@ pub(crate) fn noisy(shape: Shape, seed: u64) -> (Mat<f64>, Mat<f64>) {
     (x, y)
 }
 
-/// Fits a kind to a problem that it cannot solve and asserts that no step of the alternation
-/// made it worse; gives the relative error before the first step and in the end.
+/// Fits a kind to a problem without an exact solution and asserts that the error never increases;
+/// returns the relative error before the first step and at the end.
 pub(crate) fn assert_monotone(spec: &OpSpec, shape: Shape) -> [f64; 2] {
     let (x, y) = noisy(shape, 3);
     let target = Target::Samples { x: x.view(), y: y.view() };

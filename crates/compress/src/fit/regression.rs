@@ -1,12 +1,12 @@
-//! Least squares of linear maps, known by their moments: the form that every kind is fitted in.
+//! Linear least squares from moments: the common form of all fits.
 //!
 //! With `S = Q diag(w) Qᵀ = L Lᵀ`, L = Q diag(√w), and `B = D L⁻ᵀ`, the error of a map A (out, inp)
-//! is `|A L - B|² + rest`, where the rest is what no linear map explains. The rows of Lᵀ with those
-//! of Bᵀ as targets are samples with the very same error, so that an operator of which only forward
-//! and backward are known can be fitted to moments, too. For a weight, S and L are the identity.
+//! is `|A L - B|² + rest`, where no linear map reduces the rest. The rows of Lᵀ with those of Bᵀ as
+//! targets are samples with the same error, so an operator with only forward and backward can also
+//! be fitted to moments. For a weight, S and L are the identity.
 //!
-//! Directions of the input below [`NO_DATA`] of the largest eigenvalue carry no data: L has zeros
-//! there, and closed forms leave them out.
+//! Input directions with eigenvalues below [`NO_DATA`] of the largest are without data: L is zero
+//! there, and closed forms ignore them.
 
 use crate::FitError;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use linwright_tensor::linalg::{NoConvergence, eigh};
 use linwright_tensor::{Mat, MatRef};
 use std::ops::Range;
 
-/// Eigenvalues of a matrix of moments below this share of the largest one count as zero.
+/// Eigenvalues of moments below this share of the largest count as zero.
 pub(crate) const NO_DATA: f64 = 1e-9;
 
 /// `a b`.
@@ -33,25 +33,25 @@ pub(crate) fn multiply(a: Arg<'_, f64>, b: Arg<'_, f64>) -> Mat<f64> {
     c
 }
 
-/// Turns a failed decomposition into an error that says of what.
+/// Converts a failed decomposition into an error with the name of the matrix.
 pub(crate) fn numerics(what: &'static str) -> impl Fn(NoConvergence) -> FitError {
     move |error| FitError::Numerics { what, reason: error.to_string() }
 }
 
-/// Second moments S of the input, decomposed.
+/// Second moments S of the input with their eigendecomposition.
 #[derive(Clone, Debug)]
 pub(crate) struct Inputs {
     second: Mat<f64>,
     /// Q, eigenvectors as columns.
     vectors: Mat<f64>,
-    /// √w, zero where there is no data.
+    /// √w, zero for directions without data.
     roots: Vec<f64>,
-    /// 1/√w, zero where there is no data.
+    /// 1/√w, zero for directions without data.
     inverse_roots: Vec<f64>,
 }
 
 impl Inputs {
-    /// Decomposes S (inp, inp), of which only the lower triangle counts.
+    /// Decomposes S (inp, inp), of which only the lower triangle is read.
     pub(crate) fn new(second: MatRef<'_, f64>) -> Result<Self, FitError> {
         let eigen = eigh(second).map_err(numerics("eigenvalues of the Gram matrix"))?;
         let largest = eigen.values.last().copied().unwrap_or(0.0);
@@ -66,7 +66,7 @@ impl Inputs {
         })
     }
 
-    /// Directions of the input without data.
+    /// Number of directions without data.
     fn dropped(&self) -> usize {
         self.roots.iter().filter(|root| **root == 0.0).count()
     }
@@ -78,33 +78,33 @@ fn scale_columns(a: &mut Mat<f64>, factors: &[f64]) {
     }
 }
 
-/// Sum of the squares of all numbers.
+/// Sum of squares of all entries.
 pub(crate) fn squares(a: &Mat<f64>) -> f64 {
     a.data().iter().map(|v| v * v).sum()
 }
 
-/// `a - b`, where both are all numbers of matrices of one shape.
+/// `a -= b`, for matrices of the same shape.
 pub(crate) fn subtract(a: &mut Mat<f64>, b: &Mat<f64>) {
     a.data_mut().iter_mut().zip(b.data()).for_each(|(a, b)| *a -= b);
 }
 
-/// Samples whose squared error, with the rest, is that of a target.
+/// Samples whose squared error, plus the rest, is that of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
     /// Inputs (rows, inp).
     pub x: Mat<f64>,
     /// Targets (rows, out).
     pub y: Mat<f64>,
-    /// Error that no linear map can take away.
+    /// Error that no linear map reduces.
     pub rest: f64,
     /// Error of the zero map.
     pub power: f64,
 }
 
-/// A linear least-squares problem: D, B and what the error is measured by.
+/// A linear least-squares problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Regression<'a> {
-    /// Moments of the input; the identity if absent.
+    /// Moments of the input; `None` for the identity.
     inputs: Option<&'a Inputs>,
     /// D (out, inp).
     cross: Mat<f64>,
@@ -115,14 +115,14 @@ pub(crate) struct Regression<'a> {
 }
 
 impl<'a> Regression<'a> {
-    /// Nearest to a weight.
+    /// The regression for a weight (out, inp).
     pub(crate) fn of_weight(weight: MatRef<'_, f64>) -> Self {
         let cross = weight.to_mat();
         let power = squares(&cross);
         Self { inputs: None, whitened: cross.clone(), cross, rest: 0.0, power }
     }
 
-    /// Of moments: D (out, inp) and `E|y|²`.
+    /// The regression for moments: D (out, inp) and the target power `E|y|²`.
     pub(crate) fn of_moments(inputs: &'a Inputs, cross: MatRef<'_, f64>, power: f64) -> Self {
         let mut whitened = multiply(cross.into(), inputs.vectors.view().into());
         scale_columns(&mut whitened, &inputs.inverse_roots);
@@ -130,7 +130,7 @@ impl<'a> Regression<'a> {
         Self { inputs: Some(inputs), cross: cross.to_mat(), whitened, rest, power }
     }
 
-    /// What is left to fit beside a map A (out, inp) that is added to the fitted one.
+    /// The regression for the residual of a map A (out, inp).
     pub(crate) fn beside(&self, a: &Mat<f64>) -> Self {
         let mut left = self.clone();
         subtract(&mut left.cross, &self.times_second(a));
@@ -152,17 +152,17 @@ impl<'a> Regression<'a> {
         &self.whitened
     }
 
-    /// S, unless it is the identity.
+    /// S; `None` for the identity.
     pub(crate) fn second(&self) -> Option<&Mat<f64>> {
         self.inputs.map(|inputs| &inputs.second)
     }
 
-    /// Number (i, j) of S.
+    /// Entry (i, j) of S.
     pub(crate) fn second_at(&self, i: usize, j: usize) -> f64 {
         self.second().map_or(if i == j { 1.0 } else { 0.0 }, |second| second.at(i, j))
     }
 
-    /// Rows and columns of S.
+    /// A block of S.
     pub(crate) fn second_block(&self, rows: Range<usize>, columns: Range<usize>) -> Mat<f64> {
         let number = |i: usize, j: usize| self.second_at(rows.start + i, columns.start + j);
         Mat::from_fn(rows.len(), columns.len(), number)
@@ -172,12 +172,12 @@ impl<'a> Regression<'a> {
         self.power
     }
 
-    /// Error that no linear map can take away.
+    /// Error that no linear map reduces.
     pub(crate) fn rest(&self) -> f64 {
         self.rest
     }
 
-    /// Directions of the input without data.
+    /// Number of input directions without data.
     pub(crate) fn dropped(&self) -> usize {
         self.inputs.map_or(0, Inputs::dropped)
     }
@@ -195,14 +195,14 @@ impl<'a> Regression<'a> {
         product
     }
 
-    /// The A of least norm with `A L = V`, as far as there is data.
+    /// The A of minimum norm with `A L = V` on the directions with data.
     pub(crate) fn unwhiten(&self, mut v: Mat<f64>) -> Mat<f64> {
         let Some(inputs) = self.inputs else { return v };
         scale_columns(&mut v, &inputs.inverse_roots);
         multiply(v.view().into(), Arg::Transposed(inputs.vectors.view()))
     }
 
-    /// The map (out, inp) of least error.
+    /// The least-squares map (out, inp).
     pub(crate) fn least_squares(&self) -> Mat<f64> {
         self.unwhiten(self.whitened.clone())
     }
@@ -223,8 +223,8 @@ impl<'a> Regression<'a> {
     }
 }
 
-/// The X of least norm with the least `tr (X G Xᵀ - 2 X Cᵀ)`: `C G⁺`, for G (n, n) symmetric and
-/// not negative, C (m, n).
+/// The X of minimum norm that minimises `tr (X G Xᵀ - 2 X Cᵀ)`: `C G⁺`, for G (n, n) symmetric
+/// positive semidefinite and C (m, n).
 pub(crate) fn solve_normal(
     g: MatRef<'_, f64>,
     c: MatRef<'_, f64>,
@@ -232,7 +232,7 @@ pub(crate) fn solve_normal(
 ) -> Result<Mat<f64>, FitError> {
     let eigen = eigh(g).map_err(numerics(what))?;
     let largest = eigen.values.last().copied().unwrap_or(0.0);
-    // The sums behind G are rounded; what is smaller says nothing.
+    // Smaller eigenvalues are rounding errors of the sums in G.
     let least = 1e-13 * largest;
     let inverses: Vec<f64> =
         eigen.values.iter().map(|&w| if w > least { 1.0 / w } else { 0.0 }).collect();

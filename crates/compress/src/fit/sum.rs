@@ -1,8 +1,8 @@
-//! Sums: every term is fitted to what the others leave, in turn, then all are trained together.
+//! Sums: terms are fitted in turn to the residual of the others, then trained together.
 //!
-//! A term is fitted by its own kind's form; if that does not lower the error, the term stays as it
-//! was, so that no step makes things worse. A start begins with no terms at all, each with another
-//! term first: whoever comes first takes what all could explain. L-BFGS has the last word.
+//! A term is fitted by the procedure of its own kind; a fit that does not lower the error is
+//! discarded, so the error never increases. A start begins without terms, each with another term
+//! first, since the first term takes what several could explain. L-BFGS finishes.
 
 use super::alternate::alternate;
 use super::regression::Regression;
@@ -12,20 +12,20 @@ use linwright_ops::{Op, OpSpec, Sum, SumSpec};
 use linwright_tensor::Mat;
 use linwright_train::{Control, Progress};
 
-/// Iterations of one term's fit within a sweep: the next sweep goes on.
+/// Iterations of one term's fit per sweep; the next sweep continues.
 const INNER: u32 = 10;
-/// Most sweeps, and the share of the error below which one is the last: they only have to come near
-/// enough for L-BFGS.
+/// Largest number of sweeps, and relative decrease of the error below which the last one ends: the
+/// result only initialises L-BFGS.
 const SWEEPS: (u32, f64) = (60, 1e-3);
 
-/// A fitted term and its weight.
+/// A fitted term with its dense weight.
 #[derive(Clone)]
 struct Term {
     op: Op<f64>,
     weight: Mat<f64>,
 }
 
-/// Hands on interruptions, but no progress: a term's is not that of the sum.
+/// Passes on cancellation but no progress, since the progress of a term is not that of the sum.
 struct Quiet<'a>(&'a dyn Control);
 
 impl Control for Quiet<'_> {
@@ -42,7 +42,7 @@ pub(super) fn fit(
     context: &mut Context<'_>,
 ) -> Result<Found, FitError> {
     let whole = OpSpec::Sum(spec.clone());
-    // Refuses terms that do not exist.
+    // Rejects impossible terms.
     whole.random::<f64>(regression.shape(), context.options.key)?;
     let rows = regression.rows();
     let count = spec.terms.len();
@@ -76,7 +76,7 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Fits every term once, in an order, from terms of an error; gives that of the new ones.
+/// Fits every term once, in this order, from terms with this error; returns the new error.
 fn sweep(
     specs: &[OpSpec],
     order: &[usize],
@@ -129,7 +129,7 @@ mod tests {
         OpSpec::Sum(SumSpec { terms })
     }
 
-    /// Recovers a member of the sum of `first` and a matrix of rank one.
+    /// Recovers a member of the sum of `first` and a rank-one matrix.
     fn assert_told_apart(first: OpSpec) {
         let (spec, shape) = (sum(vec![first, low_rank(1)]), Shape { out: 12, inp: 12 });
         let options = FitOptions { tolerance: 1e-12, ..FitOptions::default() };

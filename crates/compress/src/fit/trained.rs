@@ -1,9 +1,9 @@
-//! Fitting an operator of which only forward and backward are known: L-BFGS on all rows at once.
+//! Fits by L-BFGS on all rows at once, from forward and backward only.
 //!
-//! Linear operators are trained on the rows that carry the moments, others on samples. Of several
-//! starts the best is kept, and the first that leaves no error ends the search. With moments every
-//! other start, the first among them, is trained on the least-squares map as a weight before: there
-//! all directions of the input count alike, and the way down is shorter.
+//! Linear operators are trained on rows equivalent to the moments, others on samples. The best of
+//! several starts is kept, and the first one with zero error ends the search. With moments, every
+//! other start, including the first, is first trained on the least-squares map as a weight: this
+//! weights all input directions equally and converges faster.
 
 use super::alternate::ROUNDING;
 use super::regression::{Rows, squares, subtract};
@@ -13,10 +13,10 @@ use linwright_ops::{Backward, Grads, Op, OpSpec, RotorInit, RotorSpec, Shape, Ta
 use linwright_tensor::{Mat, RngKey};
 use linwright_train::{Control, LbfgsSettings, Progress, lbfgs};
 
-/// Pairs that the curvature is known from.
+/// Number of vector pairs of L-BFGS.
 const MEMORY: usize = 30;
 
-/// The best of several starts on `rows`; `weight` are those of the least-squares map, where it is
+/// The best of several starts on `rows`; `weight` are the rows of the least-squares map, if that is
 /// another problem.
 pub(super) fn fit(
     spec: &OpSpec,
@@ -40,8 +40,8 @@ pub(super) fn fit(
     best.ok_or(FitError::TooFewSamples { found: 0, needed: 1 })
 }
 
-/// Where start number `start` begins: drawn as the operator's source draws it, but for the first
-/// one of rotors, which begins near the identity.
+/// Initial operator of start number `start`: random as in its source, except the first start of
+/// rotors, which is near the identity.
 fn beginning(spec: &OpSpec, shape: Shape, start: u64, key: RngKey) -> Result<Op<f64>, FitError> {
     let key = key.fold("start").fold_index(start);
     let mut op = spec.random::<f64>(shape, key)?;
@@ -55,7 +55,7 @@ fn beginning(spec: &OpSpec, shape: Shape, start: u64, key: RngKey) -> Result<Op<
     Ok(op)
 }
 
-/// Goes downhill from where an operator stands.
+/// Minimises the error from the current parameters of an operator.
 pub(super) fn descend(
     op: Op<f64>,
     rows: &Rows,
@@ -86,7 +86,7 @@ pub(super) fn descend(
     })
 }
 
-/// Hands on progress with the error that no linear map can take away.
+/// Passes on progress, with the irreducible error added.
 struct WithRest<'a> {
     control: &'a mut dyn Control,
     rest: f64,
@@ -102,12 +102,12 @@ impl Control for WithRest<'_> {
     }
 }
 
-/// All parameters, one after the other.
+/// All parameters, concatenated.
 fn values(op: &Op<f64>) -> Vec<f64> {
     op.map().params().iter().flat_map(|p| p.values.iter().copied()).collect()
 }
 
-/// An operator with all that a step down needs.
+/// An operator with the buffers of an L-BFGS evaluation.
 struct Descent<'a> {
     op: Op<f64>,
     rows: &'a Rows,
@@ -168,7 +168,7 @@ mod tests {
         Shape { out: n, inp: n }
     }
 
-    /// Recovers members of a kind with so many starts, of the weight and of moments.
+    /// Recovers members of a kind with a number of starts, from the weight and from moments.
     fn assert_found(spec: &OpSpec, shape: Shape, starts: u32) {
         let options = FitOptions { starts, ..FitOptions::default() };
         for seed in 0..2 {
@@ -217,8 +217,7 @@ mod tests {
         let mut y = Mat::zeros(60, 8);
         member.map().forward(x.view(), y.view_mut(), None, &mut Workspace::default());
         let samples = Target::Samples { x: x.view(), y: y.view() };
-        // The permutations inside are drawn and not trained: those of the first start are the
-        // member's.
+        // Permutations are drawn and not trained: those of the first start equal the member's.
         let options = FitOptions { starts: 1, ..FitOptions::default() };
         let same = fitted(&spec, &samples, &options);
         assert!(same.relative_error < 1e-20 && same.procedure == Procedure::Trained);
@@ -235,7 +234,7 @@ mod tests {
         }
     }
 
-    /// `y = x (A + t 1)`: an operator that no list knows.
+    /// `y = x (A + t 1)`: an operator outside the list.
     #[derive(Clone, Debug)]
     struct Shifted(Vec<f64>);
 

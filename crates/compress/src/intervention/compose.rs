@@ -1,9 +1,9 @@
-//! Cuts on top of each other, as long as the model does not get worse.
+//! Composition of cuts, as long as the model does not get worse.
 //!
-//! Places are visited in order. At each of them every size is tried on top of what was accepted
-//! before, and the best one stays if the figure on the validation items is at least the best so
-//! far; otherwise the place is left as it was. The code of LASER does not restore what it rejects,
-//! compares with the lowest figure seen, and leaves the last layer out.
+//! Places are visited in order. At each one, every size is evaluated on top of the accepted cuts,
+//! and the best one is accepted if its score on validation items is at least the best so far. The
+//! code of LASER does not restore rejected cuts, compares with the lowest score so far, and skips
+//! the last layer.
 
 use super::sweep::{
     Grid, Objective, Place, Record, Score, Swept, Tested, Work, dense, places, tested_variant,
@@ -17,52 +17,53 @@ use linwright_ops::Sites;
 use linwright_run::{Fingerprint, Monitor, RunDirectory};
 use serde::{Deserialize, Serialize};
 
-/// One place.
+/// One place of a composition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// The place.
     pub place: Place,
-    /// What each size scores on top of what was accepted before.
+    /// Scores of each size on top of the accepted cuts.
     pub tried: Vec<Trial>,
-    /// Index of the size that stays, if one does.
+    /// Index of the accepted size, if any.
     pub accepted: Option<usize>,
 }
 
-/// One size.
+/// One evaluated size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// How much was to stay.
+    /// Requested size.
     pub size: Size,
-    /// How much stays of each slot.
+    /// Kept size of each slot.
     pub kept: Vec<Kept>,
-    /// What the model scores.
+    /// Score of the model.
     pub score: Score,
 }
 
-/// What a composition found.
+/// Result of a composition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Composed {
     /// The grid.
     pub grid: Grid,
-    /// The figure that models compare by.
+    /// The metric for comparisons.
     pub objective: Objective,
-    /// The model as it is, on the validation items.
+    /// Result of the dense model on validation items.
     pub dense: TaskResult,
-    /// The places, in the order in which they were visited.
+    /// Places in the order of visits.
     pub steps: Vec<Step>,
-    /// What the last accepted model scores on the validation items; the model as it is if none was.
+    /// Score of the last accepted model on validation items; of the dense model if none was
+    /// accepted.
     pub score: Score,
-    /// The accepted edits, for whoever makes them again.
+    /// Accepted edits, for [`apply_edits`](super::apply_edits).
     pub edits: Edits,
-    /// The result on items that nothing was chosen by.
+    /// Result on test items.
     pub test: Option<Tested>,
 }
 
-/// The places of a sweep, the best first, each once.
+/// Places of a sweep, the best first, each once.
 #[must_use]
 pub fn best_first(swept: &Swept) -> Vec<Place> {
     let mut cells: Vec<&super::sweep::Cell> = swept.cells.iter().collect();
-    // A stable sort: of equal ones the first of the grid stays first.
+    // A stable sort: ties stay in grid order.
     cells.sort_by(|a, b| {
         let better = |x: &Score, y: &Score| swept.objective.is_better(x, y);
         better(&b.score, &a.score).cmp(&better(&a.score, &b.score))
@@ -76,14 +77,15 @@ pub fn best_first(swept: &Swept) -> Vec<Place> {
     order
 }
 
-/// Identifies a composition, with all that its results depend on, the order of places among it.
+/// Identifies a composition by everything that its results depend on, including the order of
+/// places.
 #[must_use]
 pub fn fingerprint(work: &Work<'_>, grid: &Grid, order: Option<&[Place]>) -> Fingerprint {
     Fingerprint::of(&[("work", &work.fingerprint_of("compose", grid)), ("order", &order)])
 }
 
-/// Stacks cuts of a grid, in the given order of places or that of the grid. Finished parts are in
-/// the directory.
+/// Composes cuts of a grid in the given order of places, or that of the grid. Finished parts are
+/// read from the directory.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -155,7 +157,7 @@ pub fn compose(
     Ok(composed)
 }
 
-/// The best size, if it is not worse than what there is.
+/// Index of the best size, unless it is worse than the model so far.
 fn choose(tried: &[Trial], objective: &Objective, held: &Score) -> Option<usize> {
     let mut best: Option<usize> = None;
     for (index, trial) in tried.iter().enumerate() {
@@ -177,7 +179,7 @@ fn edit(place: &Place, grid: &Grid, size: Size) -> Edit {
     Edit { slots: SlotSet::named(place.lname, layers), cut: Cut { size, ..grid.cut } }
 }
 
-/// No slot may be cut twice, and all must be there.
+/// Checks that all slots exist and none is cut twice.
 fn check(order: &[Place], work: &Work<'_>) -> Result<(), CompressError> {
     let mut seen = Vec::new();
     for site in order.iter().flat_map(|place| &place.sites) {

@@ -1,4 +1,4 @@
-//! Magnitude pruning, which the paper calls dropout: the smallest numbers of a weight become zero.
+//! Magnitude pruning, called dropout in the paper: the smallest entries of a weight become zero.
 
 use super::{Cut, Kept, Size};
 use crate::FitError;
@@ -20,7 +20,7 @@ pub(super) fn cut(weight: &Mat<f32>, cut: &Cut) -> Result<(Mat<f32>, Kept), FitE
         (false, size) => {
             let share = size.share_of_numbers().ok_or_else(|| FitError::Budget {
                 shape,
-                reason: format!("dropout leaves no rank; give rate, rho or keep, not {size}"),
+                reason: format!("dropout has no rank; give rate, rho or keep, not {size}"),
             })?;
             pruned(weight, all - (share * all as f64) as usize)
         }
@@ -29,11 +29,10 @@ pub(super) fn cut(weight: &Mat<f32>, cut: &Cut) -> Result<(Mat<f32>, Kept), FitE
     Ok((left, Kept::of_numbers(nonzero, all)))
 }
 
-/// The weight with exactly `count` of its numbers set to zero, those of smallest magnitude; of
-/// equal ones those that come first.
+/// The weight with exactly `count` entries of smallest magnitude set to zero; ties by index.
 ///
 /// # Panics
-/// If there are fewer numbers.
+/// If there are fewer entries.
 #[must_use]
 pub fn pruned(weight: &Mat<f32>, count: usize) -> Mat<f32> {
     let mut left = weight.clone();
@@ -54,12 +53,12 @@ pub fn pruned(weight: &Mat<f32>, count: usize) -> Mat<f32> {
     left
 }
 
-/// As in the paper's code: with N numbers, all whose magnitude is not above that of index
-/// `trunc(rate 0.1 N)` in rising order, which is one more than the rate says, and every tie of it.
-/// Rate 0 leaves all.
+/// As in the paper's code: of N entries, zeroes all whose magnitude is at most that of index
+/// `trunc(rate 0.1 N)` in ascending order, which is one more than the rate says, and all ties. Rate
+/// 0 keeps all.
 ///
 /// # Errors
-/// At rate 10 there is no such index; the code fails there, too.
+/// At rate 10, where this index does not exist and the code fails, too.
 pub fn pruned_compat(weight: &Mat<f32>, rate: f64) -> Result<Mat<f32>, String> {
     let index = (rate * 0.1 * weight.data().len() as f64) as usize;
     if rate == 0.0 {
@@ -76,7 +75,7 @@ pub fn pruned_compat(weight: &Mat<f32>, rate: f64) -> Result<Mat<f32>, String> {
     Ok(left)
 }
 
-/// The magnitude of an index in rising order.
+/// The magnitude with this index in ascending order.
 fn of_rank(weight: &Mat<f32>, index: usize) -> f32 {
     let mut sizes: Vec<f32> = weight.data().iter().map(|x| x.abs()).collect();
     *sizes.select_nth_unstable_by(index, f32::total_cmp).1

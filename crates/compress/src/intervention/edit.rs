@@ -1,4 +1,4 @@
-//! Cutting slots of a model.
+//! Applying cuts to slots of a model.
 
 use super::{ComponentStore, Cut, CutReport, Done, SlotSet, cut};
 use crate::{CompressError, FitError};
@@ -8,26 +8,26 @@ use linwright_run::Monitor;
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
-/// Edits of a model: plain data, which commands write and read. All are made of the original
-/// weights; no slot is cut twice.
+/// Edits of a model, as plain data for files. All apply to the original weights; no slot is cut
+/// twice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edits {
-    /// What happens, in order.
+    /// The edits, in order.
     pub edits: Vec<Edit>,
 }
 
-/// One cut of some slots.
+/// One cut of a set of slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
     /// The slots.
     pub slots: SlotSet,
-    /// What happens to each.
+    /// The cut of each.
     pub cut: Cut,
 }
 
-/// What became of a slot.
+/// Result of an edit for one slot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SiteEdit {
     /// The slot.
@@ -36,11 +36,11 @@ pub struct SiteEdit {
     pub role: Role,
     /// Its layer.
     pub layer: usize,
-    /// Features out and in.
+    /// Shape of the weight.
     pub shape: Shape,
     /// The cut.
     pub cut: Cut,
-    /// What became of the weight.
+    /// Result of the cut.
     pub report: CutReport,
 }
 
@@ -53,12 +53,12 @@ pub(super) fn weight_of(slot: &LinearSlot) -> Result<Mat<f32>, CompressError> {
     })
 }
 
-/// Where the random numbers of a slot come from.
+/// Random key of a slot.
 pub(super) fn key_of(cut: &Cut, site: &SiteId) -> RngKey {
     RngKey::new(cut.seed).fold(&site.0).fold(cut.intervention.name())
 }
 
-/// Cuts the weight of a slot, and leaves the slot as it is.
+/// Cuts the weight of a slot without changing the slot.
 pub(super) fn cut_slot(
     slot: &LinearSlot,
     how: &Cut,
@@ -73,11 +73,11 @@ pub(super) fn cut_slot(
         .map_err(|source| CompressError::Fit { site: slot.id().clone(), source })
 }
 
-/// Makes edits in a model, and says what became of each slot. If one of them is refused, the model
-/// is as it was.
+/// Applies edits to a model, and returns the result for each slot. On an error the model is
+/// unchanged.
 ///
 /// # Errors
-/// [`CompressError`]: no such slots, a slot that is cut twice, or a cut that cannot be made.
+/// [`CompressError`] for a set without slots, a slot that is cut twice, or an impossible cut.
 pub fn apply_edits(
     model: &mut Transformer,
     edits: &Edits,
@@ -112,7 +112,7 @@ pub fn apply_edits(
     Ok(done)
 }
 
-/// Puts an operator into a slot.
+/// Replaces the operator of a slot.
 pub(super) fn put(
     model: &mut Transformer,
     site: &SiteId,

@@ -1,13 +1,12 @@
-//! Cutting a weight by itself, without any text: the interventions of LASER.
+//! Interventions of LASER: cuts of a weight without any text.
 //!
-//! An [`Intervention`] takes something away from one weight matrix; [`Size`] says how much stays,
-//! in any of the units of this field. A [`Cut`] is both with its options: plain data, for plans and
-//! logs.
+//! An [`Intervention`] removes part of one weight matrix; [`Size`] is the part that is kept, in any
+//! unit of the literature. A [`Cut`] combines both with options, as plain data for plans and logs.
 //!
 //! Source: Sharma, Ash and Misra 2023, The Truth is in There (arXiv:2312.13558), and its code. Rank
-//! reduction here is the exact truncation, kept as two factors; the code's is a random sketch
-//! without a seed, multiplied out. Controls of its Figure 5: the components that truncation leaves
-//! out, and ones that are drawn.
+//! reduction here is the exact truncation, stored as two factors; the code's is an unseeded random
+//! sketch, multiplied out. Controls of its Figure 5: the components that truncation removes, and
+//! random components.
 
 mod dropout;
 mod edit;
@@ -40,31 +39,30 @@ use linwright_tensor::linalg::{Components, Sketch};
 use linwright_tensor::{Mat, RngKey};
 use serde::{Deserialize, Serialize};
 
-/// What is taken away from a weight.
+/// The removed part of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intervention {
-    /// All but the components of the largest singular values.
+    /// All but the components with the largest singular values.
     RankReduction,
-    /// All but the components of the smallest singular values: as many of them as `RankReduction`
-    /// keeps.
+    /// All but the components with the smallest singular values, as many as `RankReduction` keeps.
     BottomK,
-    /// All but components that are drawn.
+    /// All but randomly drawn components.
     RandomK,
-    /// The numbers of smallest magnitude.
+    /// The entries of smallest magnitude.
     Dropout,
     /// Everything.
     Zero,
-    /// What no combination of some rows gives, chosen for the diversity of the rows.
+    /// The part orthogonal to the span of some rows, which are selected for diversity.
     Vendi,
 }
 
 impl Intervention {
-    /// Every one.
+    /// All interventions.
     pub const ALL: [Self; 6] =
         [Self::RankReduction, Self::BottomK, Self::RandomK, Self::Dropout, Self::Zero, Self::Vendi];
 
-    /// The word for it in options, plans and logs.
+    /// Its name in options, plans and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,21 +75,21 @@ impl Intervention {
         }
     }
 
-    /// Whether it chooses among singular components.
+    /// Whether it selects singular components.
     #[must_use]
     pub fn reads_components(self) -> bool {
         matches!(self, Self::RankReduction | Self::BottomK | Self::RandomK)
     }
 }
 
-/// How singular components are found.
+/// Computation of singular components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decomposition {
-    /// All of them.
+    /// All components.
     #[default]
     Exact,
-    /// The largest ones, about, from random directions.
+    /// The largest ones approximately, from random directions.
     Randomised {
         /// Directions beyond the rank.
         oversample: usize,
@@ -100,24 +98,24 @@ pub enum Decomposition {
     },
 }
 
-/// How a cut weight is kept.
+/// Storage of a cut weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Storage {
-    /// As factors where that takes fewer numbers, else dense.
+    /// As factors if they have fewer parameters, else dense.
     #[default]
     Auto,
-    /// As factors, whatever they take.
+    /// As factors.
     Factored,
     /// Dense.
     Dense,
 }
 
 impl Storage {
-    /// Every one.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Factored, Self::Dense];
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,31 +130,30 @@ impl Storage {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
-    /// What is taken away.
+    /// The removed part.
     pub intervention: Intervention,
-    /// How much stays; `zero` does not read it.
+    /// The kept part; ignored by `zero`.
     pub size: Size,
-    /// How components are found.
+    /// Computation of components.
     #[serde(default)]
     pub decomposition: Decomposition,
-    /// How the result is kept.
+    /// Storage of the result.
     #[serde(default)]
     pub storage: Storage,
-    /// As the paper's code does it, with its faults, where that differs: `rank-reduction` by a
-    /// sketch of exactly the rank, `dropout` of one number more and of ties, `vendi` with a kernel
-    /// of width 1.
+    /// As in the paper's code where it differs: `rank-reduction` by a sketch of exactly the rank,
+    /// `dropout` of one entry more and of ties, `vendi` with a kernel of width 1.
     #[serde(default)]
     pub compat: bool,
     /// Options of `vendi`.
     #[serde(default)]
     pub vendi: VendiOptions,
-    /// Where random numbers come from.
+    /// Seed of random numbers.
     #[serde(default)]
     pub seed: u64,
 }
 
 impl Cut {
-    /// With the options that differ from nothing left out.
+    /// A cut with default options.
     #[must_use]
     pub fn new(intervention: Intervention, size: Size) -> Self {
         Self {
@@ -170,7 +167,7 @@ impl Cut {
         }
     }
 
-    /// Whether the options make sense, whatever the weight.
+    /// Checks options independently of a weight.
     ///
     /// # Errors
     /// What is wrong, for a message.
@@ -178,20 +175,17 @@ impl Cut {
         self.size.check()?;
         let by_numbers = matches!(self.size, Size::Rate(_) | Size::Rho(_) | Size::Keep(_));
         if self.intervention == Intervention::Dropout && !by_numbers {
-            return Err(format!(
-                "dropout leaves no rank; give rate, rho or keep, not {}",
-                self.size
-            ));
+            return Err(format!("dropout has no rank; give rate, rho or keep, not {}", self.size));
         }
         let by_rank =
             self.intervention.reads_components() || self.intervention == Intervention::Vendi;
         let name = self.intervention.name();
         if self.storage == Storage::Factored && !by_rank {
-            return Err(format!("{name} leaves no factors to store"));
+            return Err(format!("{name} has no factors to store"));
         }
         if self.vendi != VendiOptions::default() && self.intervention != Intervention::Vendi {
             return Err(format!(
-                "{name} chooses no rows: quality, minimise and gamma are for vendi"
+                "{name} selects no rows: quality, minimise and gamma are for vendi"
             ));
         }
         let is_in_code = matches!(
@@ -199,16 +193,16 @@ impl Cut {
             Intervention::RankReduction | Intervention::Dropout | Intervention::Vendi
         );
         if self.compat && !is_in_code {
-            return Err(format!("{name} is as in the paper's code already; leave compat out"));
+            return Err(format!("{name} already equals the paper's code; leave compat out"));
         }
         if self.decomposition != Decomposition::Exact && !self.intervention.reads_components() {
-            return Err(format!("{name} decomposes nothing; leave randomised out"));
+            return Err(format!("{name} needs no decomposition; leave randomised out"));
         }
         let is_exact = self.decomposition == Decomposition::Exact;
         let needs_all = matches!(self.intervention, Intervention::BottomK | Intervention::RandomK);
         if needs_all && !is_exact {
             return Err(format!(
-                "{name} needs all components; a randomised decomposition has the largest"
+                "{name} needs all components; a randomised decomposition computes only the largest"
             ));
         }
         if matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
@@ -219,13 +213,13 @@ impl Cut {
         Ok(())
     }
 
-    /// Whether its size goes by singular values.
+    /// Whether its size depends on singular values.
     #[must_use]
     pub fn needs_values(&self) -> bool {
         matches!(self.size, Size::Energy(_) | Size::MarchenkoPastur)
     }
 
-    /// Whether it chooses among all components of a weight.
+    /// Whether it needs all components of a weight.
     #[must_use]
     pub fn needs_components(&self) -> bool {
         let by_values = self.needs_values();
@@ -235,40 +229,41 @@ impl Cut {
     }
 }
 
-/// A weight that was cut.
+/// Result of a cut.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// What replaces it.
+    /// The replacement.
     pub op: Op<f32>,
-    /// What became of it.
+    /// Sizes and error.
     pub report: CutReport,
 }
 
-/// What became of a weight.
+/// Sizes and error of a cut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CutReport {
-    /// How much stays, in every unit there is.
+    /// Kept part, in every unit.
     pub kept: Kept,
-    /// `|W - W'|² / |W|²` by Frobenius norms; zero for a weight of zeros.
+    /// `|W - W'|² / |W|²` in Frobenius norms; zero for a zero weight.
     pub relative_error: f64,
-    /// Whether it is kept as factors.
+    /// Whether it is stored as factors.
     pub factored: bool,
-    /// Numbers held now.
+    /// Number of parameters.
     pub parameters: usize,
-    /// Numbers of the dense weight.
+    /// Number of parameters of the dense weight.
     pub dense_parameters: usize,
-    /// The rows that `vendi` chose, in order.
+    /// Rows selected by `vendi`, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<usize>,
 }
 
-/// Cuts a weight (out, inp). `components` are those of the weight, where [`Cut::needs_components`].
+/// Cuts a weight (out, inp). `components` are its singular components, if
+/// [`Cut::needs_components`].
 ///
 /// # Errors
-/// [`FitError`]: a size that does not suit the shape, or a decomposition that fails.
+/// [`FitError`] for a size that does not suit the shape, or a failed decomposition.
 ///
 /// # Panics
-/// If components are needed and not given.
+/// If components are needed and missing.
 pub fn cut(
     weight: &Mat<f32>,
     cut: &Cut,
@@ -313,11 +308,11 @@ pub fn cut(
             own.chosen(&(0..own.values.len().min(rank)).collect::<Vec<_>>())
         }
         (false, Decomposition::Exact) => {
-            let all = components.expect("components were asked for");
+            let all = components.expect("components are given if needed");
             let indices = indices(cut.intervention, rank, all.values.len(), key);
             kept.energy = Some(share(&all.values, &indices));
-            // Components are orthogonal: what is lost are the others, and the product need not be
-            // made.
+            // Components are orthogonal: the error is the energy of the removed ones, without
+            // forming the product.
             let others: Vec<usize> =
                 (0..all.values.len()).filter(|k| indices.binary_search(k).is_err()).collect();
             let is_zero = all.values.iter().all(|s| *s == 0.0);
@@ -328,7 +323,7 @@ pub fn cut(
     Ok(done(weight, Parts::Factors(chosen.0, chosen.1, lost), cut, kept))
 }
 
-/// The components that an intervention keeps.
+/// Indices of the components that an intervention keeps.
 fn indices(intervention: Intervention, rank: usize, count: usize, key: RngKey) -> Vec<usize> {
     match intervention {
         Intervention::BottomK => (count - rank..count).collect(),
@@ -342,7 +337,7 @@ fn indices(intervention: Intervention, rank: usize, count: usize, key: RngKey) -
     }
 }
 
-/// Share of the squares of singular values that some components have; one of a weight of zeros.
+/// Share of the squared singular values in these components; one for a zero weight.
 fn share(values: &[f64], indices: &[usize]) -> f64 {
     let all: f64 = values.iter().map(|s| s * s).sum();
     let own: f64 = indices.iter().map(|index| values[*index] * values[*index]).sum();
@@ -364,9 +359,9 @@ fn check_finite(weight: &Mat<f32>) -> Result<(), FitError> {
     }
 }
 
-/// What stays of a weight.
+/// The kept part of a weight.
 enum Parts {
-    /// With the relative error, where it is known without the product.
+    /// With the relative error, if known without the product.
     Factors(Mat<f32>, Mat<f32>, Option<f64>),
     Dense(Mat<f32>),
 }

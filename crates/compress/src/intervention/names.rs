@@ -1,33 +1,33 @@
-//! The paper's names of weights.
+//! Names of weights in the paper.
 
 use linwright_ops::Role;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A name that the paper's scripts take as `--lname`: one weight of a layer, or several.
+/// A value of `--lname` in the paper's scripts: one or several weights of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lname {
-    /// Keys, or queries, keys and values in one.
+    /// Keys, or a fused matrix of queries, keys and values.
     KProj,
-    /// Queries, or queries, keys and values in one.
+    /// Queries, or a fused matrix of queries, keys and values.
     QProj,
-    /// Values, or queries, keys and values in one.
+    /// Values, or a fused matrix of queries, keys and values.
     VProj,
-    /// Output of attention.
+    /// Output projection of attention.
     OutProj,
-    /// First layer of an MLP, or its gate; gate and up projection in one.
+    /// First layer of an MLP, or its gate, or a fused gate and up projection.
     FcIn,
     /// Up projection.
     FcUp,
     /// Last layer of an MLP.
     FcOut,
-    /// All of the MLP.
+    /// All weights of the MLP.
     Mlp,
-    /// All of attention.
+    /// All weights of attention.
     Attn,
-    /// Both.
+    /// All weights of both.
     All,
-    /// Nothing: the model as it is.
+    /// None: the dense model.
     Dont,
 }
 
@@ -49,7 +49,7 @@ const BOTH: &[Role] = &[
 ];
 
 impl Lname {
-    /// Every name.
+    /// All names.
     pub const ALL: [Self; 11] = [
         Self::KProj,
         Self::QProj,
@@ -64,7 +64,7 @@ impl Lname {
         Self::Dont,
     ];
 
-    /// The word for it.
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Lname {
         }
     }
 
-    /// The name that stands for a role alone: of its roles a layer has no other.
+    /// The name for a single role, if there is one: a layer has at most one of its roles.
     fn of(role: Role) -> Option<Self> {
         Some(match role {
             Role::Key => Self::KProj,
@@ -98,14 +98,14 @@ impl Lname {
         })
     }
 
-    /// The name of this word: one of the paper's, or any name of a role that it stands for.
+    /// Parses one of the paper's names, or any name of a role.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         let own = Self::ALL.into_iter().find(|name| name.name() == word);
         own.or_else(|| Role::parse(word).and_then(Self::of))
     }
 
-    /// The words of roles that [`Self::parse`] takes for it.
+    /// Role names that [`Self::parse`] maps to it.
     #[must_use]
     pub fn other_names(self) -> Vec<&'static str> {
         let roles = Role::ALL.into_iter().filter(|role| Self::of(*role) == Some(self));
@@ -113,7 +113,7 @@ impl Lname {
         words.filter(|word| *word != self.name()).collect()
     }
 
-    /// The roles of the weights it stands for, of which a layer has some.
+    /// Roles of its weights, of which a layer has some.
     #[must_use]
     pub fn roles(self) -> &'static [Role] {
         match self {
@@ -132,7 +132,7 @@ impl Lname {
     }
 }
 
-/// Every [`Lname::name`], for messages.
+/// All [`Lname::name`]s, for messages.
 const LNAMES: [&str; 11] = {
     let mut names = [""; 11];
     let mut k = 0;

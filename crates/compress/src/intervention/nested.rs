@@ -1,4 +1,4 @@
-//! One weight at several ranks, each of which adds to what the one below it computed.
+//! One weight at several ranks, each of which reuses the products of the smaller ones.
 
 use linwright_ops::{Backward, LinearOp, Map, Op, OpSpec, Param, ParamMut, Shape, Tape, Workspace};
 use linwright_tensor::kernels::gemm::{Arg, Write, product};
@@ -6,31 +6,31 @@ use linwright_tensor::linalg::Components;
 use linwright_tensor::{Mat, MatMut, MatRef};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all ranks of a weight share.
+/// Data shared by all ranks of a weight.
 #[derive(Debug)]
 struct Shared {
     components: Components,
-    /// Ranks, rising.
+    /// Ranks, ascending.
     ranks: Vec<usize>,
     last: Mutex<Last>,
 }
 
-/// What the last call computed. It saves work where the next call has the same rows, and changes no
-/// bit: sums run over the same blocks in the same order without it.
+/// Products of the last call. They are reused if the next call has the same input; the result does
+/// not depend on that, since sums run over the same blocks in the same order.
 #[derive(Debug, Default)]
 struct Last {
-    /// Input (rows, inp), or nothing.
+    /// Input (rows, inp); empty before the first call.
     x: Mat<f32>,
-    /// The input in the components, (rows, largest rank).
+    /// Projections of the input on the components, (rows, largest rank).
     z: Mat<f32>,
-    /// The sum over the ranks below `levels`.
+    /// Sum over the ranks below `levels`, (rows, out).
     y: Mat<f32>,
     levels: usize,
 }
 
-/// A weight cut to one of several ranks, for sweeps: `y = Σ_{k<r} left_k (right_k x)`, summed block
-/// by block from rank to rank. All of them together cost as much as the largest one where they see
-/// the same input. It stands in no archive; what is saved is a low-rank operator.
+/// A weight truncated to one of several ranks, for sweeps: `y = Σ_{k<r} left_k (right_k x)`, summed
+/// in blocks from rank to rank. On the same input, all ranks together cost as much as the largest
+/// one. It cannot be archived; a low-rank operator is saved instead.
 #[derive(Clone, Debug)]
 pub struct NestedRanks {
     shared: Arc<Shared>,
@@ -38,10 +38,10 @@ pub struct NestedRanks {
 }
 
 impl NestedRanks {
-    /// A weight at each of some ranks, which are rising and at least 1.
+    /// A weight at each of some ranks, which ascend from at least 1.
     ///
     /// # Panics
-    /// If ranks do not rise from at least 1 to at most the number of components.
+    /// If ranks do not ascend, from at least 1 to at most the number of components.
     #[must_use]
     #[track_caller]
     pub fn all(mut components: Components, ranks: &[usize]) -> Vec<Self> {
@@ -140,7 +140,7 @@ impl Map<f32> for NestedRanks {
 
 impl LinearOp<f32> for NestedRanks {}
 
-/// Whether two matrices are equal, bit by bit.
+/// Whether two matrices are equal in every bit.
 fn same(a: &Mat<f32>, b: MatRef<'_, f32>) -> bool {
     let equal = |i: usize| a.row(i).iter().zip(b.row(i)).all(|(a, b)| a.to_bits() == b.to_bits());
     (a.rows(), a.cols()) == (b.rows(), b.cols()) && (0..a.rows()).all(equal)
@@ -184,7 +184,7 @@ mod tests {
                 run(&nested[level], &second);
             }
         }
-        // Without what came before.
+        // Without cached products.
         let fresh = NestedRanks::all(all, &ranks);
         assert_eq!(run(&fresh[2], &first), expected[2]);
     }

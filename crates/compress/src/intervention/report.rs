@@ -1,4 +1,4 @@
-//! Sweeps and compositions as reports.
+//! Reports of sweeps and compositions.
 
 use super::compose::Composed;
 use super::sweep::{Cell, Score, Swept, Tested};
@@ -8,10 +8,10 @@ use linwright_report::number::count;
 use linwright_report::{Block, Document, HeatMap, ReportError, Table};
 use serde_json::Value;
 
-/// Cells that a ranking shows.
+/// Number of cells in a ranking.
 const RANKED: usize = 10;
 
-/// What stays of a weight, in every unit.
+/// Kept part of a weight, in every unit.
 fn kept(kept: &Kept) -> [String; 5] {
     [
         kept.rank.map_or_else(String::new, |rank| rank.to_string()),
@@ -22,7 +22,7 @@ fn kept(kept: &Kept) -> [String; 5] {
     ]
 }
 
-/// What stays of each slot, one line for each.
+/// Kept part of each slot, one row each.
 #[must_use]
 pub fn edits_table(edits: &[SiteEdit]) -> Table {
     let row = |edit: &SiteEdit| {
@@ -43,13 +43,13 @@ pub fn edits_table(edits: &[SiteEdit]) -> Table {
         ("keep", true),
         ("energy", true),
         ("error", true),
-        ("kept as", false),
+        ("stored as", false),
         ("parameters", true),
     ];
     Table::new("Edited weights", columns).with(edits.iter().map(row))
 }
 
-/// Metrics of a chosen model on test items, beside those of the unedited model.
+/// Metrics of the selected model on test items, beside those of the dense model.
 #[must_use]
 pub fn test_table(tested: &Tested) -> Table {
     let row = |metric: &Metric| {
@@ -75,7 +75,7 @@ pub fn test_table(tested: &Tested) -> Table {
     Table::new("On test items", columns).with(tested.best.metrics.iter().map(row))
 }
 
-/// The cells of a sweep on validation items, the best first, below the unedited model.
+/// Cells of a sweep by score on validation items, below the dense model.
 #[must_use]
 pub fn ranking(swept: &Swept) -> Table {
     let objective = &swept.objective;
@@ -108,7 +108,7 @@ pub fn steps(composed: &Composed) -> Table {
         let layer =
             step.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
         let (size, score) = match step.accepted {
-            None => ("left as it is".to_owned(), String::new()),
+            None => ("not cut".to_owned(), String::new()),
             Some(index) => (step.tried[index].size.to_string(), figure(&step.tried[index].score)),
         };
         vec![format!("{} of {layer}", step.place.lname.name()), size, score]
@@ -121,7 +121,7 @@ fn score_of(result: &TaskResult) -> Score {
     Score { metrics: result.metrics.clone(), ..Score::default() }
 }
 
-/// The name of a cell.
+/// Name of a cell.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
     let layer = cell.place.layer.map_or("all layers".to_owned(), |layer| format!("layer {layer}"));
@@ -136,7 +136,7 @@ fn value(score: &Score, metric: &str) -> Option<f64> {
     score.metrics.iter().find(|found| found.name == metric).map(|found| found.value)
 }
 
-/// For each name of a weight a map of each metric over layers and sizes, as the paper draws them.
+/// For each weight name a heat map of each metric over layers and sizes, as in the paper.
 fn heat_maps(swept: &Swept) -> Vec<HeatMap> {
     let metrics = swept.dense.metrics.iter();
     let of_metric =
@@ -167,7 +167,7 @@ fn heat_map(swept: &Swept, lname: Lname, dense: &Metric) -> HeatMap {
     }
 }
 
-/// What was chosen, and whether it is better than the unedited model.
+/// The selected cell, and whether it is significantly better than the dense model.
 #[must_use]
 pub fn verdict(swept: &Swept) -> String {
     let Swept { objective, cells, best, is_better, test, .. } = swept;
@@ -187,7 +187,7 @@ pub fn verdict(swept: &Swept) -> String {
     format!("{found}{}{}", cell_name(best), compared.collect::<String>())
 }
 
-/// A sweep of a model of this name as a report.
+/// Report of a sweep.
 #[must_use]
 pub fn sweep_document(title: &str, model: &str, swept: &Swept) -> Document {
     let test = swept.test.as_ref().map_or_else(
@@ -206,7 +206,7 @@ pub fn sweep_document(title: &str, model: &str, swept: &Swept) -> Document {
     Document { title: title.to_owned(), blocks, ..Document::default() }
 }
 
-/// A composition of cuts of a model of this name as a report.
+/// Report of a composition.
 #[must_use]
 pub fn compose_document(model: &str, composed: &Composed) -> Document {
     let mut blocks = vec![Block::Table(steps(composed))];
@@ -214,11 +214,10 @@ pub fn compose_document(model: &str, composed: &Composed) -> Document {
     Document { title: format!("Composed cuts of {model}"), blocks, ..Document::default() }
 }
 
-/// The saved result of `linwright sweep` or `linwright compose` as a report; none if a value is
-/// neither.
+/// Report of a saved `linwright sweep` or `linwright compose`; `None` for any other JSON value.
 ///
 /// # Errors
-/// [`ReportError::NotAReport`] if it says that it is one, and is not.
+/// [`ReportError::NotAReport`] if the value claims to be one, but is not valid.
 pub fn saved(value: &Value) -> Option<Result<Document, ReportError>> {
     let model = value["model"].as_str()?;
     let sweep = |value: &Value| -> Result<Document, ReportError> {

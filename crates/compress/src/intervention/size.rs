@@ -1,4 +1,4 @@
-//! How much of a weight stays, in the units of this field.
+//! Kept part of a weight, in the units of the literature.
 
 use crate::FitError;
 use linwright_measure::spectra::Noise;
@@ -6,23 +6,23 @@ use linwright_ops::Shape;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much of a weight stays.
+/// Kept part of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
     /// The paper's unit, from 0 (all) to 10 (nothing): rank `trunc(min(out, inp) ((10 - rate)
-    /// 0.1))`, from left to right in `f64`, as in its code.
+    /// 0.1))`, evaluated from left to right in `f64`, as in its code.
     Rate(f64),
-    /// Share of the rank: `trunc(rho min(out, inp))`. It differs from `Rate` where roundings do.
+    /// Share of the full rank: `trunc(rho min(out, inp))`. It differs from `Rate` only by rounding.
     Rho(f64),
-    /// Share of the parameters: `trunc(keep out inp / (out + inp))`.
+    /// Share of the parameters: rank `trunc(keep out inp / (out + inp))`.
     Keep(f64),
-    /// A number of components.
+    /// Number of components.
     Rank(usize),
-    /// The fewest components with this share of the squares of the singular values.
+    /// Smallest number of components with this share of the squared singular values.
     Energy(f64),
-    /// As many components as lie above what a random matrix would have (Marchenko and Pastur 1967;
-    /// see [`Noise`]).
+    /// Number of singular values above those of a random matrix (Marchenko and Pastur 1967; see
+    /// [`Noise`]).
     MarchenkoPastur,
 }
 
@@ -40,10 +40,10 @@ impl fmt::Display for Size {
 }
 
 impl Size {
-    /// Whether the number is in its range.
+    /// Checks the range of the number.
     ///
     /// # Errors
-    /// The range, for a message.
+    /// The valid range, for a message.
     pub fn check(&self) -> Result<(), String> {
         let within = |name: &str, value: f64, most: f64| match (0.0..=most).contains(&value) {
             true => Ok(()),
@@ -54,17 +54,17 @@ impl Size {
             Self::Rho(rho) => within("rho", rho, 1.0),
             Self::Keep(keep) => within("keep", keep, 1.0),
             Self::Energy(energy) => within("energy", energy, 1.0),
-            Self::Rank(0) => Err("rank is 0, which leaves nothing; use intervention zero".into()),
+            Self::Rank(0) => Err("rank is 0; use intervention zero".into()),
             Self::Rank(_) | Self::MarchenkoPastur => Ok(()),
         }
     }
 
-    /// The rank that stays of a weight; zero is possible. `values` are its singular values, which
-    /// energy and Marchenko-Pastur need.
+    /// The kept rank of a weight, possibly zero. `values` are its singular values, which energy and
+    /// Marchenko-Pastur need.
     ///
     /// # Errors
-    /// [`FitError::Budget`] if the size is out of range, a rank is beyond the shape, or values are
-    /// needed and there are none.
+    /// [`FitError::Budget`] if the size is out of range, a rank is above the full rank, or values
+    /// are needed and missing.
     pub fn rank(&self, shape: Shape, values: Option<&[f64]>) -> Result<usize, FitError> {
         let refuse = |reason: String| FitError::Budget { shape, reason };
         self.check().map_err(refuse)?;
@@ -87,7 +87,7 @@ impl Size {
         Ok(rank.min(full))
     }
 
-    /// The share of numbers that stays, of interventions that take away single numbers.
+    /// Share of the entries that is kept, for interventions on single entries.
     pub(super) fn share_of_numbers(&self) -> Option<f64> {
         match *self {
             Self::Rate(rate) => Some((10.0 - rate) * 0.1),
@@ -109,24 +109,23 @@ fn of_energy(values: &[f64], energy: f64) -> usize {
     values.len()
 }
 
-/// How much stays, in every unit that there is for it.
+/// Kept part of a weight, in every applicable unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Components; none where single numbers were taken away.
+    /// Number of components; `None` for interventions on single entries.
     pub rank: Option<usize>,
-    /// The paper's unit: 10 times the share that was taken away.
+    /// The paper's unit: 10 times the removed share.
     pub rate: f64,
-    /// Share of the rank, or of the numbers where there is none.
+    /// Share of the full rank, or of the entries.
     pub rho: f64,
-    /// Parameters of the factors over those of the weight, which is more than one beyond
-    /// break-even.
+    /// Parameters of the factors over those of the weight; above one beyond break-even.
     pub keep: f64,
-    /// Share of the squares of the singular values, where they are known.
+    /// Share of the squared singular values, if known.
     pub energy: Option<f64>,
 }
 
 impl Kept {
-    /// Of a rank.
+    /// For a rank.
     pub(super) fn of_rank(rank: usize, shape: Shape, values: Option<&[f64]>) -> Self {
         let Shape { out, inp } = shape;
         let rho = rank as f64 / out.min(inp).max(1) as f64;
@@ -135,12 +134,12 @@ impl Kept {
         Self { rank: Some(rank), rate: 10.0 * (1.0 - rho), rho, keep, energy }
     }
 
-    /// Of a weight of which nothing stays.
+    /// For a weight of zeros.
     pub(super) fn nothing(shape: Shape) -> Self {
         Self { energy: Some(0.0), ..Self::of_rank(0, shape, None) }
     }
 
-    /// Of some of the numbers.
+    /// For a number of kept entries.
     pub(super) fn of_numbers(left: usize, all: usize) -> Self {
         let share = left as f64 / all.max(1) as f64;
         Self { rank: None, rate: 10.0 * (1.0 - share), rho: share, keep: share, energy: None }

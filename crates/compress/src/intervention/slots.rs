@@ -1,4 +1,4 @@
-//! Which slots of a model are cut.
+//! Selection of slots of a model.
 
 use super::Lname;
 use crate::CompressError;
@@ -7,8 +7,7 @@ use linwright_ops::{Role, SiteId, Sites};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A set of slots. What is given must all be true of a slot, but one of the names or roles is
-/// enough.
+/// A set of slots. All given conditions must hold; one of several names or roles is enough.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlotSet {
@@ -18,7 +17,7 @@ pub struct SlotSet {
     /// Roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<Role>,
-    /// Layers, from zero; all if none.
+    /// Layers, from zero; all by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<usize>>,
     /// A glob over names of slots, or a regular expression after `re:`.
@@ -27,19 +26,19 @@ pub struct SlotSet {
 }
 
 impl SlotSet {
-    /// The slots of this name in some layers.
+    /// The slots with this name in some layers.
     #[must_use]
     pub fn named(lname: Lname, layers: Option<Vec<usize>>) -> Self {
         Self { lnames: vec![lname], layers, ..Self::default() }
     }
 
-    /// The slots of a model that are in the set, in the order of computation; only slots of layers
-    /// are.
+    /// Slots of a model in the set, in the order of computation. Only slots of layers can be in a
+    /// set.
     ///
     /// # Errors
-    /// [`CompressError::Layer`] if there is no such layer, [`CompressError::Pattern`] if the
-    /// pattern is not one, [`CompressError::Slots`] if no slot is in the set, unless it asks for
-    /// nothing.
+    /// [`CompressError::Layer`] if a layer does not exist, [`CompressError::Pattern`] for an
+    /// invalid pattern, [`CompressError::Slots`] if no slot is in the set and it is not
+    /// [`Lname::Dont`].
     pub fn of(&self, model: &impl Sites) -> Result<Vec<SiteId>, CompressError> {
         let slots = model.slots();
         let present: BTreeSet<usize> = slots.iter().filter_map(|slot| slot.layer()).collect();

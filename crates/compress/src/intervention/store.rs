@@ -1,4 +1,4 @@
-//! Components of weights on disk, under the content of the weight.
+//! Singular components of weights on disk, by the content of the weight.
 
 use super::failed;
 use crate::CompressError;
@@ -12,25 +12,25 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Version of layout and definitions: a change of either makes old entries of no use.
+/// Version of format and definitions; entries of another version are not used.
 const VERSION: &str = "1";
 
-/// Decomposes each weight once. With a directory what was found is kept there, one safetensors file
-/// for each weight, written whole or not at all, named by the weight's numbers: every rate, method
-/// and run reads it.
+/// Decomposes each weight once. With a directory, components are stored there for all rates,
+/// interventions and runs: one safetensors file per weight, named by the digest of its entries and
+/// written atomically.
 #[derive(Clone, Debug, Default)]
 pub struct ComponentStore {
     directory: Option<PathBuf>,
 }
 
 impl ComponentStore {
-    /// Keeps nothing.
+    /// A store without a directory.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Opens a directory, creating it if need be.
+    /// Opens a directory, or creates it.
     ///
     /// # Errors
     /// [`CompressError::Io`].
@@ -40,11 +40,11 @@ impl ComponentStore {
         Ok(Self { directory: Some(directory.to_owned()) })
     }
 
-    /// The components of a weight, and whether they were there already.
+    /// Components of a weight, and whether they were in the directory.
     ///
     /// # Errors
-    /// [`CompressError::Fit`] if the weight cannot be decomposed, [`CompressError::Store`] if what
-    /// is there is damaged, [`CompressError::Output`] if it cannot be written.
+    /// [`CompressError::Fit`] if the decomposition fails, [`CompressError::Store`] if the stored
+    /// file is damaged, [`CompressError::Output`] if it cannot be written.
     pub fn components(
         &self,
         site: &SiteId,
@@ -91,7 +91,7 @@ fn bytes(components: &Components) -> Result<Vec<u8>, safetensors::SafeTensorErro
     safetensors::serialize(views, Some(metadata))
 }
 
-/// What a file holds; none if there is no file.
+/// Contents of a file; `None` if it does not exist.
 fn read(path: &Path, weight: &Mat<f32>) -> Result<Option<Components>, CompressError> {
     let bytes = match input::read(path, u64::MAX) {
         Ok(bytes) => bytes,
@@ -120,7 +120,7 @@ fn read(path: &Path, weight: &Mat<f32>) -> Result<Option<Components>, CompressEr
     let finite = left.data().iter().chain(right.data()).all(|x| x.is_finite())
         && values.iter().all(|x| x.is_finite());
     if !finite {
-        return Err(unusable(path)("it holds a number that is not finite"));
+        return Err(unusable(path)("a number is not finite"));
     }
     Ok(Some(Components { values, left, right }))
 }

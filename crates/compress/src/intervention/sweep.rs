@@ -1,12 +1,12 @@
-//! Every cut of a grid, judged on the same task.
+//! Sweeps: every cut of a grid, evaluated on the same task.
 //!
-//! Cells are judged on validation items, and the best one, with the model as it was, on test items
-//! that nothing was chosen by: the first fifth of a data set and the rest, as in the paper. Best is
-//! the highest figure, of equal ones that of the lower log loss, then the first of the grid. It is
-//! called better than the model as it is only where the interval of the paired difference says so.
+//! Cells are evaluated on validation items, and the best one and the dense model on separate test
+//! items: the first fifth of a data set and the rest, as in the paper. The best cell has the
+//! highest score; ties go to the lower log loss, then to grid order. It counts as better than the
+//! dense model only if the confidence interval of the paired difference excludes zero.
 //!
-//! Weights are decomposed once for all sizes; batches of text go through the model once, and each
-//! cell goes on from the stage that it changes ([`Variants`]).
+//! Weights are decomposed once for all sizes. Batches of text run through the model once, and each
+//! cell continues from the stage that it changes ([`Variants`]).
 
 use super::edit::{cut_slot, key_of, weight_of};
 use super::{
@@ -32,109 +32,109 @@ use std::cell::{self, RefCell};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Numbers of operators held at once; a grid beyond that is judged in groups.
+/// Largest number of parameters of operators in memory; larger grids are evaluated in groups.
 const NUMBERS_AT_ONCE: usize = 1 << 28;
 
-/// Which cuts are tried: every name in every layer at every size.
+/// The cuts of a sweep: every name in every layer at every size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grid {
     /// The paper's names of weights.
     pub lnames: Vec<Lname>,
-    /// Layers, from zero, in order; all of them if none.
+    /// Layers, from zero, in order; all by default.
     #[serde(default)]
     pub layers: Option<Vec<usize>>,
-    /// Whether the layers are cut together, as one cell, and not each by itself.
+    /// Whether all layers are cut together, as one cell, instead of each separately.
     #[serde(default)]
     pub together: bool,
-    /// How much stays.
+    /// Sizes.
     pub sizes: Vec<Size>,
-    /// What is taken away, and how; its own size is not read.
+    /// The intervention with its options; its own size is ignored.
     pub cut: Cut,
 }
 
-/// What is cut together.
+/// Slots that are cut together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// The name.
     pub lname: Lname,
-    /// Its layer, or none for all of the grid's together.
+    /// Its layer; `None` for all layers of the grid together.
     pub layer: Option<usize>,
     /// The slots.
     pub sites: Vec<SiteId>,
 }
 
-/// What a model scores.
+/// Scores of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// The figures.
+    /// Metrics.
     pub metrics: Vec<Metric>,
-    /// The figures of groups of items, such as bands of frequency.
+    /// Metrics of groups of items, such as frequency bands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupResult>,
-    /// How it differs from the model as it is, item by item, where the task tells of its items.
+    /// Paired differences from the dense model, if the task lists its items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
 }
 
-/// A cut of a place, judged.
+/// An evaluated cut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What was cut.
+    /// The slots.
     pub place: Place,
-    /// How much was to stay.
+    /// Requested size.
     pub size: Size,
-    /// How much stays of each slot, in every unit.
+    /// Kept part of each slot, in every unit.
     pub kept: Vec<Kept>,
-    /// What the model scores then.
+    /// Score of the model with the cut.
     pub score: Score,
 }
 
-/// What a sweep found.
+/// Result of a sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Swept {
     /// The grid.
     pub grid: Grid,
-    /// The figure that cells compare by.
+    /// The metric for comparisons.
     pub objective: Objective,
-    /// The model as it is, on the validation items.
+    /// Result of the dense model on validation items.
     pub dense: TaskResult,
-    /// The cells, in the order of the grid: names, layers, sizes.
+    /// Cells in grid order: names, layers, sizes.
     pub cells: Vec<Cell>,
     /// Index of the best cell.
     pub best: usize,
-    /// Whether it is shown to be better than the model as it is: by the 95 % interval of the
-    /// difference on test items or, where there are none, on validation items.
+    /// Whether the best cell is significantly better than the dense model: by the 95 % interval of
+    /// the difference on test items or, if there are none, on validation items.
     pub is_better: bool,
-    /// The best cell and the model as it is, on test items, if there are any.
+    /// Results of the best cell and the dense model on test items, if there are any.
     pub test: Option<Tested>,
 }
 
-/// What nothing was chosen by.
+/// Results on test items, which selected nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tested {
-    /// The model as it is.
+    /// The dense model.
     pub dense: TaskResult,
-    /// The model with the best cell.
+    /// The selected model.
     pub best: TaskResult,
-    /// Their figures side by side.
+    /// Their paired differences.
     pub comparisons: Vec<Comparison>,
 }
 
-/// The figure that models compare by.
+/// The metric that models are compared by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objective {
     /// Its name.
     pub metric: String,
-    /// Whether more is better.
+    /// Whether higher is better.
     pub higher_is_better: bool,
 }
 
 impl Objective {
-    /// The figure of this name of a result, or its first one.
+    /// The metric with this name in a result, or its first one.
     ///
     /// # Errors
-    /// [`CompressError::Sweep`] if there is none.
+    /// [`CompressError::Sweep`] if there is no such metric.
     pub fn of(result: &TaskResult, name: Option<&str>) -> Result<Self, CompressError> {
         let found = match name {
             Some(name) => result.metrics.iter().find(|metric| metric.name == name),
@@ -155,28 +155,28 @@ impl Objective {
         Ok(Self { metric: found.name.clone(), higher_is_better: found.higher_is_better })
     }
 
-    /// The figure, such that more is better.
+    /// Value of the metric, negated if lower is better.
     #[must_use]
     pub fn value(&self, score: &Score) -> f64 {
         let value = value(score, &self.metric).unwrap_or(f64::NAN);
         if self.higher_is_better { value } else { -value }
     }
 
-    /// Whether a model is shown to be better than another one: the interval of the paired
-    /// difference says so. It says nothing where a task does not tell of its items.
+    /// Whether a model is significantly better than another: the interval of the paired difference
+    /// is above zero. `false` if the task does not list its items.
     #[must_use]
     pub fn is_shown_better(&self, comparisons: &[Comparison]) -> bool {
         let wanted = if self.higher_is_better { Ordering::Greater } else { Ordering::Less };
         self.of_metric(comparisons).is_some_and(|own| own.sign() == wanted)
     }
 
-    /// The comparison by this figure.
+    /// The comparison in this metric.
     #[must_use]
     pub fn of_metric<'c>(&self, comparisons: &'c [Comparison]) -> Option<&'c Comparison> {
         comparisons.iter().find(|own| own.metric == self.metric)
     }
 
-    /// Whether one score is better than another: by the figure, then by the log loss.
+    /// Whether one score is better than another: by the metric, then by the log loss.
     #[must_use]
     pub fn is_better(&self, one: &Score, other: &Score) -> bool {
         let (a, b) = (self.value(one), self.value(other));
@@ -195,36 +195,36 @@ impl Score {
         Self { metrics, groups, comparisons: Vec::new() }
     }
 
-    /// Beside the model as it is.
+    /// A score with paired differences from the dense model.
     pub(super) fn beside(dense: &TaskResult, result: &TaskResult) -> Self {
         let comparisons = compare(std::slice::from_ref(result), std::slice::from_ref(dense));
         Self { comparisons, ..Self::of(result) }
     }
 }
 
-/// What a sweep or a composition works on.
+/// Model, tasks and options of a sweep or composition.
 pub struct Work<'a> {
     /// The model.
     pub model: &'a Transformer,
     /// Its tokenizer.
     pub tokenizer: &'a Tokenizer,
-    /// Identifies the model.
+    /// Hash of the model.
     pub model_hash: &'a str,
-    /// What cells are chosen by.
+    /// Task for the selection of cells.
     pub validation: &'a dyn Task,
-    /// What the chosen one is judged by.
+    /// Task for the test of the selected cell.
     pub test: Option<&'a dyn Task>,
-    /// The figure to compare by; the task's first if none.
+    /// The metric for comparisons; by default the task's first.
     pub metric: Option<&'a str>,
-    /// Where components of weights are kept.
+    /// Store of singular components.
     pub store: &'a ComponentStore,
-    /// Sizes of batches.
+    /// Batching options.
     pub run: RunOptions,
-    /// Longest input in tokens; that of the model if none.
+    /// Longest input in tokens; by default that of the model.
     pub max_length: Option<usize>,
-    /// How a text becomes one vector, for tasks that compare texts.
+    /// Pooling of text embeddings, for tasks that compare texts.
     pub sentence: Option<Sentence>,
-    /// Whether cells share what they have in common; without, all is the same and slower.
+    /// Whether cells share computations; the result is the same without.
     pub shares: bool,
 }
 
@@ -238,13 +238,13 @@ pub(super) struct Record<'a> {
 }
 
 impl Work<'_> {
-    /// Identifies a sweep of a grid, with all that its results depend on.
+    /// Identifies a sweep by everything that its results depend on.
     #[must_use]
     pub fn fingerprint(&self, grid: &Grid) -> Fingerprint {
         self.fingerprint_of("sweep", grid)
     }
 
-    /// As [`Self::fingerprint`], of what a command does with the grid.
+    /// As [`Self::fingerprint`], with the name of the command.
     pub(super) fn fingerprint_of(&self, what: &str, grid: &Grid) -> Fingerprint {
         let asked = |task: &dyn Task| {
             let requests: Vec<String> = task
@@ -272,8 +272,8 @@ impl Work<'_> {
         ])
     }
 
-    /// What `keep` makes of the results of variants on a task; what an earlier run that was stopped
-    /// knows is not asked again.
+    /// Evaluates variants on a task and returns the value of `keep` for each result. Responses of
+    /// an earlier, interrupted run are read from its journal.
     pub(super) fn judge<R>(
         &self,
         task: &dyn Task,
@@ -287,8 +287,8 @@ impl Work<'_> {
         let mut journal =
             FileJournal::open(&path, &json!({"variants": variants.len(), "print": print.0}))?;
         let (shared, at) = (RefCell::new(monitor), cell::Cell::new((0u64, 0u64)));
-        // Tokens of all variants: those of finished batches, and of this batch those of finished
-        // variants.
+        // Progress counts the tokens of all variants: those of finished batches, and in this batch
+        // those of finished variants.
         let all = variants.len() as u64;
         let go_on = |done: usize| {
             let (tokens, total) = at.get();
@@ -315,9 +315,9 @@ impl Work<'_> {
 /// The places of a grid in a model, in order.
 ///
 /// # Errors
-/// [`CompressError`]: an empty grid, no such slots or layers, options without sense.
+/// [`CompressError`] for an empty grid, slots or layers that do not exist, or invalid options.
 pub fn places(grid: &Grid, model: &Transformer) -> Result<Vec<Place>, CompressError> {
-    let empty = |what: &str| CompressError::Sweep { reason: format!("there are no {what} to try") };
+    let empty = |what: &str| CompressError::Sweep { reason: format!("the grid has no {what}") };
     if grid.lnames.is_empty() || grid.sizes.is_empty() {
         return Err(empty(if grid.lnames.is_empty() { "names" } else { "sizes" }));
     }
@@ -348,7 +348,7 @@ pub fn places(grid: &Grid, model: &Transformer) -> Result<Vec<Place>, CompressEr
     Ok(found)
 }
 
-/// The cuts of a place, with what stays of each of its slots.
+/// The cuts of a place, with the kept part of each slot.
 pub(super) fn variants(
     place: &Place,
     grid: &Grid,
@@ -388,8 +388,8 @@ pub(super) fn variants(
     Ok(variants)
 }
 
-/// The rows of a weight that `vendi` chooses, once for all sizes: those of a size are the first of
-/// a larger one.
+/// Rows of a weight selected by `vendi`, once for all sizes: a smaller selection is a prefix of a
+/// larger one.
 #[derive(Default)]
 struct ChosenRows(Vec<usize>);
 
@@ -454,7 +454,7 @@ fn nested(
     Ok(variants)
 }
 
-/// Judges every cell of a grid. Finished parts are in the directory: the same call goes on there.
+/// Evaluates every cell of a grid. Finished parts are read from the directory.
 ///
 /// # Errors
 /// [`StudyError`].
@@ -494,7 +494,7 @@ pub fn sweep(
     Ok(Swept { grid: grid.clone(), objective, dense, cells, best, is_better, test })
 }
 
-/// The model as it is.
+/// Evaluates the dense model.
 pub(super) fn dense(
     work: &Work<'_>,
     task: &dyn Task,
@@ -502,29 +502,29 @@ pub(super) fn dense(
     monitor: &mut dyn Monitor,
 ) -> Result<TaskResult, StudyError> {
     let print = Fingerprint::of(&[("dense", &task.id())]);
-    let AsItIs { mut result, items } = finished_cell(directory, &print, || {
+    let DenseScores { mut result, items } = finished_cell(directory, &print, || {
         monitor.stage("the model as it is");
         let variants = [Variant::default()];
         let record = Record { directory, print: &print };
         let found = work.judge(task, &variants, record, monitor, |result| result)?;
         let result: TaskResult = found.into_iter().next().expect("one result for one model");
         let items = result.samples.iter().map(|s| (s.filter.clone(), s.numbers.clone())).collect();
-        Ok(AsItIs { result, items })
+        Ok(DenseScores { result, items })
     })?;
     let sample = |(filter, numbers)| Sample { filter, numbers, ..Sample::default() };
     result.samples = items.into_iter().map(sample).collect();
     Ok(result)
 }
 
-/// The model as it is, with the figures of its items, by which cells compare.
+/// Scores of the dense model by item, for comparisons.
 #[derive(Serialize, Deserialize)]
-struct AsItIs {
+struct DenseScores {
     result: TaskResult,
-    /// Filter and figures of each.
+    /// Filter and scores of each item.
     items: Vec<(String, BTreeMap<String, f64>)>,
 }
 
-/// Places whose operators fit into memory together, in order.
+/// Groups of places whose operators fit in memory together, in order.
 fn grouped<'p>(places: &'p [Place], model: &Transformer) -> Vec<&'p [Place]> {
     let numbers = |place: &Place| -> usize {
         let of = |site: &SiteId| {
@@ -579,7 +579,7 @@ fn judge_group(
     Ok(cells.into_iter().zip(found).map(cell).collect())
 }
 
-/// The best cell and the model as it is, on what nothing was chosen by.
+/// Evaluates the best cell and the dense model on test items.
 fn tested(
     work: &Work<'_>,
     test: &dyn Task,
@@ -598,7 +598,7 @@ fn tested(
     })
 }
 
-/// A variant and the model as it is, on test items.
+/// Evaluates a variant and the dense model on test items.
 pub(super) fn tested_variant(
     work: &Work<'_>,
     test: &dyn Task,

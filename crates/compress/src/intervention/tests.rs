@@ -1,4 +1,4 @@
-//! Laws of cuts.
+//! Properties of cuts.
 
 use super::*;
 use linwright_model::{Transformer, TransformerConfig};
@@ -40,7 +40,7 @@ fn rank_reduction_is_a_projection_that_commutes_with_what_it_should() {
         let scaled = Mat::from_fn(m, n, |i, j| 3.0 * weight.at(i, j));
         let wanted = Mat::from_fn(m, n, |i, j| 3.0 * once.at(i, j));
         assert!(distance(&dense(&scaled, &how), &wanted) < 1e-3, "scaled");
-        // An orthogonal matrix from the left: a permutation with signs.
+        // An orthogonal matrix on the left: a signed permutation.
         let moved =
             |w: &Mat<f32>| {
                 Mat::from_fn(m, n, |i, j| {
@@ -60,7 +60,7 @@ fn the_more_stays_the_less_is_lost_and_all_is_the_weight_itself() {
         let report = error(Size::Rate(rate));
         assert!(report.relative_error < last, "rate {rate}");
         last = report.relative_error;
-        // What is lost is the energy that does not stay.
+        // The error is the energy of the removed components.
         assert!((report.kept.energy.unwrap() + report.relative_error - 1.0).abs() < 1e-5);
     }
     assert!(last < 1e-10);
@@ -115,7 +115,7 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
             let off = found.row(row).iter().zip(weight.row(row)).map(|(a, b)| (a - b).abs());
             assert!(off.fold(0.0, f32::max) < 1e-5, "row {row}");
         }
-        // What is missing is orthogonal to the chosen rows.
+        // The residual is orthogonal to the selected rows.
         for i in 0..16 {
             for &row in &rows {
                 let dot: f32 =
@@ -133,7 +133,7 @@ fn vendi_keeps_the_chosen_rows_and_projects_the_others() {
     let twice = Mat::from_fn(4, 3, |_, j| j as f32 + 1.0);
     let how = Cut { compat: true, ..Cut::new(Intervention::Vendi, Size::Rank(2)) };
     let error = cut(&twice, &how, None, RngKey::new(0)).unwrap_err().to_string();
-    assert!(error.contains("depends on the picks before it"), "{error}");
+    assert!(error.contains("linearly dependent on earlier ones"), "{error}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn zeros_and_what_is_not_finite() {
     let mut weight = random(6, 4, 1);
     *weight.at_mut(2, 1) = f32::NAN;
     let error = cut(&weight, &reduction(2), None, RngKey::new(0)).unwrap_err().to_string();
-    assert_eq!(error, "row 2, column 1 of the weight holds a number that is not finite");
+    assert_eq!(error, "row 2, column 1 of the weight is not finite");
 }
 
 #[test]

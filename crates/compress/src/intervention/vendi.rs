@@ -1,8 +1,8 @@
-//! Cutting a weight to what some of its rows tell, chosen for their diversity.
+//! Vendi cuts: projection of a weight onto the span of diverse rows.
 //!
-//! `W' = A B` with B the chosen rows of W and A the coefficients of the orthogonal projection of
-//! every row on their span, so that chosen rows stay as they are. Source: the fork of LASER's code
-//! that selects rows by the Vendi score, of which no accuracy was ever published; see
+//! `W' = A B`, where B are selected rows of W and A the coefficients of the orthogonal projection
+//! of every row onto their span; selected rows are unchanged. Source: the fork of LASER's code that
+//! selects rows by the Vendi score, for which no accuracy is published; see
 //! [`linwright_measure::vendi`].
 
 use super::{Cut, Done, Kept, Parts, done};
@@ -13,16 +13,17 @@ use linwright_measure::vendi::{
 use linwright_tensor::Mat;
 use serde::{Deserialize, Serialize};
 
-/// What rows are chosen by.
+/// Options of the selection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VendiOptions {
-    /// Whether short rows are preferred, by the mean of `exp(-|x|²)`.
+    /// Whether rows of small norm are preferred, by the mean of `exp(-|x|²)`.
     pub quality: bool,
-    /// Whether rows are to be as alike as can be.
+    /// Whether similar rows are selected, instead of diverse ones.
     pub minimise: bool,
-    /// Width of the kernel `exp(-γ |x - y|² / 2)`; by the median of the distances if none. The
-    /// paper's code has 1, for which real weights are all nearly orthogonal: `compat` takes that.
+    /// Parameter of the kernel `exp(-γ |x - y|² / 2)`; by default from the median distance. The
+    /// paper's code (and `compat`) uses 1, for which all rows of real weights are nearly
+    /// orthogonal.
     pub gamma: Option<f64>,
 }
 
@@ -38,14 +39,14 @@ impl VendiOptions {
     }
 }
 
-/// The rows of a weight in the order of choice, so many of them.
+/// Selects `count` rows of a weight, in the order of selection.
 pub(super) fn rows(weight: &Mat<f32>, count: usize, cut: &Cut) -> Result<Vec<usize>, FitError> {
     let criterion = cut.vendi.criterion(cut.compat);
     let selected = select(weight.view(), count, &criterion, &mut |_, _| true);
     selected.map(|selected| selected.indices).map_err(failed)
 }
 
-/// The weight told by some of its rows.
+/// Projects the weight onto the span of rows.
 pub(super) fn by_rows(
     weight: &Mat<f32>,
     rows: &[usize],

@@ -1,4 +1,4 @@
-//! A slot with a bias: what a mean shifts, the bias takes up.
+//! Tests of slots with a bias: the bias absorbs shifts of the mean.
 
 use super::{
     BlockHadamardMethod, DenseMethod, Fit, FitProblem, How, LaserMethod, LowRankMethod, MethodSpec,
@@ -18,7 +18,7 @@ const SHAPE: Shape = Shape { out: 8, inp: 8 };
 const ROWS: usize = 640;
 const TRAIN: usize = 512;
 
-/// Inputs with a mean, a planted map of rank 2 and what is planted beside it.
+/// Inputs with non-zero mean, and targets of a planted map of rank 2 with a planted bias.
 struct Planted {
     x: Mat<f32>,
     y: Mat<f32>,
@@ -69,8 +69,7 @@ impl Planted {
         method.fit(&problem, &mut Losses::default()).expect("fits")
     }
 
-    /// Mean residual over the training rows, and the mean square over some rows by that of the
-    /// targets.
+    /// Mean residual over the training rows, and relative squared error over some rows.
     fn judge(&self, fit: &Fit, rows: std::ops::Range<usize>) -> (Vec<f64>, f64) {
         let mut y = Mat::zeros(ROWS, 8);
         fit.op.map().forward(self.x.view(), y.view_mut(), None, &mut Workspace::default());

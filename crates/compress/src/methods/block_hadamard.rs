@@ -1,6 +1,6 @@
 //! Block-diagonal maps with Hadamard transforms between them, trained.
 //!
-//! Source: the BH-m baseline of arXiv 2507.11688: Adam, rate 0.01, batch 256.
+//! Source: the BH-m baseline of arXiv:2507.11688: Adam, learning rate 0.01, batch size 256.
 
 use super::{Fit, FitProblem, Method, SampleRows, Training};
 use crate::FitError;
@@ -18,13 +18,12 @@ pub struct BlockHadamardMethod {
     pub depth: usize,
     /// Side of the blocks of the inner maps.
     pub block: usize,
-    /// Number of blocks of the final map; by the operator's rule where absent.
+    /// Number of blocks of the final map; by default as the operator determines it.
     pub blocks: Option<usize>,
-    /// Share of the dense parameters kept, as near as sizes of blocks come; exclusive with
-    /// `blocks`.
+    /// Share of the dense parameters kept, as near as block sizes allow; exclusive with `blocks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
-    /// How it is trained.
+    /// Training options.
     pub training: Training,
 }
 

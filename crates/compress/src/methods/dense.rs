@@ -1,8 +1,8 @@
-//! A dense weight fitted anew: how the output projection heals after the swap.
+//! A refitted dense weight, with which the output projection heals after a replacement.
 //!
 //! Closed: ridge regression `W = D (S + λ I)⁻¹` with `λ = ridge · trace(S) / inp`, the training
-//! optimum. Trained: AdamW from a random start, as in arXiv 2507.11688 (rate 1e-4, weight decay
-//! 1e-2, 15 epochs, batch 256).
+//! optimum. Trained: AdamW from a random start, as in arXiv:2507.11688 (learning rate 1e-4, weight
+//! decay 1e-2, 15 epochs, batch size 256).
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::FitError;
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseMethod {
-    /// In closed form or trained.
+    /// Closed form or training.
     #[serde(default)]
     pub fit: How,
-    /// Added to the diagonal of the Gram matrix, as a share of its mean diagonal.
+    /// Ridge parameter relative to the mean diagonal of the Gram matrix.
     #[serde(default = "DenseMethod::default_ridge")]
     pub ridge: f64,
     /// Options of a trained fit.
@@ -45,7 +45,7 @@ impl Default for DenseMethod {
 
 impl Method for DenseMethod {
     const ID: &'static str = "dense";
-    const SUMMARY: &'static str = "a dense weight fitted anew by ridge regression, or trained: how the output projection heals";
+    const SUMMARY: &'static str = "a dense weight refitted by ridge regression or trained, with which the output projection heals";
 
     fn label(&self) -> String {
         match self.fit {

@@ -1,9 +1,8 @@
-//! A weight cut by itself, as LASER does, among methods that are fitted to text.
+//! A LASER cut as a method, for comparison with methods that are fitted to text.
 //!
-//! What replaces the weight is made of the weight alone ([`crate::intervention`]); how far it is
-//! from the original on the calibration text is told as for every method, so that rows of a table
-//! compare. Options are those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction,
-//! size: {keep: 0.5}}}`.
+//! The replacement depends on the weight alone ([`crate::intervention`]); its error on the
+//! calibration text is reported as for every method, so that table rows are comparable. Options are
+//! those of a [`Cut`]: `{method: laser, cut: {intervention: rank-reduction, size: {keep: 0.5}}}`.
 
 use super::{Fit, FitProblem, FitReport, Method, SampleRows, work};
 use crate::FitError;
@@ -14,17 +13,17 @@ use linwright_tensor::linalg::Components;
 use linwright_train::Control;
 use serde::{Deserialize, Serialize};
 
-/// Replaces a weight by what stays of it.
+/// Replaces a weight by a cut of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaserMethod {
-    /// What is taken away.
+    /// The cut.
     pub cut: Cut,
 }
 
 impl Method for LaserMethod {
     const ID: &'static str = "laser";
-    const SUMMARY: &'static str = "the weight cut by itself, as LASER does: by rank, magnitude or rows, without looking at inputs";
+    const SUMMARY: &'static str = "a LASER cut of the weight by rank, magnitude or rows, which ignores inputs";
 
     fn label(&self) -> String {
         format!("{} at {}", self.cut.intervention.name(), self.cut.size)
@@ -38,7 +37,7 @@ impl Method for LaserMethod {
         Needs::Stats
     }
 
-    /// At most so many: sizes that go by singular values are known once the weight is decomposed.
+    /// Upper bound: sizes that depend on singular values are known only after the decomposition.
     fn parameters(&self, shape: Shape) -> Result<usize, FitError> {
         let Shape { out, inp } = shape;
         let dense = shape.dense_parameters();
@@ -78,7 +77,7 @@ impl Method for LaserMethod {
         })?;
         let done = cut(&weight, &self.cut, components.as_ref(), problem.key)?;
         let dense = done.op.to_dense()?.cast();
-        // The bias stays: a cut is made of the weight alone.
+        // The bias stays: a cut depends on the weight alone.
         let report = FitReport::of_sums(train, validation, &dense, None);
         Ok(Fit { op: done.op, bias_shift: None, report })
     }

@@ -1,13 +1,12 @@
-//! Two thin factors, in closed form or trained.
+//! Low-rank factors, in closed form or trained.
 //!
-//! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input that the edited model gives
-//! and y the original model's output, the best map of rank r is `trunc_r(D S^-½) S^-½`.
+//! Closed: with `S = E[x xᵀ]` and `D = E[y xᵀ]`, where x is the input in the edited model and y the
+//! output in the original one, the best map of rank r is `trunc_r(D S^-½) S^-½`.
 //!
-//! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened singular value
-//! decomposition. The trained form is the LR-r baseline of arXiv 2507.11688, which starts from
-//! random factors. Numerical notes: sums and decompositions in double precision; directions of the
-//! input below `1e-9` of the largest eigenvalue of S carry no data and are left out, and their
-//! number is reported.
+//! Source: reduced-rank regression (Izenman 1975); with y = W x it is whitened SVD. The trained
+//! form is the LR-r baseline of arXiv:2507.11688, which starts from random factors. Numerical
+//! notes: sums and decompositions in double precision; input directions with eigenvalues of S below
+//! `1e-9` of the largest are without data and ignored, and their number is reported.
 
 use super::{Fit, FitProblem, How, Method, SampleRows, Training, work};
 use crate::fit::regression::{Inputs, Regression, multiply};
@@ -23,13 +22,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LowRankMethod {
-    /// Number of columns; exclusive with `keep`.
+    /// Rank; exclusive with `keep`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
     /// Share of the dense parameters kept; exclusive with `rank`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
-    /// In closed form or trained.
+    /// Closed form or training.
     #[serde(default)]
     pub fit: How,
     /// Options of a trained fit.
@@ -50,7 +49,7 @@ impl LowRankMethod {
 impl Method for LowRankMethod {
     const ID: &'static str = "low_rank";
     const SUMMARY: &'static str =
-        "two thin factors, by reduced-rank regression, which is whitened SVD, or trained";
+        "low-rank factors by reduced-rank regression (whitened SVD), or trained";
 
     fn label(&self) -> String {
         let size = match (self.rank, self.keep) {
@@ -129,9 +128,9 @@ fn dense(u: &Mat<f64>, v: &Mat<f64>) -> Mat<f64> {
     multiply(u.view().into(), v.view().into())
 }
 
-/// Factors U (out, rank) and V (rank, inp) of the best map of a rank, and how many directions of
-/// the input had no data. Each column of U and row of V share a norm, so that neither overflows a
-/// half-precision file.
+/// Factors U (out, rank) and V (rank, inp) of the best map of this rank, and the number of input
+/// directions without data. Each column of U has the norm of its row of V, so that neither
+/// overflows in half precision.
 ///
 /// # Errors
 /// [`FitError::Numerics`] if a decomposition does not converge.
@@ -155,7 +154,7 @@ mod tests {
         Mat::from_vec(rows, cols, RngKey::new(seed).stream().normals(rows * cols, 1.0))
     }
 
-    /// Inputs with strongly unequal directions and targets that are not a linear map of them.
+    /// Inputs with strongly unequal directions, and targets that are not a linear map of them.
     fn problem() -> SiteStats {
         let mut x = random(2000, 8, 1);
         for i in 0..2000 {

@@ -1,4 +1,5 @@
-//! Methods: from statistics or samples of a site to an operator. One file each, one line here.
+//! Methods: from statistics or samples of a site to an operator. One file and one line of the list
+//! each.
 
 #[cfg(test)]
 mod biases;
@@ -18,22 +19,22 @@ use std::borrow::Cow;
 pub use trained::Training;
 pub use work::SampleRows;
 
-/// A site to be fitted: never a model.
+/// A site to be fitted, without its model.
 #[derive(Debug)]
 pub struct FitProblem<'a> {
     /// Name of the site.
     pub site: &'a SiteId,
-    /// Features out and in.
+    /// Shape of the weight.
     pub shape: Shape,
-    /// What the original model has there.
+    /// Operator of the original model.
     pub original: &'a Op<f32>,
-    /// What was captured: what [`Method::needs`] asked for.
+    /// Captured data, in the form of [`Method::needs`].
     pub evidence: &'a Evidence,
-    /// Whether the slot has a bias, which is fitted along with the operator.
+    /// Whether the slot has a bias, which is then fitted, too.
     pub biased: bool,
-    /// Where random numbers come from.
+    /// Random key.
     pub key: RngKey,
-    /// Where a long fit leaves checkpoints.
+    /// Checkpoint of a long fit.
     pub checkpoint: Option<&'a Checkpoint>,
 }
 
@@ -46,15 +47,15 @@ impl FitProblem<'_> {
         }
     }
 
-    /// Training sums that an operator is fitted to: those of rows less their means where a bias
-    /// takes up what the means differ by.
+    /// Training sums for the fit: centred ones if the slot has a bias, which absorbs the difference
+    /// of the means.
     fn target(&self) -> Result<Cow<'_, SiteStats>, FitError> {
         let (train, _) = self.stats()?;
         Ok(if self.biased { Cow::Owned(train.centred()) } else { Cow::Borrowed(train) })
     }
 
-    /// A fit in closed form to [`Self::target`], with the bias that goes with it; `a` is the
-    /// operator as a matrix.
+    /// A closed-form fit to [`Self::target`] with its bias; `a` is the operator as a matrix (out,
+    /// inp).
     fn closed(
         &self,
         op: Op<f32>,
@@ -81,66 +82,66 @@ impl FitProblem<'_> {
     }
 }
 
-/// What a method found.
+/// Result of a method.
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// The operator.
     pub op: Op<f32>,
-    /// What is added to the bias of the slot (out), where it has one and the method fits it along.
+    /// Change of the slot's bias (out), if it has one and the method fits it.
     pub bias_shift: Option<Vec<f32>>,
-    /// How it was found.
+    /// Errors and time of the fit.
     pub report: FitReport,
 }
 
-/// How a fit went.
+/// Errors and time of a fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitReport {
-    /// Mean of `|y - op(x)|²`, less the shift of the bias where there is one, over validation
-    /// samples, divided by that of `|y|²` unless this is zero.
+    /// Mean of `|y - op(x) - shift|²` over validation samples, divided by that of `|y|²` unless
+    /// this is zero.
     pub relative_error: f64,
     /// The same over training samples.
     pub train_relative_error: f64,
-    /// Mean squared element of the validation targets, by which losses of the curve compare.
+    /// Mean squared entry of the validation targets, by which losses of the curve are normalised.
     pub target_power: f64,
-    /// What was added to the diagonal of the Gram matrix, if anything.
+    /// Ridge added to the diagonal of the Gram matrix, if any.
     pub ridge: Option<f64>,
-    /// Directions of the input that were left out since no sample had them.
+    /// Number of input directions without data, which are ignored.
     pub dropped_directions: usize,
-    /// Training curve of a trained fit: mean squared error an element.
+    /// Training curve of a trained fit: mean squared error per entry.
     pub curve: Curve,
-    /// Time of the fit in seconds, capture not counted; set by the pipeline.
+    /// Time of the fit in seconds, without capture; set by the pipeline.
     pub seconds: f64,
 }
 
-/// An algorithm from samples to an operator.
+/// A fit algorithm: from captured data to an operator.
 pub trait Method: Clone {
-    /// The tag in recipes and on the command line.
+    /// Its name in recipes and on the command line.
     const ID: &'static str;
 
-    /// What it makes of a weight, for lists.
+    /// Summary for listings.
     const SUMMARY: &'static str;
 
-    /// The name of a row in tables, such as `LR4-closed`.
+    /// Label of its table rows, such as `LR4-closed`.
     fn label(&self) -> String;
 
-    /// Whether its options make sense at all, whatever the shape.
+    /// Checks options independently of a shape.
     ///
     /// # Errors
     /// The option and what is wrong with it, for a message.
     fn check(&self) -> Result<(), String>;
 
-    /// What it wants to know.
+    /// Form of the captured data.
     fn needs(&self) -> Needs;
 
-    /// Trainable numbers of the operator it will give for a shape.
+    /// Number of parameters of the operator for a shape.
     ///
     /// # Errors
-    /// If there is none for this shape.
+    /// If there is no operator for this shape.
     fn parameters(&self, shape: Shape) -> Result<usize, FitError>;
 
-    /// The share of the dense parameters that was asked for, if one was; [`Self::parameters`] tells
-    /// what is reached.
+    /// Requested share of the dense parameters, if any; [`Self::parameters`] gives the actual
+    /// number.
     fn keep(&self) -> Option<f64> {
         None
     }
@@ -151,35 +152,35 @@ pub trait Method: Clone {
     /// If there is no operator for this shape.
     fn work(&self, shape: Shape, rows: SampleRows) -> Result<f64, FitError>;
 
-    /// Samples in a step of its training; none are trained in closed form.
+    /// Batch size of its training; irrelevant for closed forms.
     fn batch(&self) -> usize {
         0
     }
 
-    /// The least side of a smaller layer that is fitted in the same way.
+    /// Smallest side of a layer that is fitted by the same algorithm.
     fn least_side(&self) -> usize {
         16
     }
 
-    /// The same method for a layer whose sides are smaller by a factor, and once over its samples:
-    /// what the rate of a machine is measured by.
+    /// The same method for a layer with sides divided by `by`, with one pass over its samples, to
+    /// measure the speed of the machine.
     #[must_use]
     fn shrunk(&self, by: usize) -> Self;
 
-    /// The same method with a single iteration, where what comes before iterations is other work
-    /// than they are: the rates of both are measured.
+    /// The same method with a single iteration, if the work before iterations is of another kind;
+    /// the speeds of both are measured.
     fn brief(&self) -> Option<Self> {
         None
     }
 
-    /// Fits.
+    /// Fits an operator.
     ///
     /// # Errors
     /// [`FitError`].
     fn fit(&self, problem: &FitProblem<'_>, control: &mut dyn Control) -> Result<Fit, FitError>;
 }
 
-/// What methods share that train one operator: their own are `spec`, `keep` and `training`.
+/// Common parts of methods that train one operator; each has its own `spec`, `keep` and `training`.
 macro_rules! trains_its_spec {
     () => {
         fn needs(&self) -> Needs {
@@ -226,13 +227,13 @@ macro_rules! methods {
         }
 
         impl MethodSpec {
-            /// Every method, in the order of the list.
+            /// Names of all methods, in the order of the list.
             pub const IDS: &'static [&'static str] = &[$(<$name as Method>::ID),*];
 
-            /// What each of them makes of a weight, in the same order.
+            /// Summaries, in the same order.
             pub const SUMMARIES: &'static [&'static str] = &[$(<$name as Method>::SUMMARY),*];
 
-            /// The tag.
+            /// Name of the method.
             #[must_use]
             pub fn id(&self) -> &'static str {
                 match self { $(Self::$variant(_) => <$name as Method>::ID,)* }
@@ -324,18 +325,18 @@ methods! {
     structured => StructuredMethod, Structured;
 }
 
-/// Whether a fit is computed or trained.
+/// Closed form or training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// The optimum in closed form.
     #[default]
     Closed,
-    /// By gradient descent from a random start, as the source does.
+    /// Gradient descent from a random start, as in the source.
     Trained,
 }
 
-/// A label with the share that was asked for.
+/// Label with the requested share.
 fn with_keep(label: String, keep: Option<f64>) -> String {
     match keep {
         Some(keep) => format!("{label}-keep{keep}"),
@@ -343,14 +344,14 @@ fn with_keep(label: String, keep: Option<f64>) -> String {
     }
 }
 
-/// An error as a share of the power of the target; the error itself where the target is zero, as
-/// behind a weight that was pruned away.
+/// Error relative to the power of the target; the error itself if the target is zero, as after a
+/// weight that was pruned completely.
 fn relative(error: f64, power: f64) -> f64 {
     if power > 0.0 { error / power } else { error }
 }
 
 impl FitReport {
-    /// How well a matrix (out, inp) does, with what is added to the bias, from sums alone.
+    /// Report of a matrix (out, inp) with a bias shift, from sums alone.
     fn of_sums(
         train: &SiteStats,
         validation: &SiteStats,

@@ -1,8 +1,8 @@
 //! Rotor networks, trained.
 //!
-//! Source: arXiv 2507.11688: Adam, rate 0.05, batch 256, bivectors from N(0, 1). As there, the
-//! hidden width is that of the input even where the output is narrower (keys and values), unless
-//! one is given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
+//! Source: arXiv:2507.11688: Adam, learning rate 0.05, batch size 256, bivectors from N(0, 1). As
+//! there, the hidden width is that of the input even if the output is narrower (keys and values),
+//! unless given: 895 parameters for 2048 -> 2048, 1,076 for 2048 -> 512.
 
 use super::{Fit, FitProblem, Method, SampleRows, Training};
 use crate::FitError;
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 pub struct RotorMethod {
     /// Shape of the network.
     pub network: RotorNetworkSpec,
-    /// Share of the dense parameters kept, as near as numbers of layers and branches come.
+    /// Share of the dense parameters kept, as near as numbers of layers and branches allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
-    /// How it is trained.
+    /// Training options.
     pub training: Training,
 }
 

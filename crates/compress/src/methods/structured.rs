@@ -1,7 +1,7 @@
-//! Any linear operator, fitted to the moments of a site by its kind's own form.
+//! Any linear operator, fitted to the moments of a site by the procedure of its kind.
 //!
-//! In closed form where the kind has one, else by alternating least squares or trained with
-//! several starts: see [`crate::fit`], which all numbers of the fit belong to.
+//! Closed form if the kind has one, otherwise alternating least squares or training with several
+//! starts: see [`crate::fit`].
 
 use super::{Fit, FitProblem, Method, SampleRows, work};
 use crate::FitError;
@@ -19,20 +19,20 @@ use serde::{Deserialize, Serialize};
 pub struct StructuredMethod {
     /// The operator with its options.
     pub operator: OpSpec,
-    /// Share of the dense parameters kept, as near as the sizes of its kind come, which replace the
-    /// one of `operator`.
+    /// Share of the dense parameters kept, as near as the sizes of the kind allow; replaces the
+    /// size in `operator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<f64>,
-    /// Starts of a fit that is not closed, of which the best is kept.
+    /// Number of starts of a fit that is not closed; the best is kept.
     #[serde(default = "StructuredMethod::default_starts")]
     pub starts: u32,
-    /// Most iterations of a start.
+    /// Largest number of iterations of a start.
     #[serde(default = "StructuredMethod::default_iterations")]
     pub iterations: u32,
 }
 
 impl StructuredMethod {
-    /// An operator with the default effort.
+    /// The method for an operator with default options.
     #[must_use]
     pub fn new(operator: OpSpec) -> Self {
         let (starts, iterations) = (Self::default_starts(), Self::default_iterations());
@@ -58,7 +58,7 @@ impl StructuredMethod {
 impl Method for StructuredMethod {
     const ID: &'static str = "structured";
     const SUMMARY: &'static str =
-        "any linear operator, fitted as its kind is: closed, alternating or by L-BFGS";
+        "any linear operator, in closed form, by alternating least squares or by L-BFGS, as its kind is fitted";
 
     fn label(&self) -> String {
         let kind = match &self.operator {
@@ -102,9 +102,9 @@ impl Method for StructuredMethod {
     }
 
     fn shrunk(&self, by: usize) -> Self {
-        // What a start and an iteration take is timed, and multiplied: how soon a fit ends depends
-        // on what it is fitted to, and random numbers tell nothing about that. Starts of circulants
-        // run side by side.
+        // The times of a start and of an iteration are measured and multiplied: the number of
+        // iterations until convergence depends on the target, so a fit of random numbers would not
+        // predict it. Starts of circulants run in parallel.
         let circulant = matches!(self.operator, OpSpec::CirculantDiagonal(_));
         let starts = if circulant { self.starts } else { 1 };
         let iterations = self.iterations.min(work::timed_iterations(&self.operator));
@@ -112,7 +112,7 @@ impl Method for StructuredMethod {
     }
 
     fn brief(&self) -> Option<Self> {
-        // The first sweep of a sum is a whole fit of each term, as all others are.
+        // The first sweep of a sum is a complete fit of each term, as are all later ones.
         let sum = matches!(self.operator, OpSpec::Sum(_));
         (!sum).then(|| Self { iterations: 1, ..self.clone() })
     }
@@ -134,7 +134,7 @@ fn joined(parts: &[OpSpec], by: &str) -> String {
     parts.iter().map(OpSpec::kind).collect::<Vec<_>>().join(by)
 }
 
-/// The same operator in another precision.
+/// Converts an operator to another precision.
 fn cast<T: Scalar>(op: &Op<f64>) -> Result<Op<T>, FitError> {
     let (map, key) = (op.map(), linwright_tensor::RngKey::new(0));
     let mut twin = map.spec().random::<T>(map.shape(), key)?;
@@ -157,7 +157,7 @@ mod tests {
     use linwright_ops::SiteId;
     use linwright_tensor::{Mat, RngKey};
 
-    /// Every operator of the list with an example of the shape; one that is not linear has none.
+    /// All operators of the list with an example of the shape; nonlinear ones have no fit.
     fn operators(shape: Shape) -> Vec<OpSpec> {
         let examples = OpSpec::examples().into_iter().map(|(spec, _)| spec);
         let linear = |spec: &OpSpec| {

@@ -1,4 +1,4 @@
-//! Training any operator on samples of a site, without a tape: explicit forward and backward.
+//! Training of any operator on samples of a site, by explicit forward and backward.
 
 use super::{Fit, FitProblem, FitReport, SampleRows, relative, work};
 use crate::FitError;
@@ -8,23 +8,23 @@ use linwright_tensor::{Mat, MatRef, RngKey};
 use linwright_train::{Control, OptimizerSettings, Problem, Schedule, Slice, TrainSettings, train};
 use serde::{Deserialize, Serialize};
 
-/// Operations of Adam on one parameter, in multiply-adds.
+/// Operations of Adam per parameter, in multiply-adds.
 const ADAM: f64 = 10.0;
 
-/// How an operator is trained: Adam on the mean squared error, cosine over all steps, the
-/// parameters with the least validation error kept.
+/// Options of training: Adam on the mean squared error with a cosine schedule; the parameters with
+/// the least validation error are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
     /// Passes over the training samples.
     pub epochs: u32,
-    /// Samples in a step; all of them where there are fewer.
+    /// Batch size; all samples if there are fewer.
     pub batch: usize,
-    /// Peak step size.
+    /// Peak learning rate.
     pub rate: f64,
     /// Decoupled weight decay.
     pub weight_decay: f64,
-    /// Random starts, of which the one with the least validation error is kept.
+    /// Number of random starts; the one with the least validation error is kept.
     pub starts: u32,
 }
 
@@ -35,7 +35,7 @@ impl Default for Training {
 }
 
 impl Training {
-    /// Whether the options make sense.
+    /// Checks the options.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { epochs, batch, rate, weight_decay, starts } = *self;
         let least = [("epochs", epochs as usize), ("batch", batch), ("starts", starts as usize)];
@@ -51,8 +51,8 @@ impl Training {
         Ok(())
     }
 
-    /// Multiply-adds of a training: forward and twice that backward for every sample, Adam on every
-    /// parameter after each step, validations, and the errors at the end.
+    /// Multiply-adds of a training: forward and backward (twice as many) for every sample, Adam for
+    /// every parameter and step, validations, and final errors.
     pub(crate) fn work(
         &self,
         spec: &OpSpec,
@@ -69,7 +69,7 @@ impl Training {
         Ok(f64::from(self.starts) * (trained + judged + steps * ADAM * parameters))
     }
 
-    /// One start, once over the samples.
+    /// Options for one start with one pass over the samples.
     pub(crate) fn shrunk(self) -> Self {
         Self { epochs: 1, starts: 1, ..self }
     }
@@ -78,12 +78,12 @@ impl Training {
         train.div_ceil(self.batch.clamp(1, train.max(1))) as u64 * u64::from(self.epochs)
     }
 
-    /// Steps between two validations.
+    /// Number of steps between two validations.
     fn validate_every(&self, train: usize) -> u64 {
         self.steps(train).div_ceil(20).max(1)
     }
 
-    /// Trains an operator of this specification on the samples of a problem.
+    /// Trains an operator with this specification on the samples of a problem.
     pub(crate) fn run(
         &self,
         spec: &OpSpec,
@@ -164,11 +164,11 @@ impl Training {
     }
 }
 
-/// Least squares of an operator to samples, in batches.
+/// Least-squares regression of an operator on samples, in batches.
 struct Regression<'a> {
     op: Op<f32>,
     grads: Grads<f32>,
-    /// What is added to the bias, trained along.
+    /// Shift of the bias, trained with the operator.
     shift: Option<Shift>,
     samples: &'a Samples,
     batch: usize,
@@ -181,7 +181,7 @@ struct Regression<'a> {
     ws: Workspace<f32>,
 }
 
-/// What is added to the bias of a slot, and its gradient.
+/// Shift of a slot's bias, and its gradient.
 struct Shift {
     values: Vec<f32>,
     gradient: Vec<f32>,
@@ -212,14 +212,14 @@ impl<'a> Regression<'a> {
         }
     }
 
-    /// Mean squared error an element.
+    /// Mean squared error per entry.
     fn error(&mut self, x: MatRef<'_, f32>, y: MatRef<'_, f32>) -> f64 {
         let mut sum = 0.0;
         self.in_blocks(x, y, |predicted, y| sum += squared_difference(predicted, y));
         sum / (y.rows() * y.cols()).max(1) as f64
     }
 
-    /// Predictions and targets, some rows at a time.
+    /// Predictions and targets, in blocks of rows.
     fn in_blocks(
         &mut self,
         x: MatRef<'_, f32>,
@@ -243,8 +243,8 @@ impl<'a> Regression<'a> {
         }
     }
 
-    /// Adds the mean residual over the training samples to the shift: the best one for the
-    /// operator.
+    /// Adds the mean residual over the training samples to the shift, which makes it optimal for
+    /// the operator.
     fn settle_shift(&mut self) {
         let (x, y) = self.samples.training();
         let mut mean = vec![0.0; y.cols()];

@@ -1,84 +1,83 @@
-//! How much arithmetic a fit takes, in multiply-adds: what estimates of time are made of.
+//! Multiply-adds of fits, for estimates of time.
 //!
-//! The figures are those of the largest terms. What they leave out, and how far alternations and
-//! descents go before they end, is in the rate at which this machine carries out the same fit of a
-//! smaller layer: see [`crate::rates`].
+//! Only the largest terms are counted. Smaller ones, and the number of iterations until
+//! convergence, enter through the measured rate of the same fit on a smaller layer: see
+//! [`crate::rates`].
 
 use crate::FitError;
 use linwright_ops::{OpSpec, Shape};
 
-/// Multiply-adds of the eigenvalues and vectors of a symmetric matrix of n numbers a side, over n³.
+/// Multiply-adds of a symmetric eigendecomposition of size n, over n³.
 const EIGEN: f64 = 9.0;
-/// Of a singular value decomposition (m, n), over `max(m, n) · min(m, n)²`.
+/// Multiply-adds of an SVD (m, n), over `max(m, n) · min(m, n)²`.
 const SINGULAR: f64 = 10.0;
-/// Iterations after which fits of real layers ended, where they are allowed more: alternations of
-/// Kronecker products, and of sums; descents of rotors.
+/// Typical iterations until convergence for real layers, if more are allowed: alternations of
+/// Kronecker products and of sums, L-BFGS iterations of rotors.
 const KRONECKER_SWEEPS: f64 = 100.0;
 const SWEEPS: f64 = 15.0;
 const ROTOR_ITERATIONS: f64 = 100.0;
-/// The same of low rank beside a diagonal, by sweeps and then by descent: `a + b · rank / max(out,
-/// inp)`. The more directions the thin factors have, the more of the diagonal they can take over,
-/// and the slower the two settle what is whose. Fits of layers of 128 to 1,536 a side at ranks 8 to
-/// 153 ended after half to twice as many; those of which nearly nothing is left go on for longer.
+/// The same for diagonal plus low rank, as sweeps and L-BFGS iterations: `a + b · rank / max(out,
+/// inp)`. The higher the rank, the more of the diagonal the factors can represent, and the slower
+/// the convergence. Fits of layers of side 128 to 1,536 at ranks 8 to 153 ended after half to twice
+/// as many; those with nearly zero error take longer.
 const DIAGONAL_SWEEPS: (f64, f64) = (7.0, 280.0);
 const DIAGONAL_ITERATIONS: (f64, f64) = (7.0, 240.0);
-/// Steps that all factors of circulants are moved together.
+/// Joint steps on all factors of circulants.
 const STEPS: f64 = 30.0;
-/// Evaluations of the loss in an iteration of L-BFGS, and pairs that it remembers.
+/// Loss evaluations per L-BFGS iteration, and vector pairs in its memory.
 const EVALUATIONS: f64 = 1.1;
 const MEMORY: f64 = 30.0;
-/// A number of a sum that is added up one by one, in multiply-adds of products of matrices.
+/// Cost of an entry of a serial sum, in multiply-adds of matrix products.
 const SERIAL: f64 = 10.0;
-/// One of a decomposition of a small block, of numbers moved between the orders of factors, or of a
-/// loop over what is predicted.
+/// Cost of an entry in the decomposition of a small block, in a reordering of factors, or in a loop
+/// over predictions.
 const SMALL: f64 = 30.0;
 
-/// Numbers of derivatives up to which all factors of circulants are moved together, which is
-/// another work.
+/// Largest number of derivatives for joint steps on all factors of circulants.
 const CIRCULANT_DERIVATIVES: f64 = 16_777_216.0;
 
-/// Samples of a trained fit.
+/// Numbers of samples of a trained fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleRows {
-    /// For training.
+    /// Training samples.
     pub train: usize,
-    /// For validation.
+    /// Validation samples.
     pub validation: usize,
 }
 
-/// Sides as numbers.
+/// Both sides as floats.
 pub(super) fn sides(shape: Shape) -> (f64, f64) {
     (shape.out as f64, shape.inp as f64)
 }
 
-/// Eigenvalues and vectors of a symmetric matrix.
+/// Symmetric eigendecomposition of size n.
 pub(super) fn eigen(n: f64) -> f64 {
     EIGEN * n.powi(3)
 }
 
-/// Singular values and vectors.
+/// SVD of an (m, n) matrix.
 pub(super) fn singular(m: f64, n: f64) -> f64 {
     SINGULAR * m.max(n) * m.min(n).powi(2)
 }
 
-/// The error of a matrix from sums, of training and of validation.
+/// Errors of a matrix from training and validation sums.
 pub(super) fn report(shape: Shape) -> f64 {
     let (out, inp) = sides(shape);
     2.0 * out * inp * inp
 }
 
-/// What an operator of a specification costs: multiply-adds a row, and parameters.
+/// Cost of an operator: multiply-adds per row, and parameters.
 pub(super) fn cost(spec: &OpSpec, shape: Shape) -> Result<(f64, f64), FitError> {
     let cost = spec.cost(shape)?;
     Ok((cost.macs_per_row as f64, cost.parameters as f64))
 }
 
-/// A descent of so many iterations on as many rows as there are inputs.
+/// L-BFGS iterations on as many rows as there are inputs.
 fn descent(spec: &OpSpec, shape: Shape, iterations: f64) -> Result<f64, FitError> {
     let ((out, inp), (macs, parameters)) = (sides(shape), cost(spec, shape)?);
-    // Predictions are compared with targets, squared and scaled one by one.
+    // Predictions are compared with targets, squared and scaled in serial loops.
     let evaluation = inp * (3.0 * macs + SMALL * out);
-    // A pair comes with every iteration until the memory is full.
+    // The number of pairs grows with every iteration until the memory is full.
     let filling = iterations.min(MEMORY);
     let pairs = filling * filling / 2.0 + (iterations - filling) * MEMORY;
     Ok(iterations * EVALUATIONS * evaluation + 4.0 * SERIAL * pairs * parameters)
@@ -92,13 +91,13 @@ pub(super) fn structured(
     iterations: u32,
 ) -> Result<f64, FitError> {
     let (out, inp) = sides(shape);
-    // Moments decomposed and whitened, the operator as a matrix, reports.
+    // Decomposition and whitening of moments, the operator as a matrix, reports.
     let (macs, _) = cost(spec, shape)?;
     let beside = eigen(inp) + 2.0 * out * inp * inp + inp * macs + report(shape);
     Ok(beside + of_kind(spec, shape, f64::from(starts), f64::from(iterations))?)
 }
 
-/// What a kind adds to what all share. One line a kind, as the fits have.
+/// Work specific to a kind; one line per kind, as in the fits.
 fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<f64, FitError> {
     let (out, inp) = sides(shape);
     let error = out * inp * inp;
@@ -122,7 +121,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
                     + terms * out * inp
                     + eigen(terms * other)
             };
-            // The products of factors are put in order, number by number.
+            // The entries of factor products are reordered one by one.
             let ordered = 10.0 * SMALL * out * inp;
             let sweep = half(o1, i1, i2) + half(o2, i2, i1) + terms * out * inp + error + ordered;
             singular(o1 * i1, o2 * i2) + KRONECKER_SWEEPS.min(iterations) * sweep
@@ -131,19 +130,19 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
             let OpSpec::Monarch(options) = spec.cost(shape)?.spec else { return Ok(error) };
             let blocks = options.blocks.unwrap_or(1) as f64;
             let (high, wide) = (out / blocks, inp / blocks);
-            // Each block is solved alone, and numbers are moved between the orders of the factors:
-            // small work that takes long, and grows less than the products do.
+            // Blocks are solved separately, and entries are reordered between the factors: small
+            // work that is slow per multiply-add, and grows less than the products.
             let alone = blocks * eigen(wide) + high * eigen(blocks) + 30.0 * out * inp;
             let sweep = 3.0 * out * inp * wide + error + SMALL * alone;
             SMALL * high * blocks * singular(blocks, wide) + iterations * sweep
         }
-        // The root of the moments, and no iterations.
+        // The root of the moments, without iterations.
         OpSpec::DiagonalLowRank(options) if options.rank == 0 => inp.powi(3),
         OpSpec::DiagonalLowRank(options) => {
-            // What takes the diagonal off walks through the matrices some times.
+            // Subtracting the diagonal takes several passes over the matrices.
             let rank = options.rank as f64;
             let thin = rank * (4.0 * inp * inp + 3.0 * out * inp);
-            // Either factor is solved for by the eigenvectors of a matrix of the rank.
+            // Either factor is solved for by an eigendecomposition of size rank.
             let solved = 2.0 * eigen(rank) + 3.0 * rank * rank * (out + inp);
             let sweep = thin + solved + 5.0 * SERIAL * out * inp;
             let steps = |(a, b): (f64, f64)| (a + b * rank / out.max(inp)).min(iterations);
@@ -157,7 +156,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
         OpSpec::CirculantDiagonal(options) => {
             let count = 2.0 * options.factors as f64 - 1.0;
             let sweep = 8.0 * count * inp.powi(3);
-            // Small ones are moved together after some sweeps.
+            // Small ones take joint steps after some sweeps.
             let start = match count > 1.0 && count * inp.powi(3) <= CIRCULANT_DERIVATIVES {
                 true => {
                     40f64.min(iterations) * sweep
@@ -176,7 +175,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
             let iterations = ROTOR_ITERATIONS.min(iterations);
             (starts + (starts / 2.0).ceil()) * descent(spec, shape, iterations)?
         }
-        // Every other start goes down twice, the first of them with the weight.
+        // Every other start, including the first, is trained twice: first on the weight.
         OpSpec::BlockHadamard(_)
         | OpSpec::Butterfly(_)
         | OpSpec::Product(_)
@@ -185,7 +184,7 @@ fn of_kind(spec: &OpSpec, shape: Shape, starts: f64, iterations: f64) -> Result<
     })
 }
 
-/// The least side of a layer that a fit is timed on: a smaller one would be fitted in another way.
+/// Smallest side of a layer for timing a fit: a smaller one would be fitted by another algorithm.
 pub(super) fn least_side(spec: &OpSpec) -> usize {
     match spec {
         OpSpec::CirculantDiagonal(options) => {
@@ -196,8 +195,8 @@ pub(super) fn least_side(spec: &OpSpec) -> usize {
     }
 }
 
-/// Iterations of a fit that is timed: fewer than those after which it ends by itself, and few of a
-/// sum, whose sweeps are whole fits, lest its layer become too small to tell anything.
+/// Iterations of a timed fit: fewer than until convergence, and few for a sum, whose sweeps are
+/// complete fits, so that its layer need not be too small.
 pub(super) fn timed_iterations(spec: &OpSpec) -> u32 {
     match spec {
         OpSpec::Sum(_) => 2,
@@ -205,13 +204,13 @@ pub(super) fn timed_iterations(spec: &OpSpec) -> u32 {
     }
 }
 
-/// A specification for sides that are smaller by a factor: named extents go, ranks shrink.
+/// A specification for sides divided by `by`: named extents are removed, ranks shrink.
 pub(super) fn shrunk(spec: &OpSpec, by: usize) -> OpSpec {
     let mut spec = spec.clone();
     let less = |extent: usize| (extent / by).max(1);
     match &mut spec {
         OpSpec::LowRank(options) => options.rank = less(options.rank),
-        // Rank 0 stays: it is fitted in closed form.
+        // Rank 0 stays, since it has a closed form.
         OpSpec::DiagonalLowRank(options) => options.rank = options.rank.div_ceil(by),
         OpSpec::Kronecker(options) => options.left = None,
         OpSpec::Monarch(options) => options.blocks = None,

@@ -1,4 +1,4 @@
-//! A study as a report: tables of means, figures, notes, every run, and where it comes from.
+//! Report of a study: tables of means, plots, notes, all runs, and provenance.
 
 use super::Report;
 use super::figures::figures;
@@ -7,7 +7,7 @@ use linwright_report::number::{count, percent, significant};
 use linwright_report::{Block, Document, iso_date};
 
 impl Report {
-    /// The report as blocks, for the terminal, Markdown and a page.
+    /// The report as blocks, for terminal, Markdown and HTML.
     #[must_use]
     pub fn document(&self) -> Document {
         let mut blocks: Vec<Block> = self.result_tables().into_iter().map(Block::Table).collect();

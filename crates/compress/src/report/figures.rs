@@ -1,4 +1,4 @@
-//! What is plotted: panels made from the figures of a report.
+//! Plots of a study.
 
 use super::summary::{first_appearances, metric_of};
 use super::{Curve, Report, Summary};
@@ -6,10 +6,10 @@ use linwright_ops::Role;
 use linwright_report::plot::{Axis, Baseline, Plot, Series, Style, whole_ticks};
 use linwright_report::{Figure, Scale, Spread};
 
-/// Curves of one method drawn singly; more would only blacken the plot.
+/// Largest number of single curves of one method in a plot.
 const MOST_CURVES: usize = 40;
 
-/// All figures for which the report has data.
+/// All plots for which the report has data.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let mut figures: Vec<Figure> = report
         .comparisons()
@@ -21,7 +21,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// Parameters against log-perplexity, a panel for each number of layers.
+/// Parameters against log-perplexity, one panel per number of layers.
 fn quality(report: &Report, comparison: &str) -> Option<Figure> {
     let task = report.perplexity_task()?;
     let value = |summary: &Summary<'_>| summary.metric(task, "nll_nats_per_token");
@@ -32,7 +32,7 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
         .into_iter()
         .filter(|summary| summary.comparison == comparison && value(summary).is_some())
         .collect();
-    // One scale for all panels, so that they can be compared by eye.
+    // All panels have the same scale.
     let spreads = summaries.iter().filter_map(value);
     let ends = spreads.flat_map(|s: Spread| {
         let deviation = s.deviation.unwrap_or(0.0);
@@ -79,7 +79,7 @@ fn quality(report: &Report, comparison: &str) -> Option<Figure> {
     })
 }
 
-/// Validation losses over the course of training.
+/// Validation losses during training.
 fn curves(report: &Report) -> Option<Figure> {
     let mut series = Vec::new();
     let mut left_out = 0;
@@ -98,14 +98,14 @@ fn curves(report: &Report) -> Option<Figure> {
             series.push(Series { index, points: bare(mean), style: Style::Line });
         }
     }
-    // Means lie above all single curves.
+    // Means are drawn over single curves.
     series.sort_by_key(|series| series.style != Style::Faint);
     let y = Scale::around(series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), true)?;
     let mut note = "Each faint line is one fit, the strong line the geometric mean of the method. \
                     Errors are squared, relative to the power of the target."
         .to_owned();
     if left_out > 0 {
-        note.push_str(&format!(" {left_out} further fits are in the means only."));
+        note.push_str(&format!(" {left_out} further fits are only in the means."));
     }
     Some(Figure {
         title: "Training curves".to_owned(),
@@ -129,7 +129,7 @@ fn curves(report: &Report) -> Option<Figure> {
     })
 }
 
-/// (share of steps, relative validation error).
+/// Points of a curve: (share of steps, relative validation error).
 fn relative(curve: &Curve) -> Vec<(f64, f64)> {
     let steps = curve.points.last().map_or(1, |point| point.step.max(1)) as f64;
     let power = if curve.target_power > 0.0 { curve.target_power } else { 1.0 };
@@ -137,7 +137,7 @@ fn relative(curve: &Curve) -> Vec<(f64, f64)> {
     points.map(|point| (point.step as f64 / steps, point.validation / power)).collect()
 }
 
-/// Of lines of equal length; none if there is one line only, or lengths differ.
+/// Geometric mean of curves of equal length; `None` for a single curve, or if lengths differ.
 fn geometric_mean(lines: &[Vec<(f64, f64)>]) -> Option<Vec<(f64, f64)>> {
     let [first, rest @ ..] = lines else {
         return None;
@@ -156,7 +156,7 @@ fn bare(line: Vec<(f64, f64)>) -> Vec<(f64, f64, Option<f64>)> {
     line.into_iter().map(|(x, y)| (x, y, None)).collect()
 }
 
-/// Fit errors over layers, a panel for each role.
+/// Fit errors over layers, one panel per role.
 fn errors(report: &Report) -> Option<Figure> {
     let all = &report.layer_errors;
     let y = Scale::around(all.iter().map(|error| error.relative_error), true)?;

@@ -1,7 +1,7 @@
-//! The one sentence that a reader takes home.
+//! The main finding of a study, in one or two sentences.
 //!
-//! Methods compare at equal size alone, and one of them is named only where its runs, paired by
-//! seed and layers with those of each other one, say so.
+//! Only methods of equal size are compared, and a method is named as the best only if paired
+//! differences by seed and layers, from every other one, are significant.
 
 use super::summary::metric_of;
 use super::{Report, Row, Summary};
@@ -9,8 +9,8 @@ use linwright_evaluate::ParameterCounts;
 use linwright_report::Spread;
 use linwright_report::number::{Style, count, percent, significant, spread};
 
-/// Sizes that differ by less than this share of the larger one count as equal: ranks and blocks are
-/// whole.
+/// Sizes that differ by less than this share of the larger one count as equal, since ranks and
+/// blocks are integers.
 const EQUAL: f64 = 0.1;
 
 /// The 97.5 % quantile of Student's distribution for 1, 2, ... degrees of freedom.
@@ -19,7 +19,7 @@ const STUDENT: [f64; 20] = [
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
 ];
 
-/// A method with its perplexity.
+/// A method with its mean perplexity.
 struct Entry<'a, 'b> {
     summary: &'b Summary<'a>,
     perplexity: Spread,
@@ -30,7 +30,7 @@ impl Entry<'_, '_> {
         self.summary.parameters(|p| p.targeted as f64)
     }
 
-    /// The perplexity, with the parameters where they are not those of all.
+    /// The perplexity, with the number of parameters if methods differ in it.
     fn shown(&self, with_size: bool) -> String {
         let perplexity = spread(self.perplexity, Style::Significant(4));
         match with_size {
@@ -45,8 +45,8 @@ impl Entry<'_, '_> {
 }
 
 impl Report {
-    /// The main finding in one or two sentences, made of the methods that replaced most layers:
-    /// those of equal size, in the first comparison that has such.
+    /// The main finding: compares the methods that replaced most layers and have equal size, in the
+    /// first table that has such methods.
     #[must_use]
     pub fn headline(&self) -> String {
         let Some(task) = self.perplexity_task() else {
@@ -106,7 +106,7 @@ fn sizes(one: &Entry<'_, '_>) -> String {
     )
 }
 
-/// What is to be said of methods of one size, the best first.
+/// Sentence about methods of one size, given in ascending order of perplexity.
 fn at_equal_size(all: &[Entry<'_, '_>], task: &str, against: &str) -> String {
     let (best, others) = all.split_first().expect("methods of one size");
     let is_ahead = others.iter().all(|other| is_below(best.summary, other.summary, task));
@@ -128,7 +128,7 @@ fn at_equal_size(all: &[Entry<'_, '_>], task: &str, against: &str) -> String {
     )
 }
 
-/// What is to be said of smaller methods that come as close as the best of the larger ones.
+/// Sentence about smaller methods that match the best of the larger ones.
 fn smaller_ones(smaller: &[Entry<'_, '_>]) -> String {
     let shown: Vec<String> = smaller.iter().map(|one| one.shown(true)).collect();
     match shown.is_empty() {
@@ -137,18 +137,18 @@ fn smaller_ones(smaller: &[Entry<'_, '_>]) -> String {
     }
 }
 
-/// What a headline compares, the least perplexity first.
+/// Methods of a headline, in ascending order of perplexity.
 struct Compared<'a, 'b> {
-    /// Methods of one size, or all where no two have the same.
+    /// Methods of one size, or all if no two have the same size.
     all: Vec<Entry<'a, 'b>>,
-    /// Smaller ones than these with no higher perplexity than the best of them.
+    /// Smaller methods with at most the perplexity of the best of `all`.
     smaller: Vec<Entry<'a, 'b>>,
-    /// Whether there are several of one size.
+    /// Whether several methods have the same size.
     has_equal: bool,
 }
 
-/// The methods that replaced most layers: those of the first comparison that has several of equal
-/// size, else all of the first comparison.
+/// Methods that replaced most layers: those of the first table with several of equal size, else all
+/// of the first table.
 fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Compared<'a, 'b>> {
     let mut names: Vec<&str> = summaries.iter().map(|summary| summary.comparison).collect();
     names.dedup();
@@ -176,7 +176,7 @@ fn of_most_layers<'a, 'b>(summaries: &'b [Summary<'a>], task: &str) -> Option<Co
     first.map(|all| Compared { all, smaller: Vec::new(), has_equal: false })
 }
 
-/// The size that most methods have, and at least two; of several the one of the best method.
+/// The most common size, with at least two methods; of several, that of the best method.
 fn commonest_size(all: &[Entry<'_, '_>]) -> Option<f64> {
     let members = |size: f64| all.iter().filter(|one| is_equal(one.size(), size)).count();
     let most = all.iter().map(|one| members(one.size())).max().filter(|most| *most > 1)?;
@@ -187,8 +187,8 @@ fn is_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= EQUAL * a.max(b)
 }
 
-/// Whether the perplexity of one method is below that of another: the 95 % interval of the mean
-/// difference of logarithms, over runs with the same seed and layers, lies below zero.
+/// Whether the perplexity of one method is significantly below that of another: the 95 % interval
+/// of the mean difference of logarithms, over runs with the same seed and layers, is below zero.
 fn is_below(one: &Summary<'_>, other: &Summary<'_>, task: &str) -> bool {
     let loss = |row: &Row| Some(metric_of(&row.results, task, "token_perplexity")?.ln());
     let difference = |row: &&Row| {
@@ -197,7 +197,7 @@ fn is_below(one: &Summary<'_>, other: &Summary<'_>, task: &str) -> bool {
     };
     let differences: Vec<f64> = one.rows.iter().filter_map(difference).collect();
     let n = differences.len();
-    // One run says nothing about the next one.
+    // A single run has no variance.
     let Some(Spread { mean, deviation: Some(deviation) }) = Spread::of(&differences) else {
         return false;
     };

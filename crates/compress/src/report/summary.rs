@@ -1,36 +1,36 @@
-//! Means over seeds and layer sets.
+//! Means of a study over seeds and layer sets.
 
 use super::{Report, Row};
 use linwright_evaluate::{ParameterCounts, TaskResult};
 use linwright_report::Spread;
 
-/// All runs of one method and number of layers, taken together.
+/// All runs of one method with the same number of layers.
 #[derive(Clone, Debug)]
 pub struct Summary<'a> {
-    /// The table it belongs to.
+    /// The table.
     pub comparison: &'a str,
     /// The method.
     pub method: &'a str,
-    /// Number of layers changed.
+    /// Number of replaced layers.
     pub layer_count: usize,
-    /// The runs: different seeds, different layers.
+    /// The runs, with different seeds and layers.
     pub rows: Vec<&'a Row>,
 }
 
 impl Summary<'_> {
-    /// Spread of a figure over the runs that have it.
+    /// Mean and deviation of a value over the runs that have it.
     #[must_use]
     pub fn spread(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
         Spread::of(&self.rows.iter().filter_map(|row| figure(row)).collect::<Vec<_>>())
     }
 
-    /// Spread of a metric of a task.
+    /// Mean and deviation of a metric of a task.
     #[must_use]
     pub fn metric(&self, task: &str, metric: &str) -> Option<Spread> {
         self.spread(|row| metric_of(&row.results, task, metric))
     }
 
-    /// Spread of a count of parameters.
+    /// Mean number of parameters.
     #[must_use]
     pub fn parameters(&self, count: impl Fn(&ParameterCounts) -> f64) -> f64 {
         self.spread(|row| Some(count(&row.parameters))).map_or(0.0, |spread| spread.mean)
@@ -38,8 +38,8 @@ impl Summary<'_> {
 }
 
 impl Report {
-    /// The rows taken together by comparison, number of layers and method; comparisons and
-    /// methods in the order in which they first appear, numbers of layers ascending.
+    /// Summaries by table, number of layers and method; tables and methods in the order of first
+    /// appearance, numbers of layers ascending.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let mut all: Vec<Summary<'_>> = Vec::new();
@@ -59,7 +59,7 @@ impl Report {
                 }),
             }
         }
-        // A stable sort keeps methods in the order of their first appearance.
+        // A stable sort keeps methods in the order of first appearance.
         let order = self.comparisons();
         all.sort_by_key(|summary| {
             let comparison = order.iter().position(|name| *name == summary.comparison);
@@ -68,13 +68,13 @@ impl Report {
         all
     }
 
-    /// The comparisons in the order of their first appearance.
+    /// Tables in the order of first appearance.
     #[must_use]
     pub fn comparisons(&self) -> Vec<&str> {
         first_appearances(self.rows.iter().map(|row| row.comparison.as_str()))
     }
 
-    /// The methods in the order of their first appearance, which is that of their colours.
+    /// Methods in the order of first appearance, which determines their colours.
     #[must_use]
     pub fn methods(&self) -> Vec<&str> {
         let rows = self.rows.iter().map(|row| row.method.as_str());
@@ -83,7 +83,7 @@ impl Report {
         first_appearances(rows.chain(curves).chain(errors))
     }
 
-    /// Name of the task whose perplexity is the main figure, if one was measured.
+    /// Name of the task whose perplexity is the main metric, if there is one.
     pub(super) fn perplexity_task(&self) -> Option<&str> {
         self.baseline
             .iter()
@@ -99,7 +99,7 @@ pub(super) fn metric_of(results: &[TaskResult], task: &str, metric: &str) -> Opt
     Some(result.metric(metric)?.value)
 }
 
-/// Each name once, in the order of first appearance.
+/// Distinct names in the order of first appearance.
 pub(super) fn first_appearances<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {

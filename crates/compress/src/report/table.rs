@@ -1,4 +1,4 @@
-//! The tables of a report, before they are rendered.
+//! Tables of a study.
 
 use super::summary::{first_appearances, metric_of};
 use super::{ParameterCounts, Report, Row, Summary};
@@ -6,18 +6,18 @@ use linwright_evaluate::TaskResult;
 use linwright_report::number::{Style, count, percent, scientific, seconds, significant, spread};
 use linwright_report::{Mark, Row as Line, Spread, Table, iso_date};
 
-/// A metric that gets a column: task, name, and the words over it.
+/// A metric with a column: task, name and title.
 struct Figure<'a> {
     task: &'a str,
     metric: &'a str,
     title: String,
 }
 
-/// Words over a column, and what it says of the runs of a line.
+/// Title of a column, and its cell for a summary.
 type CostColumn = (String, fn(&Summary<'_>) -> Option<String>);
 
 impl Report {
-    /// For each comparison the means of all methods, the dense model first.
+    /// Means of all methods, one table per comparison, the dense model first.
     pub(super) fn result_tables(&self) -> Vec<Table> {
         let summaries = self.summaries();
         let figures = self.figures();
@@ -48,13 +48,13 @@ impl Report {
             .collect()
     }
 
-    /// The mark of a method in a page.
+    /// Marker of a method.
     fn mark(&self, method: &str) -> Mark {
         let place = self.methods().iter().position(|known| *known == method);
         place.map_or(Mark::Plain, Mark::Series)
     }
 
-    /// The metrics of tasks other than perplexity, in the order of the baseline.
+    /// Metrics of tasks other than perplexity, in the order of the dense model's results.
     fn figures(&self) -> Vec<Figure<'_>> {
         let mut figures: Vec<Figure<'_>> = Vec::new();
         for result in self.all_results() {
@@ -73,8 +73,8 @@ impl Report {
         figures
     }
 
-    /// What the replaced sites cost, each with what they cost in the dense model behind it; only
-    /// what some row has.
+    /// Cost of the replaced sites, with that of the dense model in parentheses; only columns with
+    /// data.
     fn cost_columns(&self) -> Vec<CostColumn> {
         let mut columns: Vec<CostColumn> = Vec::new();
         if self.rows.iter().any(|row| row.macs.is_some()) {
@@ -116,7 +116,7 @@ impl Report {
         Line { cells, mark: Mark::Baseline, starts_block: false }
     }
 
-    /// Accuracy by group of questions, a table for each comparison; none if no task has groups.
+    /// Accuracy by group of questions, one table per comparison; none if no task has groups.
     pub(super) fn group_tables(&self) -> Vec<Table> {
         let mut groups: Vec<(&str, &str)> = Vec::new();
         for result in self.all_results() {
@@ -177,7 +177,7 @@ impl Report {
         rows
     }
 
-    /// Every single run.
+    /// Table of all runs.
     pub(super) fn run_table(&self) -> Table {
         let perplexity = self.perplexity_task();
         let titles = [
@@ -210,10 +210,10 @@ impl Report {
                 starts_block: false,
             }
         };
-        Table { rows: self.rows.iter().map(row).collect(), ..Table::new("Every run", titles) }
+        Table { rows: self.rows.iter().map(row).collect(), ..Table::new("All runs", titles) }
     }
 
-    /// Where the report comes from, as pairs of words.
+    /// Provenance, as pairs of name and value.
     pub(super) fn provenance_table(&self) -> Table {
         let p = &self.provenance;
         let model = &self.model;
@@ -294,7 +294,7 @@ fn group_value(results: &[TaskResult], task: &str, group: &str) -> Option<f64> {
     Some(group.metrics.first()?.value)
 }
 
-/// The words over a column of a metric.
+/// Title of the column of a metric.
 fn title(metric: &str) -> String {
     match metric {
         "acc" => "Accuracy".to_owned(),

@@ -1,4 +1,4 @@
-//! Reports on made-up figures: what is said, and that it is well formed whatever the names are.
+//! Reports of synthetic results: their text, and that they are well formed for any names.
 
 use super::*;
 use linwright_evaluate::{Counts, EvaluationRecord, GroupResult, Metric, Prompting, result_json};
@@ -65,7 +65,7 @@ fn results(nll: f64, accuracy: f64) -> Vec<TaskResult> {
     ]
 }
 
-/// Where the sample says it comes from.
+/// Provenance of the sample.
 fn provenance() -> Provenance {
     Provenance {
         version: "0.1.0".to_owned(),
@@ -128,7 +128,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// A report of [`rows`] with curves and errors of every site.
+/// A report of [`rows`] with curves and errors of all sites.
 fn sample() -> Report {
     let rows = rows();
     let (mut curves, mut layer_errors) = (Vec::new(), Vec::new());
@@ -182,7 +182,7 @@ fn sample() -> Report {
     }
 }
 
-/// The sample with names that try to be markup everywhere.
+/// The sample with markup in all names.
 fn hostile() -> Report {
     const NAME: &str = "<script>alert('x')</script>\"&|`*_\u{1b}[2J\u{0}";
     let mut report = sample();
@@ -265,7 +265,7 @@ fn the_headline_names_the_closest_method_of_those_of_equal_size() {
         "With 3 layers replaced, at equal size rotor comes closest: perplexity 4.356 ± 0.035 \
          against 3.547 of the dense model, with 7,680 parameters in place of 393,216 (2.0 %)."
     );
-    // What is smaller and as close is not passed over for being of another size.
+    // A smaller method that is as close is named, too.
     let mut with_smaller = sample();
     with_smaller.rows.retain(|row| row.comparison == "equal parameters");
     let rotors: Vec<Row> =
@@ -279,7 +279,7 @@ fn the_headline_names_the_closest_method_of_those_of_equal_size() {
     assert!(said.contains("at equal size rotor comes closest"), "{said}");
     let smaller = " As close with fewer: diagonal 4.356 ± 0.035 with 3,840 parameters.";
     assert!(said.ends_with(smaller), "{said}");
-    // Twelve times the parameters are another thing.
+    // Twelve times as many parameters are another size.
     let mut papers = sample();
     papers.rows.retain(|row| row.comparison == "as in the paper");
     let said = papers.headline();
@@ -325,7 +325,7 @@ fn terminal_and_markdown_hold_the_same_table() {
     assert!(plain.contains("Multiply-adds (dense)  ms for 256 rows (dense)"), "{plain}");
     let text = markdown(&report);
     assert!(text.contains("| rotor | 1 | 1,352 | 3.747 ± 0.030 | 1.321 ± 0.008 | 4,056 (131,072) | 0.25 (0.50) | 1.0 % |"));
-    // A report that was saved before these were known has no such columns.
+    // Older reports have no such columns.
     let mut older = report;
     older.rows.iter_mut().for_each(|row| (row.macs, row.speed) = (None, None));
     let older = Report::from_json(&older.to_json().unwrap()).unwrap();
@@ -399,7 +399,7 @@ fn wrecked_models_render_too() {
     report.layer_errors[0].relative_error = 0.0;
     report.curves[0].points[3].validation = f64::INFINITY;
     let read = Report::from_json(&report.to_json().unwrap());
-    // A curve that left all numbers cannot be saved as it is; a perplexity can.
+    // A curve that overflows cannot be saved; an infinite perplexity can.
     assert!(read.is_err());
     report.curves.clear();
     let read = Report::from_json(&report.to_json().unwrap()).unwrap();
@@ -412,7 +412,7 @@ fn wrecked_models_render_too() {
 fn saved_reports_come_back_and_others_are_refused() {
     let report = sample();
     let json = report.to_json().unwrap();
-    // Numbers may come back one unit in the last place off, which no reader sees.
+    // Numbers may differ in the last bit after parsing.
     let read = Report::from_json(&json).unwrap();
     assert_eq!(markdown(&read), markdown(&report));
     assert_eq!((read.curves.len(), read.layer_errors.len()), (108, 108));
