@@ -251,7 +251,7 @@ mod tests {
         let made = encode(&tokenizer, &cloze("[MASK]", None), 1, 128).unwrap();
         assert_eq!(made.first, 6);
         let message = encode(&tokenizer, &cloze("what", None), 1, 6).unwrap_err().to_string();
-        assert_eq!(message, "7 tokens without the context, 6 fit");
+        assert_eq!(message, "7 tokens without the context, at most 6 fit");
         let message = encode(&parts(false).1, &cloze("a", None), 1, 9).unwrap_err().to_string();
         assert!(message.contains("mask_token"), "{message}");
     }

@@ -345,14 +345,14 @@ mod tests {
             (
                 "a.tsv",
                 format!("{good}{good}{good}g\tf\n"),
-                "line 4: the pair of task stsb: 2 columns",
+                "line 4: the pair of task stsb: 2 tab-separated columns",
             ),
             ("a.tsv", format!("{good}{}", good.replace("2.5", "x")), "line 2"),
             ("a.tsv", good.to_owned(), "four pairs"),
             (
                 "a.jsonl",
                 "{\"sentence1\": \"a\", \"sentence2\": 1}\n".to_owned(),
-                "no text sentence2",
+                "the text sentence2 is missing",
             ),
         ] {
             let error = pairs(name, &text).unwrap_err();
