@@ -126,7 +126,8 @@ impl<'a> ClozeBatch<'a> {
     /// Any error of the model or the tokenizer.
     pub fn read(
         &self,
-        (model, tokenizer): (&Transformer, &Tokenizer),
+        model: &Transformer,
+        tokenizer: &Tokenizer,
         hidden: &Mat<f32>,
         wanted: &[(usize, u32)],
     ) -> Result<Vec<Infilled>, ModelFailure> {
@@ -143,7 +144,7 @@ impl<'a> ClozeBatch<'a> {
             for (nats, answer) in found.nats.iter_mut().zip(&text.answers) {
                 *nats += f64::from(logits[answer[mask] as usize]) - log_sum;
             }
-            let top = TopTokens::of(logits, (target, score), text.top_logprobs.max(1));
+            let top = TopTokens::of(logits, target, score, text.top_logprobs.max(1));
             found.filled.extend(top.tokens.first().map(|(token, _)| *token));
             if mask == 0 && text.top_logprobs > 0 {
                 found.top = Some(top);
@@ -164,13 +165,14 @@ impl<'a> ClozeBatch<'a> {
 
 /// Predicts the masked tokens.
 pub(super) fn infill(
-    (model, tokenizer): (&Transformer, &Tokenizer),
+    model: &Transformer,
+    tokenizer: &Tokenizer,
     texts: &[MaskedInput],
 ) -> Result<Vec<Infilled>, ModelFailure> {
     let batch = ClozeBatch::new(model, texts)?;
     let hidden = Stream::new(model.embed(batch.batch())?);
-    let (hidden, wanted) = last_stages(model, hidden, batch.batch(), (0, batch.wanted()))?;
-    batch.read((model, tokenizer), &hidden, &wanted)
+    let (hidden, wanted) = last_stages(model, hidden, batch.batch(), 0, batch.wanted())?;
+    batch.read(model, tokenizer, &hidden, &wanted)
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
         texts[1].answers =
             ["ab", "xy"].map(|answer| tokenizer.encode(answer, false).unwrap()).into();
         (texts[1].gold, texts[1].top_logprobs) = (1, 4);
-        let filled = infill((&model, &tokenizer), &texts).unwrap();
+        let filled = infill(&model, &tokenizer, &texts).unwrap();
         assert!(filled[0].log_likelihoods.is_empty() && filled[0].top_logprobs.tokens.is_empty());
         // The same from all logits of that text alone.
         let batch = Batch::new(&[&texts[1].tokens]);

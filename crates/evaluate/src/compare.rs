@@ -81,16 +81,16 @@ fn values(result: &TaskResult) -> Values<'_> {
 
 fn of_task(result: &TaskResult, other: &TaskResult) -> Vec<Comparison> {
     let (own, others) = (values(result), values(other));
-    let both = own.into_iter().filter_map(|(key, own)| {
-        let other = others.get(&key)?;
+    let both = own.into_iter().filter_map(|((filter, metric), own)| {
+        let other = others.get(&(filter, metric))?;
         let pairs: Vec<(f64, f64)> =
             own.iter().filter_map(|(item, a)| Some((*a, *other.get(item)?))).collect();
-        (pairs.len() > 1).then(|| of_pairs(&result.task, key, &pairs))
+        (pairs.len() > 1).then(|| of_pairs(&result.task, filter, metric, &pairs))
     });
     both.collect()
 }
 
-fn of_pairs(task: &str, (filter, metric): (&str, &str), pairs: &[(f64, f64)]) -> Comparison {
+fn of_pairs(task: &str, filter: &str, metric: &str, pairs: &[(f64, f64)]) -> Comparison {
     let n = pairs.len() as f64;
     let difference = pairs.iter().map(|(a, b)| a - b).sum::<f64>() / n;
     let squares: f64 = pairs.iter().map(|(a, b)| (a - b - difference).powi(2)).sum();

@@ -77,7 +77,7 @@ impl Task for Completion {
                 what: "questions with `prompt` and `completion`",
             });
         }
-        Ok(self.0.result(&ENTRY, "completion_greedy", (replies, bos_used), |members| {
+        Ok(self.0.result(&ENTRY, "completion_greedy", replies, bos_used, |members| {
             vec![accuracy("exact_match", members.iter().map(|&item| right[item]))]
         }))
     }

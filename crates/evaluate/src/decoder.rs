@@ -72,8 +72,8 @@ impl LanguageModel for Subject<'_> {
     ) -> Result<Scored, ModelFailure> {
         let (decoder, packed) = (self.decoder, Packed::new(sequences, top_requests));
         let hidden = Stream::new(decoder.embed(packed.batch())?);
-        let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
-        packed.read((decoder, self.tokenizer), &hidden, &wanted)
+        let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), 0, packed.wanted())?;
+        packed.read(decoder, self.tokenizer, &hidden, &wanted)
     }
 
     fn is_masked(&self) -> bool {
@@ -86,7 +86,7 @@ impl LanguageModel for Subject<'_> {
     }
 
     fn infill(&self, texts: &[MaskedInput]) -> Result<Vec<Infilled>, ModelFailure> {
-        cloze::infill((self.decoder, self.tokenizer), texts)
+        cloze::infill(self.decoder, self.tokenizer, texts)
     }
 
     fn has_head(&self) -> bool {
@@ -140,6 +140,6 @@ pub(super) fn score(
 ) -> Result<Vec<Vec<TokenScore>>, ModelError> {
     let packed = Packed::new(sequences, &vec![None; sequences.len()]);
     let hidden = Stream::new(decoder.embed(packed.batch())?);
-    let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), (0, packed.wanted()))?;
+    let (hidden, wanted) = last_stages(decoder, hidden, packed.batch(), 0, packed.wanted())?;
     packed.scores(decoder, &hidden, &wanted)
 }

@@ -129,7 +129,7 @@ impl Task for MultipleChoice {
                 mean("log_loss", &losses),
             ]
         };
-        let mut result = self.0.result(&ENTRY, "multiple_choice", (replies, bos_used), figures);
+        let mut result = self.0.result(&ENTRY, "multiple_choice", replies, bos_used, figures);
         let rows = self.0.set.questions.iter().zip(&outcomes).zip(replies).zip(self.items());
         result.samples = rows
             .map(|(((question, outcome), replies), item)| {

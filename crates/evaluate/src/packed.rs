@@ -187,15 +187,16 @@ impl Packed {
     /// Any error of the model or the tokenizer.
     pub fn read(
         &self,
-        (model, tokenizer): (&Transformer, &Tokenizer),
+        model: &Transformer,
+        tokenizer: &Tokenizer,
         hidden: &Mat<f32>,
         wanted: &[(usize, u32)],
     ) -> Result<Scored, ModelFailure> {
         let mut found = vec![None; self.counts.len()];
         let mut show = |row: usize, logits: &[f32], score: &TokenScore| {
             if let Some(&(index, top_request)) = self.top_requests.get(&row) {
-                found[index] =
-                    Some(TopTokens::of(logits, (wanted[row].1, score), top_request.count));
+                let (_, target) = wanted[row];
+                found[index] = Some(TopTokens::of(logits, target, score, top_request.count));
             }
         };
         let scores = self.scores_seen(model, hidden, wanted, &mut show)?;
@@ -218,7 +219,8 @@ pub fn last_stages(
     model: &Transformer,
     mut stream: Stream,
     batch: &Batch,
-    (stage, wanted): (usize, &[(usize, u32)]),
+    stage: usize,
+    wanted: &[(usize, u32)],
 ) -> Result<(Mat<f32>, Wanted), ModelError> {
     let stages = model.stages();
     let read: BTreeSet<usize> = wanted.iter().map(|(row, _)| *row).collect();

@@ -27,7 +27,8 @@ pub(super) fn beginning(bos: Option<u32>, mut text: Vec<u32>) -> Vec<u32> {
 /// one more token than the model has positions fits.
 pub(super) fn encode_pair(
     model: &dyn LanguageModel,
-    (context, continuation): (&str, &str),
+    context: &str,
+    continuation: &str,
     bos: Option<u32>,
     place: &str,
 ) -> Result<Pair, EvaluationError> {

@@ -50,7 +50,8 @@ impl Questions {
         &self,
         entry: &TaskEntry,
         protocol: &str,
-        (replies, bos_used): (&[Vec<Reply>], bool),
+        replies: &[Vec<Reply>],
+        bos_used: bool,
         figures: impl Fn(&[usize]) -> Vec<Metric>,
     ) -> TaskResult {
         let mut counts = Counts { items: replies.len(), ..Counts::default() };

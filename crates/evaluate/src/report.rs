@@ -30,9 +30,9 @@ pub fn document(text: &str) -> Result<Document, ReportError> {
         value["groups"].as_object().into_iter().flat_map(Map::keys).collect();
     let (grouped, tasks): (Vec<_>, Vec<_>) =
         results.iter().partition(|(name, _)| groups.contains(name));
-    let mut tables = vec![figures("Tasks", &tasks, (&value, baseline))];
+    let mut tables = vec![figures("Tasks", &tasks, &value, baseline)];
     if !grouped.is_empty() {
-        tables.push(figures("Groups", &grouped, (&value, baseline)));
+        tables.push(figures("Groups", &grouped, &value, baseline));
     }
     tables.extend(comparisons(&own["comparisons"]));
     tables.push(origin(&value));
@@ -61,7 +61,8 @@ fn text_of(value: &Value) -> String {
 fn figures(
     caption: &str,
     tasks: &[(&String, &Value)],
-    (result, baseline): (&Value, Option<&Map<String, Value>>),
+    result: &Value,
+    baseline: Option<&Map<String, Value>>,
 ) -> Table {
     let mut columns = vec![
         ("Task", false),

@@ -87,7 +87,8 @@ impl PendingGeneration {
         (item, request): (usize, usize),
         mut tokens: Vec<u32>,
         generation: &Generation,
-        (model, asked): (&dyn LanguageModel, &Item<'_>),
+        model: &dyn LanguageModel,
+        asked: &Item<'_>,
     ) -> Result<(Self, Reply), EvaluationError> {
         let positions = model.max_positions().unwrap_or(usize::MAX);
         let room = positions.saturating_sub(generation.new_tokens);
@@ -153,7 +154,7 @@ pub fn evaluate_each<R>(
     let model = models.first();
     let bos = resolve(task.bos(), model)?;
     let items = items_of(task, model)?;
-    let mut plan = RequestPlan::new(&items, (models, bos), hooks)?;
+    let mut plan = RequestPlan::new(&items, models, bos, hooks)?;
     let groups = plan.groups(options.max_batch_tokens);
     plan.check_lengths(&items, &groups, options)?;
     let total = groups.iter().map(|group| plan.cost(group)).sum::<usize>()
@@ -232,10 +233,11 @@ impl RequestPlan {
     /// skipped.
     fn new(
         items: &[Item<'_>],
-        (models, bos): (&dyn LanguageModels, Option<u32>),
+        models: &dyn LanguageModels,
+        bos: Option<u32>,
         hooks: &Hooks<'_>,
     ) -> Result<Self, EvaluationError> {
-        let (model, count) = ((models.first(), bos), models.count());
+        let (model, count) = (models.first(), models.count());
         let mut plan =
             Self { replies: vec![Vec::with_capacity(items.len()); count], ..Self::default() };
         for (index, item) in items.iter().enumerate() {
@@ -252,7 +254,7 @@ impl RequestPlan {
                 }
                 None => {
                     let replies: Vec<Reply> = (0..requests)
-                        .map(|request| plan.add((index, request), item, model))
+                        .map(|request| plan.add((index, request), item, model, bos))
                         .collect::<Result<_, _>>()?;
                     plan.replies.iter_mut().for_each(|all| all.push(replies.clone()));
                 }
@@ -267,12 +269,13 @@ impl RequestPlan {
         self.jobs.len() + self.generations.len() + self.infills.len() + self.similarities.len()
     }
 
-    /// Plans one request.
+    /// Plans one request of an item.
     fn add(
         &mut self,
         (index, request): (usize, usize),
         item: &Item<'_>,
-        (model, bos): (&dyn LanguageModel, Option<u32>),
+        model: &dyn LanguageModel,
+        bos: Option<u32>,
     ) -> Result<Reply, EvaluationError> {
         let encode = |text: &str| {
             let failed = |source| EvaluationError::Tokenizer { place: item.place.clone(), source };
@@ -281,7 +284,7 @@ impl RequestPlan {
         match &item.requests[request] {
             Request::LogLikelihood { context, continuation, details } => {
                 let place = format!("{}, choice {request}", item.place);
-                let pair = encode_pair(model, (context, continuation), bos, &place)?;
+                let pair = encode_pair(model, context, continuation, bos, &place)?;
                 self.jobs.push(Job {
                     item: index,
                     request,
@@ -328,7 +331,7 @@ impl RequestPlan {
             Request::Generate { context, generation } => {
                 let tokens = beginning(bos, encode(context)?);
                 let (generation, reply) =
-                    PendingGeneration::plan((index, request), tokens, generation, (model, item))?;
+                    PendingGeneration::plan((index, request), tokens, generation, model, item)?;
                 self.generations.push(generation);
                 Ok(reply)
             }

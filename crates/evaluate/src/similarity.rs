@@ -132,6 +132,6 @@ pub(super) fn cosines(
 ) -> Result<Vec<f64>, ModelFailure> {
     let pairs = Pairs::new(sentence, pairs);
     let stream = Stream::new(model.embed(pairs.batch())?);
-    let (hidden, _) = last_stages(model, stream, pairs.batch(), (0, pairs.wanted()))?;
+    let (hidden, _) = last_stages(model, stream, pairs.batch(), 0, pairs.wanted())?;
     Ok(pairs.cosines(&hidden))
 }

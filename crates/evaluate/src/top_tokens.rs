@@ -15,7 +15,7 @@ pub(super) struct TopTokens {
 
 impl TopTokens {
     /// The `count` largest of the logits (vocab); `score` is that of the target token.
-    pub(super) fn of(logits: &[f32], (target, score): (u32, &TokenScore), count: usize) -> Self {
+    pub(super) fn of(logits: &[f32], target: u32, score: &TokenScore, count: usize) -> Self {
         let own = logits[target as usize];
         let log_sum = score.nll + f64::from(own);
         let mut best: Vec<(u32, f32)> = Vec::with_capacity(count + 1);
@@ -50,7 +50,7 @@ mod top_tests {
         let log_sum = logits.iter().map(|z| f64::from(*z).exp()).sum::<f64>().ln();
         let of = |target: u32, count| {
             let nll = log_sum - f64::from(logits[target as usize]);
-            TopTokens::of(&logits, (target, &TokenScore { nll, is_greedy: false }), count)
+            TopTokens::of(&logits, target, &TokenScore { nll, is_greedy: false }, count)
         };
         let ids = |top: &TopTokens| top.tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>();
         let top = of(3, 3);

@@ -176,7 +176,7 @@ impl<'a> Variants<'a> {
                 stage = first;
             }
             let result = self.with(index, |model| {
-                let (hidden, wanted) = last_stages(model, stream.clone(), batch, (first, wanted))?;
+                let (hidden, wanted) = last_stages(model, stream.clone(), batch, first, wanted)?;
                 read(model, &hidden, &wanted)
             })?;
             found[index] = Some(result);
@@ -209,14 +209,14 @@ impl LanguageModels for Variants<'_> {
     ) -> Result<Vec<Scored>, ModelFailure> {
         let packed = Packed::new(sequences, top_requests);
         self.each(packed.batch(), packed.wanted(), |model, hidden, wanted| {
-            packed.read((model, self.tokenizer), hidden, wanted)
+            packed.read(model, self.tokenizer, hidden, wanted)
         })
     }
 
     fn infill_each(&self, texts: &[MaskedInput]) -> Result<Vec<Vec<Infilled>>, ModelFailure> {
         let cloze = ClozeBatch::new(self.model, texts)?;
         self.each(cloze.batch(), cloze.wanted(), |model, hidden, wanted| {
-            cloze.read((model, self.tokenizer), hidden, wanted)
+            cloze.read(model, self.tokenizer, hidden, wanted)
         })
     }
 

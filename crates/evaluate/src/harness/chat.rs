@@ -56,11 +56,14 @@ impl Turn {
         (!text.is_empty()).then(|| Self::new(Role::System, text, ""))
     }
 
-    /// A question with its answer, or with the beginning of its answer.
+    /// A question with its answer, or with the beginning `prefix` of its answer; `delimiter` is
+    /// between the two, `end` after the answer.
     pub(super) fn question(
         text: &str,
         answer: Option<&str>,
-        (prefix, delimiter, end): (&str, &str, &str),
+        prefix: &str,
+        delimiter: &str,
+        end: &str,
     ) -> Vec<Self> {
         let answer = answer.filter(|answer| !answer.is_empty());
         let touches = text.is_empty()
@@ -172,18 +175,18 @@ mod tests {
 
     fn turns() -> Vec<Turn> {
         let mut turns = vec![Turn::system("Be brief.", "Answer.", "\n\n").unwrap()];
-        turns.extend(Turn::question("Q1?", Some("A1"), ("", " ", "\n\n")));
-        turns.extend(Turn::question("Q2?", None, ("", " ", "")));
+        turns.extend(Turn::question("Q1?", Some("A1"), "", " ", "\n\n"));
+        turns.extend(Turn::question("Q2?", None, "", " ", ""));
         turns
     }
 
     #[test]
     fn turns_become_one_text() {
         assert_eq!(plain(&turns()), "Be brief.\n\nAnswer.Q1? A1\n\nQ2?");
-        let begun = Turn::question("Q", Some("A"), ("It is", " ", "\n"));
+        let begun = Turn::question("Q", Some("A"), "It is", " ", "\n");
         assert_eq!(plain(&begun), "Q It is A\n");
-        assert_eq!(plain(&Turn::question("Q\n", None, ("It is", " ", ""))), "Q\nIt is");
-        assert_eq!(plain(&Turn::question("Q", Some(""), ("", " ", "\n"))), "Q");
+        assert_eq!(plain(&Turn::question("Q\n", None, "It is", " ", "")), "Q\nIt is");
+        assert_eq!(plain(&Turn::question("Q", Some(""), "", " ", "\n")), "Q");
         assert!(Turn::system("", "", "x").is_none());
     }
 
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(of(&turns()), want);
         let mut begun = turns();
         begun.truncate(3);
-        begun.extend(Turn::question("Q2?", None, ("So:", " ", "")));
+        begun.extend(Turn::question("Q2?", None, "So:", " ", ""));
         assert_eq!(of(&begun)[1..], [want[1].clone(), pair("assistant", "So:")]);
     }
 }

@@ -72,7 +72,7 @@ pub fn validate(
 ) -> Result<Vec<Validated>, EvaluationError> {
     let mut found = Found::default();
     for name in names {
-        found.add(name, (Path::new(""), 0))?;
+        found.add(name, Path::new(""), 0)?;
     }
     found.files.into_iter().map(|file| validated(file, options)).collect()
 }
@@ -87,7 +87,7 @@ pub fn prompt_of_text(
     document: &Map<String, Value>,
 ) -> Result<Option<String>, EvaluationError> {
     let include = |name: &str| Err(format!("{name} is not included here"));
-    let file = TaskFile::parse(text, "text".into(), (Path::new(""), &include))?;
+    let file = TaskFile::parse(text, "text".into(), Path::new(""), &include)?;
     Rules::of(&file)?;
     templates(&file)?;
     let engine = Templates::new().map_err(|reason| file.wrong(reason))?;

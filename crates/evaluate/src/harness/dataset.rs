@@ -40,8 +40,14 @@ pub(super) struct Split {
     pub(super) notes: Vec<String>,
 }
 
-/// A file, its format, and the field with its rows.
-type Source = (PathBuf, TableFormat, Option<String>);
+/// A file of a split with its format.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    format: TableFormat,
+    /// The field with its rows, if it is one JSON object.
+    field: Option<String>,
+}
 
 /// Files of a split with their formats.
 #[derive(Debug, Default)]
@@ -80,7 +86,7 @@ impl Dataset<'_> {
         let sources = self.sources(name)?;
         let mut split = Split { notes: sources.notes, ..Split::default() };
         let mut hashes = Vec::new();
-        for (path, format, field) in sources.files {
+        for Source { path, format, field } in sources.files {
             let table = Table::open(&path, format, field.as_deref())?;
             let shown = path.display().to_string();
             split.notes.extend(table.repeated_ids(format));
@@ -169,7 +175,7 @@ impl Dataset<'_> {
         };
         let given: Vec<&DataFile> = self.given.iter().filter(is_given).collect();
         if !given.is_empty() {
-            let file = |data: &&DataFile| Ok((data.path.clone(), self.format(&data.path)?, None));
+            let file = |data: &&DataFile| self.source(data.path.clone());
             let files: Result<Vec<Source>, EvaluationError> = given.iter().map(file).collect();
             return Ok(files?.into());
         }
@@ -199,7 +205,7 @@ impl Dataset<'_> {
         let files = files.ok_or_else(|| self.file.wrong("dataset_kwargs has no data_files"))?;
         let paths = self.paths(files, split)?;
         let files: Vec<Source> =
-            paths.into_iter().map(|path| (path, format, field.clone())).collect();
+            paths.into_iter().map(|path| Source { path, format, field: field.clone() }).collect();
         Ok(files.into())
     }
 
@@ -236,9 +242,8 @@ impl Dataset<'_> {
                 split: split.to_owned(),
             });
         };
-        let file = |path: PathBuf| Ok((path.clone(), self.format(&path)?, None));
         let files: Result<Vec<Source>, EvaluationError> =
-            found.files.into_iter().map(file).collect();
+            found.files.into_iter().map(|path| self.source(path)).collect();
         Ok(Sources {
             files: files?,
             origin: Some(found.origin),
@@ -307,7 +312,12 @@ impl Dataset<'_> {
             );
             return Err(self.file.wrong(reason));
         }
-        files.into_iter().map(|path| Ok((path.clone(), self.format(&path)?, None))).collect()
+        files.into_iter().map(|path| self.source(path)).collect()
+    }
+
+    /// A file with the format of its extension.
+    fn source(&self, path: PathBuf) -> Result<Source, EvaluationError> {
+        Ok(Source { format: self.format(&path)?, path, field: None })
     }
 
     fn format(&self, path: &Path) -> Result<TableFormat, EvaluationError> {

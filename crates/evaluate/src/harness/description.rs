@@ -167,11 +167,12 @@ pub(super) struct TaskFile {
 }
 
 impl TaskFile {
-    /// Parses the text of a file; `include` returns the text of an included file.
+    /// Parses the text of a file in a folder; `include` returns the text of an included file.
     pub(super) fn parse(
         text: &str,
         origin: String,
-        (folder, include): (&Path, &Include<'_>),
+        folder: &Path,
+        include: &Include<'_>,
     ) -> Result<Self, EvaluationError> {
         let fields = with_includes(text, include, 0).map_err(|reason| wrong(&origin, reason))?;
         Self::of_fields(fields, origin, folder)
@@ -342,7 +343,7 @@ mod tests {
             "round" => Ok("include: round\n".to_owned()),
             _ => Err(format!("no {name}")),
         };
-        TaskFile::parse(text, "t.yaml".into(), (Path::new(""), &include))
+        TaskFile::parse(text, "t.yaml".into(), Path::new(""), &include)
     }
 
     #[test]

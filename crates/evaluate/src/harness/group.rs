@@ -83,7 +83,7 @@ impl Selection {
     pub fn open(names: &[String], options: &HarnessOptions<'_>) -> Result<Self, EvaluationError> {
         let mut found = Found::default();
         for name in names {
-            found.add(name, (Path::new(""), 0))?;
+            found.add(name, Path::new(""), 0)?;
         }
         let mut selection = Self { groups: found.groups, ..Self::default() };
         for file in found.files {
@@ -109,18 +109,19 @@ impl Default for Found {
 
 impl Found {
     /// Resolves a name and returns the names of its tasks. `folder` is that of the file with the
-    /// name.
+    /// name, `depth` the number of enclosing groups.
     pub(super) fn add(
         &mut self,
         name: &str,
-        (folder, depth): (&Path, usize),
+        folder: &Path,
+        depth: usize,
     ) -> Result<Vec<String>, EvaluationError> {
         if let Some(path) = path_of(name, folder)? {
             let (origin, fields) = (path.display().to_string(), fields_of(&path)?);
             // A file named without a folder is in the working directory.
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(Path::new(".")).to_owned();
-            return self.add_fields(fields, (&origin, &folder, depth));
+            return self.add_fields(fields, &origin, &folder, depth);
         }
         let many: Vec<&str> = STANDARD_TASKS
             .iter()
@@ -141,7 +142,9 @@ impl Found {
     fn add_fields(
         &mut self,
         fields: Map<String, Value>,
-        (origin, folder, depth): (&str, &Path, usize),
+        origin: &str,
+        folder: &Path,
+        depth: usize,
     ) -> Result<Vec<String>, EvaluationError> {
         if !fields.contains_key("group") {
             let file = TaskFile::of_fields(fields, origin.to_owned(), folder)?;
@@ -168,17 +171,16 @@ impl Found {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
                 wrong(format!("nested groups have more than {MOST_ENTRIES} names"))
             })?;
-            let place = (origin, folder, depth + 1);
             let added = match entry {
                 Value::String(name) => {
                     children.push(name.clone());
-                    self.add(&name, (folder, depth + 1))?
+                    self.add(&name, folder, depth + 1)?
                 }
                 Value::Object(fields) => {
                     let fields = over_base(fields, folder)?;
                     let name = fields.get("group").or(fields.get("task")).and_then(Value::as_str);
                     children.push(name.unwrap_or_default().to_owned());
-                    self.add_fields(fields, place)?
+                    self.add_fields(fields, origin, folder, depth + 1)?
                 }
                 other => {
                     return Err(wrong(format!(
@@ -421,7 +423,7 @@ mod tests {
         fs::write(dir.path().join("g7.yaml"), "group: g7\ntask: [piqa]\n").unwrap();
         let name = dir.path().join("g0.yaml").display().to_string();
         let mut found = Found { left: 200, ..Found::default() };
-        let error = found.add(&name, (Path::new(""), 0)).unwrap_err().to_string();
+        let error = found.add(&name, Path::new(""), 0).unwrap_err().to_string();
         assert!(error.contains("have more than"), "{error}");
         assert!(found.files.len() <= 1, "{}", found.files.len());
     }

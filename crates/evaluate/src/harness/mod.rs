@@ -120,10 +120,10 @@ impl HarnessTask {
         let mut split = dataset.split(&scored, process)?;
         let first = split.documents.first();
         let first = first.ok_or_else(|| file.wrong(format!("split {scored} has no documents")))?;
-        let prompter = Prompter::new(&file, first, (&options.instruction, options.chat))?;
+        let prompter = Prompter::new(&file, first, &options.instruction, options.chat)?;
         let shots = options.shots.or(d.num_fewshot).unwrap_or(0);
         let seed = options.shots_seed.unwrap_or(1234);
-        let examples = examples(&dataset, process, (shots, seed), &mut split)?;
+        let examples = examples(&dataset, process, shots, seed, &mut split)?;
         let original = split.documents.len();
         let chosen = chosen(&file, std::mem::take(&mut split.documents), options)?;
         let prompts = prompter.prompts(chosen, &examples)?;
@@ -290,7 +290,8 @@ fn chosen(
 fn examples(
     dataset: &Dataset<'_>,
     process: Option<&Function>,
-    (count, seed): (usize, u64),
+    count: usize,
+    seed: u64,
     scored: &mut Split,
 ) -> Result<Examples, EvaluationError> {
     let (file, d) = (dataset.file, &dataset.file.description);

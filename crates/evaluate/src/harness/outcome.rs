@@ -24,9 +24,9 @@ pub(super) fn result(
         for (prompt, replies) in task.prompts.iter().zip(replies) {
             let filtered: Vec<String> =
                 replies.iter().filter_map(written).map(|text| filter.apply(text)).collect();
-            let (outcome, tie) = outcome(task, prompt, (replies, &filtered))?;
+            let (outcome, tie) = outcome(task, prompt, replies, &filtered)?;
             counts.ties += usize::from(tie);
-            samples.push(sample(task, prompt, (replies, &filtered), (&filter.name, &outcome)));
+            samples.push(sample(task, prompt, replies, &filtered, &filter.name, &outcome));
             outcomes.push(outcome);
         }
         metrics.extend(
@@ -85,7 +85,8 @@ fn likelihood(reply: &Reply) -> (f64, bool) {
 fn outcome(
     task: &HarnessTask,
     prompt: &Prompt,
-    (replies, filtered): (&[Reply], &[String]),
+    replies: &[Reply],
+    filtered: &[String],
 ) -> Result<(Outcome, bool), EvaluationError> {
     let pairs: Vec<(f64, bool)> = replies.iter().map(likelihood).collect();
     let likelihoods: Vec<f64> = pairs.iter().map(|(value, _)| *value).collect();
@@ -227,8 +228,10 @@ fn matches(rule: &MetricRule, prompt: &Prompt, answer: &str) -> bool {
 fn sample(
     task: &HarnessTask,
     prompt: &Prompt,
-    (replies, filtered): (&[Reply], &[String]),
-    (filter, outcome): (&str, &Outcome),
+    replies: &[Reply],
+    filtered: &[String],
+    filter: &str,
+    outcome: &Outcome,
 ) -> Sample {
     let requests = task.requests(prompt);
     let mut arguments = Map::new();

@@ -88,7 +88,8 @@ impl<'a> Prompter<'a> {
     pub(super) fn new(
         file: &'a TaskFile,
         first: &Located,
-        (instruction, chat): (&'a str, Option<ChatPrompts<'a>>),
+        instruction: &'a str,
+        chat: Option<ChatPrompts<'a>>,
     ) -> Result<Self, EvaluationError> {
         let d = &file.description;
         let field = |name: &str, value: &Option<Value>| {
@@ -175,7 +176,7 @@ impl<'a> Prompter<'a> {
         let target = self.resolve(&document, "doc_to_target", &rules.target)?;
         let prefix = self.prefix(&document, rules)?;
         let context = |question: &str, delimiter: &str| {
-            let own = Turn::question(question, None, (&prefix, delimiter, ""));
+            let own = Turn::question(question, None, &prefix, delimiter, "");
             let turns: Vec<Turn> = before.iter().cloned().chain(own).collect();
             match &self.chat {
                 None => Ok(plain(&turns)),
@@ -272,7 +273,7 @@ impl<'a> Prompter<'a> {
         };
         let prefix = self.prefix(document, rules)?;
         let Rules { target_delimiter, end, .. } = rules;
-        Ok(Turn::question(&text, Some(&answer), (&prefix, target_delimiter, end)))
+        Ok(Turn::question(&text, Some(&answer), &prefix, target_delimiter, end))
     }
 
     /// The beginning of an answer.

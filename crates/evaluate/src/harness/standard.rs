@@ -64,7 +64,7 @@ pub(super) fn open(name: &str) -> Result<TaskFile, EvaluationError> {
     let include = |name: &str| {
         find(name).map(|task| task.text.to_owned()).ok_or_else(|| format!("{name} is missing"))
     };
-    TaskFile::parse(task.text, format!("task {name}"), (Path::new(""), &include))
+    TaskFile::parse(task.text, format!("task {name}"), Path::new(""), &include)
 }
 
 /// A built-in task by name.

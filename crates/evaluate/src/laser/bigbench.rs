@@ -72,7 +72,7 @@ fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
         ("target_scores", Value::Object(scores)) => {
             let mut right = Vec::new();
             for (word, score) in scores {
-                index(source, words, (name, word))?;
+                index(source, words, name, word)?;
                 if source.bit_in(name, score)? {
                     right.push(word.as_str());
                 }
@@ -88,7 +88,7 @@ fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
             }
             let mut right = Vec::new();
             for (target, score) in targets.into_iter().zip(scores) {
-                index(source, words, (targets_name, target))?;
+                index(source, words, targets_name, target)?;
                 if source.bit_in(name, score)? {
                     right.push(target);
                 }
@@ -100,7 +100,7 @@ fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
         _ => return Err(source.expected(name, value, &wanted())),
     };
     match right[..] {
-        [single] => index(source, words, (name, single)),
+        [single] => index(source, words, name, single),
         _ => Err(source.expected(name, value, &wanted())),
     }
 }
@@ -109,7 +109,8 @@ fn gold(source: &Source<'_>, words: [&str; 2]) -> Result<usize, DataError> {
 fn index(
     source: &Source<'_>,
     words: [&str; 2],
-    (name, found): (&str, &str),
+    name: &str,
+    found: &str,
 ) -> Result<usize, DataError> {
     let place = words.iter().position(|word| word.eq_ignore_ascii_case(found.trim()));
     place.ok_or_else(|| {

@@ -93,7 +93,7 @@ fn gender(source: &Source<'_>) -> Result<Record, DataError> {
             .map_err(|_| source.expected(name, value, "0 or male, 1 or female"))?,
     };
     let end = "Is the person in this text a male or female? The gender of this person is";
-    record(source, end, (pair(["male", "female"]), usize::from(is_female)))
+    record(source, end, pair(["male", "female"]), usize::from(is_female))
 }
 
 fn profession(source: &Source<'_>) -> Result<Option<Record>, DataError> {
@@ -110,13 +110,14 @@ fn profession(source: &Source<'_>) -> Result<Option<Record>, DataError> {
     })?;
     let Some(gold) = ASKED.iter().position(|asked| asked == found) else { return Ok(None) };
     let end = "What is the profession of the person in this text? The profession of this person is";
-    record(source, end, (ASKED.map(str::to_owned).to_vec(), gold)).map(Some)
+    record(source, end, ASKED.map(str::to_owned).to_vec(), gold).map(Some)
 }
 
 fn record(
     source: &Source<'_>,
     end: &str,
-    (choices, gold): (Vec<String>, usize),
+    choices: Vec<String>,
+    gold: usize,
 ) -> Result<Record, DataError> {
     let biography = source.text(&["hard_text"])?;
     let text = ended(biography, &ENDS, '.');

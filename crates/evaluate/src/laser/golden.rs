@@ -37,7 +37,7 @@ fn number(value: &Value, place: &str) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{place}: expected a number, found {value}"))
 }
 
-fn near(found: f64, want: &Value, (place, tol): (&str, f64)) {
+fn near(found: f64, want: &Value, place: &str, tol: f64) {
     let want = number(want, place);
     assert!((found - want).abs() <= tol * want.abs().max(1.0), "{place}: {found}, not {want}");
 }
@@ -66,22 +66,22 @@ fn row_of(row: &Value, place: &str) -> Row {
 fn golden_dataset_metrics() {
     for (path, set) in sets() {
         let golden = &set["dataset_metrics"];
-        let at = (path.as_str(), number(&golden["tol"], &path));
+        let tol = number(&golden["tol"], &path);
         let rows = golden["rows"].as_array().expect("rows").iter();
         let rows: Vec<Row> = rows.map(|row| row_of(row, &path)).collect();
         let (figures, want) = (Figures::of(&rows), &golden["result"]);
-        near(100.0 * figures.accuracy, &want["0-1 correctness"], at);
-        near(-figures.log_loss.expect("log loss"), &want["mean log prob"], at);
-        near(figures.perplexity.expect("perplexity"), &want["perplexity"], at);
-        near(rows.len() as f64, &want["dataset_size"], at);
-        near(figures.tokens as f64, &want["total answer tokens"], at);
-        near(figures.answers as f64, &want["num log probs"], at);
+        near(100.0 * figures.accuracy, &want["0-1 correctness"], &path, tol);
+        near(-figures.log_loss.expect("log loss"), &want["mean log prob"], &path, tol);
+        near(figures.perplexity.expect("perplexity"), &want["perplexity"], &path, tol);
+        near(rows.len() as f64, &want["dataset_size"], &path, tol);
+        near(figures.tokens as f64, &want["total answer tokens"], &path, tol);
+        near(figures.answers as f64, &want["num log probs"], &path, tol);
         for (share, name) in figures.top.expect("top").into_iter().zip(["1", "5", "10"]) {
-            near(100.0 * share, &want[format!("top-{name} accuracy")], at);
+            near(100.0 * share, &want[format!("top-{name} accuracy")], &path, tol);
         }
         match &want["avg f1 score"] {
             Value::Null => assert_eq!(figures.f1, None, "{path}"),
-            f1 => near(figures.f1.expect("f1"), f1, at),
+            f1 => near(figures.f1.expect("f1"), f1, &path, tol),
         }
     }
 }
@@ -90,14 +90,14 @@ fn golden_dataset_metrics() {
 fn golden_metrics_f1() {
     for (path, set) in sets() {
         let golden = &set["metrics_f1"];
-        let at = (path.as_str(), number(&golden["tol"], &path));
+        let tol = number(&golden["tol"], &path);
         for case in golden["cases"].as_array().expect("cases") {
             let text = |name: &str| case[name].as_str().expect("a text");
             let (written, answer) = (text("generation"), text("answer"));
             let found = overlap(written, answer, true);
-            near(found.f1, &case["f1"], at);
-            near(found.precision, &case["precision"], at);
-            near(found.recall, &case["recall"], at);
+            near(found.f1, &case["f1"], &path, tol);
+            near(found.precision, &case["precision"], &path, tol);
+            near(found.recall, &case["recall"], &path, tol);
             assert_eq!(contains(written, answer), case["generation_match"], "{path}: {case}");
             let exact = folded(written) == folded(answer);
             assert_eq!(exact, case["exact_match"], "{path}: {case}");

@@ -173,7 +173,7 @@ pub(super) fn result(
         let judged = judge(task, record, &answered);
         replies.iter().for_each(|reply| counts.add(reply));
         counts.ties += usize::from(judged.tie);
-        samples.push(sample((task, index), record, &answered, &judged));
+        samples.push(sample(task, index, record, &answered, &judged));
         rows.push(judged.row);
         groups.push(record.group);
     }
@@ -197,14 +197,14 @@ pub(super) fn result(
         groups: by_group(&groups, of),
         counts,
         original: task.original,
-        description: description((task, is_masked), replies.len() - rows.len()),
+        description: description(task, is_masked, replies.len() - rows.len()),
         samples,
         ..TaskResult::default()
     })
 }
 
-/// Description of the task in the result, with the records left out.
-fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
+/// Description of the task in the result, with the records left out: `long` have too long answers.
+fn description(task: &LaserTask, is_masked: bool, long: usize) -> Value {
     let form = task.form(is_masked);
     let mut left_out: Map<String, Value> = Map::new();
     for (reason, count) in &task.left_out {
@@ -233,7 +233,8 @@ fn description((task, is_masked): (&LaserTask, bool), long: usize) -> Value {
 
 /// A record, with the fields of the paper's code.
 fn sample(
-    (task, index): (&LaserTask, usize),
+    task: &LaserTask,
+    index: usize,
     record: &Record,
     answered: &Answered,
     judged: &Judged,

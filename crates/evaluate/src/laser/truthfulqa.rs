@@ -21,9 +21,9 @@ pub(super) const ENTRY: LaserSet = LaserSet {
                 Some(targets) => targets_of(source, targets)?,
                 None => columns(source)?,
             };
-            let answers = answers.into_iter().enumerate();
-            records
-                .extend(answers.map(|(index, answer)| record(source, question, (index, answer))));
+            for (index, (answer, is_true)) in answers.into_iter().enumerate() {
+                records.push(record(source, question, index, answer, is_true));
+            }
         }
         Ok(Reading { records, left_out: Vec::new() })
     },
@@ -57,7 +57,9 @@ fn columns<'a>(source: &Source<'a>) -> Result<Answers<'a>, DataError> {
 fn record(
     source: &Source<'_>,
     question: &str,
-    (index, (answer, is_true)): (usize, (&str, bool)),
+    index: usize,
+    answer: &str,
+    is_true: bool,
 ) -> Record {
     let choices = pair(["true", "false"]);
     let gold = usize::from(!is_true);
