@@ -7,6 +7,7 @@ use crate::interrupt;
 use clap::Args;
 use linwright::files::hub::{self, Hooks, HubId, HubSettings};
 use linwright::model::checkpoint::{LoadedModel, Precision, Sentence, load_as};
+use linwright::model::tokenizer::Tokenizer;
 use linwright::pocket::{Unpacked, unpack};
 use linwright::run::Monitor;
 use std::cell::RefCell;
@@ -107,11 +108,31 @@ pub(crate) struct PrecisionArgs {
     pub(crate) dtype: Precision,
 }
 
+/// A model in memory, and where it is from.
+pub(crate) struct OpenModel {
+    pub(crate) loaded: LoadedModel,
+    pub(crate) place: Place,
+}
+
+impl OpenModel {
+    /// The tokenizer, to evaluate the model on text.
+    pub(crate) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
+        self.loaded.tokenizer.as_ref().ok_or_else(|| {
+            Failure::general(format!("{} has no tokenizer.json", self.place.name))
+                .hint("text can only be scored with the model's tokenizer")
+        })
+    }
+
+    /// Pooling of a sentence encoder: that of its modules or, if it has none, the mean over all
+    /// tokens, as in sentence-transformers. None if its modules are not supported.
+    pub(crate) fn sentence(&self) -> Option<Sentence> {
+        let has_modules = || self.place.path.join("modules.json").is_file();
+        self.loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
+    }
+}
+
 /// Loads a model in `f32`.
-pub(crate) fn open_model(
-    model: &str,
-    console: &mut Console,
-) -> Result<(LoadedModel, Place), Failure> {
+pub(crate) fn open_model(model: &str, console: &mut Console) -> Result<OpenModel, Failure> {
     open_model_as(model, Precision::F32, console)
 }
 
@@ -120,7 +141,7 @@ pub(crate) fn open_model_as(
     model: &str,
     precision: Precision,
     console: &mut Console,
-) -> Result<(LoadedModel, Place), Failure> {
+) -> Result<OpenModel, Failure> {
     let place = find_model(model, console)?;
     console.stage(&format!("loading {model}"));
     if model == POCKET && Path::new(model).exists() {
@@ -133,7 +154,7 @@ pub(crate) fn open_model_as(
     for note in &loaded.notes {
         console.note(&format!("note: {note}"));
     }
-    Ok((loaded, place))
+    Ok(OpenModel { loaded, place })
 }
 
 /// One line about a model and its tokenizer.
@@ -150,13 +171,6 @@ fn held(loaded: &LoadedModel) -> String {
     };
     let (family, parameters) = (config.family.model_type, config.parameters());
     format!("{family}, {parameters} parameters held in {weights}, {tokenizer}")
-}
-
-/// Pooling of a sentence encoder: that of its modules or, if it has none, the mean over all tokens,
-/// as in sentence-transformers. None if its modules are not supported.
-pub(crate) fn sentence_of(loaded: &LoadedModel, place: &Place) -> Option<Sentence> {
-    let has_modules = || place.path.join("modules.json").is_file();
-    loaded.sentence.or_else(|| (!has_modules()).then_some(Sentence::MEAN))
 }
 
 /// The path of a text or question file; `pocket` is the built-in one of this name.

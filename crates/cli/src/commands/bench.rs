@@ -5,7 +5,7 @@ use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, message_of};
 use crate::memory::peak_resident_bytes;
-use crate::source::{PrecisionArgs, open_model_as};
+use crate::source::{OpenModel, PrecisionArgs, open_model_as};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use linwright::bench::report::{operator_growth, remarks, times};
@@ -158,7 +158,8 @@ pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
 fn model(args: &ModelArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let began = Instant::now();
-    let (loaded, place) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
+    let OpenModel { loaded, place } =
+        open_model_as(&args.model, args.precision.dtype, &mut console)?;
     let load_seconds = began.elapsed().as_secs_f64();
     let decoder = &loaded.decoder;
     if args.rounds > 0 && !(decoder.has_head() && decoder.config().is_causal()) {

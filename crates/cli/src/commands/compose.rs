@@ -57,9 +57,9 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
     let grid = grid(&args.slots, &args.cut)?;
     let order = args.sweep.as_deref().map(order_of).transpose()?;
-    let opened = Opened::new(&args.model, (&args.asked, args.shuffle), &mut console)?;
+    let opened = Opened::new(&args.model, &args.asked, args.shuffle, &mut console)?;
     let store = args.cut.store(&console)?;
-    let known = places(&grid, &opened.loaded.decoder)?;
+    let known = places(&grid, &opened.model.loaded.decoder)?;
     let order =
         order.map(|order| order.into_iter().filter(|place| known.contains(place)).collect());
     if order.as_ref().is_some_and(|order: &Vec<Place>| order.len() != known.len()) {
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ComposeArgs, shared: &Shared) -> Result<(), Failure> {
     let directory = RunDirectory::open(&output, &fingerprint)?;
     let composed = compose(&work, &grid, order, &directory, &mut console);
     let composed = composed.map_err(|error| left_nothing(&directory, error.into()))?;
-    let mut edited = opened.loaded.decoder.clone();
+    let mut edited = opened.model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &composed.edits, &store, &mut console)?;
     console.finish();
     let json = result(&opened, &composed)?;
@@ -118,8 +118,11 @@ fn result(opened: &Opened, composed: &Composed) -> Result<Value, Failure> {
     let value = serde_json::to_value(composed).map_err(|error| {
         Failure::general(format!("cannot write the composition as JSON: {error}"))
     })?;
-    let mut provenance =
-        provenance_of("linwright compose", &opened.loaded, std::slice::from_ref(&composed.dense));
+    let mut provenance = provenance_of(
+        "linwright compose",
+        &opened.model.loaded,
+        std::slice::from_ref(&composed.dense),
+    );
     provenance.seeds = vec![composed.grid.cut.seed];
-    Ok(json!({"model": opened.place.name, "compose": value, "provenance": provenance}))
+    Ok(json!({"model": opened.model.place.name, "compose": value, "provenance": provenance}))
 }

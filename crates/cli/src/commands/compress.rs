@@ -11,7 +11,7 @@ use crate::args::{AnyDash, Shared, one_of, role_of};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::outputs;
-use crate::source::{Place, open_model, text_file};
+use crate::source::{OpenModel, open_model, text_file};
 use clap::builder::{EnumValueParser, PossibleValue, RangedU64ValueParser};
 use clap::{Args, ValueEnum};
 use linwright::compress::fit_store::FitStore;
@@ -181,14 +181,15 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     args.asked.check_text_field(dataset.as_slice())?;
     // Errors in tasks are reported before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
-    let (loaded, place) = open_model(&args.model, &mut console)?;
-    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
+    let model = open_model(&args.model, &mut console)?;
+    let OpenModel { loaded, place } = &model;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let plan = plan::plan(args, &loaded.decoder)?;
     plan.sites(&loaded.decoder)?;
     if args.form.is_dense() {
         check_dense(&plan, &loaded.decoder)?;
     }
-    let calibration = calibration(args, &loaded)?;
+    let calibration = calibration(args, loaded)?;
     if args.dry_run {
         console.finish();
         return summary::dry_run(&plan, &loaded.decoder, &calibration, shared);
@@ -196,9 +197,8 @@ pub(crate) fn run(args: &CompressArgs, shared: &Shared) -> Result<(), Failure> {
     let state = state::directory(&args.output)?;
     let fingerprint = study::plan_fingerprint(&plan, &loaded.hash, &calibration);
     let directory = state::open(&state, &fingerprint, args.force)?;
-    let work = ((&loaded, &place), &plan, &calibration);
-    let judges = (tasks.as_slice(), &args.asked);
-    let done = fit_and_save(args, work, judges, &directory, &mut console)
+    let work = Work { model: &model, plan: &plan, calibration: &calibration, tasks: &tasks };
+    let done = fit_and_save(args, &work, &directory, &mut console)
         .map_err(|failure| state::tidy(&state, failure))?;
     state::remove(&state)?;
     let times = console.finish();
@@ -249,13 +249,23 @@ struct Done {
     speeds: [f64; 2],
 }
 
+/// Everything that a model is compressed with.
+struct Work<'a> {
+    model: &'a OpenModel,
+    plan: &'a Plan,
+    calibration: &'a Calibration,
+    /// The evaluation before and after, if any.
+    tasks: &'a [Box<dyn Task>],
+}
+
 fn fit_and_save(
     args: &CompressArgs,
-    ((loaded, place), plan, calibration): ((&LoadedModel, &Place), &Plan, &Calibration),
-    judges: (&[Box<dyn Task>], &TaskArgs),
+    work: &Work<'_>,
     directory: &RunDirectory,
     console: &mut Console,
 ) -> Result<Done, Failure> {
+    let Work { model, plan, calibration, tasks } = *work;
+    let loaded = &model.loaded;
     let store = FitStore::open(&directory.path().join("fits"))?;
     let context =
         Context { model_hash: &loaded.hash, bounds: Bounds::default(), store: Some(&store) };
@@ -263,8 +273,8 @@ fn fit_and_save(
     for site in &edited.sites {
         console.trace(|| fit_told(site));
     }
-    let replaced = (&edited.model, edited.sites.iter().map(|site| &site.site));
-    let judged = before_and_after(judges, (loaded, place), replaced, console)?;
+    let replaced = edited.sites.iter().map(|site| &site.site);
+    let judged = before_and_after(tasks, &args.asked, model, &edited.model, replaced, console)?;
     console.stage("timing both models");
     let speeds =
         tokens_per_second(&[&loaded.decoder, &edited.model], calibration.windows(), &|| {
@@ -276,7 +286,7 @@ fn fit_and_save(
         DTypeArg::Bf16 => DType::Bf16,
     });
     let saving = Saving { form: args.form, dtype, force: args.force, output: &args.output };
-    let saved = saving.write(&edited.model, (loaded, place), console)?;
+    let saved = saving.write(&edited.model, model, console)?;
     Ok(Done { edited, judged, saved, speeds: [speeds[0], speeds[1]] })
 }
 

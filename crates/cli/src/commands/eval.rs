@@ -9,7 +9,7 @@ use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
 use crate::memory::{peak_resident_bytes, resident_bytes};
-use crate::source::{Place, PrecisionArgs, open_model_as, sentence_of};
+use crate::source::{OpenModel, PrecisionArgs, open_model_as};
 use crate::{interrupt, outputs};
 use clap::Args;
 use linwright::evaluate::room::{self, NoRoom, Texts};
@@ -64,8 +64,7 @@ pub(crate) struct EvalArgs {
 
 /// Results of one model.
 struct Scored {
-    loaded: LoadedModel,
-    place: Place,
+    model: OpenModel,
     results: Vec<TaskResult>,
     groups: Vec<TaskGroup>,
     seconds: f64,
@@ -140,26 +139,27 @@ pub(crate) fn run(args: &EvalArgs, shared: &Shared) -> Result<(), Failure> {
         .transpose()?;
     let mut leak = None;
     let mut score = |model: &str| -> Result<Scored, Failure> {
-        let (loaded, place) = open_model_as(model, args.precision.dtype, &mut console)?;
+        let model = open_model_as(model, args.precision.dtype, &mut console)?;
         let own;
         let tasks = match &plain {
             Some(tasks) => tasks,
             None => {
-                own = Tasks::open(&args.asked, whole_texts, Some((&loaded, &place)), &mut console)?;
+                own = Tasks::open(&args.asked, whole_texts, Some(&model), &mut console)?;
                 &own
             }
         };
-        check_tasks(tasks.all.iter().map(AsRef::as_ref), (&loaded, &place))?;
+        check_tasks(tasks.all.iter().map(AsRef::as_ref), &model)?;
         check_samples(args, &tasks.all)?;
         if leak.is_none() {
             leak = Some(leak::look(args, &tasks.all, &mut console)?);
         }
         let began = console.seconds();
-        let results = measure(args, (&loaded, &place), &tasks.all, &mut console)?;
+        let results = measure(args, &model, &tasks.all, &mut console)?;
         let (groups, seconds) = (tasks.groups.clone(), console.seconds() - began);
-        Ok(Scored { loaded, place, results, groups, seconds })
+        Ok(Scored { model, results, groups, seconds })
     };
-    let Scored { loaded, place, results, groups, seconds } = score(&args.model)?;
+    let Scored { model, results, groups, seconds } = score(&args.model)?;
+    let OpenModel { loaded, place } = model;
     let mut provenance = provenance_of("linwright eval", &loaded, &results);
     let (prompting, parameters) = (prompting(args, &loaded), parameters(&loaded));
     let positions = loaded.decoder.config().max_positions;
@@ -297,16 +297,12 @@ fn journal(
 
 fn measure(
     args: &EvalArgs,
-    (loaded, place): (&LoadedModel, &Place),
+    model: &OpenModel,
     tasks: &[Box<dyn Task>],
     console: &mut Console,
 ) -> Result<Vec<TaskResult>, Failure> {
-    let name = &place.name;
-    let tokenizer = loaded.tokenizer.as_ref().ok_or_else(|| {
-        Failure::general(format!("{name} has no tokenizer.json"))
-            .hint("text can only be scored with the model's tokenizer")
-    })?;
-    console.stage(&format!("evaluating {name}"));
+    let (loaded, tokenizer) = (&model.loaded, model.tokenizer()?);
+    console.stage(&format!("evaluating {}", model.place.name));
     let options = run_options(args, loaded, tasks)?;
     let mut results = Vec::new();
     for task in tasks {
@@ -316,10 +312,10 @@ fn measure(
             cancelled: &interrupt::asked,
             journal: journal.as_mut().map(|journal| journal as &mut dyn Journal),
         };
-        let model = Subject::new(&loaded.decoder, tokenizer)
+        let subject = Subject::new(&loaded.decoder, tokenizer)
             .with_max_length(args.asked.max_length)
-            .with_sentence(sentence_of(loaded, place));
-        let result = evaluate(task.as_ref(), &model, &options, &mut hooks);
+            .with_sentence(model.sentence());
+        let result = evaluate(task.as_ref(), &subject, &options, &mut hooks);
         results.push(result.map_err(|error| match args.output {
             Some(_) => Failure::from(error),
             None => Failure::from(error).not_resumable(),

@@ -6,7 +6,7 @@ use crate::args::{Shared, one_of, parse_size};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::outputs;
-use crate::source::{Place, find_model, open_model};
+use crate::source::{OpenModel, Place, find_model, open_model};
 use clap::{Args, ValueEnum};
 use linwright::model::checkpoint::export::lora::{Adapter, LoraOptions, export_lora};
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
@@ -83,18 +83,18 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
     inputs.extend(args.results.clone());
     outputs::directory(&args.output, args.force, &inputs)?;
     let results = args.results.as_deref().map(read_results).transpose()?;
-    let (loaded, place) = open_model(&args.model, &mut console)?;
+    let model = open_model(&args.model, &mut console)?;
     let base = args.base.as_deref().map(|base| find_model(base, &mut console)).transpose()?;
     // An adapter belongs to its base, not to the model from which it was extracted.
-    let origin = base.as_ref().unwrap_or(&place);
+    let origin = base.as_ref().unwrap_or(&model.place);
     let base_model = args.base_model.clone().or_else(|| origin.on_hub.clone());
     let card = Card { base_model, results };
-    let reproduce = record((&loaded, &place), base.as_ref());
+    let reproduce = record(&model, base.as_ref());
     console.stage("saving and loading back");
     match args.form {
         FormArg::Lora => {
             let base = base.ok_or_else(|| Failure::usage("form lora needs --base"))?;
-            let adapter = write_adapter(args, (&loaded, &base), (card, reproduce))?;
+            let adapter = write_adapter(args, &model.loaded, &base, card, reproduce)?;
             for warning in &adapter.warnings {
                 console.note(&format!("note: {warning}"));
             }
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &ExportArgs, shared: &Shared) -> Result<(), Failure> {
                 card,
                 reproduce,
             };
-            let done = export(&loaded.decoder, &loaded.source, &options, &args.output)?;
+            let done = export(&model.loaded.decoder, &model.loaded.source, &options, &args.output)?;
             for warning in &done.warnings {
                 console.note(&format!("note: {warning}"));
             }
@@ -159,13 +159,10 @@ fn read_results(path: &Path) -> Result<Value, Failure> {
 }
 
 /// Command line and inputs.
-pub(super) fn record(
-    (loaded, place): (&LoadedModel, &Place),
-    base: Option<&Place>,
-) -> Map<String, Value> {
+pub(super) fn record(model: &OpenModel, base: Option<&Place>) -> Map<String, Value> {
     let command: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut inputs = vec![json!({ "model": place.name, "sha256": loaded.hash })];
+    let mut inputs = vec![json!({ "model": model.place.name, "sha256": model.loaded.hash })];
     if let Some(base) = base {
         // The base of an adapter; its weights are read when they are needed.
         let config = base.path.join("config.json");
@@ -179,8 +176,10 @@ pub(super) fn record(
 
 fn write_adapter(
     args: &ExportArgs,
-    (loaded, base): (&LoadedModel, &Place),
-    (card, reproduce): (Card, Map<String, Value>),
+    loaded: &LoadedModel,
+    base: &Place,
+    card: Card,
+    reproduce: Map<String, Value>,
 ) -> Result<Adapter, Failure> {
     let options = LoraOptions {
         rank: args.rank,

@@ -3,10 +3,10 @@
 use super::export::record;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::Place;
+use crate::source::OpenModel;
 use linwright::model::Transformer;
+use linwright::model::checkpoint::SHARD_BYTES;
 use linwright::model::checkpoint::export::{Card, ExportForm, ExportOptions, Exported, export};
-use linwright::model::checkpoint::{LoadedModel, SHARD_BYTES};
 use linwright::run::Monitor;
 use linwright::tensor::dtype::DType;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ impl Saving<'_> {
     pub(super) fn write(
         &self,
         edited: &Transformer,
-        (loaded, place): (&LoadedModel, &Place),
+        model: &OpenModel,
         console: &mut Console,
     ) -> Result<Exported, Failure> {
         console.stage("saving and loading back");
@@ -86,11 +86,11 @@ impl Saving<'_> {
             dtype: self.dtype,
             force: self.force,
             shard_bytes: SHARD_BYTES,
-            card: Card { base_model: place.on_hub.clone(), results: None },
-            reproduce: record((loaded, place), None),
+            card: Card { base_model: model.place.on_hub.clone(), results: None },
+            reproduce: record(model, None),
             ..ExportOptions::default()
         };
-        let done = export(edited, &loaded.source, &options, self.output)?;
+        let done = export(edited, &model.loaded.source, &options, self.output)?;
         let choice = &done.choice;
         console.detail(|| format!("form {}: {}", choice.form.name(), choice.reason));
         for warning in &done.warnings {

@@ -95,7 +95,7 @@ pub(super) fn end_tokens(own: Vec<u32>, loaded: &LoadedModel, tokenizer: &Tokeni
 impl SamplingArgs {
     /// Opens a model, and combines its generation configuration with the options.
     pub(crate) fn writer(&self, model: &str, console: &mut Console) -> Result<Writer, Failure> {
-        let (mut loaded, _) = open_model_as(model, self.precision.dtype, console)?;
+        let mut loaded = open_model_as(model, self.precision.dtype, console)?.loaded;
         if !loaded.decoder.has_head() || !loaded.decoder.config().is_causal() {
             return Err(Failure::general(format!(
                 "{model} is an encoder, which cannot generate text; give a causal language model"

@@ -9,12 +9,12 @@ use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::outputs;
-use crate::source::open_model;
+use crate::source::{OpenModel, open_model};
 use clap::Args;
 use linwright::compress::intervention::report::edits_table;
 use linwright::compress::intervention::{Edit, Edits, SiteEdit, apply_edits};
+use linwright::model::checkpoint::SavedModel;
 use linwright::model::checkpoint::export::Exported;
-use linwright::model::checkpoint::{LoadedModel, SavedModel};
 use linwright::ops::Role;
 use linwright::run::{input, shown_reason};
 use serde_json::json;
@@ -78,22 +78,22 @@ pub(crate) fn run(args: &LaserArgs, shared: &Shared) -> Result<(), Failure> {
     args.asked.check_text_field(&[])?;
     // Errors in tasks are reported before a model is loaded.
     let tasks = Tasks::open_if_any(&args.asked, &mut console)?;
-    let (loaded, place) = open_model(&args.model, &mut console)?;
-    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
+    let model = open_model(&args.model, &mut console)?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let store = args.cut.store(&console)?;
-    let mut edited = loaded.decoder.clone();
+    let mut edited = model.loaded.decoder.clone();
     let sites = apply_edits(&mut edited, &edits, &store, &mut console)?;
-    let cut = (&edited, sites.iter().map(|edit| &edit.site));
-    let judged = before_and_after((&tasks, &args.asked), (&loaded, &place), cut, &mut console);
+    let cut = sites.iter().map(|edit| &edit.site);
+    let judged = before_and_after(&tasks, &args.asked, &model, &edited, cut, &mut console);
     let judged = judged.map_err(Failure::not_resumable)?;
     let mut done = Done { edits, sites, judged, saved: None };
     if let Some(output) = &args.output {
         let saving = Saving { form: args.form, dtype: None, force: args.force, output };
-        done.saved = Some(saving.write(&edited, (&loaded, &place), &mut console)?);
+        done.saved = Some(saving.write(&edited, &model, &mut console)?);
     }
     console.finish();
     if shared.json {
-        return print_json(&result(args, &loaded, &place.name, &done)?);
+        return print_json(&result(args, &model, &done)?);
     }
     show(args, &done)
 }
@@ -138,13 +138,8 @@ fn parameters(sites: &[SiteEdit]) -> (u64, u64) {
     (sum(|edit| edit.report.parameters), sum(|edit| edit.report.dense_parameters))
 }
 
-fn result(
-    args: &LaserArgs,
-    loaded: &LoadedModel,
-    model: &str,
-    done: &Done,
-) -> Result<serde_json::Value, Failure> {
-    let mut provenance = provenance_of("linwright laser", loaded, &done.judged.results);
+fn result(args: &LaserArgs, model: &OpenModel, done: &Done) -> Result<serde_json::Value, Failure> {
+    let mut provenance = provenance_of("linwright laser", &model.loaded, &done.judged.results);
     provenance.seeds = done.edits.edits.iter().map(|edit| edit.cut.seed).collect();
     let (now, before) = parameters(&done.sites);
     let saved = done.saved.as_ref().map(|done| {
@@ -157,7 +152,7 @@ fn result(
         summary
     });
     Ok(json!({
-        "model": model, "edits": done.edits, "sites": done.sites,
+        "model": model.place.name, "edits": done.edits, "sites": done.sites,
         "targeted": now, "targeted_dense": before, "keep": now as f64 / before.max(1) as f64,
         "dense": done.judged.dense, "results": done.judged.results,
         "comparisons": done.judged.comparisons,

@@ -7,7 +7,7 @@ use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::{data_file, open_model};
+use crate::source::{OpenModel, data_file, open_model};
 use clap::Args;
 use linwright::compress::Rates;
 use linwright::compress::recipe::{self, Recipe, RecipeError};
@@ -94,7 +94,8 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
         return super::sweep::run_recipe(
             &name,
             &recipe,
-            (args.output.as_deref(), args.dry_run),
+            args.output.as_deref(),
+            args.dry_run,
             shared,
         );
     }
@@ -142,12 +143,13 @@ pub(crate) fn study(
     shared: &Shared,
 ) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let (loaded, place) = open_model(&recipe.model, &mut console)?;
+    let model = open_model(&recipe.model, &mut console)?;
+    let OpenModel { loaded, place } = &model;
     // Records name the commit of a hub model.
     let recipe = &Recipe { model: place.name.clone(), ..recipe.clone() };
     study::check(recipe, &loaded.decoder)?;
     let mut tasks = open_tasks(recipe)?;
-    check_tasks(tasks.iter().map(AsRef::as_ref), (&loaded, &place))?;
+    check_tasks(tasks.iter().map(AsRef::as_ref), &model)?;
     let (dataset, field) = (&recipe.calibration.dataset, &recipe.calibration.text_field);
     let path = data_file(dataset, "calibration.jsonl")?;
     let calibration = Corpus::open(&path, field.as_deref())?;
@@ -156,7 +158,7 @@ pub(crate) fn study(
         .tokenizer
         .as_ref()
         .ok_or_else(|| Failure::general(format!("{} has no tokenizer.json", recipe.model)))?;
-    let inputs = Inputs { model: &loaded, tokenizer, calibration: &calibration, tasks: &tasks };
+    let inputs = Inputs { model: loaded, tokenizer, calibration: &calibration, tasks: &tasks };
     if dry_run {
         console.finish();
         return show_costs(recipe, &inputs, shared);
@@ -179,7 +181,7 @@ pub(crate) fn study(
         console.trace(|| format!("{site}: {method}, seed {seed}, relative error {error:.3e}"));
     }
     console.finish();
-    let report = report(name, recipe, (&inputs, notes), findings)?;
+    let report = report(name, recipe, &inputs, notes, findings)?;
     let html = write_report(&report, &output)?;
     if shared.json {
         let json = report.to_json()?;
@@ -224,7 +226,8 @@ fn data_hashes(recipe: &Recipe) -> Result<Vec<String>, Failure> {
 fn report(
     name: &str,
     recipe: &Recipe,
-    (inputs, notes): (&Inputs<'_>, Vec<String>),
+    inputs: &Inputs<'_>,
+    notes: Vec<String>,
     findings: Findings,
 ) -> Result<Report, Failure> {
     let Findings { baseline, rows, curves, layer_errors } = findings;

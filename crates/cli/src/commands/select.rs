@@ -4,7 +4,7 @@ use super::{print, print_json, table};
 use crate::args::{Shared, one_of};
 use crate::console::Console;
 use crate::failure::{Failure, Kind, message_of};
-use crate::source::{find_model, open_model};
+use crate::source::{OpenModel, find_model, open_model};
 use crate::{interrupt, outputs};
 use clap::{ArgGroup, Args};
 use linwright::compress::intervention::Size;
@@ -130,7 +130,7 @@ fn read(args: &SelectArgs, console: &mut Console) -> Result<Matrix, Failure> {
         return Ok(Matrix { model: place.name, name: name.clone(), values, dtype, sha256 });
     }
     let name = args.site.clone().unwrap_or_default();
-    let (loaded, place) = open_model(&args.model, console)?;
+    let OpenModel { loaded, place } = open_model(&args.model, console)?;
     let slots = loaded.decoder.slots();
     let Some(slot) = slots.iter().find(|slot| slot.id().to_string() == name) else {
         let names: Vec<String> = slots.iter().map(|slot| slot.id().to_string()).collect();

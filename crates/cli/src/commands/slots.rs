@@ -4,7 +4,7 @@ use super::{grouped, print, print_json, table};
 use crate::args::Shared;
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::source::open_model;
+use crate::source::{OpenModel, open_model};
 use linwright::ops::{Sites, parameter_count};
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ struct Site {
 
 pub(crate) fn run(model: &str, shared: &Shared) -> Result<(), Failure> {
     let mut console = Console::new(shared);
-    let (loaded, place) = open_model(model, &mut console)?;
+    let OpenModel { loaded, place } = open_model(model, &mut console)?;
     console.finish();
     let decoder = &loaded.decoder;
     let sites: Vec<Site> = decoder

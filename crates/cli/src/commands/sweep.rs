@@ -8,7 +8,7 @@ use crate::args::Shared;
 use crate::build::provenance_of;
 use crate::console::Console;
 use crate::failure::{Failure, Kind};
-use crate::source::{Place, open_model, sentence_of};
+use crate::source::{OpenModel, open_model};
 use clap::{Args, Parser};
 use linwright::compress::intervention::ComponentStore;
 use linwright::compress::intervention::report::{
@@ -17,8 +17,6 @@ use linwright::compress::intervention::report::{
 use linwright::compress::intervention::sweep::{Grid, Swept, Work, places, sweep};
 use linwright::compress::sweep_recipe::{SweepRecipe, SweepRun};
 use linwright::evaluate::{RunOptions, TaskResult};
-use linwright::model::checkpoint::LoadedModel;
-use linwright::model::tokenizer::Tokenizer;
 use linwright::report::Document;
 use linwright::run::atomic::write_atomic;
 use linwright::run::{Monitor, RunDirectory, shown, shown_reason};
@@ -60,30 +58,23 @@ pub(crate) struct SweepArgs {
 
 /// The opened model and task of a sweep or composition.
 pub(super) struct Opened {
-    pub(super) loaded: LoadedModel,
-    pub(super) place: Place,
+    pub(super) model: OpenModel,
     pub(super) parts: Parts,
 }
 
 impl Opened {
     pub(super) fn new(
         model: &str,
-        (asked, shuffle): (&TaskArgs, Option<u64>),
+        asked: &TaskArgs,
+        shuffle: Option<u64>,
         console: &mut Console,
     ) -> Result<Self, Failure> {
         asked.check_text_field(&[])?;
         // Errors in tasks are reported before a model is loaded.
         let parts = Parts::open(asked, Division { shuffle }, console)?;
-        let (loaded, place) = open_model(model, console)?;
-        check_tasks([parts.validation.as_ref()], (&loaded, &place))?;
-        Ok(Self { loaded, place, parts })
-    }
-
-    pub(super) fn tokenizer(&self) -> Result<&Tokenizer, Failure> {
-        self.loaded.tokenizer.as_ref().ok_or_else(|| {
-            Failure::general(format!("{} has no tokenizer.json", self.place.name))
-                .hint("text can only be scored with the model's tokenizer")
-        })
+        let model = open_model(model, console)?;
+        check_tasks([parts.validation.as_ref()], &model)?;
+        Ok(Self { model, parts })
     }
 
     /// The inputs of a sweep or composition.
@@ -94,16 +85,16 @@ impl Opened {
         store: &'a ComponentStore,
     ) -> Result<Work<'a>, Failure> {
         Ok(Work {
-            model: &self.loaded.decoder,
-            tokenizer: self.tokenizer()?,
-            model_hash: &self.loaded.hash,
+            model: &self.model.loaded.decoder,
+            tokenizer: self.model.tokenizer()?,
+            model_hash: &self.model.loaded.hash,
             validation: self.parts.validation.as_ref(),
             test: self.parts.test.as_deref(),
             metric,
             store,
             run: RunOptions { max_batch_tokens: asked.batch_size, longest: None },
             max_length: asked.max_length,
-            sentence: sentence_of(&self.loaded, &self.place),
+            sentence: self.model.sentence(),
             shares: true,
         })
     }
@@ -145,9 +136,9 @@ struct Done {
 
 fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let grid = grid(&args.slots, &args.cut)?;
-    let opened = Opened::new(&args.model, (&args.asked, args.shuffle), console)?;
+    let opened = Opened::new(&args.model, &args.asked, args.shuffle, console)?;
     let store = args.cut.store(console)?;
-    places(&grid, &opened.loaded.decoder)?;
+    places(&grid, &opened.model.loaded.decoder)?;
     let work = Work {
         shares: !args.no_share,
         ..opened.work(&args.asked, args.metric.as_deref(), &store)?
@@ -160,8 +151,8 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
     let swept = swept.map_err(|error| left_nothing(&directory, error.into()))?;
     let times = console.finish();
     let json = result(&opened, &swept, &times)?;
-    let document = sweep_document(&args.title, &opened.place.name, &swept);
-    write(&output, (&swept, &document, &json))?;
+    let document = sweep_document(&args.title, &opened.model.place.name, &swept);
+    write(&output, &swept, &document, &json)?;
     let terminal = shown_in_terminal(&swept);
     Ok(Done { json, terminal, output, swept })
 }
@@ -169,7 +160,9 @@ fn swept(args: &SweepArgs, console: &mut Console) -> Result<Done, Failure> {
 /// Writes `cells.jsonl`, `report.md`, `report.html` and `result.json`.
 fn write(
     directory: &Path,
-    (swept, document, json): (&Swept, &Document, &Value),
+    swept: &Swept,
+    document: &Document,
+    json: &Value,
 ) -> Result<(), Failure> {
     let text = |path: &str, text: String| write_atomic(&directory.join(path), text.as_bytes());
     let mut lines = String::new();
@@ -225,7 +218,8 @@ pub(super) fn lines(name: &str, recipe: &SweepRecipe) -> Result<Vec<SweepArgs>, 
 pub(super) fn run_recipe(
     name: &str,
     recipe: &SweepRecipe,
-    (output, dry_run): (Option<&Path>, bool),
+    output: Option<&Path>,
+    dry_run: bool,
     shared: &Shared,
 ) -> Result<(), Failure> {
     let folder = output.map_or_else(|| Path::new("runs").join(name), Path::to_owned);
@@ -313,10 +307,10 @@ fn result(opened: &Opened, swept: &Swept, times: &[(String, f64)]) -> Result<Val
         .chain(swept.test.iter().map(|test| &test.dense))
         .cloned()
         .collect();
-    let mut provenance = provenance_of("linwright sweep", &opened.loaded, &results);
+    let mut provenance = provenance_of("linwright sweep", &opened.model.loaded, &results);
     provenance.seeds = vec![swept.grid.cut.seed];
     let seconds: f64 = times.iter().map(|(_, seconds)| seconds).sum();
     Ok(json!({
-        "model": opened.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,
+        "model": opened.model.place.name, "sweep": sweep, "provenance": provenance, "seconds": seconds,
     }))
 }

@@ -68,7 +68,7 @@ impl Folder {
 
     /// The finding for this folder; `kept` names the contents that cannot be cached if it is not
     /// writable.
-    fn finding(&self, topic: &'static str, path: &Path, (kept, way_out): (&str, &str)) -> Finding {
+    fn finding(&self, topic: &'static str, path: &Path, kept: &str, way_out: &str) -> Finding {
         let (name, data) = (shown(&path.display().to_string()), self.data(path));
         match self {
             Self::Absent => Finding::ok(topic, format!("{name}, not there yet"), data),
@@ -147,7 +147,8 @@ pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
             let mut finding = Folder::look(&path).finding(
                 "data sets cache",
                 &path,
-                ("data sets", "set HF_DATASETS_CACHE to another folder"),
+                "data sets",
+                "set HF_DATASETS_CACHE to another folder",
             );
             if finding.data["writable"] == false {
                 finding = Finding::ok("data sets cache", finding.found, finding.data);
@@ -160,7 +161,8 @@ pub(super) fn caches(variable: Variable<'_>) -> Vec<Finding> {
         Some(path) => Folder::look(&path).finding(
             "own cache",
             &path,
-            ("decomposed weights", "set XDG_CACHE_HOME to another folder, or give --cache DIR"),
+            "decomposed weights",
+            "set XDG_CACHE_HOME to another folder, or give --cache DIR",
         ),
         None => no_home("own cache", &["XDG_CACHE_HOME"]),
     });
@@ -191,7 +193,7 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         }
     };
     let HubSettings { cache, endpoint, token, offline, .. } = &settings;
-    let way_out = ("downloads", "make it writable, or set HF_HUB_CACHE to another folder");
+    let way_out = "make it writable, or set HF_HUB_CACHE to another folder";
     let token = if token.is_some() { "a token is set" } else { "no token is set" };
     let data = json!({
         "offline": offline, "endpoint": endpoint, "token_set": settings.token.is_some(),
@@ -202,7 +204,10 @@ fn hub(variable: Variable<'_>) -> Vec<Finding> {
         (false, true) => format!("downloads from {}, {token}", shown(endpoint)),
         (false, false) => format!("only the cache is used, this build has no downloads; {token}"),
     };
-    vec![Folder::look(cache).finding("hub cache", cache, way_out), Finding::ok("hub", said, data)]
+    vec![
+        Folder::look(cache).finding("hub cache", cache, "downloads", way_out),
+        Finding::ok("hub", said, data),
+    ]
 }
 
 /// Checks the disk of an output folder, which has `free` bytes.
@@ -318,11 +323,11 @@ mod tests {
             assert!(of(&all, topic).found.contains("not a folder"), "{all:?}");
         }
         let refused = Folder::of_error(&io::ErrorKind::PermissionDenied.into());
-        let refused = refused.finding("own cache", &file, ("spectra", "give --cache DIR"));
+        let refused = refused.finding("own cache", &file, "spectra", "give --cache DIR");
         assert_eq!(refused.status, Status::Broken);
         assert!(refused.advice.unwrap().contains("give --cache DIR"));
         let closed = Folder::There { files: 2, bytes: 0, whole: false, writable: false };
-        let closed = closed.finding("own cache", &file, ("spectra", "give --cache DIR"));
+        let closed = closed.finding("own cache", &file, "spectra", "give --cache DIR");
         assert_eq!(closed.status, Status::Missing);
         assert!(closed.found.contains("more than 2 files"), "{closed:?}");
     }

@@ -77,7 +77,8 @@ impl Logprobs {
     /// Adds a token; the first token has no log-probability.
     fn push(
         &mut self,
-        (token, offset): (u32, usize),
+        token: u32,
+        offset: usize,
         ranked: Option<&Ranked>,
         texts: &TokenTexts<'_>,
     ) -> Result<(), ApiError> {
@@ -142,7 +143,8 @@ impl<'a> Growth<'a> {
     pub(super) fn new(
         order: &'a Order,
         prompt: &'a Prompt,
-        (tokenizer, texts): (&'a Tokenizer, &'a TokenTexts<'a>),
+        tokenizer: &'a Tokenizer,
+        texts: &'a TokenTexts<'a>,
     ) -> Result<Self, ApiError> {
         let writer = Some(TextWriter::new(tokenizer, &prompt.tokens, &order.stop)?);
         let stream = || tokenizer.decode_stream(false);
@@ -173,8 +175,8 @@ impl<'a> Growth<'a> {
                 delta.text.push_str(&writer.take(token)?);
             }
             if let (Some(logprobs), Some(offsets)) = (&mut delta.logprobs, &mut self.offsets) {
-                let place = (token, offsets.take(token)?);
-                logprobs.push(place, step.rank.as_ref(), self.texts)?;
+                let offset = offsets.take(token)?;
+                logprobs.push(token, offset, step.rank.as_ref(), self.texts)?;
             }
         }
         delta.finish = match step.finish {
@@ -213,7 +215,7 @@ impl<'a> Growth<'a> {
         for ((index, &token), ranked) in tokens.iter().enumerate().zip(ranks) {
             // Special tokens before the text are not part of it.
             let offset = if index < self.prompt.added { 0 } else { offsets.take(token)? };
-            logprobs.push((token, offset), ranked, self.texts)?;
+            logprobs.push(token, offset, ranked, self.texts)?;
         }
         Ok(Some(logprobs))
     }

@@ -179,10 +179,9 @@ fn say(link: &mut Link<'_>, value: &Value) -> Result<bool, Trouble> {
 /// Runs the request on the model and sends the response.
 fn compute(server: &Server<'_>, link: &mut Link<'_>, answer: &Answer<'_>) -> Result<bool, Trouble> {
     let order = answer.order;
-    let texts = (server.tokenizer, &server.texts);
+    let begin = |prompt| Growth::new(order, prompt, server.tokenizer, &server.texts);
     let prompts = order.prompts.iter().flat_map(|prompt| vec![prompt; order.choices]);
-    let mut choices: Vec<Growth<'_>> =
-        prompts.map(|prompt| Growth::new(order, prompt, texts)).collect::<Result<_, _>>()?;
+    let mut choices: Vec<Growth<'_>> = prompts.map(begin).collect::<Result<_, _>>()?;
     let ticket = server.queue.submit(order.asks())?;
     if !order.stream {
         collect(server, link, &ticket, &mut choices, &mut |_, choice, _, delta| {

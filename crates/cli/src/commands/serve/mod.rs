@@ -168,7 +168,7 @@ pub(crate) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
             .hint("choose another --port, or 0 for any free port")
     })?;
     let address = listener.local_addr().map_err(|error| Failure::io("the address", &error))?;
-    let (mut loaded, _) = open_model_as(&args.model, args.precision.dtype, &mut console)?;
+    let mut loaded = open_model_as(&args.model, args.precision.dtype, &mut console)?.loaded;
     let tokenizer = speaker(&args.model, &mut loaded)?;
     tokenizer.first(args.bos)?;
     console.finish();
@@ -256,7 +256,7 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
         while !server.stop.is_asked() {
             match listener.accept() {
                 Ok(_) if server.stop.is_asked() => {}
-                Ok((stream, _)) => welcome(server, scope, stream, (limits, args.max_connections)),
+                Ok((stream, _)) => welcome(server, scope, stream, limits, args.max_connections),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -264,12 +264,13 @@ fn listen(server: &Server<'_>, listener: &TcpListener, args: &ServeArgs) -> Resu
     })
 }
 
-/// Starts a thread for a connection, or refuses it.
+/// Starts a thread for a connection, or refuses it if `most` are open.
 fn welcome<'s, 'e>(
     server: &'e Server<'e>,
     scope: &'s Scope<'s, 'e>,
     stream: TcpStream,
-    (limits, most): (Limits, usize),
+    limits: Limits,
+    most: usize,
 ) {
     let open = server.connections.fetch_add(1, Ordering::SeqCst);
     let attend = move || {

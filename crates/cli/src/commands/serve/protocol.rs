@@ -209,8 +209,8 @@ impl Draft {
     /// If a prompt is too long for the model.
     pub(super) fn fits(&self, rules: &Rules<'_>) -> Result<(), ApiError> {
         let least = self.prompts.iter().map(|(_, raw)| raw.least_tokens(rules));
-        let longest = least.max().unwrap_or_default();
-        self.new_tokens(rules, longest).map(drop)
+        let (longest, at_least) = least.max().unwrap_or_default();
+        self.new_tokens(rules, longest, at_least).map(drop)
     }
 
     /// Tokenizes the prompts.
@@ -221,16 +221,18 @@ impl Draft {
         let encode = |(name, raw): &(String, Raw)| rules.encode(name, raw);
         let prompts: Vec<Prompt> = self.prompts.iter().map(encode).collect::<Result<_, _>>()?;
         let longest = prompts.iter().map(|prompt| prompt.tokens.len()).max().unwrap_or(0);
-        let new_tokens = self.new_tokens(rules, (longest, ""))?;
+        let new_tokens = self.new_tokens(rules, longest, "")?;
         let limits = Limits { new_tokens, ..self.order.limits };
         Order { prompts, limits, ..self.order }.within_bounds()
     }
 
-    /// Number of new tokens of a choice, after a prompt with so many tokens.
+    /// Number of new tokens of a choice after a prompt of `longest` tokens; errors show `at_least`
+    /// before that number.
     fn new_tokens(
         &self,
         rules: &Rules<'_>,
-        (longest, at_least): (usize, &str),
+        longest: usize,
+        at_least: &str,
     ) -> Result<usize, ApiError> {
         // One more than there are positions, since the last token is not fed back.
         let room = (rules.positions + 1).saturating_sub(longest);
@@ -418,8 +420,9 @@ impl Rules<'_> {
         let Value::Array(list) = value else {
             return Err(ApiError::field("messages", &value, "a list of messages"));
         };
+        let list = list.into_iter().enumerate();
         let messages: Vec<Message> =
-            list.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
+            list.map(|(index, value)| message(index, value)).collect::<Result<_, _>>()?;
         let text = self
             .tokenizer
             .chat(&messages, true)
@@ -429,7 +432,7 @@ impl Rules<'_> {
 }
 
 /// Parses one message; text parts of its content are joined.
-fn message((index, mut value): (usize, Value)) -> Result<Message, ApiError> {
+fn message(index: usize, mut value: Value) -> Result<Message, ApiError> {
     let name = format!("messages[{index}]");
     if let Some(Value::Array(parts)) = value.get("content") {
         let text = |(at, part): (usize, &Value)| match (part["type"].as_str(), &part["text"]) {

@@ -6,14 +6,12 @@ use crate::commands::print;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::{Place, sentence_of};
+use crate::source::OpenModel;
 use linwright::compress::intervention::{Variant, Variants};
 use linwright::evaluate::{
     Comparison, Hooks, RunOptions, Subject, Task, TaskResult, check_model, compare, evaluate_each,
 };
 use linwright::model::Transformer;
-use linwright::model::checkpoint::LoadedModel;
-use linwright::model::tokenizer::Tokenizer;
 use linwright::ops::SiteId;
 use linwright::run::Monitor;
 
@@ -41,31 +39,25 @@ impl Judged {
     }
 }
 
-/// The tokenizer of the model to evaluate.
-fn tokenizer<'a>(loaded: &'a LoadedModel, place: &Place) -> Result<&'a Tokenizer, Failure> {
-    loaded.tokenizer.as_ref().ok_or_else(|| {
-        Failure::general(format!("{} has no tokenizer.json", place.name))
-            .hint("text can only be scored with the model's tokenizer")
-    })
-}
-
 /// Refuses tasks that the model does not support, before any work.
 pub(crate) fn check_tasks<'a>(
     tasks: impl IntoIterator<Item = &'a dyn Task>,
-    (loaded, place): (&LoadedModel, &Place),
+    model: &OpenModel,
 ) -> Result<(), Failure> {
     for task in tasks {
-        let subject = Subject::new(&loaded.decoder, tokenizer(loaded, place)?);
-        check_model(task, &subject.with_sentence(sentence_of(loaded, place)))?;
+        let subject = Subject::new(&model.loaded.decoder, model.tokenizer()?);
+        check_model(task, &subject.with_sentence(model.sentence()))?;
     }
     Ok(())
 }
 
 /// Scores the dense model, and the model with the operators that an edited copy has in `sites`.
 pub(crate) fn before_and_after<'s>(
-    (tasks, asked): (&[Box<dyn Task>], &TaskArgs),
-    (loaded, place): (&LoadedModel, &Place),
-    (edited, sites): (&Transformer, impl Iterator<Item = &'s SiteId>),
+    tasks: &[Box<dyn Task>],
+    asked: &TaskArgs,
+    model: &OpenModel,
+    edited: &Transformer,
+    sites: impl Iterator<Item = &'s SiteId>,
     console: &mut Console,
 ) -> Result<Judged, Failure> {
     let mut judged = Judged::default();
@@ -76,9 +68,9 @@ pub(crate) fn before_and_after<'s>(
     let options = RunOptions { max_batch_tokens: asked.batch_size, longest: None };
     for task in tasks {
         console.stage(&format!("{}: before and after", task.id()));
-        let tokenizer = tokenizer(loaded, place)?;
-        let both = Variants::new(&loaded.decoder, tokenizer, &variants, asked.max_length)
-            .with_sentence(sentence_of(loaded, place));
+        let decoder = &model.loaded.decoder;
+        let both = Variants::new(decoder, model.tokenizer()?, &variants, asked.max_length)
+            .with_sentence(model.sentence());
         let mut hooks = Hooks {
             progress: &mut |p| console.progress(p.done_tokens, p.total_tokens),
             cancelled: &interrupt::asked,

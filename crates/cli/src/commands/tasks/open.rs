@@ -5,7 +5,7 @@ use super::{TaskArgs, selection};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::source::{Place, data_file, text_file, variable};
+use crate::source::{OpenModel, data_file, text_file, variable};
 use linwright::data::QuestionSet;
 use linwright::data::sets::Sets;
 use linwright::evaluate::{
@@ -14,7 +14,6 @@ use linwright::evaluate::{
     TextPerplexity, open_task,
 };
 use linwright::files::hub;
-use linwright::model::checkpoint::LoadedModel;
 use linwright::run::{Monitor, shown};
 use std::cell::RefCell;
 
@@ -30,7 +29,7 @@ impl Tasks {
     pub(crate) fn open(
         args: &TaskArgs,
         whole_texts: bool,
-        chat: Option<(&LoadedModel, &Place)>,
+        chat: Option<&OpenModel>,
         console: &mut Console,
     ) -> Result<Self, Failure> {
         let mut tasks = Self { all: Vec::new(), groups: Vec::new() };
@@ -105,7 +104,7 @@ impl Tasks {
         &mut self,
         args: &TaskArgs,
         whole_texts: bool,
-        chat: Option<(&LoadedModel, &Place)>,
+        chat: Option<&OpenModel>,
         console: &mut Console,
     ) -> Result<(), Failure> {
         args.laser.check(&args.tasks)?;
@@ -152,13 +151,10 @@ impl Tasks {
 }
 
 /// The chat template that formats prompts.
-fn chat_prompts<'a>(
-    args: &TaskArgs,
-    (loaded, place): (&'a LoadedModel, &Place),
-) -> Result<ChatPrompts<'a>, Failure> {
-    let tokenizer = loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
+fn chat_prompts<'a>(args: &TaskArgs, model: &'a OpenModel) -> Result<ChatPrompts<'a>, Failure> {
+    let tokenizer = model.loaded.tokenizer.as_ref().filter(|tokenizer| tokenizer.has_chat());
     let tokenizer = tokenizer.ok_or_else(|| {
-        Failure::usage(format!("{} has no chat template", place.name))
+        Failure::usage(format!("{} has no chat template", model.place.name))
             .hint("omit --apply-chat-template, or add chat_template.jinja to the model")
     })?;
     Ok(ChatPrompts { tokenizer, multiturn: args.fewshot_as_multiturn })
