@@ -1,12 +1,12 @@
 //! Selection of the next row: bounds for all candidates, spectra of those that the bounds do not
 //! exclude, and decompositions of those with nearly equal scores.
 
-use super::VendiError;
 use super::bounds::{least_entropy, most_entropy};
 use super::chosen::Chosen;
 use super::criterion::{Criterion, Diversity, Effort, Goal};
-use super::secular::{LANES, Lanes, roots};
+use super::{Order, VendiError};
 use linwright_tensor::kernels::gemm::{Write, product_on_this_thread};
+use linwright_tensor::linalg::SecularEquation;
 use linwright_tensor::{Mat, parallel};
 
 /// Log scores this close are equal: several times the rounding error of scores that are equal in
@@ -23,6 +23,11 @@ const PIECE: usize = 32;
 /// since the first finds a score that excludes most of the others.
 const FIRST_ROUND: usize = 64;
 const LARGEST_ROUND: usize = 4096;
+/// Least squared similarity with an eigenvector; smaller ones are replaced by it, which moves no
+/// eigenvalue of t + 1 items by more than 1e-17 √t.
+const LEAST: f64 = 1e-34;
+/// Accuracy of eigenvalues, relative to the largest.
+const TOLERANCE: f64 = 4e-16;
 
 /// A candidate with its log score, negated if the smallest is wanted.
 type Valued = (usize, f64);
@@ -46,7 +51,7 @@ impl Choice<'_> {
             let valued = candidates.into_iter().map(|row| (row, self.value(row, entropy(row))));
             return Ok(self.first_of_best(&valued.collect::<Vec<_>>()));
         }
-        let valued = self.evaluate(candidates, effort);
+        let valued = self.evaluate(candidates, effort)?;
         self.decide(valued, effort)
     }
 
@@ -80,7 +85,11 @@ impl Choice<'_> {
     }
 
     /// Log scores of all candidates that can be within [`CLOSE`] of the best.
-    fn evaluate(&self, candidates: Vec<usize>, effort: &mut Effort) -> Vec<Valued> {
+    fn evaluate(
+        &self,
+        candidates: Vec<usize>,
+        effort: &mut Effort,
+    ) -> Result<Vec<Valued>, VendiError> {
         let mut bounds: Vec<Valued> =
             candidates.into_iter().map(|row| (row, self.bound(row))).collect();
         bounds.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -99,6 +108,7 @@ impl Choice<'_> {
                 let rows: Vec<usize> = piece.iter().map(|(row, _)| *row).collect();
                 entropies(self.chosen, &rows)
             });
+            let found: Vec<Vec<f64>> = found.into_iter().collect::<Result<_, _>>()?;
             for (&(row, _), entropy) in now.iter().zip(found.concat()) {
                 let value = self.value(row, entropy);
                 best = best.max(value);
@@ -109,7 +119,7 @@ impl Choice<'_> {
         }
         effort.spectra += valued.len() as u64;
         effort.excluded += rest.len() as u64;
-        valued
+        Ok(valued)
     }
 
     /// The best candidate; close ones are compared again.
@@ -160,42 +170,36 @@ fn most(valued: &[Valued]) -> f64 {
 }
 
 /// Shannon entropies of the selected rows with each of `rows`.
-pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Vec<f64> {
+///
+/// # Errors
+/// [`VendiError::NoConvergence`].
+pub(super) fn entropies(chosen: &Chosen<'_>, rows: &[usize]) -> Result<Vec<f64>, VendiError> {
     let (t, eigen) = (chosen.len(), chosen.eigen());
     let mut kernel = Mat::zeros(rows.len(), t);
-    for (place, &row) in rows.iter().enumerate() {
-        kernel.row_mut(place).copy_from_slice(chosen.kernel_row(row));
+    for (index, &row) in rows.iter().enumerate() {
+        kernel.row_mut(index).copy_from_slice(chosen.kernel_row(row));
     }
-    let mut turned = Mat::zeros(rows.len(), t);
+    let mut rotated = Mat::zeros(rows.len(), t);
     let (a, b) = (kernel.view().into(), eigen.vectors.view().into());
-    product_on_this_thread(1.0, a, b, turned.view_mut(), Write::Set);
-    let (mut squares, mut spectrum) = (vec![[0.0; LANES]; t], Vec::with_capacity(t + 1));
-    let mut found = Vec::with_capacity(rows.len());
-    for start in (0..rows.len()).step_by(LANES) {
-        let count = LANES.min(rows.len() - start);
-        for (j, squares) in squares.iter_mut().enumerate() {
-            *squares = std::array::from_fn(|lane| {
-                if lane < count { turned.at(start + lane, j).powi(2) } else { 0.0 }
-            });
-        }
-        roots(&eigen.values, &mut squares, &mut spectrum);
-        found.extend_from_slice(&entropies_of(&spectrum)[..count]);
-    }
-    found
+    product_on_this_thread(1.0, a, b, rotated.view_mut(), Write::Set);
+    let mut shares = Vec::with_capacity(t + 1);
+    let entropy = |index| {
+        let weights = rotated.row_mut(index);
+        weights.iter_mut().for_each(|z| *z = (*z * *z).max(LEAST));
+        shares_with(&eigen.values, weights, &mut shares)?;
+        Ok(Order::ONE.log_score(&shares))
+    };
+    (0..rows.len()).map(entropy).collect()
 }
 
-/// As [`super::Order::log_score`] of order 1, in lanes; the roots ascend and sum to their number.
-fn entropies_of(spectrum: &[Lanes]) -> Lanes {
-    let count = spectrum.len() as f64;
-    let largest = spectrum.last().copied().unwrap_or([0.0; LANES]);
-    let mut sums = [0.0; LANES];
-    for root in spectrum {
-        for lane in 0..LANES {
-            if root[lane] > count * f64::EPSILON * largest[lane] {
-                let share = root[lane] / count;
-                sums[lane] -= share * share.ln();
-            }
-        }
-    }
-    sums
+/// Eigenvalues (t + 1), ascending and divided by their number, of a kernel with eigenvalues
+/// `poles` (t) and one more item, whose squared similarities with the t eigenvectors are `weights`.
+fn shares_with(poles: &[f64], weights: &[f64], shares: &mut Vec<f64>) -> Result<(), VendiError> {
+    let count = (poles.len() + 1) as f64;
+    let tolerance = TOLERANCE * poles.last().map_or(1.0, |last| last.max(1.0));
+    let equation = SecularEquation::arrowhead(1.0, poles, weights, tolerance);
+    shares.clear();
+    let roots = equation.roots(0..poles.len() + 1)?;
+    shares.extend(roots.iter().map(|root| (poles[root.pole] + root.offset) / count));
+    Ok(())
 }

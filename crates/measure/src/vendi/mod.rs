@@ -26,7 +26,6 @@ mod gaussian;
 mod order;
 mod reconstruct;
 mod score;
-mod secular;
 mod select;
 mod stored;
 #[cfg(test)]

@@ -13,12 +13,12 @@
 //! work is in the products of the last merge, which run in the requested precision; all else is
 //! `f64`.
 
-use super::secular::{Root, Secular};
 use super::tridiagonal::Tridiagonal;
 use super::whole;
 use crate::kernels::gemm::{Arg, Write, product};
 use crate::kernels::instructions::vectorised;
 use crate::linalg::NoConvergence;
+use crate::linalg::secular::{SecularEquation, SecularRoot};
 use crate::{Mat, MatMut, MatRef, Scalar, parallel};
 
 /// Largest matrix that is not divided.
@@ -122,9 +122,8 @@ fn merged<T: Scalar>(
     let (kept, settled) = deflated(directions(upper, lower, join), rho);
     let poles: Vec<f64> = kept.iter().map(|direction| direction.value).collect();
     let weights: Vec<f64> = kept.iter().map(|direction| rho * direction.z * direction.z).collect();
-    let secular = Secular { poles: &poles, weights: &weights };
     debug_assert!(poles.is_sorted_by(|a, b| a < b), "poles rise");
-    let (roots, differences) = roots(secular)?;
+    let (roots, differences) = roots(&poles, &weights)?;
     let z = exact_z(&poles, &kept, &differences);
     // Vectors of the upper half only, of both, and of the lower half only: each half of the result
     // needs a contiguous range.
@@ -212,23 +211,27 @@ fn deflated(directions: Vec<Direction>, rho: f64) -> (Vec<Direction>, Vec<Direct
 }
 
 /// All roots, and as rows the differences of all poles to each.
-fn roots(secular: Secular<'_>) -> Result<(Vec<Root>, Mat<f64>), NoConvergence> {
-    let count = secular.poles.len();
+fn roots(poles: &[f64], weights: &[f64]) -> Result<(Vec<SecularRoot>, Mat<f64>), NoConvergence> {
+    // The last deflation may leave no direction.
+    let count = poles.len();
+    if count == 0 {
+        return Ok((Vec::new(), Mat::zeros(0, 0)));
+    }
+    let equation = SecularEquation::rank_one(poles, weights);
     let mut differences = Mat::zeros(count, count);
     let pieces: Vec<_> = differences.view_mut().row_blocks(PIECE);
     let found = parallel::map(pieces, |piece, mut rows| {
-        let count = rows.rows();
-        let find = |row: usize| {
-            let root = secular.root(piece * PIECE + row)?;
-            let origin = secular.poles[root.pole];
-            for (to, pole) in rows.row_mut(row).iter_mut().zip(secular.poles) {
+        let first = piece * PIECE + 1;
+        let roots = equation.roots(first..first + rows.rows())?;
+        for (row, root) in roots.iter().enumerate() {
+            let origin = poles[root.pole];
+            for (to, pole) in rows.row_mut(row).iter_mut().zip(poles) {
                 *to = (pole - origin) - root.offset;
             }
-            Ok(root)
-        };
-        (0..count).map(find).collect::<Result<Vec<Root>, NoConvergence>>()
+        }
+        Ok(roots)
     });
-    let found: Result<Vec<Vec<Root>>, NoConvergence> = found.into_iter().collect();
+    let found: Result<Vec<Vec<SecularRoot>>, NoConvergence> = found.into_iter().collect();
     Ok((found?.concat(), differences))
 }
 

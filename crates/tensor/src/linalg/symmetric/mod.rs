@@ -17,7 +17,6 @@ mod back;
 mod band;
 mod divide;
 mod reflection;
-mod secular;
 mod tridiagonal;
 
 use super::{NoConvergence, to_faer};
