@@ -323,8 +323,11 @@ struct Collector<'a> {
 enum Sink {
     /// Training and validation sums of each site; Σ x xᵀ is summed only for the first one.
     Stats(Vec<[SiteStats; 2]>),
-    /// Inputs, and targets of each site.
-    Samples(RowWriter, Vec<RowWriter>),
+    Samples {
+        inputs: RowWriter,
+        /// Of each site.
+        targets: Vec<RowWriter>,
+    },
 }
 
 impl<'a> Collector<'a> {
@@ -348,7 +351,7 @@ impl<'a> Collector<'a> {
                 };
                 let targets =
                     shapes.iter().map(|shape| open(shape.out)).collect::<Result<_, _>>()?;
-                Sink::Samples(open(shapes[0].inp)?, targets)
+                Sink::Samples { inputs: open(shapes[0].inp)?, targets }
             }
         };
         Ok(Self { slots, sink, rows: 0, train_rows: calibration.train_tokens() })
@@ -359,8 +362,8 @@ impl<'a> Collector<'a> {
             unreachable!("the layer ran without passing its sites")
         };
         check_finite("the input", self.slots[0].id(), &x)?;
-        if let Sink::Samples(writer, _) = &mut self.sink {
-            writer.push(x.view()).map_err(samples_error)?;
+        if let Sink::Samples { inputs, .. } = &mut self.sink {
+            inputs.push(x.view()).map_err(samples_error)?;
         }
         let part = usize::from(self.rows >= self.train_rows);
         for (index, y) in recording.outputs.into_iter().enumerate() {
@@ -375,8 +378,8 @@ impl<'a> Collector<'a> {
             match &mut self.sink {
                 Sink::Stats(stats) if index == 0 => stats[0][part].add(x.view(), y.view()),
                 Sink::Stats(stats) => stats[index][part].add_targets(x.view(), y.view()),
-                Sink::Samples(_, writers) => {
-                    writers[index].push(y.view()).map_err(samples_error)?;
+                Sink::Samples { targets, .. } => {
+                    targets[index].push(y.view()).map_err(samples_error)?;
                 }
             }
         }
@@ -397,8 +400,8 @@ impl<'a> Collector<'a> {
                     |[train, validation]: [SiteStats; 2]| Evidence::Stats { train, validation };
                 stats.into_iter().map(both).collect()
             }
-            Sink::Samples(input, targets) => {
-                let x = input.finish().map_err(samples_error)?;
+            Sink::Samples { inputs, targets } => {
+                let x = inputs.finish().map_err(samples_error)?;
                 let train = self.train_rows;
                 let site = |y: RowWriter| {
                     let y = y.finish().map_err(samples_error)?;

@@ -320,7 +320,8 @@ pub fn cut(
             all.chosen(&indices)
         }
     };
-    Ok(done(weight, Parts::Factors(chosen.0, chosen.1, lost), cut, kept))
+    let (u, v) = chosen;
+    Ok(done(weight, Parts::Factors { u, v, relative_error: lost }, cut, kept))
 }
 
 /// Indices of the components that an intervention keeps.
@@ -361,8 +362,13 @@ fn check_finite(weight: &Mat<f32>) -> Result<(), FitError> {
 
 /// The kept part of a weight.
 enum Parts {
-    /// With the relative error, if known without the product.
-    Factors(Mat<f32>, Mat<f32>, Option<f64>),
+    /// The product `u v` of factors (out, k) and (k, inp).
+    Factors {
+        u: Mat<f32>,
+        v: Mat<f32>,
+        /// The relative error, if known without the product.
+        relative_error: Option<f64>,
+    },
     Dense(Mat<f32>),
 }
 
@@ -375,7 +381,7 @@ fn multiplied(u: &Mat<f32>, v: &Mat<f32>) -> Mat<f32> {
 fn done(weight: &Mat<f32>, parts: Parts, cut: &Cut, kept: Kept) -> Done {
     let dense_parameters = weight.data().len();
     let (op, relative_error, factored, parameters) = match parts {
-        Parts::Factors(u, v, lost) => {
+        Parts::Factors { u, v, relative_error: lost } => {
             let numbers = u.data().len() + v.data().len();
             let factored = match cut.storage {
                 Storage::Auto => numbers < dense_parameters,

@@ -55,7 +55,7 @@ pub(super) fn by_rows(
 ) -> Result<Done, FitError> {
     let found = reconstruct(weight.view(), rows).map_err(failed)?;
     let basis = Mat::from_fn(rows.len(), weight.cols(), |k, j| weight.at(rows[k], j));
-    let parts = Parts::Factors(found.coefficients.cast(), basis, None);
+    let parts = Parts::Factors { u: found.coefficients.cast(), v: basis, relative_error: None };
     let mut done = done(weight, parts, cut, kept);
     done.report.rows = rows.to_vec();
     Ok(done)

@@ -367,8 +367,8 @@ impl<T: Scalar> Job<T> for Back<'_, T> {
         for (k, &stage) in stages.iter().enumerate().rev() {
             let input = if k == 0 { x } else { &inputs[(k - 1) * len..][..len] };
             let grad = &mut grad[stage.first..][..stage.pairs.len()];
-            let (d, memory) = (&mut *d, memory.split_at_mut(group));
-            V::run(StageBack { stage, input, d, grad, memory, width });
+            let (d, (d_group, inputs)) = (&mut *d, memory.split_at_mut(group));
+            V::run(StageBack { stage, input, d, grad, d_group, inputs, width });
         }
     }
 }
@@ -379,8 +379,10 @@ struct StageBack<'a, T> {
     input: &'a [T],
     d: &'a mut [T],
     grad: &'a mut [Pair<T>],
-    /// Memory for the gradient of a group, and for its inputs at all levels.
-    memory: (&'a mut [T], &'a mut [T]),
+    /// Memory for the gradient of a group.
+    d_group: &'a mut [T],
+    /// Memory for the inputs of a group at all levels.
+    inputs: &'a mut [T],
     width: usize,
 }
 
@@ -389,7 +391,7 @@ impl<V: Lanes> Pass<V> for StageBack<'_, V::Number> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { stage, input, d, grad, memory: (d_group, inputs), width } = self;
+        let Self { stage, input, d, grad, d_group, inputs, width } = self;
         let (pairs, len) = (1 << (stage.levels - 1), width << stage.levels);
         let d_group = &mut d_group[..len];
         for (feature, first) in stage.groups() {

@@ -180,7 +180,7 @@ mod tests {
         ]
     }
 
-    fn equal_the_definition<T: Scalar>(size: usize, rows: Rows, (groups, run): (usize, usize)) {
+    fn equal_the_definition<T: Scalar>(size: usize, rows: Rows, groups: usize, run: usize) {
         let columns = Columns { groups, run, group: 4 * size * run, row: run };
         let [a, b] = [1, 2].map(|seed| -> Mat<T> { random(groups * 4 * size, run, seed) });
         let before: Mat<T> = random(size, 4 * size, 3);
@@ -218,8 +218,8 @@ mod tests {
                 for (step, next) in [(4, 1), (1, size)] {
                     let rows = Rows { step, components: order.map(|c| c * next) };
                     for (groups, run) in [(1, 32), (3, 16), (2, 5)] {
-                        equal_the_definition::<f32>(size, rows, (groups, run));
-                        equal_the_definition::<f64>(size, rows, (groups, run));
+                        equal_the_definition::<f32>(size, rows, groups, run);
+                        equal_the_definition::<f64>(size, rows, groups, run);
                     }
                 }
             }
