@@ -23,7 +23,8 @@ pub struct LaserMethod {
 
 impl Method for LaserMethod {
     const ID: &'static str = "laser";
-    const SUMMARY: &'static str = "a LASER cut of the weight by rank, magnitude or rows, which ignores inputs";
+    const SUMMARY: &'static str =
+        "a LASER cut of the weight by rank, magnitude or rows, which ignores inputs";
 
     fn label(&self) -> String {
         format!("{} at {}", self.cut.intervention.name(), self.cut.size)

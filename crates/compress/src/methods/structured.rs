@@ -57,8 +57,7 @@ impl StructuredMethod {
 
 impl Method for StructuredMethod {
     const ID: &'static str = "structured";
-    const SUMMARY: &'static str =
-        "any linear operator, in closed form, by alternating least squares or by L-BFGS, as its kind is fitted";
+    const SUMMARY: &'static str = "any linear operator, in closed form, by alternating least squares or by L-BFGS, as its kind is fitted";
 
     fn label(&self) -> String {
         let kind = match &self.operator {
