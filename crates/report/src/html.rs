@@ -1,14 +1,22 @@
 //! One self-contained HTML file: no script, no font, no image from anywhere else, which its own
 //! content policy enforces. It is laid out for phones first and follows the reader's choice of a
 //! light or dark page.
+//!
+//! The template is `page.html`; here blocks become what it prints.
 
-use crate::document::{Block, ColouredText, Document, Figure, Image, Mark};
+use crate::document::{Block, ColouredText, Document, Figure, Mark};
 use crate::heat_map::{HeatMap, number};
 use crate::plot::{Plot, Size, svg};
-use crate::table::{Row, Table};
+use crate::table::{Column, Table};
 use crate::{Grid, ReportError, palette};
-use std::fmt::Write;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use serde::Serialize;
+use std::sync::LazyLock;
 
+/// Its ending makes the engine escape what it prints.
+const PAGE: &str = "page.html";
 const STYLE: &str = include_str!("style.css");
 
 /// Plots are drawn twice, for narrow and for wide pages, so that their text keeps its size; the
@@ -17,260 +25,268 @@ const NARROW: Size = Size { width: 350, height: 270, text: 12 };
 const WIDE: Size = Size { width: 880, height: 340, text: 13 };
 const THIRD: Size = Size { width: 350, height: 290, text: 14 };
 
+/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400
+/// pixels.
+const MANY_COLUMNS: usize = 12;
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    environment.set_syntax(syntax.expect("the usual delimiters are valid"));
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_formatter(|out, _, value| {
+        let text = value.to_string();
+        let text = if value.is_safe() { text } else { escape(&text) };
+        out.write_str(&text).map_err(Error::from)
+    });
+    environment.add_filter("breakable", |text: &str| Value::from_safe_string(breakable(text)));
+    environment.add_filter("sentence", sentence);
+    environment.add_function("no_layout", |kind: &str| -> Result<(), Error> {
+        Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("blocks of kind {kind} have no layout"),
+        ))
+    });
+    environment.add_template(PAGE, include_str!("page.html")).expect("the template is valid");
+    environment
+});
+
 /// The whole report as an HTML document.
 ///
 /// # Errors
 /// [`ReportError::Plot`] if a plot cannot be drawn.
 pub fn render(document: &Document) -> Result<String, ReportError> {
-    let mut page = opening(&document.title);
-    header(&mut page, document);
-    for block in &document.blocks {
-        match block {
-            Block::Text(lines) => {
-                for line in lines {
-                    let _ = writeln!(page, "<p>{}</p>", wrapping(line));
-                }
-            }
-            Block::Table(table) => {
-                section(&mut page, &table.caption, |page| self::table(page, table));
-            }
-            Block::Details { summary, table } => section(&mut page, &table.caption, |page| {
-                let _ = write!(page, "<details>\n<summary>{}</summary>\n", escape(summary));
-                self::table(page, table);
-                page.push_str("</details>\n");
-            }),
-            Block::Figure(figure) => self::figure(&mut page, figure, &document.series)?,
-            Block::HeatMap(map) => heat_map(&mut page, map),
-            Block::Grid(grid) => self::grid(&mut page, grid),
-            Block::Image(image) => self::image(&mut page, image),
-            Block::ColouredText(text) => coloured_text(&mut page, text),
-            Block::Notes(notes) => self::notes(&mut page, notes),
-            Block::Provenance(table) => provenance(&mut page, table),
+    let blocks = document.blocks.iter().filter(|block| !is_empty(block));
+    let blocks = blocks.map(|block| block_view(block, &document.series));
+    let page = PageView {
+        version: env!("CARGO_PKG_VERSION"),
+        style: format!("{STYLE}{}", palette::style_sheet()),
+        title: &document.title,
+        heading: document.heading.as_ref().unwrap_or(&document.title),
+        kicker: &document.kicker,
+        headline: document.headline.as_deref(),
+        facts: &document.facts,
+        blocks: blocks.collect::<Result<_, _>>()?,
+    };
+    let template = TEMPLATES.get_template(PAGE).expect("it was added");
+    Ok(template.render(Serde(page)).expect("the template knows all blocks"))
+}
+
+fn is_empty(block: &Block) -> bool {
+    matches!(block, Block::Notes(notes) if notes.is_empty())
+}
+
+/// What the template prints.
+#[derive(Serialize)]
+struct PageView<'a> {
+    version: &'static str,
+    style: String,
+    title: &'a str,
+    heading: &'a str,
+    kicker: &'a str,
+    headline: Option<&'a str>,
+    facts: &'a [(String, String)],
+    blocks: Vec<BlockView<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum BlockView<'a> {
+    Text { lines: &'a [String] },
+    Table { table: TableView<'a> },
+    Details { summary: &'a str, table: TableView<'a> },
+    Figure(FigureView<'a>),
+    HeatMap(ShadedView<'a>),
+    Grid(ShadedView<'a>),
+    Image { title: &'a str, svg: &'a str },
+    ColouredText { title: &'a str, note: &'a str, pieces: Vec<PieceView<'a>> },
+    Notes { notes: &'a [String] },
+    Provenance { caption: &'a str, pairs: Vec<(&'a str, &'a str)> },
+}
+
+#[derive(Serialize)]
+struct TableView<'a> {
+    caption: &'a str,
+    class: &'static str,
+    columns: &'a [Column],
+    rows: Vec<RowView<'a>>,
+}
+
+#[derive(Serialize)]
+struct RowView<'a> {
+    class: &'static str,
+    mark: Swatch,
+    cells: &'a [String],
+}
+
+/// Class of a mark; none where nothing is marked.
+type Swatch = Option<String>;
+
+#[derive(Serialize)]
+struct FigureView<'a> {
+    title: &'a str,
+    note: &'a str,
+    y_title: &'a str,
+    /// None where there is nothing to tell apart.
+    legend: Option<Vec<(Swatch, &'a str)>>,
+    panels: Vec<PanelView<'a>>,
+}
+
+#[derive(Serialize)]
+struct PanelView<'a> {
+    title: &'a str,
+    x_title: &'a str,
+    /// SVG elements, each with the class of the pages that show it; empty for all of them.
+    drawings: Vec<(&'static str, String)>,
+}
+
+/// A table of shaded cells.
+#[derive(Serialize)]
+struct ShadedView<'a> {
+    title: &'a str,
+    note: String,
+    class: String,
+    axis: &'a str,
+    columns: &'a [String],
+    rows: Vec<(&'a str, Vec<Option<CellView>>)>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    style: String,
+    text: String,
+    is_best: bool,
+}
+
+#[derive(Serialize)]
+struct PieceView<'a> {
+    style: String,
+    weight: String,
+    text: &'a str,
+}
+
+fn block_view<'a>(block: &'a Block, series: &'a [String]) -> Result<BlockView<'a>, ReportError> {
+    Ok(match block {
+        Block::Text(lines) => BlockView::Text { lines },
+        Block::Table(table) => BlockView::Table { table: table_view(table) },
+        Block::Details { summary, table } => {
+            BlockView::Details { summary, table: table_view(table) }
         }
-    }
-    page.push_str(CLOSING);
-    Ok(page)
+        Block::Figure(figure) => BlockView::Figure(figure_view(figure, series)?),
+        Block::HeatMap(map) => BlockView::HeatMap(heat_map_view(map)),
+        Block::Grid(grid) => BlockView::Grid(grid_view(grid)),
+        Block::Image(image) => BlockView::Image { title: &image.title, svg: &image.svg },
+        Block::ColouredText(text) => {
+            BlockView::ColouredText { title: &text.title, note: &text.note, pieces: pieces(text) }
+        }
+        Block::Notes(notes) => BlockView::Notes { notes },
+        Block::Provenance(table) => {
+            let pair = |cells: &'a [String]| match cells {
+                [name, value, ..] => Some((name.as_str(), value.as_str())),
+                _ => None,
+            };
+            let pairs = table.rows.iter().filter_map(|row| pair(&row.cells)).collect();
+            BlockView::Provenance { caption: &table.caption, pairs }
+        }
+    })
 }
 
-/// Everything before the content of a page.
-fn opening(title: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"linwright {}\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n",
-        env!("CARGO_PKG_VERSION"),
-        escape(title),
-        palette::style_sheet()
-    )
-}
-
-/// Everything after it.
-const CLOSING: &str = "</main>\n</body>\n</html>\n";
-
-fn header(page: &mut String, document: &Document) {
-    let heading = wrapping(document.heading.as_ref().unwrap_or(&document.title));
-    if document.kicker.is_empty() {
-        let _ = writeln!(page, "<h1>{heading}</h1>");
-        return;
-    }
-    let kicker = escape(&document.kicker);
-    let _ = write!(page, "<header>\n<p class=\"kicker\">{kicker}</p>\n<h1>{heading}</h1>\n");
-    if let Some(headline) = &document.headline {
-        let _ = writeln!(page, "<p class=\"headline\">{}</p>", escape(headline));
-    }
-    if !document.facts.is_empty() {
-        page.push_str("<dl class=\"facts\">\n");
-        pairs(page, document.facts.iter().map(|(name, value)| (name, value)));
-        page.push_str("</dl>\n");
-    }
-    page.push_str("</header>\n");
-}
-
-/// Names and values of a list.
-fn pairs<'a>(page: &mut String, pairs: impl Iterator<Item = (&'a String, &'a String)>) {
-    for (name, value) in pairs {
-        let _ =
-            writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", wrapping(name), wrapping(value));
+fn table_view(table: &Table) -> TableView<'_> {
+    let rows = table.rows.iter().map(|row| RowView {
+        class: match (row.mark, row.starts_block) {
+            (Mark::Baseline, _) => "dense",
+            (_, true) => "block",
+            _ => "",
+        },
+        mark: swatch(row.mark),
+        cells: &row.cells,
+    });
+    TableView {
+        caption: &table.caption,
+        class: if table.columns.len() >= MANY_COLUMNS { "many" } else { "" },
+        columns: &table.columns,
+        rows: rows.collect(),
     }
 }
 
-/// A part of the page under a heading.
-fn section(page: &mut String, title: &str, content: impl FnOnce(&mut String)) {
-    let _ = write!(page, "<section>\n<h2>{}</h2>\n", escape(&sentence(title)));
-    content(page);
-    page.push_str("</section>\n");
-}
-
-fn table(page: &mut String, table: &Table) {
-    open_table(page, &table.caption, table.columns.len(), "");
-    for column in &table.columns {
-        let class = if column.numeric { " class=\"n\"" } else { "" };
-        let _ = write!(page, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
-    }
-    page.push_str("</tr>\n</thead>\n<tbody>\n");
-    for row in &table.rows {
-        line(page, table, row);
-    }
-    page.push_str(CLOSE_TABLE);
-}
-
-fn line(page: &mut String, table: &Table, row: &Row) {
-    let class = match (row.mark, row.starts_block) {
-        (Mark::Baseline, _) => " class=\"dense\"",
-        (_, true) => " class=\"block\"",
-        _ => "",
+fn swatch(mark: Mark) -> Swatch {
+    let series = match mark {
+        Mark::Plain => return None,
+        Mark::Baseline => return Some("line".to_owned()),
+        Mark::Series(series) => series,
     };
-    let _ = write!(page, "<tr{class}>");
-    for (index, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
-        let cell = if column.numeric { escape(cell) } else { wrapping(cell) };
-        let _ = if index == 0 {
-            write!(page, "<th scope=\"row\">{}{cell}</th>", swatch(row.mark))
-        } else if column.numeric {
-            write!(page, "<td class=\"n\">{cell}</td>")
-        } else {
-            write!(page, "<td>{cell}</td>")
-        };
-    }
-    page.push_str("</tr>\n");
-}
-
-fn swatch(mark: Mark) -> String {
-    let place = match mark {
-        Mark::Plain => return String::new(),
-        Mark::Baseline => return "<span class=\"swatch line\"></span>".to_owned(),
-        Mark::Series(place) => place,
-    };
-    let shape = match palette::marker(place) {
+    let shape = match palette::marker(series) {
         palette::Marker::Disc => "disc",
         palette::Marker::Square => "square",
         palette::Marker::Triangle => "triangle",
         palette::Marker::Diamond => "diamond",
     };
-    format!("<span class=\"swatch {shape} {}\"></span>", palette::class(place))
+    Some(format!("{shape} {}", palette::class(series)))
+}
+
+fn figure_view<'a>(figure: &'a Figure, names: &'a [String]) -> Result<FigureView<'a>, ReportError> {
+    let is_single = figure.panels.len() == 1;
+    let panel = |panel: &'a Plot| {
+        let sizes: &[_] =
+            if is_single { &[("narrow", NARROW), ("wide", WIDE)] } else { &[("", THIRD)] };
+        let drawings = sizes.iter().map(|(class, size)| Ok((*class, svg(panel, *size)?)));
+        Ok(PanelView {
+            title: &panel.title,
+            x_title: &panel.x.title,
+            drawings: drawings.collect::<Result<_, ReportError>>()?,
+        })
+    };
+    Ok(FigureView {
+        title: &figure.title,
+        note: &figure.note,
+        y_title: &figure.y_title,
+        legend: legend(figure, names),
+        panels: figure.panels.iter().map(panel).collect::<Result<_, ReportError>>()?,
+    })
 }
 
 /// Names of the series that a figure shows, with their marks.
-fn legend(page: &mut String, figure: &Figure, names: &[String]) {
-    let is_shown = |place: usize| {
-        let mut series = figure.panels.iter().flat_map(|panel| &panel.series);
-        series.any(|series| series.index == place && !series.points.is_empty())
-    };
+fn legend<'a>(figure: &'a Figure, names: &'a [String]) -> Option<Vec<(Swatch, &'a str)>> {
     let baseline = figure.panels.iter().find_map(|panel| panel.baseline.as_ref());
     if names.is_empty() && baseline.is_none() {
-        return;
+        return None;
     }
-    page.push_str("<ul class=\"legend\">\n");
-    for (place, name) in names.iter().enumerate().filter(|(place, _)| is_shown(*place)) {
-        let _ = writeln!(page, "<li>{}{}</li>", swatch(Mark::Series(place)), wrapping(name));
-    }
-    if let Some(baseline) = baseline {
-        let mark = swatch(Mark::Baseline);
-        let _ = writeln!(page, "<li>{mark}{}</li>", wrapping(&baseline.name));
-    }
-    page.push_str("</ul>\n");
-}
-
-fn figure(page: &mut String, figure: &Figure, names: &[String]) -> Result<(), ReportError> {
-    let (title, note) = (escape(&figure.title), escape(&figure.note));
-    let _ = write!(page, "<section>\n<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n");
-    legend(page, figure, names);
-    let single = figure.panels.len() == 1;
-    let class = if single { "panels single" } else { "panels" };
-    let _ = writeln!(page, "<div class=\"{class}\">");
-    for panel in &figure.panels {
-        self::panel(page, figure, panel, single)?;
-    }
-    page.push_str("</div>\n</section>\n");
-    Ok(())
-}
-
-fn panel(
-    page: &mut String,
-    figure: &Figure,
-    panel: &Plot,
-    single: bool,
-) -> Result<(), ReportError> {
-    let heading = if panel.title.is_empty() { &figure.title } else { &panel.title };
-    let _ = write!(page, "<figure>\n<figcaption>");
-    if !panel.title.is_empty() {
-        let _ = write!(page, "<strong>{}</strong> ", wrapping(&panel.title));
-    }
-    let label = format!("{}: {} over {}", heading, figure.y_title, panel.x.title);
-    let _ = write!(
-        page,
-        "<span>{}</span></figcaption>\n<div class=\"plot\" role=\"img\" aria-label=\"{}\">\n",
-        escape(&figure.y_title),
-        escape(&label)
-    );
-    if single {
-        let _ = writeln!(page, "<div class=\"narrow\">{}</div>", svg(panel, NARROW)?);
-        let _ = writeln!(page, "<div class=\"wide\">{}</div>", svg(panel, WIDE)?);
-    } else {
-        page.push_str(&svg(panel, THIRD)?);
-    }
-    page.push_str("</div>\n</figure>\n");
-    Ok(())
-}
-
-fn notes(page: &mut String, notes: &[String]) {
-    if notes.is_empty() {
-        return;
-    }
-    section(page, "Notes", |page| {
-        page.push_str("<ul>\n");
-        for note in notes {
-            let _ = writeln!(page, "<li>{}</li>", wrapping(note));
-        }
-        page.push_str("</ul>\n");
-    });
-}
-
-fn provenance(page: &mut String, table: &Table) {
-    section(page, &table.caption, |page| {
-        page.push_str("<dl class=\"provenance\">\n");
-        let rows = table.rows.iter().filter_map(|row| row.cells.first().zip(row.cells.get(1)));
-        pairs(page, rows);
-        page.push_str("</dl>\n");
-    });
+    let is_shown = |index: usize| {
+        let mut series = figure.panels.iter().flat_map(|panel| &panel.series);
+        series.any(|series| series.index == index && !series.points.is_empty())
+    };
+    let names = names.iter().enumerate().filter(|(index, _)| is_shown(*index));
+    let names = names.map(|(index, name)| (swatch(Mark::Series(index)), name.as_str()));
+    let baseline = baseline.map(|baseline| (swatch(Mark::Baseline), baseline.name.as_str()));
+    Some(names.chain(baseline).collect())
 }
 
 /// A table whose cells are shaded by how far they are from the baseline.
-fn heat_map(page: &mut String, map: &HeatMap) {
-    let _ = write!(
-        page,
-        "<section>\n<h2>{}</h2>\n<p>{}</p>\n",
-        escape(&map.title),
-        escape(&map.legend(" Shades of blue are better, of red worse."))
-    );
-    open_table(page, &map.title, 1 + map.columns.len(), "");
-    let _ = write!(page, "<th scope=\"col\">{}</th>", escape(&map.axis));
-    for column in &map.columns {
-        let _ = write!(page, "<th scope=\"col\">{}</th>", wrapping(column));
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
+fn heat_map_view(map: &HeatMap) -> ShadedView<'_> {
     let best = map.best();
-    for (row, (name, values)) in map.rows.iter().zip(&map.values).enumerate() {
-        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", wrapping(name));
-        for (column, value) in values.iter().enumerate() {
-            let Some(value) = value else {
-                page.push_str("<td></td>");
-                continue;
+    let rows = map.rows.iter().zip(&map.values).enumerate().map(|(row, (name, values))| {
+        let cells = values.iter().enumerate().map(|(column, value)| {
+            let cell = |value: f64| CellView {
+                style: shade(map.gain(value)),
+                text: number(value),
+                is_best: best == Some((row, column)),
             };
-            let shown = number(*value);
-            let shown = match best == Some((row, column)) {
-                true => format!("<strong>{shown}</strong>"),
-                false => shown,
-            };
-            let _ = write!(page, "<td style=\"{}\">{shown}</td>", shade(map.gain(*value)));
-        }
-        page.push_str("</tr>\n");
+            value.map(cell)
+        });
+        (name.as_str(), cells.collect())
+    });
+    ShadedView {
+        title: &map.title,
+        note: map.legend(" Shades of blue are better, of red worse."),
+        class: if map.columns.len() + 1 >= MANY_COLUMNS { "many".into() } else { String::new() },
+        axis: &map.axis,
+        columns: &map.columns,
+        rows: rows.collect(),
     }
-    page.push_str(CLOSE_TABLE);
-    page.push_str("</section>\n");
 }
 
 /// Blue for a share above zero, red below.
@@ -279,48 +295,35 @@ fn shade(share: f64) -> String {
     format!("background:rgba({colour},{:.2})", 0.7 * share.abs())
 }
 
-fn grid(page: &mut String, grid: &Grid) {
-    section(page, &grid.title, |page| {
-        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(&grid.note));
-        open_table(page, &grid.title, 1 + grid.columns.len(), "heat");
-        let _ = write!(page, "<th scope=\"col\">{}</th>", escape(&grid.axis));
-        for column in &grid.columns {
-            let _ = write!(page, "<th scope=\"col\" class=\"n\">{}</th>", escape(column));
-        }
-        page.push_str("</tr>\n</thead>\n<tbody>\n");
-        for (name, cells) in &grid.rows {
-            let _ = write!(page, "<tr><th scope=\"row\">{}</th>", wrapping(name));
-            for cell in cells {
-                let _ = match cell {
-                    None => write!(page, "<td></td>"),
-                    Some(cell) => {
-                        let (share, text) = (grid.share(cell), escape(&cell.text));
-                        write!(page, "<td style=\"--v:{share:.3}\">{text}</td>")
-                    }
-                };
-            }
-            page.push_str("</tr>\n");
-        }
-        page.push_str(CLOSE_TABLE);
+fn grid_view(grid: &Grid) -> ShadedView<'_> {
+    let rows = grid.rows.iter().map(|(name, cells)| {
+        let cells = cells.iter().map(|cell| {
+            cell.as_ref().map(|cell| CellView {
+                style: format!("--v:{:.3}", grid.share(cell)),
+                text: cell.text.clone(),
+                is_best: false,
+            })
+        });
+        (name.as_str(), cells.collect())
     });
+    let many = if grid.columns.len() + 1 >= MANY_COLUMNS { " many" } else { "" };
+    ShadedView {
+        title: &grid.title,
+        note: grid.note.clone(),
+        class: format!("heat{many}"),
+        axis: &grid.axis,
+        columns: &grid.columns,
+        rows: rows.collect(),
+    }
 }
 
-fn image(page: &mut String, image: &Image) {
-    section(page, &image.title, |page| {
-        let (label, svg) = (escape(&image.title), &image.svg);
-        let _ = writeln!(page, "<div role=\"img\" aria-label=\"{label}\">\n{svg}</div>");
+fn pieces(text: &ColouredText) -> Vec<PieceView<'_>> {
+    let pieces = text.pieces.iter().map(|(piece, weight)| PieceView {
+        style: shade(text.share(*weight)),
+        weight: weight.to_string(),
+        text: piece,
     });
-}
-
-fn coloured_text(page: &mut String, text: &ColouredText) {
-    section(page, &text.title, |page| {
-        let _ = write!(page, "<p class=\"note\">{}</p>\n<p>", escape(&text.note));
-        for (piece, weight) in &text.pieces {
-            let (style, piece) = (shade(text.share(*weight)), escape(piece));
-            let _ = write!(page, "<span style=\"{style}\" title=\"{weight}\">{piece}</span>");
-        }
-        page.push_str("</p>\n");
-    });
+    pieces.collect()
 }
 
 /// With a capital letter.
@@ -332,31 +335,9 @@ fn sentence(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Columns from which on a table is set smaller, so that those of an inspection fit a page of 1,400
-/// pixels.
-const MANY_COLUMNS: usize = 12;
-
-/// Opens a table and its first row of heads. It stands in a region that scrolls where it is wider
-/// than the page, or longer than it, so that the bar that scrolls sideways is always in sight.
-fn open_table(page: &mut String, label: &str, columns: usize, class: &str) {
-    let many = if columns >= MANY_COLUMNS { "many" } else { "" };
-    let classes = [class, many].into_iter().filter(|class| !class.is_empty());
-    let class = classes.collect::<Vec<_>>().join(" ");
-    let class = if class.is_empty() { class } else { format!(" class=\"{class}\"") };
-    let _ = write!(
-        page,
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n<table{class}>\n\
-         <thead>\n<tr>",
-        escape(label)
-    );
-}
-
-/// What closes it.
-const CLOSE_TABLE: &str = "</tbody>\n</table>\n</div>\n";
-
 /// Text for element content in which a line may break after the dots of long names. A break is no
 /// letter: who copies a name gets the name.
-fn wrapping(text: &str) -> String {
+fn breakable(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dot) = rest.find('.') {
@@ -408,7 +389,7 @@ mod tests {
             ("é.ü\u{1b}.x", "é.<wbr>ü.<wbr>x"),
             ("", ""),
         ] {
-            let written = wrapping(name);
+            let written = breakable(name);
             assert_eq!(written, want);
             assert_eq!(written.replace("<wbr>", ""), escape(name), "{name}");
         }
